@@ -29,6 +29,7 @@ from pages.ui.dictionaries import dictionary_panel, preset_panel
 from pages.ui.draft import MOST_PILLS, Draft, asks_for_number, config_of, missing_answers
 from pages.ui.finding import find_panel, take_finding
 from pages.ui.guards import require, through_the_application
+from pages.ui.rules import rule_problems, rules_panel
 from pages.ui.session import application, bind, draft, editor_key, go, keep_draft, renew_editor, say_when_saved
 from pages.ui.words import name_or, note, plain
 from synth.errors import SynthError
@@ -91,6 +92,9 @@ def screen() -> None:
     st.header("What the rows are for")
     task_questions()
 
+    st.subheader("Logic between columns")
+    rules_panel()
+
     config, problems = _configuration(held)
     held["described"] = held["described"] and not problems
     keep_draft(merge=False)
@@ -106,7 +110,7 @@ def _configuration(held: Draft) -> tuple[RunConfig | None, list[str]]:
     if problems:
         return None, problems
     try:
-        return config_of(held), []
+        return config_of(held), rule_problems()
     except SynthError as error:
         return None, [str(error)]
 

@@ -36,6 +36,7 @@ from synth.schema import (
     preset_for,
 )
 from synth.schema.guesses import fate_of, step_by_name, with_step
+from synth.schema.rule_proposals import proposed_rules
 from synth.schema.source import DatabaseSource
 from synth.system.paths import path_of
 from synth.system.settings import ReaderLimits
@@ -278,7 +279,17 @@ def draft_configuration(
     head = _HEAD.format(table=table, source=source, account=account)
     if form != TableFormat():
         head += f"format: {json.dumps(_said_of_format(form), ensure_ascii=False)}\n"
-    return head + "columns:\n" + "".join(_drafted_columns(header, known, empty)) + _sources(known)
+    drafted = "".join(_drafted_columns(header, known, empty))
+    return head + "columns:\n" + drafted + _sources(known) + _proposed(header.names)
+
+
+def _proposed(names: Sequence[str]) -> str:
+    """Return the rules that names of columns suggest, as comments: nothing of them holds until the owner says so."""
+    lines = proposed_rules(names)
+    if not lines:
+        return ""
+    words = "# By their names these rules may hold (docs/describing-a-table.md); take the '# ' away where they do.\n"
+    return words + "# rules:\n" + "".join(f"#   - {json.dumps(line, ensure_ascii=False)}\n" for line in lines)
 
 
 @contextmanager

@@ -1,0 +1,243 @@
+"""Logic between columns: the rules of a release in plain words, a builder for more, and what is wrong with them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import streamlit as st
+
+from pages.ui.column_rows import declared_columns
+from pages.ui.session import draft
+from pages.ui.words import note, plain
+from synth.errors import SynthError
+from synth.names import visible
+from synth.schema import ModelledColumn, Schema
+from synth.schema.contradictions import problems_of_rules
+from synth.schema.rule_lines import quoted
+from synth.schema.rule_proposals import proposed_rules
+
+__all__ = ["rule_problems", "rules_panel"]
+
+_MOST_PROPOSED = 5
+_MOST_CHOICES = 200
+"""Categories that are offered one by one; of more the values are typed."""
+
+_ORDERS = {"is at least": ">=", "is more than": ">", "is at most": "<=", "is less than": "<", "is equal to": "="}
+_ONE_OF, _NONE_OF, _MULTIPLE = "is one of", "is not one of", "is a multiple of"
+_EMPTY = {"is empty": "is missing", "is not empty": "is not missing"}
+
+
+def rules_panel() -> None:
+    """Draw the rules of the draft, what their columns' names suggest, and the builder."""
+    held = draft()
+    schema = _schema()
+    note(
+        "What you know of the table, for example from its codebook. Every synthetic row keeps it; it is published, and "
+        "costs nothing."
+    )
+    if schema is None:
+        note("Describe a column first.")
+        return
+    for place, (line, problem) in enumerate(zip(held["rules"], problems_of_rules(held["rules"], schema), strict=True)):
+        words, button = st.columns([6, 1], vertical_alignment="center")
+        words.markdown(f"• {plain(line)}")
+        button.button(
+            "Delete", key=f"rule-delete:{place}", on_click=_delete, args=(place,), help=f"Delete: {visible(line)}"
+        )
+        if problem:
+            st.error(plain(problem.removeprefix("rules: ")))
+    _propose(schema)
+    with st.expander("Add a rule", expanded=bool(st.session_state.get("rule-kind"))):
+        _build(schema)
+
+
+def rule_problems() -> list[str]:
+    """Return what keeps the rules of the draft from being used."""
+    schema = _schema()
+    return [] if schema is None else [problem for problem in problems_of_rules(draft()["rules"], schema) if problem]
+
+
+def _schema() -> Schema | None:
+    columns = declared_columns(draft()["columns"])
+    try:
+        return Schema(columns) if columns else None
+    except SynthError:
+        return None
+
+
+def _delete(place: int) -> None:
+    held = draft()
+    held["rules"] = [line for index, line in enumerate(held["rules"]) if index != place]
+
+
+def _add(line: str) -> None:
+    held = draft()
+    if line and line not in held["rules"]:
+        held["rules"] = [*held["rules"], line]
+
+
+def _add_built(line: str) -> None:
+    _add(line)
+    for key in [key for key in st.session_state if str(key).startswith("rule-") and key != "rule-kind"]:
+        del st.session_state[key]
+
+
+def _propose(schema: Schema) -> None:
+    held = draft()
+    lines = [line for line in proposed_rules(schema.names) if line not in held["rules"]]
+    fitting = [line for line in lines if not any(problems_of_rules([line], schema))][:_MOST_PROPOSED]
+    if fitting:
+        note("By their names, these may hold. No row was looked at.")
+    for place, line in enumerate(fitting):
+        words, button = st.columns([6, 1], vertical_alignment="center")
+        words.markdown(f"{plain(line)} ?")
+        button.button("Add", key=f"rule-propose:{place}", on_click=_add, args=(line,), help=f"Add: {visible(line)}")
+
+
+# The builder ---------------------------------------------------------------------------------------------------------
+
+
+def _build(schema: Schema) -> None:
+    kind = st.selectbox(
+        "What do you know?", list(_KINDS), index=None, placeholder="choose a kind of rule", key="rule-kind"
+    )
+    if kind is None:
+        return
+    columns = {column.name: column for column in schema.modelled}
+    line = _KINDS[kind](columns)
+    if not line:
+        return
+    (problem,) = problems_of_rules([line], schema)
+    st.markdown(f"**{plain(line)}**")
+    if problem:
+        st.error(plain(problem.removeprefix("rules: ")))
+    st.button("Add this rule", key="rule-add", disabled=bool(problem), on_click=_add_built, args=(line,))
+
+
+def _choose(label: str, names: Sequence[str], key: str) -> str | None:
+    return st.selectbox(
+        label, list(names), index=None, placeholder="choose a column", format_func=visible, key=f"rule-{key}"
+    )
+
+
+def _order(columns: dict[str, ModelledColumn]) -> str:
+    ordered = [name for name, column in columns.items() if column.has_order]
+    first, sign, second = st.columns(3)
+    with first:
+        left = _choose("Column", ordered, "left")
+    with sign:
+        word = st.selectbox("How", list(_ORDERS), key="rule-sign")
+    with second:
+        right = _choose("Other column", [name for name in ordered if name != left], "right")
+    return f"{quoted(left)} {_ORDERS[word]} {quoted(right)}" if left and right else ""
+
+
+def _sum(columns: dict[str, ModelledColumn]) -> str:
+    numbers = [name for name, column in columns.items() if column.is_summable]
+    total = _choose("Total", numbers, "total")
+    parts = st.multiselect(
+        "Its parts", [name for name in numbers if name != total], format_func=visible, key="rule-parts"
+    )
+    return f"{quoted(total)} = {' + '.join(map(quoted, parts))}" if total and len(parts) > 1 else ""
+
+
+def _implication(columns: dict[str, ModelledColumn]) -> str:
+    first, second = _condition("If", "if", columns), _condition("and (optional)", "and", columns)
+    then = _condition("then", "then", columns)
+    return f"if {' and '.join(filter(None, (first, second)))} then {then}" if first and then else ""
+
+
+def _not_applicable(columns: dict[str, ModelledColumn]) -> str:
+    gone = _choose("Column that does not apply", [name for name, column in columns.items() if column.missing], "gone")
+    when = _condition("It is empty exactly when", "when", columns)
+    return f"{quoted(gone)} is missing exactly when {when}" if gone and when else ""
+
+
+def _determines(columns: dict[str, ModelledColumn]) -> str:
+    first, second = st.columns(2)
+    with first:
+        source = _choose("This column", list(columns), "source")
+    with second:
+        target = _choose("determines this one", [name for name in columns if name != source], "target")
+    typed = st.text_area(
+        "Its table of values (optional)",
+        placeholder="1 = EWR\n2 = Queens",
+        key="rule-table",
+        help="One pair a line. Left empty, each value goes with the one that the model, fitted to noisy answers, draws "
+        "most often beside it; no row is looked at for that.",
+    )
+    pairs = ", ".join(line.strip().rstrip(",") for line in typed.splitlines() if line.strip())
+    table = f" ({pairs})" if pairs else ""
+    return f"{quoted(source)} determines {quoted(target)}{table}" if source and target else ""
+
+
+def _few(columns: dict[str, ModelledColumn]) -> str:
+    return _condition("Always", "always", columns)
+
+
+def _heaped(columns: dict[str, ModelledColumn]) -> str:
+    numbers = [name for name, column in columns.items() if column.is_summable]
+    first, second, third = st.columns(3)
+    with first:
+        name = _choose("Number", numbers, "heaped")
+    with second:
+        step = st.text_input("is a multiple of", placeholder="100", key="rule-step").strip()
+    with third:
+        share = st.number_input("in this share of rows, %", 1.0, 100.0, None, 1.0, placeholder="40", key="rule-share")
+    return f"{quoted(name)} is a multiple of {step} in {share:g} % of rows" if name and step and share else ""
+
+
+def _typed(columns: dict[str, ModelledColumn]) -> str:
+    del columns
+    return st.text_input(
+        "The rule", placeholder="if age < 15 and works = yes then income <= 5000", key="rule-typed"
+    ).strip()
+
+
+_KINDS: dict[str, Callable[[dict[str, ModelledColumn]], str]] = {
+    "One column is never smaller, later or larger than another": _order,
+    "One column is the sum of others": _sum,
+    "If one thing holds, another follows": _implication,
+    "A column does not apply (is empty) in some rows": _not_applicable,
+    "One column determines another": _determines,
+    "A column has few values only, or multiples only": _few,
+    "Values are rounded in a share of the rows": _heaped,
+    "I write it as a line": _typed,
+}
+
+
+def _condition(label: str, key: str, columns: dict[str, ModelledColumn]) -> str:
+    """Ask for a column, what is said of it, and a value; empty until all is said."""
+    first, second, third = st.columns([3, 2, 3])
+    with first:
+        name = _choose(label, list(columns), f"{key}-name")
+    if name is None:
+        return ""
+    column = columns[name]
+    with second:
+        word = st.selectbox("is", _words_for(column), key=f"rule-{key}-word")
+    if word in _EMPTY:
+        return f"{quoted(name)} {_EMPTY[word]}"
+    with third:
+        listed = word in (_ONE_OF, _NONE_OF)
+        known = column.texts(range(column.size - column.missing)) if not column.levels else []
+        if listed and 0 < len(known) <= _MOST_CHOICES:
+            values = st.multiselect("values", known, format_func=visible, key=f"rule-{key}-values")
+        else:
+            typed = st.text_input(
+                "values" if listed else "value", placeholder="0, 10, 20" if listed else "15", key=f"rule-{key}-value"
+            )
+            values = [value.strip() for value in typed.split(",") if value.strip()]
+    if not values:
+        return ""
+    if word == _MULTIPLE:
+        return f"{quoted(name)} is a multiple of {quoted(values[0])}"
+    if word in _ORDERS:
+        return f"{quoted(name)} {_ORDERS[word]} {quoted(values[0])}"
+    return f"{quoted(name)} {'in' if word == _ONE_OF else 'not in'} ({', '.join(map(quoted, values))})"
+
+
+def _words_for(column: ModelledColumn) -> list[str]:
+    words = [*(_ORDERS if column.has_order else ()), _ONE_OF, _NONE_OF, *([_MULTIPLE] if column.is_summable else ())]
+    words = words if column.levels else [_ONE_OF, _NONE_OF, *(_ORDERS if column.has_order else ())]
+    return [*words, *(_EMPTY if column.missing else ())]
