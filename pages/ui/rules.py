@@ -45,7 +45,7 @@ def rules_panel() -> None:
             "Delete", key=f"rule-delete:{place}", on_click=_delete, args=(place,), help=f"Delete: {visible(line)}"
         )
         if problem:
-            st.error(plain(problem.removeprefix("rules: ")))
+            st.error(_said(problem))
     _propose(schema)
     with st.expander("Add a rule", expanded=bool(st.session_state.get("rule-kind"))):
         _build(schema)
@@ -63,6 +63,12 @@ def _schema() -> Schema | None:
         return Schema(columns) if columns else None
     except SynthError:
         return None
+
+
+def _said(problem: str) -> str:
+    """Return what is wrong with a rule as it stands beside it."""
+    told = problem.removeprefix("rules: ")
+    return plain(told[:1].upper() + told[1:])
 
 
 def _delete(place: int) -> None:
@@ -110,7 +116,7 @@ def _build(schema: Schema) -> None:
     (problem,) = problems_of_rules([line], schema)
     st.markdown(f"**{plain(line)}**")
     if problem:
-        st.error(plain(problem.removeprefix("rules: ")))
+        st.error(_said(problem))
     st.button("Add this rule", key="rule-add", disabled=bool(problem), on_click=_add_built, args=(line,))
 
 

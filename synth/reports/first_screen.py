@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import BinaryIO
 
+from synth.estimators import REPAIRED
 from synth.generators import CONTROL
 from synth.privacy.more.together import epsilon_together
 from synth.reports.drawing import rounded_up
@@ -264,8 +265,20 @@ def _verdict(known: _Known) -> tuple[str, str]:
     fit = [words for is_fit, words in said if is_fit] or [always]
     unfit = [words for is_fit, words in said if not is_fit]
     if not known.config.is_model:
-        unfit += [*_small(known), *_unmeasured(known)]
+        unfit = [*_repaired(known), *unfit, *_small(known), *_unmeasured(known)]
     return _sentence(fit), _sentence(unfit[:_MOST_SAID])
+
+
+def _repaired(known: _Known) -> list[str]:
+    """Say where many rows keep the declared rules only because they were changed for them."""
+    changed, made = known.value(f"generator.{REPAIRED}"), known.value("overview.rows_made")
+    if not (changed and made) or changed / made < _MANY_REPAIRED:
+        return []
+    return [f"what your rules are about: {_up(100 * changed / made)} in 100 rows were changed to keep them"]
+
+
+_MANY_REPAIRED = 0.05
+"""Part of the rows that may be changed for rules before the first screen says so."""
 
 
 def _small(known: _Known) -> list[str]:

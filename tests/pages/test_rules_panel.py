@@ -31,7 +31,7 @@ def test_what_cannot_be_kept_is_said_beside_the_rule_and_keeps_nobody_from_typin
     app.selectbox(key="rule-kind").set_value("I write it as a line").run()
     app.text_input(key="rule-typed").set_value("age > 500").run()
     (problem,) = errors(app)
-    assert problem.startswith("no row can keep 'age > 500' within the declared columns.")
+    assert problem.startswith("No row can keep 'age > 500' within the declared columns.")
     assert app.button(key="rule-add").disabled
     app.text_input(key="rule-typed").set_value("if region = nroth then age > 3").run()
     (problem,) = errors(app)
