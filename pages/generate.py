@@ -7,6 +7,7 @@ import streamlit as st
 from pages.ui.draft import config_of
 from pages.ui.fitting import confirm_and_start, draw_cards, modes_panel, options_form, seed_and_device
 from pages.ui.guards import guard, through_the_application
+from pages.ui.rules import rules_note
 from pages.ui.running import prepare_or_follow
 from pages.ui.session import bind, draft
 from synth.generators import cards, describe, options_of
@@ -73,6 +74,7 @@ def output_form() -> None:
         step=1000,
         **bind("rows"),
     )
+    rules_note()
     seed_and_device(
         "Seeds training and sampling, so that anybody can make the same rows from the saved measurements.", device, seed
     )

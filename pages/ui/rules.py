@@ -16,8 +16,9 @@ from synth.schema.contradictions import problems_of_rules
 from synth.schema.rule_lines import quoted
 from synth.schema.rule_proposals import proposed_rules
 
-__all__ = ["rule_problems", "rules_panel"]
+__all__ = ["rule_problems", "rules_note", "rules_panel"]
 
+_ROUND = "rules-built"
 _MOST_PROPOSED = 5
 _MOST_CHOICES = 200
 """Categories that are offered one by one; of more the values are typed."""
@@ -57,6 +58,13 @@ def rule_problems() -> list[str]:
     return [] if schema is None else [problem for problem in problems_of_rules(draft()["rules"], schema) if problem]
 
 
+def rules_note() -> None:
+    """Say that every row will keep the rules, where there are any."""
+    rules = len(draft()["rules"])
+    if rules:
+        note(f"Every row will keep your {f'{rules} rules' if rules > 1 else 'rule'} between columns.")
+
+
 def _schema() -> Schema | None:
     columns = declared_columns(draft()["columns"])
     try:
@@ -84,8 +92,12 @@ def _add(line: str) -> None:
 
 def _add_built(line: str) -> None:
     _add(line)
-    for key in [key for key in st.session_state if str(key).startswith("rule-") and key != "rule-kind"]:
-        del st.session_state[key]
+    st.session_state[_ROUND] = st.session_state.get(_ROUND, 0) + 1
+
+
+def _key(name: str) -> str:
+    """Return the key of a field of the builder: every rule begins with empty ones."""
+    return f"rule-{name}:{st.session_state.get(_ROUND, 0)}"
 
 
 def _propose(schema: Schema) -> None:
@@ -122,7 +134,7 @@ def _build(schema: Schema) -> None:
 
 def _choose(label: str, names: Sequence[str], key: str) -> str | None:
     return st.selectbox(
-        label, list(names), index=None, placeholder="choose a column", format_func=visible, key=f"rule-{key}"
+        label, list(names), index=None, placeholder="choose a column", format_func=visible, key=_key(key)
     )
 
 
@@ -132,7 +144,7 @@ def _order(columns: dict[str, ModelledColumn]) -> str:
     with first:
         left = _choose("Column", ordered, "left")
     with sign:
-        word = st.selectbox("How", list(_ORDERS), key="rule-sign")
+        word = st.selectbox("How", list(_ORDERS), key=_key("sign"))
     with second:
         right = _choose("Other column", [name for name in ordered if name != left], "right")
     return f"{quoted(left)} {_ORDERS[word]} {quoted(right)}" if left and right else ""
@@ -142,7 +154,7 @@ def _sum(columns: dict[str, ModelledColumn]) -> str:
     numbers = [name for name, column in columns.items() if column.is_summable]
     total = _choose("Total", numbers, "total")
     parts = st.multiselect(
-        "Its parts", [name for name in numbers if name != total], format_func=visible, key="rule-parts"
+        "Its parts", [name for name in numbers if name != total], format_func=visible, key=_key("parts")
     )
     return f"{quoted(total)} = {' + '.join(map(quoted, parts))}" if total and len(parts) > 1 else ""
 
@@ -168,7 +180,7 @@ def _determines(columns: dict[str, ModelledColumn]) -> str:
     typed = st.text_area(
         "Its table of values (optional)",
         placeholder="1 = EWR\n2 = Queens",
-        key="rule-table",
+        key=_key("table"),
         help="One pair a line. Left empty, each value goes with the one that the model, fitted to noisy answers, draws "
         "most often beside it; no row is looked at for that.",
     )
@@ -187,16 +199,16 @@ def _heaped(columns: dict[str, ModelledColumn]) -> str:
     with first:
         name = _choose("Number", numbers, "heaped")
     with second:
-        step = st.text_input("is a multiple of", placeholder="100", key="rule-step").strip()
+        step = st.text_input("is a multiple of", placeholder="100", key=_key("step")).strip()
     with third:
-        share = st.number_input("in this share of rows, %", 1.0, 100.0, None, 1.0, placeholder="40", key="rule-share")
+        share = st.number_input("in this share of rows, %", 1.0, 100.0, None, 1.0, placeholder="40", key=_key("share"))
     return f"{quoted(name)} is a multiple of {step} in {share:g} % of rows" if name and step and share else ""
 
 
 def _typed(columns: dict[str, ModelledColumn]) -> str:
     del columns
     return st.text_input(
-        "The rule", placeholder="if age < 15 and works = yes then income <= 5000", key="rule-typed"
+        "The rule", placeholder="if age < 15 and works = yes then income <= 5000", key=_key("typed")
     ).strip()
 
 
@@ -221,17 +233,17 @@ def _condition(label: str, key: str, columns: dict[str, ModelledColumn]) -> str:
         return ""
     column = columns[name]
     with second:
-        word = st.selectbox("is", _words_for(column), key=f"rule-{key}-word")
+        word = st.selectbox("is", _words_for(column), key=_key(f"{key}-word"))
     if word in _EMPTY:
         return f"{quoted(name)} {_EMPTY[word]}"
     with third:
         listed = word in (_ONE_OF, _NONE_OF)
         known = column.texts(range(column.size - column.missing)) if not column.levels else []
         if listed and 0 < len(known) <= _MOST_CHOICES:
-            values = st.multiselect("values", known, format_func=visible, key=f"rule-{key}-values")
+            values = st.multiselect("values", known, format_func=visible, key=_key(f"{key}-values"))
         else:
             typed = st.text_input(
-                "values" if listed else "value", placeholder="0, 10, 20" if listed else "15", key=f"rule-{key}-value"
+                "values" if listed else "value", placeholder="0, 10, 20" if listed else "15", key=_key(f"{key}-value")
             )
             values = [value.strip() for value in typed.split(",") if value.strip()]
     if not values:

@@ -13,15 +13,15 @@ def opened() -> AppTest:
 def test_a_rule_is_built_in_words_kept_and_deleted() -> None:
     app = opened()
     app.selectbox(key="rule-kind").set_value("If one thing holds, another follows").run()
-    app.selectbox(key="rule-if-name").set_value("age").run()
-    app.selectbox(key="rule-if-word").set_value("is less than").run()
-    app.text_input(key="rule-if-value").set_value("30").run()
-    app.selectbox(key="rule-then-name").set_value("region").run()
-    app.multiselect(key="rule-then-values").set_value(["north"]).run()
+    app.selectbox(key="rule-if-name:0").set_value("age").run()
+    app.selectbox(key="rule-if-word:0").set_value("is less than").run()
+    app.text_input(key="rule-if-value:0").set_value("30").run()
+    app.selectbox(key="rule-then-name:0").set_value("region").run()
+    app.multiselect(key="rule-then-values:0").set_value(["north"]).run()
     assert "if age < 30 then region in (north)" in texts(app)
     app.button(key="rule-add").click().run()
     assert app.session_state["draft"]["rules"] == ["if age < 30 then region in (north)"]
-    assert app.selectbox(key="rule-if-name").value is None
+    assert app.selectbox(key="rule-if-name:1").value is None
     app.button(key="rule-delete:0").click().run()
     assert app.session_state["draft"]["rules"] == []
 
@@ -29,11 +29,11 @@ def test_a_rule_is_built_in_words_kept_and_deleted() -> None:
 def test_what_cannot_be_kept_is_said_beside_the_rule_and_keeps_nobody_from_typing_on() -> None:
     app = opened()
     app.selectbox(key="rule-kind").set_value("I write it as a line").run()
-    app.text_input(key="rule-typed").set_value("age > 500").run()
+    app.text_input(key="rule-typed:0").set_value("age > 500").run()
     (problem,) = errors(app)
     assert problem.startswith("No row can keep 'age > 500' within the declared columns.")
     assert app.button(key="rule-add").disabled
-    app.text_input(key="rule-typed").set_value("if region = nroth then age > 3").run()
+    app.text_input(key="rule-typed:0").set_value("if region = nroth then age > 3").run()
     (problem,) = errors(app)
     assert "It has: north" in problem
 
