@@ -82,7 +82,9 @@ def find_panel() -> None:
     if missing:
         note(f"{_many(names)} can be found privately once it is said who the people are. {plain(missing[0])}")
         return
-    _offer(held, names, table_id)
+    with st.container(border=True):
+        st.markdown(f"**Or find privately** the kind, the bounds and the values of {_many(names)}.")
+        _offer(held, names, table_id)
 
 
 def _offer(held: Draft, names: list[str], table_id: str) -> None:
