@@ -95,6 +95,7 @@ def test_forty_columns_from_nothing_to_a_release(server: Server, browser: Any, t
     assert "Values in fewer than about" in said
     button = page.locator(".st-key-find-privately button")
     button.click()
+    button.wait_for(state="detached")
     # A reload in the middle finds the work, or its end, again.
     page.reload()
     page.get_by_text("Found privately at ε = 0.10.").wait_for()
