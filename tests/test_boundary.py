@@ -272,6 +272,11 @@ COMMANDS: dict[str, list[Callable[[str], list[str]]]] = {
         lambda text: ["run", "town.yaml", "--out", "out", "--test-table", text],
     ],
     "forecast": [lambda text: ["forecast", text]],
+    "find": [
+        lambda text: ["find", text],
+        lambda text: ["find", "town.yaml", "--table", text],
+        lambda text: ["find", "town.yaml", "--out", text],
+    ],
     "report": [lambda text: ["report", text]],
     "rehearse": [
         lambda text: ["rehearse", text, "--simulate"],

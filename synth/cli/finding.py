@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,7 +23,7 @@ from synth.system.paths import path_of
 
 __all__ = ["FindResult", "find_in_document", "find_locally"]
 
-_WHOLE = re.compile("0|[1-9][0-9]{0,15}")
+_MOST_DIGITS = 15
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +108,11 @@ def _with_numbers(value: Any) -> Any:
     """Return a value, or the section unit or budget, with numbers that were read as they were typed as numbers."""
     if isinstance(value, Mapping) and not any(isinstance(inside, Mapping) for inside in value.values()):
         return {key: _with_numbers(inside) for key, inside in value.items()}
-    return int(value) if isinstance(value, str) and _WHOLE.fullmatch(value) else value
+    return int(value) if isinstance(value, str) and _is_whole(value) else value
+
+
+def _is_whole(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS and (text == "0" or text[0] != "0")
 
 
 def find_in_document(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -16,7 +15,7 @@ FOUND_THEN_EDITED = "found privately, then edited"
 """Domain source of a column that was open in a finding, and that the owner declared otherwise than was found."""
 
 _FOUND = "found privately, epsilon "
-_DIGEST = re.compile("[0-9a-f]{64}")
+_HEXADECIMAL = frozenset("0123456789abcdef")
 _WRITTEN = Needed("synth find writes this section; leave it as it is, or leave all of it out.")
 
 
@@ -37,7 +36,7 @@ class FoundReference:
     additive_delta: Annotated[Number, _WRITTEN]
 
     def __post_init__(self) -> None:
-        if not _DIGEST.fullmatch(self.digest):
+        if len(self.digest) != 64 or not set(self.digest) <= _HEXADECIMAL:
             raise ConfigError("found: digest must be 64 hexadecimal digits, as synth find wrote them.")
         costs = (self.epsilon, self.mu_squared_units, self.coordinates)
         sums = (self.slack, self.additive_delta)

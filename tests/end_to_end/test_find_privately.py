@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import os
 import random
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -104,7 +105,7 @@ def test_forty_columns_from_nothing_to_a_release(server: Server, browser: Any, t
     walker.press("Continue to 3 Budget")
     walker.see("Choose a privacy budget")
     clicks, keys = (after - earlier for after, earlier in zip(counted(walker), before, strict=True))
-    print(f"described {N_COLUMNS} columns with {clicks} clicks and {keys} keys")
+    sys.stdout.write(f"described {N_COLUMNS} columns with {clicks} clicks and {keys} keys\n")
     assert clicks <= MOST_CLICKS
     shoot(walker, "budget")
     assert "Beside it ε = 0.10 was spent" in walker.text()
