@@ -362,6 +362,68 @@ def test_without_a_configuration_a_run_asks_what_it_needs(
     assert "The file 'people.yaml' exists. Give that to synth run" in again.stderr
 
 
+OPEN = """
+table: votes.csv
+account: town
+unit: {protects: person, rows_per_unit: 1}
+row_count: private
+people_at_most: 1000
+budget: {epsilon: 8}
+generator: {name: independent}
+rows: 50
+columns:
+  age: {type: find}
+  side: {type: find}
+"""
+
+
+def votes(folder: Path) -> None:
+    lines = [f"{20 + i % 50},{'CANARY' if i == 3 else ('left', 'right')[i % 2]}" for i in range(600)]
+    (folder / "votes.csv").write_text("age,side\n" + "\n".join(lines) + "\n")
+
+
+def test_what_is_open_is_found_and_the_completed_configuration_runs(synth: Synth, tmp_path: Path) -> None:
+    votes(tmp_path)
+    (tmp_path / "open.yaml").write_text(OPEN)
+    refused = synth("run", "open.yaml", "--out", "release")
+    assert (refused.returncode, "find" in refused.stderr) == (2, True)
+    found = synth("find", "open.yaml", "--epsilon", "4")
+    assert found.returncode == 0, found.stderr
+    assert "costs epsilon 4 at delta 1e-07 of the budget of 8; 4 remains for rows" in found.stderr
+    assert "side: 2 values" in found.stderr
+    assert "synth run open-found.yaml" in found.stdout
+    written = (tmp_path / "open-found.yaml").read_text()
+    assert "epsilon: 4.0" in written
+    assert "rows: 50\n" in written
+    done = synth("run", "open-found.yaml", "--out", "release", "--no-owner-report")
+    assert done.returncode == 0, done.stderr
+    verified = synth("verify", "release")
+    assert verified.returncode == 0, verified.stdout
+    assert "Within that epsilon: 4 at delta = 1e-07" in verified.stdout
+    for again, words in ((["open-found.yaml"], "by a finding already"), (["open.yaml"], "'open-found.yaml' exists")):
+        said = synth("find", *again)
+        assert (said.returncode, words in said.stderr) == (2, True), said.stderr
+    everything = written + found.stdout + found.stderr + done.stdout + done.stderr + verified.stdout
+    assert "CANARY" not in everything
+
+
+def test_whoever_is_asked_may_have_a_column_found(
+    synth: Synth, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    votes(tmp_path)
+    typed = ["town", "person", "1", "n", "1000", "8", "50", "find", "find"]
+    asked = ["run", "--table", "votes.csv", "--out", "release", "--generator", "independent", "--no-owner-report"]
+    monkeypatch.setattr(sys, "stdin", Typed("\n".join([*typed, "n"]) + "\n"))
+    stopped = synth(*asked)
+    assert (stopped.returncode, "Nothing was spent" in stopped.stderr) == (2, True), stopped.stderr
+    (tmp_path / "votes.yaml").unlink()
+    monkeypatch.setattr(sys, "stdin", Typed("\n".join([*typed, "y"]) + "\n"))
+    done = synth(*asked)
+    assert done.returncode == 0, done.stderr
+    assert "costs epsilon 0.8" in done.stderr
+    assert json.loads((tmp_path / "release" / "certificate.json").read_text())["found"]["epsilon"] == 0.8
+
+
 def test_the_program_starts_in_a_process_of_its_own(tmp_path: Path) -> None:
     environment = {**os.environ, "HERMITAGE_HOME": str(tmp_path / "home")}
     environment.pop("DATABASE_URL", None)

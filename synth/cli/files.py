@@ -412,7 +412,10 @@ def ask_configuration(table: str | None, ask: Ask, tell: Callable[[str], None]) 
         body |= {"row_count": "private", "people_at_most": ask("How many are there at most, as anybody could say", "")}
     body["budget"] = {"epsilon": ask("Epsilon: smaller protects more", "1")}
     body["rows"] = ask("How many rows are to be made", "10000")
-    tell(f"Now the columns. What you say is published. Types: {', '.join(COLUMN_TYPES)}.")
+    tell(
+        f"Now the columns. What you say is published. Types: {', '.join(COLUMN_TYPES)}; or find, to have it found "
+        "privately, for a part of epsilon that you are told before it is spent."
+    )
     kinds = dict(zip(header.names, header.kinds, strict=True))
     body["columns"] = {column: _asked_column(column, kind or "", ask, tell) for column, kind in kinds.items()}
     text = yaml.safe_dump(body, sort_keys=False, allow_unicode=True, width=120)
