@@ -18,6 +18,7 @@ from synth.errors import InputError, SynthError
 from synth.jobs.processes import birth_of
 from synth.schema import RunConfig, parse_config
 from synth.schema.documents import read_mapping, read_text
+from synth.services.databases import as_read_from_source
 from synth.services.finding import USUAL_SHARE, carry_out, completed
 from synth.system.paths import path_of
 
@@ -89,6 +90,7 @@ def find_locally(
     written = new_file(beside if out is None else out)
     document = dict(read_mapping(read_text(path, "The configuration")))
     if table is not None:
+        document = {key: value for key, value in document.items() if key != "source"}
         document["table"] = str(path_of(table, "the table").absolute())
     base = path.resolve().parent
     parsed = parse_config(document, base=base)
@@ -138,8 +140,9 @@ def find_in_document(
     epsilon, delta, keep_table, say
         As in :func:`find_locally`.
     """
-    if config.table is None and rows is None:
+    if config.table is None and rows is None and config.source is None:
         raise InputError("No table is named. Write 'table:' in the configuration, or give --table.")
+    config = as_read_from_source(config)
     tell = say or (lambda line: None)
     spend = config.epsilon * USUAL_SHARE if epsilon is None else epsilon
     with Application.from_environment() as application:
