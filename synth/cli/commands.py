@@ -143,7 +143,9 @@ def _run(parsed: argparse.Namespace) -> int:
     from synth.cli.local import run_locally
 
     if parsed.config is None:
-        parsed.config = _completed(_asked_config(parsed.table))
+        from synth.cli.finding import completed_where_open
+
+        parsed.config = completed_where_open(_asked_config(parsed.table), ask)
     config = config_of(parsed)
     with on_terminal() as shown:
         result = _with_password(
@@ -214,35 +216,12 @@ def _asked_config(table: str | None) -> Path:
     return ask_configuration(table, ask, tell)
 
 
-def _completed(config: Path) -> Path:
-    """Find privately what was left open in a configuration, if somebody at the terminal says so."""
-    from synth.cli.finding import find_locally
-    from synth.privacy.more.finding import open_columns
-    from synth.schema import load_config
-
-    count = len(open_columns(load_config(config).schema))
-    if not count:
-        return config
-    columns = "one column" if count == 1 else f"{count} columns"
-    if ask(f"Find {columns} privately now, for a tenth of epsilon (y/n)", "y").strip().lower() not in {"y", "yes"}:
-        raise InputError(f"Nothing was spent. Describe what is open in {config}, or find it with synth find.")
-    with on_terminal() as shown:
-        return find_locally(config, say=shown)
-
-
 def _find(parsed: argparse.Namespace) -> int:
     from synth.cli.finding import find_locally
 
     with on_terminal() as shown:
-        written = find_locally(
-            parsed.config,
-            parsed.out,
-            table=parsed.table,
-            epsilon=parsed.epsilon,
-            delta=parsed.delta,
-            keep_table=parsed.keep_table,
-            say=shown,
-        )
+        asked = {name: getattr(parsed, name) for name in ("table", "epsilon", "delta", "keep_table")}
+        written = find_locally(parsed.config, parsed.out, **asked, say=shown)
     say(f"Next: python -m synth run {written} --out release")
     return 0
 

@@ -11,18 +11,19 @@ from typing import Any, BinaryIO
 import yaml
 
 from synth.application import Application
-from synth.cli.files import new_file
+from synth.cli.files import Ask, new_file
 from synth.cli.local import closing, received
-from synth.cli.speaking import Say, StoredAndSpokenProgress
+from synth.cli.speaking import Say, StoredAndSpokenProgress, on_terminal
 from synth.errors import InputError, SynthError
 from synth.jobs.processes import birth_of
-from synth.schema import RunConfig, parse_config
+from synth.privacy.more.finding import open_columns
+from synth.schema import RunConfig, load_config, parse_config
 from synth.schema.documents import read_mapping, read_text
 from synth.services.databases import as_read_from_source
 from synth.services.finding import USUAL_SHARE, carry_out, completed
 from synth.system.paths import path_of
 
-__all__ = ["FindResult", "find_in_document", "find_locally"]
+__all__ = ["FindResult", "completed_where_open", "find_in_document", "find_locally"]
 
 _MOST_DIGITS = 15
 
@@ -104,6 +105,24 @@ def find_locally(
     for line in (*found.lines, f"Wrote {written}: read what was found, change what you know better, then run it."):
         (say or (lambda line: None))(line)
     return written
+
+
+def completed_where_open(config: Path, ask: Ask) -> Path:
+    """Find privately what was left open in a configuration, if somebody at the terminal says so; return what to run.
+
+    Raises
+    ------
+    InputError
+        If they say no: nothing is charged then.
+    """
+    count = len(open_columns(load_config(config).schema))
+    if not count:
+        return config
+    columns = "one column" if count == 1 else f"{count} columns"
+    if ask(f"Find {columns} privately now, for a tenth of epsilon (y/n)", "y").strip().lower() not in {"y", "yes"}:
+        raise InputError(f"Nothing was spent. Describe what is open in {config}, or find it with synth find.")
+    with on_terminal() as shown:
+        return find_locally(config, say=shown)
 
 
 def _with_numbers(value: Any) -> Any:
