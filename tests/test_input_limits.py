@@ -497,6 +497,7 @@ def test_no_pattern_runs_over_what_a_stranger_wrote() -> None:
     workbooks, where no part of a pattern can be repeated in two ways.
     """
     allowed = {
+        "synth/dictionaries/values.py",  # short texts of a public codebook; lists are split sign by sign
         "pages/report.py", "pages/server/serving.py", "pages/server/uploads.py", "pages/ui/evidence.py",
         "synth/bundle/checks.py", "synth/bundle/linter.py", "synth/bundle/table_files.py",
         "synth/reading/more/database.py", "synth/schema/conditions.py",

@@ -25,10 +25,16 @@ _AT_LEAST = re.compile(
     rf"^(?:(?:>=|\u2265|at least|min(?:imum)?:?|from)\s*({_NUMBER})|({_NUMBER})\s*(?:\+|or more))$", re.I
 )
 _AT_MOST = re.compile(rf"^(?:<=|\u2264|at most|max(?:imum)?:?|up to)\s*({_NUMBER})$", re.I)
-_PAIR = re.compile(r"^\s*(?P<code>[^=]{1,200}?)\s*(?:=>|->|=|\u2192|\t)\s*(?P<label>.*\S)\s*$", re.S)
-_PAIR_BY_COLON = re.compile(r"^\s*(?P<code>[^:]{1,40}?)\s*:\s+(?P<label>.*\S)\s*$", re.S)
-_PAIR_BY_DASH = re.compile(r"^\s*(?P<code>[^\s]{1,20})\s+[-\u2013]\s+(?P<label>.*\S)\s*$", re.S)
 _PAIR_BY_COMMA = re.compile(r"^\s*(?P<code>[^\s,]{1,40})\s*,\s*(?P<label>.*\S)\s*$", re.S)
+_SIGNS = ("=>", "->", "=", "\u2192", "\t")
+"""Between a code and its label."""
+
+_LONGEST_RANGE = 120
+"""Characters of a text that may be a range or a number; only so much of what a stranger wrote is given to a pattern."""
+
+_LONGEST_CODE = 40
+"""Characters of a code before a colon or a dash."""
+
 _DOTS = {"...", "\u2026", ".."}
 _GOES_ON = re.compile(r"(?:^|[\s,;])(?:etc\.?|and so on|usw\.?|u\.s\.w\.?)$", re.I)
 _FEWEST_BANDS = 20
@@ -72,7 +78,7 @@ def number_in(text: str) -> str | None:
     ('500000', '0.5', '-1.50', None)
     """
     plain = text.strip().replace("\u2212", "-").replace("\u00a0", "").replace(" ", "")
-    if not re.fullmatch(_NUMBER, plain):
+    if len(plain) > _LONGEST_RANGE or not re.fullmatch(_NUMBER, plain):
         return None
     if re.fullmatch(r"[-+]?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?", plain):
         plain = plain.replace(",", "")
@@ -137,6 +143,8 @@ def _full_range(text: str) -> tuple[str, str] | None:
 
 def _range_in(text: str) -> tuple[str, str] | None:
     """Return the bounds of a range, one of which may be open, or None where the text is none."""
+    if len(text) > _LONGEST_RANGE:
+        return None
     for pattern in (_DAYS, _RANGE, _CHAIN):
         found = pattern.match(text)
         if found:
@@ -151,10 +159,16 @@ def _range_in(text: str) -> tuple[str, str] | None:
 
 def _pair(part: str) -> tuple[str, str | None]:
     """Split a code from its label, where there is a sign between them."""
-    for pattern in (_PAIR, _PAIR_BY_COLON, _PAIR_BY_DASH):
-        found = pattern.match(part)
-        if found and not (pattern is _PAIR and found["code"].rstrip().endswith(("<", ">", "!"))):
-            return _bare(found["code"]), _bare(found["label"])
+    places = [(part.find(sign), sign) for sign in _SIGNS if sign in part]
+    if places:
+        place, sign = min(places, key=lambda one: (one[0], -len(one[1])))
+        code, label = part[:place].strip(), part[place + len(sign) :].strip()
+        if code and label and not code.endswith(("<", ">", "!")):
+            return _bare(code), _bare(label)
+    for sign in (": ", " - ", " \u2013 "):
+        code, found, label = part.strip().partition(sign)
+        if found and label.strip() and 0 < len(code) <= _LONGEST_CODE and (sign == ": " or " " not in code):
+            return _bare(code), _bare(label)
     return _bare(part), None
 
 
@@ -192,15 +206,19 @@ def _is_slashed(text: str) -> bool:
 
 def _rejoined(parts: list[str]) -> list[str]:
     """Put a label that holds a comma together again, where other parts are codes with labels."""
-    if not any(_PAIR.match(part) for part in parts):
+    if not any(_is_pair(part) for part in parts):
         return parts
     whole: list[str] = []
     for part in parts:
-        if whole and not _PAIR.match(part):
+        if whole and not _is_pair(part):
             whole[-1] += f", {part}"
         else:
             whole.append(part)
     return whole
+
+
+def _is_pair(part: str) -> bool:
+    return any(sign in part for sign in _SIGNS) and _pair(part)[1] is not None
 
 
 def _outside_quotes(text: str, sign: str) -> list[str]:

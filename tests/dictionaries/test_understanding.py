@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from timing import require_within
 
 from synth.dictionaries import DICTIONARY_ENDINGS, describe_columns, line_of, open_facts, read_dictionary
+from synth.dictionaries.values import values_in
 from synth.errors import ConfigError, InputError
 from synth.limits import DOCUMENT_BYTES
 from synth.schema import config_of_text, parse_column
@@ -237,6 +239,13 @@ def test_what_a_dictionary_gave_stands_in_a_configuration() -> None:
     config = config_of_text(f"{text}budget: {{epsilon: 1}}\nrows: 5\ncolumns:\n{lines}")
 
     assert config.schema.modelled_column("sex").shown_texts() == ["male", "female", "missing"]
+
+
+@pytest.mark.parametrize(
+    "text", ["(" * 4000, '"' * 4001, " ".join("a1" * 1300), "1" + "," * 4000, "a" + " " * 4000 + "b", "1,000" * 800]
+)
+def test_a_long_cell_takes_no_longer_than_its_length(text: str) -> None:
+    require_within(2, lambda: values_in(text))
 
 
 DOCUMENTS = {
