@@ -69,6 +69,8 @@ class Described:
     by_hand: dict[str, str] = field(default_factory=dict)
 
 
+HEADERLESS = ("--format", "header=false", "--format", "separator=,")
+
 NOT_TABLES = {
     "isolet": "Isolet.mat is a matrix of MATLAB, which is no table: write it as CSV first",
     "mnist": "images in idx files, which are no table; benchmarks/images.py has what applies to images",
@@ -84,7 +86,7 @@ def _adult(data: Path) -> Described:
         "adult.names (UCI), and the survey's top codes",
         declared.numbers(bounds),
         "adult/adult.names",
-        ("--no-header", "--separator", ","),
+        HEADERLESS,
     )
 
 
@@ -96,7 +98,7 @@ def _census(data: Path) -> Described:
         "census-income.names (UCI), and the survey's top codes",
         numbers,
         "census_income_kdd/census-income.names",
-        ("--no-header", "--separator", ","),
+        HEADERLESS,
         by_hand={
             "instance weight": "{type: drop}",
             "class": '{type: category, values: ["- 50000.", "50000+."], missing: true}',
@@ -110,7 +112,7 @@ def _network(data: Path) -> Described:
         "kddcup99_10pct/kddcup.data_10_percent.gz",
         "the attribute list of KDD Cup 1999",
         [by_name[name] for name in ORDER],
-        schema=("--no-header", "--separator", ","),
+        schema=HEADERLESS,
     )
 
 

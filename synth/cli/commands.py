@@ -113,7 +113,7 @@ def _demo(parsed: argparse.Namespace) -> int:
 
 
 def _schema(parsed: argparse.Namespace) -> int:
-    from synth.cli.files import draft_configuration, format_of
+    from synth.cli.files import draft_configuration
 
     if parsed.look and parsed.account is None:
         raise InputError("A look at the rows is recorded: name the people they are about with --account.")
@@ -130,7 +130,7 @@ def _schema(parsed: argparse.Namespace) -> int:
             dictionaries=parsed.dictionary or (),
             presets=parsed.preset or (),
             empty=parsed.empty == "missing",
-            table_format=format_of(parsed.format or ()),
+            written=parsed.format or (),
             tell=tell,
             password=password,
         ),

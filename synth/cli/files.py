@@ -15,7 +15,6 @@ import tempfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
@@ -192,10 +191,11 @@ def _joined_blocks(paths: list[Path], *, header: bool) -> Iterator[bytes]:
                 raise TableError(f"The table '{path.name}' is damaged. Pack it again.") from None
 
 
-def format_of(said: Sequence[str]) -> TableFormat:
+def format_of(said: Sequence[str], names: Sequence[str] = ()) -> TableFormat:
     """Read how a file is written from texts such as ``encoding=latin-1``, in the words of a configuration.
 
-    Lists have commas between, and a tab is written as the word.
+    Lists have commas between, and a tab is written as the word. A file without a header whose names are not said has
+    those of its dictionary, ``names``.
 
     Raises
     ------
@@ -210,6 +210,8 @@ def format_of(said: Sequence[str]) -> TableFormat:
         plain = {"true": True, "yes": True, "false": False, "no": False, "tab": "\t"}.get(value.lower(), value)
         is_list = key in {"names", "missing", "units", "dates"}
         given[key] = [part.strip() for part in value.split(",")] if is_list else plain
+    if given.get("header") is False and names:
+        given.setdefault("names", list(names))
     form = parse_format(given, "--format")
     form.check()
     return form
@@ -222,7 +224,7 @@ def draft_configuration(
     dictionaries: Sequence[str] = (),
     presets: Sequence[str] = (),
     empty: bool = False,
-    table_format: TableFormat | None = None,
+    written: Sequence[str] = (),
     tell: Callable[[str], None] | None = None,
     password: str | None = None,
 ) -> str:
@@ -240,8 +242,8 @@ def draft_configuration(
         Presets for columns, as :func:`synth.dictionaries.chosen_presets` reads them.
     empty : bool
         Whether empty and unreadable cells become missing in every column of which nothing else is said.
-    table_format : TableFormat, optional
-        How the table is written. Without a header its names are those of the first dictionary, in order.
+    written : sequence of str
+        How the table is written, as :func:`format_of` reads it; names that it needs are those of the first dictionary.
     tell : callable, optional
         Told what was not taken from a dictionary, and which columns would be dropped or replaced by a guess.
     password : str, optional
@@ -255,10 +257,8 @@ def draft_configuration(
     from synth.dictionaries import chosen_presets, describe_columns
     from synth.services.inspection import inspect_header
 
-    form = table_format or TableFormat()
     read = [_dictionary(one) for one in dictionaries]
-    if not form.header and form.names is None and read:
-        form = replace(form, names=tuple(column.name for column in read[0].columns))
+    form = format_of(written, [column.name for column in read[0].columns] if read else ())
     opened = _names_in(path, password) if isinstance(path, DatabaseSource) else open_table(path, form)
     with opened as (name, stream):
         header = inspect_header(stream, form, look=look_for is not None)
