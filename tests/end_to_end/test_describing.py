@@ -1,4 +1,4 @@
-"""Describing a table by hand in a real browser: pasting, reloading in the middle, a second tab, a restart."""
+"""Describing a table in a real browser: pasting, reloading in the middle, a second tab, a restart, a codebook."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from serving import started_server
+from serving import Server, started_server
 from walking import Walker
 
 pytestmark = pytest.mark.browser
@@ -137,3 +137,52 @@ def test_what_was_typed_survives_reloads_another_tab_and_a_restart(browser: Any,
         walker.press("Continue to 3 Budget")
         walker.see("Choose a privacy budget")
         walker.close()
+
+
+CODES = (
+    ("variable", "type", "valid range", "step", "values", "missing codes", "may be empty"),
+    ("person", "id", "", "", "", "", ""),
+    ("age", "integer", "0-120", "", "", "999", ""),
+    ("height cm", "float", "30-250", "0.5", "", "", "yes"),
+    ("smokes", "int", "", "", "1=yes; 2=no; 9=missing", "", ""),
+    ("answer", "ordinal", "", "", "N=never; S=sometimes; ?=not asked", "", "yes"),
+)
+
+
+def test_a_table_is_described_by_its_codebook_with_few_clicks(server: Server, browser: Any, tmp_path: Path) -> None:
+    header = ("person", "age", "height_cm", "smokes", "answer")
+    people = [(f"p{number}", str(20 + number), "170.5", "129"[number % 3], "NS?"[number % 3]) for number in range(40)]
+    (tmp_path / "survey.csv").write_text("".join(f"{','.join(line)}\n" for line in (header, *people)), encoding="utf-8")
+    (tmp_path / "codebook.tsv").write_text("".join("\t".join(line) + "\n" for line in CODES), encoding="utf-8")
+    walker = Walker(browser, server.address)
+    page = walker.page
+    walker.open("upload")
+    walker.choose("No, new people")
+    walker.fill("A name for these people", "a survey with a codebook")
+    walker.upload(0, tmp_path / "survey.csv")
+    page.get_by_text("Stored, encrypted.").wait_for()
+    walker.press("Continue to 2 Describe")
+    walker.see("Describe the table")
+
+    walker.counted.clear()
+    page.get_by_text("Paste or drop a data dictionary").click()
+    walker.settle()
+    walker.upload(0, tmp_path / "codebook.tsv")
+    page.get_by_text("Understood 5 of your 5 columns.").wait_for()
+    walker.press("Fill 5 lines")
+    page.get_by_text("Nothing is filled yet.").wait_for(state="detached")
+    walker.settle()
+    states = [cell(walker, line, "state").inner_text() for line in range(5)]
+    assert states == ["\u21bb replaced", *["\u25cf ready"] * 4]
+    assert cell(walker, 4, "categories").inner_text() == "N, S, ?"
+    for label in ("person", "No: it is measured"):
+        walker.choose(label)
+    for label, number in (("At most how many rows", "1"), ("How many are there at most", "5000")):
+        box = page.get_by_role("spinbutton", name=label)
+        box.fill(number)
+        box.press("Enter")
+        walker.settle()
+    walker.press("Continue to 3 Budget")
+    walker.see("Choose a privacy budget")
+    assert sum(walker.counted.values()) <= 7, "a codebook, its lines, two answers by a click and two by a key, and on"
+    walker.close()
