@@ -48,7 +48,7 @@ def _ask_for_dictionary() -> None:
     left, right = st.columns(2)
     with left:
         uploaded = st.file_uploader(
-            "A file: CSV, datapackage.json, YAML, .names, or an earlier bundle (zip)",
+            "A file: CSV, Excel, datapackage.json, YAML, .names, or an earlier bundle (zip)",
             type=list(DICTIONARY_ENDINGS),
             key=uploader_key("dictionary"),
             max_upload_size=_MEGABYTES,

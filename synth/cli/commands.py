@@ -501,7 +501,7 @@ def _parser(*, options_of_reports: bool = True) -> argparse.ArgumentParser:
         "--dictionary",
         action="append",
         metavar="FILE",
-        help="a data dictionary: CSV, datapackage.json, YAML, .names or a bundle; a further one adds to it",
+        help="a data dictionary: CSV, Excel, datapackage.json, YAML, .names or a bundle; a further one adds to it",
     )
     schema.add_argument(
         "--preset",

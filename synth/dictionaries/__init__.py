@@ -48,6 +48,7 @@ class _Format:
 
 _FORMATS = (
     _Format(("csv", "tsv", "txt", "tab"), "synth.dictionaries.tables:dictionary_of_text"),
+    _Format(("xlsx", "xlsm", "ods"), "synth.dictionaries.tables:dictionary_of_workbook"),
     _Format(("json", "yaml", "yml"), "synth.dictionaries.others:dictionary_of_document"),
     _Format(("names",), "synth.dictionaries.others:dictionary_of_names"),
     _Format(("zip",), "synth.dictionaries.others:dictionary_of_bundle", LARGEST_BUNDLE),
@@ -78,7 +79,7 @@ def read_dictionary(name: str, data: bytes, *, names: Sequence[str] = ()) -> Dic
     kind = next((one for one in _FORMATS if ending in one.endings), None)
     if kind is None:
         raise ConfigError(
-            f"'{shown(name)}' is no dictionary that is known here. Give a table (csv, tsv), a "
+            f"'{shown(name)}' is no dictionary that is known here. Give a table (csv, tsv, xlsx, ods), a "
             "datapackage.json, a configuration (yaml), a names file (names) or an earlier bundle (zip)."
         )
     if len(data) > kind.most:

@@ -13,8 +13,9 @@ from synth.dictionaries.words import fact_called, kind_called
 from synth.errors import ConfigError
 from synth.limits import COLUMNS, DOCUMENT_NODES, TEXT_CHARACTERS
 from synth.names import shown
+from synth.reading.more.workbooks import sheet_rows
 
-__all__ = ["dictionary_of_text"]
+__all__ = ["dictionary_of_text", "dictionary_of_workbook"]
 
 ORDER = ("name", "kind", "low", "high", "step", "values", "empty", "other", "fallback", "special")
 """What the cells of a line say where no line names them: the order of the table on the screen."""
@@ -28,6 +29,7 @@ _NO_HEADER = (
     "No line of this dictionary says what its columns hold. Write a first line such as: name, type, lowest, highest, "
     "step, values, missing codes."
 )
+_TOO_MANY = f"The dictionary has more than {DOCUMENT_NODES:,} cells. Keep the lines of this table alone."
 _TOO_MANY_CELLS = (
     "its line has more cells than the header, so none of them is taken. Put quotation marks around a list that holds "
     "the separator."
@@ -43,6 +45,19 @@ def dictionary_of_text(name: str, data: bytes, names: Sequence[str]) -> Dictiona
         # Unlike a table's, a codebook's letters are public; those of Western office programs are all that is tried.
         text = data.decode("cp1252", "replace")
     return _dictionary(_lines_of(text), "a table of columns", names)
+
+
+def dictionary_of_workbook(name: str, data: bytes, names: Sequence[str]) -> Dictionary:
+    """Read a codebook that is a workbook."""
+    lines: _Lines = []
+    cells = 0
+    for row in sheet_rows(io.BytesIO(data)):
+        # Counted while it is unpacked: a small file may hold a large sheet.
+        cells += len(row)
+        if cells > DOCUMENT_NODES:
+            raise ConfigError(_TOO_MANY)
+        lines.append([cell or "" for cell in row])
+    return _dictionary(lines, "a table of columns in a workbook", names)
 
 
 def _lines_of(text: str) -> _Lines:
@@ -68,7 +83,7 @@ def _known(line: Sequence[str]) -> int:
 
 def _dictionary(lines: _Lines, kind: str, names: Sequence[str]) -> Dictionary:
     if sum(map(len, lines)) > DOCUMENT_NODES:
-        raise ConfigError(f"The dictionary has more than {DOCUMENT_NODES:,} cells. Keep the lines of this table alone.")
+        raise ConfigError(_TOO_MANY)
     if any(len(cell) > TEXT_CHARACTERS for line in lines for cell in line):
         raise ConfigError(f"A cell of the dictionary has more than {TEXT_CHARACTERS:,} characters. Make it shorter.")
     place, header = _header(lines, names)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sheets import ods, ods_row, xlsx, xlsx_row
 from timing import require_within
 
 from synth.dictionaries import DICTIONARY_ENDINGS, describe_columns, line_of, open_facts, read_dictionary
@@ -128,6 +129,18 @@ def test_truth_values_written_as_numbers_with_a_point() -> None:
     assert open_facts(found["b"]) == ["word for yes", "word for no"]
 
 
+def test_a_workbook_says_the_same_as_its_cells_as_text() -> None:
+    table = [line.split(";") for line in "variable;type;range\nage;integer;0-120\nheight;float;30-250".splitlines()]
+
+    book = xlsx("".join(map(xlsx_row, table)))
+
+    assert bodies("codebook.xlsx", book) == bodies("codebook.csv", "\n".join(map(";".join, table)))
+    assert bodies("codebook.ods", ods("".join(map(ods_row, table)))) == bodies("codebook.xlsx", book)
+    for broken in (b"PK", book[:-200]):
+        with pytest.raises(InputError):
+            read_dictionary("codebook.xlsx", broken)
+
+
 def test_a_list_that_breaks_its_line_is_not_half_taken() -> None:
     found = read_dictionary("c.csv", b"name;values;missing\nsex;1=m; 2=f; 9=missing;\n").columns[0]
 
@@ -198,7 +211,7 @@ def test_what_is_no_dictionary_is_refused_in_a_sentence(name: str, data: bytes, 
 def test_every_ending_is_said_where_none_fits() -> None:
     with pytest.raises(ConfigError) as refusal:
         read_dictionary("x", b"")
-    assert all(ending in str(refusal.value) for ending in set(DICTIONARY_ENDINGS) - {"yml", "txt", "tab"})
+    assert all(ending in str(refusal.value) for ending in set(DICTIONARY_ENDINGS) - {"yml", "txt", "tab", "xlsm"})
 
 
 def test_dictionaries_fill_what_is_open_and_are_matched_by_names_alone() -> None:

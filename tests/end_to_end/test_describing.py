@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from serving import Server, started_server
+from sheets import xlsx, xlsx_row
 from walking import Walker
 
 pytestmark = pytest.mark.browser
@@ -25,7 +26,7 @@ BLOCK = (
 
 PLACES = {"state": 0, "name": 1, "role": 2, "low": 3, "high": 4, "step": 5, "categories": 6}
 WIDTHS = (112, 92, 96, 76, 80, 64, 92, 70, 68, 97)
-"""Of the columns of the table; together they are stretched to the page."""
+"""Of the columns of the table, as the page asks for them; together they are stretched to the page."""
 
 SCREENS = (
     ("1 Upload", "Upload a table"),
@@ -149,11 +150,13 @@ CODES = (
 )
 
 
-def test_a_table_is_described_by_its_codebook_with_few_clicks(server: Server, browser: Any, tmp_path: Path) -> None:
+def test_a_table_is_described_by_a_codebook_in_a_workbook_with_few_clicks(
+    server: Server, browser: Any, tmp_path: Path
+) -> None:
     header = ("person", "age", "height_cm", "smokes", "answer")
     people = [(f"p{number}", str(20 + number), "170.5", "129"[number % 3], "NS?"[number % 3]) for number in range(40)]
     (tmp_path / "survey.csv").write_text("".join(f"{','.join(line)}\n" for line in (header, *people)), encoding="utf-8")
-    (tmp_path / "codebook.tsv").write_text("".join("\t".join(line) + "\n" for line in CODES), encoding="utf-8")
+    (tmp_path / "codebook.xlsx").write_bytes(xlsx("".join(map(xlsx_row, CODES))))
     walker = Walker(browser, server.address)
     page = walker.page
     walker.open("upload")
@@ -167,7 +170,7 @@ def test_a_table_is_described_by_its_codebook_with_few_clicks(server: Server, br
     walker.counted.clear()
     page.get_by_text("Paste or drop a data dictionary").click()
     walker.settle()
-    walker.upload(0, tmp_path / "codebook.tsv")
+    walker.upload(0, tmp_path / "codebook.xlsx")
     page.get_by_text("Understood 5 of your 5 columns.").wait_for()
     walker.press("Fill 5 lines")
     page.get_by_text("Nothing is filled yet.").wait_for(state="detached")
