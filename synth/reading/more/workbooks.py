@@ -8,6 +8,10 @@ part of the table.
 
 The parts of the file are unpacked and parsed as they come past, so no sheet is ever held whole; the texts that Excel
 keeps once for all cells are. Expat reads the XML; entities of its own, which could grow, are refused.
+
+No library reads workbooks here. python-calamine 0.9.1 was tried: it makes an error cell an empty one, refuses a whole
+sheet for one bad index of a shared text, and holds a sheet whole. So a row could not follow from that row alone, and
+memory could not be bounded.
 """
 
 from __future__ import annotations
