@@ -57,7 +57,7 @@ def installation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def written(path: Path, config: RunConfig, rows: int = 40) -> Path:
     """Write a table with the declared columns, cells taken from what is declared in turn."""
     values = {
-        column.name: column.labels if not isinstance(column, NumberColumn) else ("3", "57", "")
+        column.name: column.words if not isinstance(column, NumberColumn) else ("3", "57", "")
         for column in config.schema.modelled
     }
     with path.open("w", newline="", encoding="utf-8") as stream:
