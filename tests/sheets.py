@@ -25,16 +25,23 @@ _STYLES = (
 """Styles by their places: general, a day, a moment, a number with letters behind it, a time, percent, hours passed."""
 
 
-def xlsx(rows: str, *, behind: str = "", sheets: Mapping[str, str] | None = None, date1904: bool = False) -> bytes:
+def xlsx(
+    rows: str,
+    *,
+    behind: str = "",
+    sheets: Mapping[str, str] | None = None,
+    date1904: bool = False,
+    strings: Iterable[str] = STRINGS,
+) -> bytes:
     """Return an .xlsx file: ``rows`` is what stands between the tags of ``sheetData``, ``behind`` what comes after.
 
-    ``sheets`` are more sheets, by their names, each with its state.
+    ``sheets`` are more sheets, by their names, each with its state; ``strings`` are kept once for all cells.
     """
     parts = _xlsx_parts([], "People")
     parts["xl/sheet1.xml"] = f'<worksheet xmlns="{_MAIN}"><sheetData>{rows}</sheetData>{behind}</worksheet>'
     parts["xl/styles.xml"] = _STYLES
-    strings = "".join(f"<si><t>{escape(text)}</t></si>" for text in STRINGS)
-    parts["xl/sharedStrings.xml"] = f'<sst xmlns="{_MAIN}">{strings}</sst>'
+    kept_once = "".join(f"<si><t>{escape(text)}</t></si>" for text in strings)
+    parts["xl/sharedStrings.xml"] = f'<sst xmlns="{_MAIN}">{kept_once}</sst>'
     relations = [("rId1", "worksheet", "sheet1.xml"), ("rId2", "styles", "/xl/styles.xml")]
     relations += [("rId3", "sharedStrings", "sharedStrings.xml")]
     listed = '<sheet name="People" sheetId="1" r:id="rId1"/>'
@@ -66,6 +73,13 @@ def ods(rows: str) -> bytes:
     return packed(parts)
 
 
+def ods_text(cell: str) -> str:
+    """Return a cell of one paragraph."""
+    return (
+        f'<t:table-cell o:value-type="string"><p:p>{escape(cell)}</p:p></t:table-cell>' if cell else "<t:table-cell/>"
+    )
+
+
 def xlsx_row(cells: Iterable[str], row: str = "") -> str:
     """Return a row of texts as cells that hold their own text."""
     held = "".join(
@@ -77,11 +91,7 @@ def xlsx_row(cells: Iterable[str], row: str = "") -> str:
 
 def ods_row(cells: Iterable[str]) -> str:
     """Return a row of texts as cells of one paragraph."""
-    held = "".join(
-        f'<t:table-cell o:value-type="string"><p:p>{escape(cell)}</p:p></t:table-cell>' if cell else "<t:table-cell/>"
-        for cell in cells
-    )
-    return f"<t:table-row>{held}</t:table-row>"
+    return f"<t:table-row>{''.join(map(ods_text, cells))}</t:table-row>"
 
 
 def zipped(parts: Mapping[str, bytes], *, method: int = zipfile.ZIP_DEFLATED) -> bytes:

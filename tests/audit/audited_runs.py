@@ -141,6 +141,11 @@ def people(world: World, units: int, *, well: str | None = None) -> list[Line]:
     return [lines[place] for place in random.permutation(len(lines))]
 
 
+def rows_of_people(world: World, units: int) -> list[dict[str, str]]:
+    """Return the same people as rows of cells, for files of other kinds."""
+    return [dict(zip(NAMES, line.decode().rstrip("\n").split(","), strict=True)) for line in people(world, units)]
+
+
 NASTY: dict[str, list[Line]] = {
     "far beyond all bounds": [b"new,1e400,Nowhere,9999-12-31,perhaps\n"],
     "a line that cannot be read": [b'new,\xff,"Ba,\0,yes\n'],

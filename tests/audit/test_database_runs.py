@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from audited_runs import WORLDS, World, people, start_home, t5_whole_runs
+from audited_runs import WORLDS, rows_of_people, start_home, t5_whole_runs
 from database_faults import FAULTS, WHERE, file_of, moved_about, planted
 from test_bytes_to_answers import HELD_OUT, ODD, PEOPLE, ROWS, answers, assert_adds
-from worlds import LABEL, Row, far_rows, ordinary_rows
+from worlds import LABEL, Row, far_rows, neighbours_of, ordinary_rows
 
 from synth.schema import TableFormat
 from synth.schema.source import DatabaseSource
@@ -93,24 +93,18 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return start_home(tmp_path_factory.mktemp("databases") / "home")
 
 
-def database_rows(world: World, units: int) -> list[Row]:
-    names = [column.name for column in world.config(units, "independent").schema]
-    return [dict(zip(names, line.decode().rstrip("\n").split(","), strict=True)) for line in people(world, units)]
-
-
 @pytest.mark.audit
 @pytest.mark.parametrize("sql", [None, "SELECT * FROM people"], ids=["table", "query"])
 @pytest.mark.parametrize("name", WORLDS)
 def test_no_row_of_a_database_changes_a_public_byte(name: str, sql: str | None, home: Path, tmp_path: Path) -> None:
     world, units = WORLDS[name], 60
-    rows = database_rows(world, units)
-    new = {"who": "new", "age": 10**6, "town": b"\xff", "seen": "31.1.2020", "well": "?"}
-    gone = rows[3]["who"] if world.row_count == "public" else None
-    kept = [row for row in rows if row["who"] != gone] if world.ids else [*rows[:3], *rows[3 + (gone is not None) :]]
+    rows = rows_of_people(world, units)
+    new = {"age": 10**6, "town": b"\xff", "seen": "31.1.2020", "well": "?"}
+    changed = neighbours_of(world, rows, [new], person="new", id_column="who")
     source = DatabaseSource(url="sqlite:////data/people.sqlite", **({"sql": sql} if sql else {"table": "people"}))
     config = replace(world.config(units, "independent"), format=form_of_rows(source, TableFormat()))
     first = file_of(tmp_path, config.schema, rows, sql=sql)
-    second = file_of(tmp_path, config.schema, [new, *kept], sql=sql, laid_out=moved_about)
+    second = file_of(tmp_path, config.schema, changed, sql=sql, laid_out=moved_about)
     before, _ = t5_whole_runs(config, first, {"neighbour": second}, home, verify=True)
     assumed = before["shown after the release"]["certificate"]["assumptions"]
     assert any("result of a query" in sentence for sentence in assumed) == bool(sql)

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from audited_runs import WORLDS, World, people, start_home, t5_whole_runs
+from audited_runs import WORLDS, World, rows_of_people, start_home, t5_whole_runs
 from frame_faults import FAULTS, WAYS, planted
 from test_bytes_to_answers import HELD_OUT, PEOPLE, ROWS, answers, assert_adds
 from worlds import LABEL, Row, far_rows, ordinary_rows
@@ -96,16 +96,15 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def frame_rows(world: World, units: int) -> list[dict[str, object]]:
-    cells = [line.decode().rstrip("\n").split(",") for line in people(world, units)]
     return [
         {
-            "who": int(who[1:]),
-            "age": int(age),
-            "town": town,
-            "seen": datetime.date.fromisoformat(seen),
-            "well": well == "yes",
+            "who": int(row["who"][1:]),
+            "age": int(row["age"]),
+            "town": row["town"],
+            "seen": datetime.date.fromisoformat(row["seen"]),
+            "well": row["well"] == "yes",
         }
-        for who, age, town, seen, well in cells
+        for row in rows_of_people(world, units)
     ]
 
 

@@ -144,10 +144,16 @@ def far_rows(several: int = 5) -> list[Row]:
 
 
 def neighbours_of(
-    world: World, rows: list[Row], brought: Sequence[Row], place: int = 3, person: str = "somebody new"
+    world: World,
+    rows: list[Row],
+    brought: Sequence[Row],
+    place: int = 3,
+    person: str = "somebody new",
+    *,
+    id_column: str = "person",
 ) -> list[Row]:
     """Change one unit: bring somebody new, or put somebody new in the place of somebody else."""
-    new = [{**row, "person": person} for row in brought]
+    new = [{**row, id_column: person} for row in brought]
     if not world.ids:
         changed = list(rows)
         if world.row_count == "private":
@@ -155,5 +161,5 @@ def neighbours_of(
         return [*changed[:place], *new[:1], *changed[place + 1 :]]
     if world.row_count == "private":
         return [*rows[:place], *new, *rows[place:]]
-    gone = rows[place]["person"]
-    return [*new, *(row for row in rows if row["person"] != gone)]
+    gone = rows[place][id_column]
+    return [*new, *(row for row in rows if row[id_column] != gone)]

@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.csv
 import pytest
 import test_answers
 from mutations import FORMATS, LATER, LONGEST, Format, changed_lines, codes_of, hostile_line
+from reading_faults import SHEET_FAULTS, Plant, plant_a_guessed_decimal_sign, plant_a_refusal
 from reading_here import read_here
 
 from synth.errors import TableError
 from synth.privacy import table
 from synth.reading import text as reader_text
-from synth.reading.more.workbooks import Workbook
 from synth.reading.more.xlsx import XlsxCells
 from synth.reading.reader import EncodedTable
-from synth.schema import ModelledColumn, Schema, TableFormat, encoding
+from synth.schema import ModelledColumn, Schema, TableFormat
 
-Plant = Callable[[pytest.MonkeyPatch], None]
 FAULTS: dict[str, tuple[Plant, Callable[[], None]]] = {}
 
 
@@ -173,49 +171,8 @@ def _(patch: pytest.MonkeyPatch) -> None:
 ROWS_ARE_INDEPENDENT = lines_are_independent("xlsx", "ods")
 
 
-def sheet_fault(name: str, spoil: Callable[[list[pa.Array]], list[pa.Array]]) -> None:
-    """Plant a bug in the columns that a workbook hands on."""
-
-    def plant(patch: pytest.MonkeyPatch) -> None:
-        right = Workbook.batches
-
-        def batches(self: Workbook, places: object) -> Iterator[tuple[list[pa.Array], list[int]]]:
-            for columns, malformed in right(self, places):  # type: ignore[arg-type]
-                yield spoil(columns), malformed
-
-        patch.setattr(Workbook, "batches", batches)
-
-    FAULTS[name] = (plant, ROWS_ARE_INDEPENDENT)
-
-
-def of_one_type(column: pa.Array) -> pa.Array:
-    texts = column.to_pylist()
-    numbers = all(text is None or text.replace(".", "").isdigit() for text in texts)
-    return column if numbers else pa.array([text and text.removesuffix(".0") + " " * text.isdigit() for text in texts])
-
-
-sheet_fault(
-    "the type of a cell is that of its column",
-    lambda columns: [pc.replace_substring(of_one_type(column), " ", "?") for column in columns],
-)
-sheet_fault("an empty cell has the value above it", lambda columns: [
-    pc.fill_null_forward(pc.if_else(pc.equal(column, ""), None, column)) for column in columns
-])  # fmt: skip
-sheet_fault("an error spoils its column", lambda columns: [
-    pa.nulls(len(column), pa.string()) if column.null_count else column for column in columns
-])  # fmt: skip
-
-
-@fault("one cell refuses a workbook", ROWS_ARE_INDEPENDENT)
-def _(patch: pytest.MonkeyPatch) -> None:
-    right = XlsxCells._cell
-
-    def read(self: XlsxCells, text: str) -> str | None:
-        if self._kind == "s" and not text.isdigit():
-            raise TableError("A cell refers to no text.")
-        return right(self, text)
-
-    patch.setattr(XlsxCells, "_cell", read)
+FAULTS |= {name: (plant, ROWS_ARE_INDEPENDENT) for name, plant in SHEET_FAULTS.items()}
+fault("one cell refuses a workbook", ROWS_ARE_INDEPENDENT)(plant_a_refusal)
 
 
 @fault("the numbers of rows say where rows stand", ROWS_ARE_INDEPENDENT)
@@ -235,15 +192,7 @@ def each_number_is_read_by_itself() -> None:
     assert together == [codes_of(kind.file([line]), kind.form, kind.schema)[0] for line in lines]
 
 
-@fault("a decimal sign is guessed", each_number_is_read_by_itself)
-def _(patch: pytest.MonkeyPatch) -> None:
-    right = encoding.plain_numbers
-
-    def numbers(texts: pa.Array, notation: encoding.Notation) -> pa.Array:
-        some = pc.any(pc.match_substring(texts, ",")).as_py()
-        return right(texts, notation) if some else pc.replace_substring(texts, "4", "5")
-
-    patch.setattr(encoding, "plain_numbers", numbers)
+fault("a decimal sign is guessed", each_number_is_read_by_itself)(plant_a_guessed_decimal_sign)
 
 
 @fault("a malformed cell gets a code of its own", lines_are_independent("csv"))
