@@ -61,6 +61,7 @@ def select_cell(walker: Walker, line: int, column: str) -> None:
         walker.settle()
         if selected.count():
             return
+        walker.page.keyboard.press("Escape")  # a second click on a cell would open it
     raise AssertionError(f"the cell {line}, {column} could not be selected")
 
 
