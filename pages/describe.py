@@ -29,6 +29,7 @@ from pages.ui.dictionaries import dictionary_panel, preset_panel
 from pages.ui.draft import MOST_PILLS, Draft, asks_for_number, config_of, missing_answers
 from pages.ui.finding import find_panel, take_finding
 from pages.ui.guards import require, through_the_application
+from pages.ui.notations import notations_fold
 from pages.ui.rules import rule_problems, rules_panel
 from pages.ui.session import application, bind, draft, editor_key, go, keep_draft, renew_editor, say_when_saved
 from pages.ui.words import name_or, note, plain
@@ -82,6 +83,7 @@ def screen() -> None:
     proposals()
     column_editor()
     kinds_by_looking()
+    notations_fold(declared_columns(held["columns"]), held["format"])
     for sentence in notes_of_rows(held["columns"]):
         st.info(plain(sentence))
     domain_meter()

@@ -11,6 +11,7 @@ from pages.ui.badges import badge
 from pages.ui.database import database_panel
 from pages.ui.draft import fill_from_config, take_table
 from pages.ui.guards import through_the_application
+from pages.ui.notations import notations_note
 from pages.ui.session import (
     TABLE_TYPES,
     application,
@@ -28,7 +29,6 @@ from synth.errors import ConfigError, SynthError, TableError
 from synth.limits import DOCUMENT_BYTES
 from synth.names import odd_names, visible
 from synth.schema import ENCODINGS, MOST_HEADER_ROWS, RunConfig, TableFormat, config_of_text, parse_format
-from synth.schema.encoding import invented_cells
 from synth.services.views import ReceivedTable
 
 __all__ = ["screen"]
@@ -233,19 +233,8 @@ def _notation_form(held: dict[str, Any]) -> dict[str, Any]:
         "dates": _listed(dates),
     }
     form = {key: value for key, value in said.items() if value}
-    _invented(form)
+    notations_note(form)
     return form
-
-
-def _invented(form: dict[str, Any]) -> None:
-    """Show on invented cells what a notation makes of them, or why it cannot be used."""
-    try:
-        read = invented_cells(parse_format(form))
-    except SynthError as error:
-        st.error(plain(str(error)))
-        return
-    if read:
-        note("Invented cells: " + ", ".join(f"{plain(cell)} is read as {plain(became)}" for cell, became in read) + ".")
 
 
 def _word(words: dict[str, str | None], held: dict[str, Any], key: str) -> str:

@@ -15,16 +15,20 @@ from synth.cli.files import format_of
 from synth.errors import ConfigError, SchemaError
 from synth.schema import (
     ENCODINGS,
+    CategoryColumn,
     DateColumn,
+    DateStep,
+    ModelledColumn,
     NumberColumn,
     Schema,
     TableFormat,
+    YesNoColumn,
     format_to_mapping,
     load_config,
     parse_column,
     parse_format,
 )
-from synth.schema.encoding import encode_cells, plain_numbers
+from synth.schema.encoding import encode_cells, invented_cells_of, plain_numbers
 from synth.schema.header import joined_names, public_names
 from synth.schema.written import _CODECS, Notation
 from synth.services.inspection import inspect_header
@@ -184,3 +188,29 @@ def codes(schema: Schema, form: TableFormat, table: Path) -> list[list[int]]:
 
     found = read_codes(lambda: table.open("rb"), form, schema)
     return [found._codes[column.name].tolist() for column in schema.modelled]
+
+
+YEAR = (datetime.date(2020, 1, 1), datetime.date(2021, 1, 1))
+OLD = (datetime.date(1900, 1, 1), datetime.date(1910, 1, 1))
+INVENTED = [
+    (NumberColumn("n", 0, 120, 1, missing=True), TableFormat(), []),
+    (NumberColumn("n", -2000, -1000, 1, units=("kg",), missing=True), TableFormat(thousands="'"),
+     [("-1'500 kg", "-1500"), ("-1'000 kg", "-1000")]),
+    (NumberColumn("n", 0, 1, 0.25, decimal=",", missing=True), TableFormat(), [("0,50", "0.50"), ("1,00", "1.00")]),
+    (NumberColumn("n", 0, 9, 1, decimal=",", missing=True), TableFormat(thousands=","), []),
+    (DateColumn("d", *YEAR, DateStep.MONTH, missing=True), TableFormat(dates=("%d.%m.%Y",)),
+     [("25.07.2020", "2020-07-01")]),
+    (DateColumn("d", *OLD, pattern="%d.%m.%y", missing=True), TableFormat(),
+     [("25.01.05", "1910-01-01")]),
+    (DateColumn("d", *YEAR, missing=True), TableFormat(), []),
+    (YesNoColumn("y", "1", "2", missing=True), TableFormat(missing=("2",)), [("1", "yes"), ("2", "no")]),
+    (YesNoColumn("y", missing=True), TableFormat(), []),
+    (CategoryColumn("c", ("a",), aliases=(("A", "a"),), missing=True), TableFormat(), [("A", "a")]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("column", "form", "cells"), INVENTED)
+def test_invented_cells_become_what_a_table_with_them_becomes(
+    column: ModelledColumn, form: TableFormat, cells: list[tuple[str, str]]
+) -> None:
+    assert invented_cells_of(column, form) == cells

@@ -33,6 +33,7 @@ __all__ = [
     "encode_cells",
     "encode_column",
     "invented_cells",
+    "invented_cells_of",
     "is_bytes",
     "is_date",
     "is_number",
@@ -383,12 +384,31 @@ def invented_cells(form: TableFormat) -> list[tuple[str, str]]:
     >>> invented_cells(TableFormat(decimal=",", thousands=".", units=("kg",), dates=("%d/%m/%Y",)))
     [('1.234,5 kg', '1234.5'), ('03/04/2021', '2021-04-03')]
     """
-    numbers = [form.notation.in_full("1", "234", "5")] if form.notation else []
+    numbers = [form.notation.in_full("1234.5")] if form.notation else []
     dates = [datetime.date(2021, 4, 3).strftime(pattern) for pattern in form.dates]
     days = days_of_texts(pa.array(dates, pa.string()), pattern=form.dates, shortest=10).tolist()
     read = plain_numbers(pa.array(numbers, pa.string()), form.notation).to_pylist()
     found = [datetime.date.fromordinal(day + EPOCH).isoformat() for day in days]
     return list(zip(numbers + dates, read + found, strict=True))
+
+
+def invented_cells_of(column: ModelledColumn, form: TableFormat) -> list[tuple[str, str]]:
+    """Return invented cells as a column is declared to be written, each with what reading a table makes of it.
+
+    They follow from the declaration alone. There are none of a column whose cells are written as a program writes them.
+
+    Examples
+    --------
+    >>> from synth.schema import parse_column
+    >>> said = {"type": "number", "low": 0, "high": 2000, "step": 0.5, "decimal": ",", "missing": True}
+    >>> invented_cells_of(parse_column("pay", said), TableFormat(thousands=".", units=("€",)))
+    [('1.000,0 €', '1000.0'), ('2.000,0 €', '2000.0')]
+    """
+    cells = column.invented(form.notation, form.dates)
+    if not cells:
+        return []
+    codes, _ = column.encode(FileCells(pa.array(cells, pa.string()), **form.of_cells))
+    return list(zip(cells, column.understood(codes.tolist()), strict=True))
 
 
 def _any_of(texts: Sequence[str]) -> str:

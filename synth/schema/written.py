@@ -188,10 +188,19 @@ class Notation:
             return f"the sign before decimals and the one between thousands are both '{self.point}'. Give two signs."
         return None
 
-    def in_full(self, thousands: str, rest: str, decimals: str) -> str:
-        """Return a number of these digits as this notation writes it, with a sign between thousands and a unit."""
-        number = f"{thousands}{self.thousands or ''}{rest}{self.point}{decimals}"
-        return f"{number} {self.units[0]}" if self.units else number
+    def in_full(self, number: str) -> str:
+        """Return a number as this notation writes it, with signs between thousands and a unit.
+
+        Parameters
+        ----------
+        number : str
+            As a program writes it, without an exponent.
+        """
+        whole, point, decimals = number.partition(".")
+        sign = "-" * whole.startswith("-")
+        groups = f"{int(whole):,}".lstrip("-").replace(",", self.thousands or "")
+        full = f"{sign}{groups}{self.point if point else ''}{decimals}"
+        return f"{full} {self.units[0]}" if self.units else full
 
     def written(self, number: str) -> str:
         """Return a number as this notation writes it, without signs between thousands and without a unit.

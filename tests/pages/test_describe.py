@@ -312,3 +312,39 @@ def test_a_number_may_be_the_column_to_predict() -> None:
     assert "standard error of the mean squared error (declared range as 1)" in texts(app.run())
     go(app, "describe")
     assert app.selectbox(key="field:label").options == ["none", "age", "region", "smoker"]
+
+
+WRITTEN = """
+format: {decimal: ",", thousands: ".", units: [€]}
+columns:
+  pay: {type: number, low: 0, high: 90000, step: 0.5, fallback: 0}
+  born: {type: date, low: 1950-01-01, high: 2010-12-31, pattern: "%d/%m/%Y", missing: true}
+  smoker: {type: yes_no, yes: J, no: N, missing: true}
+  town: {type: category, values: [north, south], other: true, aliases: {nth: north}}
+"""
+
+
+def fold(app: AppTest) -> list[list[str]]:
+    """Return what the fold of invented cells shows."""
+    return [list(line) for table in app.table for line in table.value.to_numpy().astype(str)]
+
+
+def test_notations_are_shown_on_cells_invented_from_the_declaration() -> None:
+    app = upload_table(open_app(), b"pay;born;smoker;town\n987654;never;secret;cells\n")
+    head = CODEBOOK.partition("columns:")[0]
+    uploader(app, "codebook").upload("codebook.yaml", f"{head}{WRITTEN}".encode(), "application/yaml")
+    app.run()
+    go(app, "describe")
+    assert fold(app) == [
+        ["pay", "45.000,0 €", "45000.0"],
+        ["pay", "90.000,0 €", "90000.0"],
+        ["born", "25/07/1980", "1980-07-25"],
+        ["smoker", "J", "yes"],
+        ["smoker", "N", "no"],
+        ["town", "nth", "north"],
+    ]
+    assert "How cells are read, on invented cells" in texts(app)
+
+
+def test_cells_as_programs_write_them_need_no_invented_ones() -> None:
+    assert "invented cells" not in texts(go(described(), "describe"))

@@ -379,6 +379,17 @@ class ModelledColumn(Column):
         """Return what people read in place of codes: labels where they are declared, else :meth:`texts`."""
         return self.texts(codes, missing=missing)
 
+    def invented(self, notation: Notation, dates: tuple[str, ...]) -> list[str]:
+        """Return invented cells as they are declared to be written; none where a program would write them so.
+
+        ``notation`` and ``dates`` are those of the table, for a column that says nothing else.
+        """
+        return []
+
+    def understood(self, codes: Sequence[int]) -> list[str]:
+        """Return what people are told that codes mean, beside invented cells."""
+        return self.texts(codes, missing="missing")
+
     @abstractmethod
     def cells(self, codes: npt.NDArray[np.int64]) -> list[Any]:
         """Return the typed cell of every code, None for the missing code; see :attr:`Column.cell_type`."""

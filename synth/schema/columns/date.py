@@ -14,7 +14,7 @@ import numpy.typing as npt
 from synth.errors import SchemaError
 from synth.schema.columns.base import Cells, CellType, Coded, Fate, FormField, ModelledColumn, Scale, TypedCell
 from synth.schema.documents import Date, Needed, as_date, read
-from synth.schema.written import Patterns, as_pattern
+from synth.schema.written import Notation, Patterns, as_pattern
 
 __all__ = ["DateColumn", "DateStep"]
 
@@ -146,6 +146,11 @@ class DateColumn(ModelledColumn):
         except ValueError:
             return []
         return [place] if 0 <= place < self.levels else []
+
+    def invented(self, notation: Notation, dates: tuple[str, ...]) -> list[str]:
+        """Return a day in the middle, too late in its month to be one, in every way that is declared."""
+        day = max(self._date(self.levels // 2).replace(day=25), self.low)
+        return [min(day, self.high).strftime(pattern) for pattern in self.patterns or dates]
 
     def text_of_cell(self, cell: Any) -> str:
         """Return a date as ISO writes it."""

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from synth.errors import SchemaError
 from synth.schema.columns.base import Cells, CellType, Coded, Fate, FormField, ModelledColumn, TypedCell, guarded
 from synth.schema.documents import Flag, Needed, Read, Word, as_mapping, as_word
+from synth.schema.written import Notation
 
 __all__ = ["CategoryColumn", "LabelColumn", "YesNoColumn"]
 
@@ -247,6 +248,10 @@ class CategoryColumn(LabelColumn):
         """Whether the values are declared in their order."""
         return self.ordered
 
+    def invented(self, notation: Notation, dates: tuple[str, ...]) -> list[str]:
+        """Return the first other spellings."""
+        return [spelling for spelling, _ in self.aliases[:3]]
+
     def comparable(self, text: str) -> float:
         """Read a declared value as its place in the order."""
         if text not in self.values:
@@ -313,6 +318,14 @@ class YesNoColumn(LabelColumn):
     def declared_labels(self) -> tuple[str, ...]:
         """The two words, no first."""
         return (self.no, self.yes)
+
+    def invented(self, notation: Notation, dates: tuple[str, ...]) -> list[str]:
+        """Return the two words, yes first, where others are declared."""
+        return [] if (self.yes, self.no) == ("yes", "no") else [self.yes, self.no]
+
+    def understood(self, codes: Sequence[int]) -> list[str]:
+        """Return yes or no, in whatever words the file says it."""
+        return ["missing" if code == self.missing_code else ("no", "yes")[code] for code in codes]
 
     @property
     def cell_type(self) -> CellType:

@@ -152,6 +152,13 @@ class NumberColumn(ModelledColumn):
         """How its cells are written, where that is declared for this column."""
         return Notation(self.decimal, self.thousands, self.units)
 
+    def invented(self, notation: Notation, dates: tuple[str, ...]) -> list[str]:
+        """Return the number in the middle and the highest one, written in full."""
+        written = self.notation.over(notation)
+        if not written or written.problem is not None:
+            return []
+        return list(map(written.in_full, self.texts([(self.levels - 1) // 2, self.levels - 1])))
+
     def text_of_typed(self, cell: TypedCell) -> str:
         """Return the text of a number with the declared sign before decimals."""
         return self.notation.written(ModelledColumn.text_of_typed(self, cell))
