@@ -400,8 +400,8 @@ def invented_cells_of(column: ModelledColumn, form: TableFormat) -> list[tuple[s
     Examples
     --------
     >>> from synth.schema import parse_column
-    >>> said = {"type": "number", "low": 0, "high": 2000, "step": 0.5, "decimal": ",", "missing": True}
-    >>> invented_cells_of(parse_column("pay", said), TableFormat(thousands=".", units=("€",)))
+    >>> said = {"type": "number", "low": 0, "high": 2000, "step": 0.5, "units": ["€"], "missing": True}
+    >>> invented_cells_of(parse_column("pay", said), TableFormat(decimal=",", thousands="."))
     [('1.000,0 €', '1000.0'), ('2.000,0 €', '2000.0')]
     """
     cells = column.invented(form.notation, form.dates)
