@@ -73,6 +73,17 @@ def paste(walker: Walker, line: int, column: str, block: tuple[tuple[str, ...], 
     walker.settle()
 
 
+def answer_about_people(walker: Walker) -> None:
+    """Say that a person is protected, has one row, and is one of at most 5,000."""
+    for label in ("person", "No: it is measured"):
+        walker.choose(label)
+    for label, number in (("At most how many rows", "1"), ("How many are there at most", "5000")):
+        box = walker.page.get_by_role("spinbutton", name=label)
+        box.fill(number)
+        box.press("Enter")
+        walker.settle()
+
+
 def test_what_was_typed_survives_reloads_another_tab_and_a_restart(browser: Any, tmp_path: Path) -> None:
     table = tmp_path / "clinic.csv"
     table.write_text(TABLE, encoding="utf-8")
@@ -109,13 +120,7 @@ def test_what_was_typed_survives_reloads_another_tab_and_a_restart(browser: Any,
         walker.press("Tick 'Empty' in 4 open columns")
         walker.settle()
         assert cell(walker, 2, "state").inner_text() == "● ready"
-        for label in ("person", "No: it is measured"):
-            walker.choose(label)
-        for label, number in (("At most how many rows", "1"), ("How many are there at most", "5000")):
-            box = page.get_by_role("spinbutton", name=label)
-            box.fill(number)
-            box.press("Enter")
-            walker.settle()
+        answer_about_people(walker)
         assert sum(walker.counted.values()) <= 16, "five columns and the people, with one paste taken back"
         walker.press("Continue to 3 Budget")
         walker.see("Choose a privacy budget")
@@ -208,13 +213,7 @@ def test_a_table_is_described_by_a_codebook_in_a_workbook_with_few_clicks(
     states = [cell(walker, line, "state").inner_text() for line in range(5)]
     assert states == ["\u21bb replaced", *["\u25cf ready"] * 4]
     assert cell(walker, 4, "categories").inner_text() == "N, S, ?"
-    for label in ("person", "No: it is measured"):
-        walker.choose(label)
-    for label, number in (("At most how many rows", "1"), ("How many are there at most", "5000")):
-        box = page.get_by_role("spinbutton", name=label)
-        box.fill(number)
-        box.press("Enter")
-        walker.settle()
+    answer_about_people(walker)
     walker.press("Continue to 3 Budget")
     walker.see("Choose a privacy budget")
     assert sum(walker.counted.values()) <= 7, "a codebook, its lines, two answers by a click and two by a key, and on"
