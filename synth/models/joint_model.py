@@ -15,6 +15,7 @@ from synth.models.marginals import JointModel, NoisyMarginal
 from synth.models.markov_random_field import MarkovRandomField
 from synth.models.mixture import Mixture
 from synth.models.mrf_estimation import fit_markov_random_field
+from synth.models.pool import TiltedPool
 
 __all__ = ["Fitter", "MarkovRandomFieldFitter", "MixtureFitter", "fitter_of", "kind_for", "restored_model"]
 
@@ -199,6 +200,9 @@ def restored_model(sizes: tuple[int, ...], state: Mapping[str, NDArray[Any]]) ->
     arrays = {name: array.astype(np.float64) for name, array in state.items()}
     if not arrays:
         raise ConfigError("The saved model is empty.")
+    if "pool.seed" in arrays:
+        base = {name.removeprefix("base."): one for name, one in arrays.items() if name.startswith("base.")}
+        return TiltedPool.from_state(restored_model(sizes, base), arrays)
     if "weights" in arrays:
         return Mixture.from_state(sizes, arrays)
     return MarkovRandomField.from_state(sizes, arrays)

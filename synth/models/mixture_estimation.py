@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,10 +16,38 @@ from synth.models.marginals import NoisyMarginal, pooled
 from synth.models.mixture import Mixture
 from synth.system.machine import single_thread
 
-__all__ = ["BinLayout", "MarginalLoss", "fit_mixture"]
+__all__ = ["BinLayout", "GroupedMarginals", "MarginalLoss", "fit_mixture"]
 
 # Proportions below this one have no logarithm of use.
 _LEAST = 1e-12
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GroupedMarginals:
+    """Noisy tables whose cells are groups of bins: many tables at once bear fewer cells than columns by themselves.
+
+    Attributes
+    ----------
+    groups : tuple of arrays of shape (bins,), whole numbers
+        Group of every bin, for each column; every group holds at least one.
+    measured : tuple of NoisyMarginal
+        Tables of several columns, shape (groups of each).
+    """
+
+    groups: tuple[NDArray[np.int32], ...]
+    measured: tuple[NoisyMarginal, ...]
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Groups of each column."""
+        return tuple(int(group.max()) + 1 for group in self.groups)
+
+    def sums(self, bins: BinLayout, groups: BinLayout) -> NDArray[np.float64]:
+        """Return the matrix that adds bins up to groups, both in the order of their layouts."""
+        matrix = np.zeros((sum(self.sizes), sum(bins.sizes)))
+        for column, group in enumerate(self.groups):
+            matrix[groups.rows(column).start + group, np.r_[bins.rows(column)]] = 1.0
+        return matrix
 
 
 def fit_mixture(
@@ -34,6 +63,7 @@ def fit_mixture(
     start: Mixture | None = None,
     spread: float = 0.3,
     price: float = 2.0,
+    grouped: GroupedMarginals | None = None,
     report: Callable[[int, float], None] | None = None,
 ) -> Mixture:
     r"""Fit a mixture of products to noisy tables.
@@ -69,6 +99,8 @@ def fit_mixture(
         Standard deviation of the first components' logits around the columns' own.
     price : float
         What one nat of dependence costs a row, in units of 1 / noise; 0 for none.
+    grouped : GroupedMarginals, optional
+        Tables of groups of bins, to which the mixture is fitted as well.
     report : callable, optional
         Told the step and the chi-square per cell (about 1 where only noise is left) now and then.
 
@@ -83,9 +115,15 @@ def fit_mixture(
     where = torch.device(device)
     with single_thread():
         logits = torch.tensor(first, dtype=torch.float32, device=where, requires_grad=True)
-        loss = MarginalLoss(layout, measured, total, device=where, dtype=torch.float32)
-        per_cell = 1.0 / max(loss.n_cells, 1)
-        nat = price * total * _inverse_noise(measured)
+        losses = [_Loss(MarginalLoss(layout, measured, total, device=where, dtype=torch.float32))]
+        if grouped is not None:
+            of_groups = BinLayout(grouped.sizes)
+            coarse = MarginalLoss(of_groups, grouped.measured, total, device=where, dtype=torch.float32)
+            losses.append(
+                _Loss(coarse, torch.tensor(grouped.sums(layout, of_groups), dtype=torch.float32, device=where))
+            )
+        per_cell = 1.0 / max(sum(one.loss.n_cells for one in losses), 1)
+        nat = price * total * _inverse_noise([*measured, *(() if grouped is None else grouped.measured)])
         optimiser = torch.optim.Adam([logits], lr=learning_rate, betas=(0.95, 0.99), fused=True)
         for step in range(steps):
             # A few steps of rising length, since the first ones know neither slope nor curvature.
@@ -95,7 +133,7 @@ def fit_mixture(
             weights = logits[-1].softmax(dim=0)
             log_probabilities = layout.log_probabilities(logits[:-1])
             probabilities = log_probabilities.exp()
-            chi_square = loss(weights, probabilities)
+            chi_square = torch.stack([one(weights, probabilities) for one in losses]).sum()
             objective = chi_square + nat * _dependence(weights, probabilities, log_probabilities)
             (per_cell * objective).backward()  # type: ignore[no-untyped-call]
             optimiser.step()
@@ -106,6 +144,17 @@ def fit_mixture(
         weights = final[-1].softmax(dim=0)
         probabilities = layout.log_probabilities(final[:-1]).exp()
     return Mixture(sizes, weights.numpy(), np.ascontiguousarray(probabilities.numpy()[layout.original_order].T))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Loss:
+    """What tables cost, of bins or of the groups that ``sums`` makes of them."""
+
+    loss: MarginalLoss
+    sums: Tensor | None = None
+
+    def __call__(self, weights: Tensor, probabilities: Tensor) -> Tensor:
+        return self.loss(weights, probabilities if self.sums is None else self.sums @ probabilities)
 
 
 def _check(

@@ -24,7 +24,6 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
-from scipy.stats import qmc
 from threadpoolctl import threadpool_limits
 
 from synth.errors import InputError
@@ -269,6 +268,8 @@ def sobol_pool(columns: int, *, bits: int = 14, seed: int = 0) -> Matrix:
     """Return 2^bits scrambled Sobol points of the unit box, the same for the same seed; shape (2^bits, columns)."""
     if columns < 1 or not 1 <= bits <= 20:
         raise InputError(f"A pool needs at least one column and 1 to 20 bits, got {columns} and {bits}.")
+    from scipy.stats import qmc  # imported late: it starts slowly, and is needed here alone
+
     return np.asarray(qmc.Sobol(columns, scramble=True, seed=seed).random_base2(bits), dtype=np.float64)
 
 

@@ -61,6 +61,7 @@ WEIGHT_BITS = 24
 """Weights of a stack and the scale of a Fourier map are multiples of 2^-24."""
 
 MAXIMUM_DIMENSION = 2**28
+MOST_COLUMNS = 6  # of one table of counts
 
 SAFETY = 1 + 1e-12
 """Covers the float64 arithmetic of bounds, which has far fewer than a thousand roundings on any path."""
@@ -347,7 +348,7 @@ class OneHot(CellMap):
     Parameters
     ----------
     columns : tuple of str
-        One to three different modelled columns.
+        One to six different modelled columns.
     bins : tuple of (array of shape (column size,), int32, or None)
         Bin of every code, by column; None where the code is the bin.
     sizes : tuple of int, optional
@@ -373,8 +374,8 @@ class OneHot(CellMap):
 
     def __post_init__(self) -> None:
         columns, bins = tuple(self.columns), tuple(self.bins)
-        if not 1 <= len(columns) <= 3 or len(set(columns)) != len(columns):
-            raise PrivacyError(f"A table of counts needs one to three different columns, got {', '.join(columns)}.")
+        if not 1 <= len(columns) <= MOST_COLUMNS or len(set(columns)) != len(columns):
+            raise PrivacyError(f"A table of counts needs one to six different columns, got {', '.join(columns)}.")
         sizes = tuple(self.sizes) or tuple(0 if one is None else len(one) for one in bins)
         if not len(columns) == len(sizes) == len(bins):
             raise PrivacyError("A table of counts needs one entry of 'bins' and one of 'sizes' for each column.")

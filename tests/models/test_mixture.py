@@ -10,7 +10,7 @@ import torch
 
 from synth.models.marginals import NoisyMarginal
 from synth.models.mixture import Mixture
-from synth.models.mixture_estimation import BinLayout, MarginalLoss, _dependence, fit_mixture
+from synth.models.mixture_estimation import BinLayout, GroupedMarginals, MarginalLoss, _dependence, fit_mixture
 
 SIZES = (3, 1, 4, 2, 3)
 # Several columns of a size, a table of one column, tables of two and three, the column of one bin, and one asked twice.
@@ -299,3 +299,36 @@ def test_cuda_fits_like_the_cpu_and_like_itself():
     )
     assert on_cuda.probabilities.tobytes() == again.probabilities.tobytes()
     assert 0.5 * np.abs(joint(on_cuda) - joint(on_cpu)).sum() < 0.01
+
+
+def test_a_fit_to_groups_of_bins_agrees_with_them_and_leaves_the_columns_fine():
+    truth, total = known(), 10_000.0
+    groups = tuple(np.arange(size, dtype=np.int32) // 2 for size in SIZES)
+    singles = [(column,) for column in range(5)]
+    pairs = list(itertools.combinations((0, 2, 3, 4), 2))
+
+    def coarse(table: np.ndarray, columns: tuple[int, ...]) -> np.ndarray:
+        for axis, column in enumerate(columns):
+            table = np.stack(
+                [
+                    table.take(np.flatnonzero(groups[column] == one), axis).sum(axis)
+                    for one in range(groups[column].max() + 1)
+                ],
+                axis,
+            )
+        return table
+
+    fine = tables(truth, total, 1e-6, columns=pairs)
+    grouped = GroupedMarginals(
+        groups, tuple(NoisyMarginal(one.columns, coarse(one.table, one.columns), 5.0) for one in fine)
+    )
+    assert grouped.sizes == (2, 1, 2, 1, 2)
+    fitted = fit_mixture(SIZES, tables(truth, total, 5.0, columns=singles), total, components=12, grouped=grouped)
+    for one in grouped.measured:
+        np.testing.assert_allclose(total * coarse(fitted.marginal(one.columns), one.columns), one.table, atol=40.0)
+    for column in singles:
+        np.testing.assert_allclose(fitted.marginal(column), truth.marginal(column), atol=0.005)
+    # What only finer pairs tell is not there, and what the groups tell is.
+    pair = (0, 2)
+    independent = np.outer(truth.marginal((0,)), truth.marginal((2,)))
+    assert np.abs(coarse(fitted.marginal(pair) - independent, pair)).sum() > 0.02

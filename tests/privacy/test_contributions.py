@@ -189,7 +189,8 @@ def cut_into(patch: pytest.MonkeyPatch, rows: int, question: FeatureMap) -> None
             if isinstance(one, RowMoments):
                 width = max(width, one.width)
             if isinstance(one, Fourier):
-                patch.setattr(fourier, "BLOCK_VALUES", {"cpu": rows * len(one.frequencies), "cuda": rows})
+                angles = {"cpu": rows * len(one.frequencies), "cuda": rows}
+                patch.setattr(fourier, "angles_at_a_time", angles.__getitem__)
     entries = 1 if rows == 1 else rows * width
     patch.setattr(products, "BLOCK_ENTRIES", entries)
     patch.setattr(row_moments, "BLOCK_ENTRIES", entries)

@@ -223,9 +223,9 @@ def test_a_candidate_keeps_its_bins_and_its_table() -> None:
 @pytest.mark.parametrize(
     ("columns", "shape", "bins", "words"),
     [
-        pytest.param((), (), (), "one to three", id="no column"),
+        pytest.param((), (), (), "one to six", id="no column"),
         pytest.param(("age", "age"), (12, 12), (), "different columns", id="one column twice"),
-        pytest.param(tuple(SIZES), (12, 4, 301, 2), (), "one to three", id="four columns"),
+        pytest.param(tuple("abcdefg"), (1,) * 7, (np.zeros(1, int),) * 7, "one to six", id="seven columns"),
         pytest.param(("age",), (12, 4), (), "shape", id="more axes than columns"),
         pytest.param(("income",), (3,), (COARSE,), "shape", id="fewer cells than bins"),
         pytest.param(("income",), (5,), (COARSE,), "shape", id="more cells than bins"),

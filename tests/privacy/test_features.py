@@ -108,7 +108,7 @@ def _refusals() -> dict[str, object]:
         "bins as rows": lambda: Lookup("x", np.zeros((0, 3))),
         "from 0 to 1": lambda: Lookup("x", np.eye(2), np.array([0, 2])),
         "whole numbers": lambda: Lookup("x", np.eye(2), np.array([0.0, 1.0])),
-        "one to three": lambda: OneHot(("x", "x"), (None, None), (2, 2)),
+        "one to six": lambda: OneHot(("x", "x"), (None, None), (2, 2)),
         "name the bin": lambda: OneHot(("x",), (None,)),
         "one entry of": lambda: OneHot(("x", "y"), (None,), (2,)),
         "at most 1": lambda: Stack((one, two), (0.8, 0.7)),

@@ -165,6 +165,25 @@ def test_a_finding_costs_what_is_said_before(monkeypatch: pytest.MonkeyPatch) ->
         assert all(one.threshold_rows <= said.least_rows for one in asked)
 
 
+def test_codes_cost_no_more_than_their_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    read_all_here(monkeypatch)
+    written = ("428", "414", "250.83", "V45", "V57", "E888", "786", "401", "486", "276")
+    for name, usual in WORLDS.items():
+        world = replace(usual, epsilon=40.0)
+        people = ordinary(400, world.rows_per_unit)
+        coded = [line | {"income": written[place % 10]} for place, line in enumerate(people)]
+        session = world.session(as_csv(coded), RecordedNoise(1))
+        found = {one.name: one for one in find(session, delta_key=key_delta(world.delta))}
+        assert found["income"].column == CategoryColumn("income", tuple(sorted(written)), other=True), name
+        assert session.remaining_share < 1e-9
+        stated = epsilon_of_receipts([replace(one, private=True) for one in session.receipts], world.delta)
+        assert stated <= world.epsilon
+        # Six things of five columns: what is lost is what was foreseen, but for the sixth.
+        (values,) = (one for one in session.answers if isinstance(one, FoundValues))
+        said = foreseen(session.schema, world.epsilon, world.delta)
+        assert values.threshold_rows <= said.least_rows * (6 / 5) ** 0.5
+
+
 @pytest.mark.parametrize("epsilon", [0.05, 0.1, 1.0, 8.0])
 @pytest.mark.parametrize("world", WORLDS)
 def test_what_is_lost_is_foreseen_from_public_facts(epsilon: float, world: str) -> None:
@@ -203,12 +222,15 @@ class _Given:
         self.codes = encode_column(COLUMN, pa.array(list(map(str, cells))))
         self.values = values or {}
         self.answers: list[Answer] = []
+        self.shares: list[float] = []
 
     def noisy_sum(self, one_hot: OneHot, *, share: float, query: str, source: str) -> NoisyAnswer:
+        self.shares.append(share)
         counts = one_hot.evaluate({"x": self.codes}).sum(axis=0)
         return self._kept(NoisyAnswer(receipt(query), counts, one_hot))
 
     def ask(self, question: ValuesQuestion, *, share: float, query: str, source: str) -> FoundValues:
+        self.shares.append(share)
         values = tuple(("x", text, round(rows * 2**24)) for text, rows in sorted(self.values.items()))
         return self._kept(FoundValues(receipt(query), question, 0, values))
 
@@ -318,6 +340,52 @@ def test_ids_and_free_text_are_left_out() -> None:
         found = concluded([f"id {place}" for place in range(2000)], values)
         assert found.column == DropColumn("x")
         assert "left out" in found.said
+
+
+DIAGNOSES = {"428": 400.0, "414": 300.0, "250.83": 90.0, "V45": 80.0, "V57": 60.0, "E888": 50.0, "786": 120.0}
+
+
+def cells_of(values: dict[str, float]) -> list[object]:
+    return [text for text, rows in values.items() for _ in range(round(rows))]
+
+
+def test_codes_that_are_written_like_numbers_come_back_as_they_are_written() -> None:
+    codes = concluded(cells_of(DIAGNOSES), DIAGNOSES)
+    assert codes.kind == "text"
+    assert codes.column == CategoryColumn("x", tuple(sorted(DIAGNOSES)), other=True, weight=Weight.HIGH)
+    assert codes.said.startswith("Codes, most of them written like numbers: 7 values")
+
+
+def test_a_list_that_does_not_hold_most_codes_is_none_and_whole_numbers_stay_whole() -> None:
+    few = {text: rows for text, rows in DIAGNOSES.items() if rows < 100}
+    kept = concluded(cells_of(DIAGNOSES), few)
+    assert kept.kind == "integer"
+    assert kept.said.endswith("lie beyond or are no numbers. The few with decimals are rounded.")
+    assert kept.column == NumberColumn("x", 250, 799, 1, missing=True, weight=Weight.HIGH)
+
+
+@pytest.mark.parametrize("words", [{"unknown": 60.0}, {"unknown": 60.0, "refused": 40.0}])
+def test_a_word_or_two_among_numbers_are_no_codes(words: dict[str, float]) -> None:
+    ages = {str(age): 30.0 for age in range(20, 60)} | words
+    found = concluded(cells_of(ages), ages)
+    assert found.column == NumberColumn("x", 20, 59, 1, missing=True, weight=Weight.HIGH)
+    assert found.lost == pytest.approx(sum(words.values()))
+
+
+def test_decimals_stay_where_most_numbers_have_some() -> None:
+    cells = [f"{value / 10}" for value in range(300, 700)] * 3 + ["n/a"] * 90
+    assert concluded(cells, {"n/a": 90.0}).column == NumberColumn("x", 30, 70, 0.1, missing=True, weight=Weight.HIGH)
+
+
+def test_of_numbers_that_may_be_codes_two_things_are_asked_within_the_same_budget() -> None:
+    asked = _Given(cells_of(DIAGNOSES), DIAGNOSES)
+    find(asked, delta_key=1e-7)
+    assert [one.query for one in asked.answers] == ["kind of 'x'", "bounds of 'x'", "values of 1 column"]
+    assert sum(asked.shares) == pytest.approx(1.0)
+    # A finding of 0.6.0 did not ask for values of numbers, and concludes as it did.
+    kind, bounds, _ = asked.answers
+    (as_before,) = columns_found(SCHEMA, [kind, bounds])
+    assert as_before.column == NumberColumn("x", 250, 800, 0.01, missing=True, weight=Weight.HIGH)
 
 
 def test_two_values_that_print_alike_are_one() -> None:

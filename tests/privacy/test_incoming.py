@@ -63,6 +63,23 @@ def test_what_was_sent_in_any_pieces_comes_back_once(incoming: Incoming, size: i
     assert incoming.waiting("a") == 0
 
 
+def test_a_file_that_is_kept_is_read_again_until_it_is_forgotten(incoming: Incoming, tmp_path: Path) -> None:
+    ticket, other = arrived(incoming, content=CANARY), arrived(incoming, file_id="2")
+    for _ in range(2):
+        with incoming.claim(ticket, keep=True) as stream:
+            assert stream.read() == CANARY
+    incoming.forget("a", keep=ticket)
+    with pytest.raises(InputError, match="not kept any more"):
+        incoming.claim(other)
+    assert incoming.claim(ticket).read() == CANARY
+    assert incoming.waiting("a") == 0
+    ticket = arrived(incoming)
+    incoming.forget("a")
+    with pytest.raises(InputError, match="not kept any more"):
+        incoming.claim(ticket, keep=True)
+    assert list(open_files(tmp_path)) == []
+
+
 def test_the_file_has_no_name_and_holds_ciphertext(incoming: Incoming, tmp_path: Path) -> None:
     ticket = arrived(incoming, content=CANARY * 200_000)
     assert list((tmp_path / "incoming").iterdir()) == []

@@ -81,6 +81,15 @@ def test_only_the_steps_that_exist_are_taken(ledger: Ledger, account: Account, s
     assert ledger.current(account.id) == (charge,)
 
 
+def test_a_total_of_findings_alone_is_stated_at_a_delta_that_holds_it(ledger: Ledger, account: Account) -> None:
+    cost = replace(Cost.of_budget(0.1, 5e-8, Neighbours.REPLACE), additive_delta_units=fine_units_of(0.49e-7))
+    for place in range(5):
+        ledger.reserve(account.id, f"finding {place}", budget(0.1, 1e-7), purpose="a finding", cost=cost)
+        spent = ledger.spent(account.id)
+        assert spent.delta == max(1e-7, 2 * (place + 1) * cost.additive_delta_units * FINE_UNIT)
+        assert 0 < spent.epsilon < 0.1 * (place + 1)
+
+
 def test_a_stale_copy_of_a_charge_cannot_be_spent_twice(ledger: Ledger, account: Account) -> None:
     reserved = reserve(ledger, account)
     ledger.spend(reserved)

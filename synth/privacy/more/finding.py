@@ -1,8 +1,8 @@
 """Finding columns privately: which questions are asked about columns that nobody has described, and what they say.
 
 First of what kind the cells are, for every open column; then, with noise that is the same for every count, bounds of
-numbers and dates and the values of texts. What is concluded from the answers is a public rule, which whoever checks a
-finding applies again (:func:`columns_found`).
+numbers and dates and the values of texts. Of numbers that may be codes both are asked. What is concluded from the
+answers is a public rule, which whoever checks a finding applies again (:func:`columns_found`).
 """
 
 from __future__ import annotations
@@ -83,6 +83,9 @@ to hold, so that they describe the column."""
 
 SPIKE = 0.05
 """Part of the numbers that a single one has to be, so that it keeps a code of its own beside the grid."""
+
+MARKERS = 2
+"""Words that may stand in a column of numbers for what is no number; where more are found, the numbers are codes."""
 
 MOST_PLACES = 2**18
 """Places of the grid of a number that was found; a finer step is made ten times as long until there are fewer."""
@@ -257,21 +260,22 @@ def find(session: AnswerSource, *, delta_key: float) -> tuple[FoundColumn, ...]:
     answers: list[Answer] = []
 
     def count(name: str, bins: NDArray[np.int32], share: float, query: str) -> NoisyAnswer:
-        one_hot = OneHot((name,), (bins,))
-        answers.append(asked := session.noisy_sum(one_hot, share=share / len(columns), query=query, source=SOURCE))
+        answers.append(asked := session.noisy_sum(OneHot((name,), (bins,)), share=share, query=query, source=SOURCE))
         return asked
 
     kinds = {
-        name: _kind_of(count(name, column.kinds(), KINDS_SHARE, _kind_query(name))).kind
+        name: _kind_of(count(name, column.kinds(), KINDS_SHARE / len(columns), _kind_query(name)))
         for name, column in columns.items()
     }
-    for name, kind in kinds.items():
-        if kind in ("integer", "decimal", "date"):
-            bins = columns[name].date_bins() if kind == "date" else columns[name].number_bins()
-            count(name, bins, 1 - KINDS_SHARE, _bounds_query(name))
-    texts = tuple(name for name, kind in kinds.items() if kind == "text")
+    bounded = [name for name, kind in kinds.items() if kind.has_bounds]
+    texts = tuple(name for name, kind in kinds.items() if kind.kind == "text" or kind.may_be_codes)
+    # Of every column one thing more is asked, of some two; each costs the same.
+    parts = max(len(columns), len(bounded) + len(texts))
+    for name in bounded:
+        bins = columns[name].date_bins() if kinds[name].kind == "date" else columns[name].number_bins()
+        count(name, bins, (1 - KINDS_SHARE) / parts, _bounds_query(name))
     if texts:
-        share = (1 - KINDS_SHARE) * len(texts) / len(columns)
+        share = (1 - KINDS_SHARE) * len(texts) / parts
         answers.append(
             session.ask(ValuesQuestion(texts, delta_key), share=share, query=_values_query(texts), source=SOURCE)
         )
@@ -323,25 +327,35 @@ def columns_found(schema: Schema, answers: Iterable[Answer]) -> tuple[FoundColum
         If an answer is missing or was given to another question.
     """
     given = {answer.query: answer for answer in answers}
-    texts: list[str] = []
-    found: dict[str, FoundColumn] = {}
     kinds = {name: _kind_of(_sum(given, _kind_query(name))) for name in _required(schema)}
+    values = _values(given, kinds)
+    found: list[FoundColumn] = []
     for name, kinds_of in kinds.items():
         column = _open(schema, name)
         if kinds_of.kind == "nothing":
-            found[name] = _left_out(name, kinds_of, "Too few of its cells can be told from noise.")
-        elif kinds_of.kind == "text":
-            texts.append(name)
+            found.append(_left_out(name, kinds_of, "Too few of its cells can be told from noise."))
         elif kinds_of.kind == "date":
-            found[name] = _date(column, kinds_of, _sum(given, _bounds_query(name)))
+            found.append(_date(column, kinds_of, _sum(given, _bounds_query(name))))
+        elif values is None or name not in values.question.columns:
+            found.append(_number(column, kinds_of, _sum(given, _bounds_query(name))))
+        elif kinds_of.kind == "text":
+            found.append(_category(column, kinds_of, values))
         else:
-            found[name] = _number(column, kinds_of, _sum(given, _bounds_query(name)))
-    values = given.get(_values_query(texts)) if texts else None
-    if texts and (not isinstance(values, FoundValues) or values.question.columns != tuple(texts)):
+            found.append(_number_or_codes(column, kinds_of, _sum(given, _bounds_query(name)), values))
+    return tuple(found)
+
+
+def _values(given: dict[str, Answer], kinds: dict[str, _Kinds]) -> FoundValues | None:
+    """Return the values that were found; of numbers that may be codes they were not asked before 0.7.0."""
+    texts = tuple(name for name, kind in kinds.items() if kind.kind == "text")
+    doubtful = tuple(name for name, kind in kinds.items() if kind.kind == "text" or kind.may_be_codes)
+    for names in (doubtful, texts):
+        values = given.get(_values_query(names)) if names else None
+        if isinstance(values, FoundValues) and values.question.columns == names:
+            return values
+    if texts:
         raise PrivacyError("The answers of the finding lack the values of its columns of texts.")
-    if isinstance(values, FoundValues):
-        found |= {name: _category(_open(schema, name), kinds[name], values) for name in texts}
-    return tuple(found[name] for name in kinds)
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -350,6 +364,7 @@ class _Kinds:
 
     kind: FoundKind
     decimals: int
+    whole: float
     numbers: float
     dates: float
     texts: float
@@ -359,6 +374,20 @@ class _Kinds:
     @property
     def present(self) -> float:
         return self.numbers + self.dates + self.texts
+
+    @property
+    def has_bounds(self) -> bool:
+        return self.kind in ("integer", "decimal", "date")
+
+    @property
+    def mostly_whole(self) -> bool:
+        return self.whole >= MOST_OF * self.numbers
+
+    @property
+    def may_be_codes(self) -> bool:
+        """Whether there are words among numbers, or decimals among whole numbers."""
+        words = self.texts >= CLEAR * self.noise_std
+        return (self.kind == "integer" and words) or (self.kind == "decimal" and (words or self.mostly_whole))
 
     @property
     def has_missing(self) -> bool:
@@ -391,7 +420,16 @@ def _kind_of(answer: NoisyAnswer) -> _Kinds:
         kind = "date"
     elif numbers >= MOST_OF * present:
         kind = "decimal" if decimals else "integer"
-    return _Kinds(kind, decimals, numbers, float(dates), float(texts), float(missing), answer.noise_std)
+    return _Kinds(
+        kind,
+        decimals,
+        float(by_decimals[0]),
+        numbers,
+        float(dates),
+        float(texts),
+        float(missing),
+        answer.noise_std,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -465,8 +503,24 @@ def _number(column: FindColumn, kinds: _Kinds, answer: NoisyAnswer) -> FoundColu
         found = replace(found, special=_spikes(counts, kinds, answer.noise_std))
     lost = _Lost.outside(kinds, counts[first : last + 1], answer.noise_std)
     words = "Whole numbers" if step >= 1 else f"Numbers in steps of {step:f}"
-    said = f"{words} from {low:,f} to {high:,f}; {lost} lie beyond or are no numbers."
+    said = f"{words} from {low.normalize():,f} to {high.normalize():,f}; {lost} lie beyond or are no numbers."
     return FoundColumn(column.name, kinds.kind, found, kinds.numbers, lost.cells, said)
+
+
+def _number_or_codes(column: FindColumn, kinds: _Kinds, answer: NoisyAnswer, values: FoundValues) -> FoundColumn:
+    """Declare numbers among which other things stand: codes, written back as they came, or numbers for all that.
+
+    They are codes if several values are words and the values found hold most cells. Else they are numbers, and those
+    few that have decimals are rounded: what is whole in the table is printed whole.
+    """
+    codes = _category(column, kinds, values)
+    words = [text for text in values.counts(column.name) if any(map(str.isalpha, text))]
+    if len(words) > MARKERS and codes.lost <= (1 - MOST_OF) * kinds.present:
+        return replace(codes, kind="text", said=f"Codes, most of them written like numbers: {codes.said}")
+    if kinds.kind == "integer" or not kinds.mostly_whole:
+        return _number(column, kinds, answer)
+    whole = _number(column, replace(kinds, kind="integer", decimals=0), answer)
+    return replace(whole, said=f"{whole.said} The few with decimals are rounded.")
 
 
 def _spikes(counts: NDArray[np.float64], kinds: _Kinds, noise_std: float) -> tuple[float, ...]:

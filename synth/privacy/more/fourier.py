@@ -34,6 +34,7 @@ from synth.privacy.feature_maps import (
     kept,
     whole_numbers,
 )
+from synth.system.machine import core_cache_bytes
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -44,6 +45,7 @@ __all__ = [
     "Fourier",
     "add_rows",
     "angle_steps",
+    "angles_at_a_time",
     "longest_pair",
     "step_values",
     "waves_of_rows",
@@ -64,8 +66,8 @@ COSINE = (186759.359375, -337420.4375, 264886.03125, -80817.53125, 4095.82885742
 SINE = (137362.25, -306803.03125, 333605.75, -169315.453125, 25735.826171875)
 
 BLOCK_FREQUENCIES = 1024
-BLOCK_VALUES = {"cpu": 2**18, "cuda": 2**24}
-"""Angles worked on at a time: few enough for a core's caches, enough that the time goes into arithmetic."""
+ANGLES_ON_CARD = 2**24
+"""Angles worked on at a time on a card."""
 
 SINE_BITS = 32
 """A cosine and a sine are added up as one int64: the sine in so many low bits, the cosine above."""
@@ -208,6 +210,16 @@ def angle_steps(frequencies: ArrayLike) -> NDArray[np.int32]:
     return ((steps + half) % STEPS_PER_TURN - half).astype(np.int32)
 
 
+def angles_at_a_time(device: str) -> int:
+    """Return how many angles are worked on at a time: few enough for a core's own cache, and no bit depends on it.
+
+    An angle takes 20 bytes on its way; from 2^14 on the time goes into arithmetic.
+    """
+    if device != "cpu":
+        return ANGLES_ON_CARD
+    return min(max(2**14, 1 << (core_cache_bytes() // 16).bit_length() - 1), 2**18)
+
+
 def add_rows(positions: Tensor, frequencies: NDArray[np.int32], *, block_rows: int | None = None) -> NDArray[np.int64]:
     """Add up the rounded cosines and sines of rows.
 
@@ -229,7 +241,7 @@ def add_rows(positions: Tensor, frequencies: NDArray[np.int32], *, block_rows: i
 
     device = positions.device
     if block_rows is None:
-        block_rows = max(1, BLOCK_VALUES[device.type] // min(len(frequencies), BLOCK_FREQUENCIES))
+        block_rows = max(1, angles_at_a_time(device.type) // min(len(frequencies), BLOCK_FREQUENCIES))
     cosines, sines = step_values()
     values = torch.from_numpy((cosines << SINE_BITS) + sines).to(device)
     sums = np.zeros((2, len(frequencies)), dtype=np.int64)

@@ -13,7 +13,8 @@ __all__ = ["epsilon_together", "reference_of"]
 def epsilon_together(config: RunConfig) -> float:
     """Return the most that a certificate of this configuration states: the whole budget, and the finding's receipts.
 
-    Both are added exactly at the delta of the configuration, which is mostly less than the sum of the two epsilons.
+    Both are added exactly at the delta of the configuration, which is less than the sum of the two epsilons, except for
+    a tiny finding at a large delta (1e-3), whose allowances can make it a little more.
     """
     found = config.found
     if found is None:

@@ -1,0 +1,412 @@
+r"""A pool of rows drawn from a joint model, tilted so that it agrees with counts of whole rows.
+
+Rows are drawn from a base model by a public seed. Each table sorts them into cells by several columns at once, and a
+row weighs what the factors of its cells say:
+
+.. math:: p_i \propto \exp\left(\sum_t \theta_t[c_t(i)]\right)
+
+Cells may look at any number of columns: nothing grows but the number of cells, which no tree of columns could hold.
+What is saved is the base model, the seed and the factors, and no row.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from synth.models.junction_tree import ColumnSet
+from synth.models.marginals import JointModel
+from synth.models.mrf_estimation import SpreadPrior, minimise, shrinkage_factors
+
+__all__ = [
+    "POOL_ROWS",
+    "CellsOfSet",
+    "CountedCells",
+    "Pool",
+    "TiltedPool",
+    "cells_of_columns",
+    "drawn_evenly",
+    "tilted",
+]
+
+Vector = NDArray[np.float64]
+
+Whole = NDArray[np.int64]
+
+Cells = NDArray[np.signedinteger[Any]]
+
+POOL_ROWS = 100_000
+"""Rows of a pool; more than this are drawn from several, so that few rows come twice."""
+
+_TOLERANCE = 1e-2
+"""Fits end where a step promises to bring the objective, in nats of all rows together, down by half of this."""
+
+_LOOSELY = 0.5
+"""Ridge of tables that the base agrees with already, in units of their noise: the tilt hardly moves them."""
+
+_LOOSE = 1e-3
+"""Least ridge of a cell, in rows: what keeps the factor of an empty cell finite."""
+
+
+_EXCHANGES = 40
+"""Times that rows are exchanged so that counts stray less."""
+
+_EXCHANGED = 0.3
+"""Part of the rows that is looked at each time."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CellsOfSet:
+    """Cells by a few columns, each cut into few parts.
+
+    Attributes
+    ----------
+    columns : tuple of int
+        Positions of the columns, ascending.
+    parts : tuple of arrays of shape (bins of the column,), int32
+        Part of every bin, by column.
+    """
+
+    columns: ColumnSet
+    parts: tuple[NDArray[np.int32], ...]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Parts of each column."""
+        return tuple(int(one.max()) + 1 for one in self.parts)
+
+    @property
+    def size(self) -> int:
+        """Number of cells."""
+        return math.prod(self.shape)
+
+    def index(self, pool: Pool) -> Cells:
+        """Return the cell of every row of a pool, last column fastest; shape (n_rows,)."""
+        # Small types take a third of the time.
+        index: Cells = np.zeros(pool.n_rows, dtype=np.int16 if self.size < 2**15 else np.int32)
+        for column, parts, size in zip(self.columns, self.parts, self.shape, strict=True):
+            index *= size
+            index += pool.parts(column, parts)
+        return index
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Return columns and parts."""
+        parts = {f"parts.{column}": one.copy() for column, one in zip(self.columns, self.parts, strict=True)}
+        return {"columns": np.array(self.columns, dtype=np.int64), **parts}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, NDArray[Any]]) -> Self:
+        """Return the cells of a state."""
+        columns = tuple(state["columns"].astype(np.int64).tolist())
+        return cls(columns, tuple(state[f"parts.{column}"].astype(np.int32) for column in columns))
+
+
+def cells_of_columns(columns: ColumnSet, sizes: Sequence[int]) -> CellsOfSet:
+    """Return the cells of some columns, a part for every bin."""
+    return CellsOfSet(columns, tuple(np.arange(sizes[column], dtype=np.int32) for column in columns))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CountedCells:
+    """Noisy counts of the rows in some cells.
+
+    Attributes
+    ----------
+    cells : CellsOfSet
+    counts : array of shape (cells.size,), float64
+        In rows, with noise; of any sign.
+    noise_std : float
+        Of one count, in rows; positive.
+    believed : array of the same shape
+        What the model said before, in rows.
+    """
+
+    cells: CellsOfSet
+    counts: Vector
+    noise_std: float
+    believed: Vector
+
+    held: bool = False
+
+    @property
+    def ridge(self) -> Vector:
+        """How strongly each factor is pulled to nothing: as in :func:`synth.models.mrf_estimation`."""
+        if self.held:
+            return np.full(self.cells.size, max(_LOOSELY * self.noise_std, _LOOSE))
+        kept = shrinkage_factors(self.counts, self.believed, self.noise_std, SpreadPrior())
+        ridge = np.maximum(self.believed, 0.5) * (1.0 - kept) / kept
+        return np.asarray(np.maximum(ridge, max(0.1 * self.noise_std, _LOOSE)))
+
+
+class Pool:
+    """Rows of a base model, and the parts of them that weights give to cells.
+
+    Parameters
+    ----------
+    base : JointModel
+    seed : sequence of int
+        Public.
+    rows : int, optional
+        As many as ``POOL_ROWS`` by default.
+    """
+
+    def __init__(self, base: JointModel, seed: Sequence[int], rows: int | None = None) -> None:
+        rows = POOL_ROWS if rows is None else rows
+        drawn = base.sample(rows, np.random.Generator(np.random.PCG64(list(seed))))
+        kinds = [np.min_scalar_type(max(size - 1, 1)) for size in base.sizes]
+        self.columns = [np.ascontiguousarray(drawn[:, d], dtype=kind) for d, kind in enumerate(kinds)]
+        self.sizes = base.sizes
+        self.n_rows = rows
+        self._parts: dict[int, tuple[NDArray[np.int32], NDArray[Any]]] = {}
+
+    def parts(self, column: int, parts: NDArray[np.int32]) -> NDArray[Any]:
+        """Return the part of every row, given that of every bin of a column; looked up once for all cells that ask."""
+        known, found = self._parts.get(id(parts), (None, None))
+        if known is not parts or found is None:
+            found = parts.astype(np.uint8 if int(parts.max()) < 2**8 else np.int16)[self.columns[column]]
+            self._parts[id(parts)] = parts, found
+        return found
+
+    def counts(self, cells: CellsOfSet, weights: Vector) -> Vector:
+        """Return the part of all weight in every cell, shape (cells.size,)."""
+        return np.bincount(cells.index(self), weights, cells.size).astype(np.float64, copy=False)
+
+    def rows(self, places: Whole) -> Whole:
+        """Return some of the rows, shape (number of places, number of columns)."""
+        found = np.empty((len(places), len(self.columns)), dtype=np.int64)
+        for d, column in enumerate(self.columns):
+            found[:, d] = column[places]
+        return found
+
+
+def _weights_of(indices: Sequence[Cells], factors: Sequence[Vector], n_rows: int) -> tuple[Vector, float]:
+    """Return the weights of a pool's rows, which add up to 1, and the logarithm of their mean before that."""
+    logs = np.zeros(n_rows)
+    for index, factor in zip(indices, factors, strict=True):
+        logs += factor[index]
+    top = float(logs.max())
+    logs -= top
+    weights = np.exp(logs, out=logs)
+    total = float(weights.sum())
+    weights /= total
+    return weights, top + math.log(total / n_rows)
+
+
+def tilted(
+    pool: Pool,
+    counted: Sequence[CountedCells],
+    total: float,
+    *,
+    start: Sequence[Vector] = (),
+    steps: int,
+    checked: Callable[[], None] = lambda: None,
+) -> tuple[list[Vector], Vector]:
+    r"""Fit the factors of cells to their noisy counts.
+
+    .. math:: N \log \frac{1}{M} \sum_i \exp\left(\sum_t \theta_t[c_t(i)]\right) - \sum_t \theta_t \cdot y_t
+        + \tfrac 1 2 \sum_t r_t \cdot \theta_t^2
+
+    is minimised over theta by L-BFGS: the convex objective of a Markov random field
+    (:func:`synth.models.mrf_estimation.fit_markov_random_field`) with M rows of the base as its measure.
+
+    Parameters
+    ----------
+    pool : Pool
+    counted : sequence of CountedCells
+    total : float
+        Rows of the table, N; positive.
+    start : sequence of arrays
+        Factors of the first tables, by an earlier fit.
+    steps : int
+        Most steps.
+    checked : callable
+        Told now and then, so that a fit can be cancelled.
+
+    Returns
+    -------
+    factors : list of arrays of shape (cells,)
+        By table.
+    weights : array of shape (rows of the pool,), sum 1
+    """
+    indices = [one.cells.index(pool).astype(np.intp) for one in counted]
+    ends = np.cumsum([one.cells.size for one in counted]).tolist()
+    places = [slice(end - one.cells.size, end) for one, end in zip(counted, ends, strict=True)]
+    counts, ridge = np.concatenate([one.counts for one in counted]), np.concatenate([one.ridge for one in counted])
+    curvature = np.maximum(counts, np.concatenate([one.believed for one in counted])) + 1.0 + ridge
+
+    def value(theta: Vector) -> tuple[float, Vector]:
+        checked()
+        weights, level = _weights_of(indices, [theta[place] for place in places], pool.n_rows)
+        pull = ridge * theta
+        gradient = np.empty_like(theta)
+        for index, place in zip(indices, places, strict=True):
+            gradient[place] = np.bincount(index, weights=weights, minlength=place.stop - place.start)
+        gradient *= total
+        gradient -= counts
+        gradient += pull
+        height = total * level - float(np.einsum("i,i->", theta, counts)) + 0.5 * float(np.einsum("i,i->", theta, pull))
+        return height, gradient
+
+    first = np.zeros(ends[-1])
+    for place, factor in zip(places, start, strict=False):
+        first[place] = factor
+    theta = minimise(value, lambda gradient: gradient / curvature, first, steps=steps, tolerance=_TOLERANCE)
+    factors = [theta[place] for place in places]
+    return factors, _weights_of(indices, factors, pool.n_rows)[0]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TiltedPool:
+    """Rows of a base model, drawn by their weights.
+
+    Attributes
+    ----------
+    base : JointModel
+    seed : int
+        Draws the pools.
+    cells : tuple of CellsOfSet
+    factors : tuple of arrays of shape (cells,)
+        Logarithms of what a row in a cell weighs.
+    """
+
+    base: JointModel
+    seed: int
+    cells: tuple[CellsOfSet, ...]
+    factors: tuple[Vector, ...]
+    _pools: dict[int, tuple[Pool, Vector]] = field(default_factory=dict, init=False, repr=False)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Bins of each column."""
+        return self.base.sizes
+
+    def marginal(self, columns: ColumnSet) -> Vector:
+        """Return the proportions of a few columns in the first pool, shape (bins of each), sum 1; columns ascend."""
+        pool, weights = self._pool(0)
+        cells = cells_of_columns(columns, self.base.sizes)
+        return pool.counts(cells, weights).reshape(cells.shape)
+
+    def sample(self, n_rows: int, random: np.random.Generator) -> Whole:
+        """Return rows of bins, shape (n_rows, number of columns), in random order.
+
+        Rows are drawn systematically from as many pools as hold them: each comes the floor or the ceiling of its
+        expected number of times.
+        """
+        pools = -(-n_rows // POOL_ROWS)
+        found = []
+        for one in range(pools):
+            pool, weights = self._pool(one)
+            wanted = (one + 1) * n_rows // pools - one * n_rows // pools
+            found.append(pool.rows(drawn_evenly(weights, self._controlled(pool), wanted, random)))
+        rows = np.concatenate(found) if pools > 1 else found[0]
+        random.shuffle(rows)
+        return rows
+
+    def state(self) -> dict[str, Vector]:
+        """Return the base, the seed, and every table's cells and factors."""
+        said: dict[str, Vector] = {f"base.{name}": one for name, one in self.base.state().items()}
+        # Two halves of 32 bits, which float64 holds.
+        said["pool.seed"] = np.array([self.seed >> 32, self.seed & 0xFFFFFFFF], dtype=np.float64)
+        for place, (cells, factors) in enumerate(zip(self.cells, self.factors, strict=True)):
+            said[f"pool.{place}.factors"] = factors
+            said.update({f"pool.{place}.{name}": one.astype(np.float64) for name, one in cells.state().items()})
+        return said
+
+    @classmethod
+    def from_state(cls, base: JointModel, state: Mapping[str, Vector]) -> Self:
+        """Return the tilted pool of a base and the state's other part; it samples the same bytes."""
+        high, low = state["pool.seed"].tolist()
+        tables: dict[int, dict[str, Vector]] = {}
+        for name, one in state.items():
+            if name.startswith("pool.") and name != "pool.seed":
+                _, place, rest = name.split(".", 2)
+                tables.setdefault(int(place), {})[rest] = one
+        ordered = [tables[place] for place in sorted(tables)]
+        return cls(
+            base,
+            (int(high) << 32) + int(low),
+            tuple(map(CellsOfSet.from_state, ordered)),
+            tuple(one["factors"] for one in ordered),
+        )
+
+    def _controlled(self, pool: Pool) -> list[tuple[NDArray[Any], int]]:
+        """Return the tables whose counts are controlled: every column by itself, and what was counted."""
+        alone = [(column, size) for column, size in zip(pool.columns, pool.sizes, strict=True) if size > 1]
+        return alone + [(one.index(pool), one.size) for one in self.cells if len(one.columns) > 1]
+
+    def _pool(self, number: int) -> tuple[Pool, Vector]:
+        """Return a pool and its weights; the first is kept, as most tables need no other."""
+        if number in self._pools:
+            return self._pools[number]
+        pool = Pool(self.base, (self.seed, number))
+        weights, _ = _weights_of([one.index(pool) for one in self.cells], self.factors, pool.n_rows)
+        if number == 0:
+            self._pools[0] = pool, weights
+        return pool, weights
+
+
+def drawn_evenly(
+    weights: Vector, tables: Sequence[tuple[NDArray[Any], int]], n_rows: int, random: np.random.Generator
+) -> Whole:
+    """Return places of rows, drawn by their weights so that counts stray little from what is expected of them.
+
+    Rows are drawn systematically; then, a part of them at a time, rows whose cells are too full are exchanged for newly
+    drawn ones whose cells are too empty, as long as that brings the counts nearer.
+
+    Parameters
+    ----------
+    weights : array of shape (rows of the pool,), not negative
+    tables : sequence of (cell of every row, number of cells)
+        The counts that are looked at.
+    n_rows : int
+    random : Generator
+
+    Returns
+    -------
+    array of shape (n_rows,), int64
+    """
+    ends = np.cumsum(weights)
+    chosen = _systematic(ends, n_rows, random)
+    expected = [np.bincount(index, weights, size) * (n_rows / ends[-1]) for index, size in tables]
+    scales = [1.0 / (one + 1.0) for one in expected]
+
+    def strays(places: Whole) -> tuple[list[Vector], float]:
+        off = [np.bincount(index[places], minlength=size) for index, size in tables]
+        gaps = [one - other for one, other in zip(off, expected, strict=True)]
+        return gaps, sum(float((gap * gap * scale).sum()) for gap, scale in zip(gaps, scales, strict=True))
+
+    gaps, height = strays(chosen)
+    part = _EXCHANGED
+    for _ in range(_EXCHANGES):
+        asked = max(1, int(part * n_rows))
+        mine = random.choice(n_rows, asked, replace=False)
+        other = _systematic(ends, asked, random)
+        gain, cost = np.zeros(asked), np.zeros(asked)
+        for (index, _size), gap, scale in zip(tables, gaps, scales, strict=True):
+            gain += ((2 * gap - 1) * scale)[index[chosen[mine]]]
+            cost += ((2 * gap + 1) * scale)[index[other]]
+        leaving, coming = np.argsort(-gain, kind="stable"), np.argsort(cost, kind="stable")
+        n = int((gain[leaving] > cost[coming]).sum())
+        while n:
+            tried = chosen.copy()
+            tried[mine[leaving[:n]]] = other[coming[:n]]
+            found, reached = strays(tried)
+            if reached < height:
+                chosen, gaps, height = tried, found, reached
+                break
+            # Exchanges that are good one by one overshoot together.
+            n, part = n // 2, max(0.7 * part, 20 / n_rows)
+        else:
+            part *= 0.5
+    return chosen
+
+
+def _systematic(ends: Vector, n_rows: int, random: np.random.Generator) -> Whole:
+    """Return places of rows, each the floor or the ceiling of its expected number of times."""
+    offsets = (random.random() + np.arange(n_rows)) * (ends[-1] / n_rows)
+    return np.asarray(np.minimum(np.searchsorted(ends, offsets), len(ends) - 1))
