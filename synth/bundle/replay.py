@@ -30,7 +30,7 @@ from synth.bundle.model_file import (
 from synth.bundle.recorded_session import DerivedSession, RecordedSession
 from synth.bundle.table_files import read_table, write_parquet, write_table
 from synth.errors import ConfigError, VerificationError
-from synth.estimators import REPAIRED, DrawnRows, drawn_rows, make, restore
+from synth.estimators import REPAIRED, DrawnRows, describe, drawn_rows, make, restore
 from synth.generators import GeneratorTask, PrivateModel, State
 from synth.privacy.accounting import PrivacyBudget
 from synth.progress import NullProgress, Progress
@@ -137,7 +137,7 @@ def replay(
         again = refit or generator is not None
         costs_differ: tuple[str, ...] = ()
         if again:
-            fitted, costs_differ = _refitted(archive, config, generator, progress)
+            fitted, costs_differ = _refitted(archive, certificate, config, generator, progress)
         else:
             fitted = restore(card.generator, card.task, card.options, state)
         drawn = drawn_rows(fitted, config)
@@ -206,7 +206,7 @@ def _model_again(
     progress: Progress | None,
 ) -> Replay:
     """Fit a model to its answers again, and compare its tensors and what it tells."""
-    fitted, costs_differ = _refitted(archive, config, None, progress)
+    fitted, costs_differ = _refitted(archive, certificate, config, None, progress)
     folder.mkdir(parents=True, exist_ok=True)
     again = fitted.state()
     told = model_to_json(model_to_bytes(ModelCard.of(config), again))
@@ -286,7 +286,7 @@ def _same_report(archive: Archive, certificate: Certificate, path: Path) -> tupl
 
 
 def _refitted(
-    archive: Archive, config: RunConfig, generator: str | None, progress: Progress | None
+    archive: Archive, certificate: Certificate, config: RunConfig, generator: str | None, progress: Progress | None
 ) -> tuple[PrivateModel, tuple[str, ...]]:
     known = measurements_from_bytes(archive.read("measurements.npz"))
     rows = known.rows or published_rows(known.sums)
@@ -296,11 +296,19 @@ def _refitted(
     other = generator is not None and generator != config.generator
     kind = DerivedSession if other else RecordedSession
     session = kind(config.schema, budget, rows=rows, answers=known.answers)
-    fresh = make(generator or config.generator, _task(config), {} if other else config.options)
+    options = {} if other else {**_defaults_then(certificate, config.generator), **config.options}
+    fresh = make(generator or config.generator, _task(config), options)
     if fresh.card.kind != ("model" if config.is_model else "generator"):
         raise ConfigError(f"'{fresh.card.name}' is a {fresh.card.kind}: the bundle holds another kind of release.")
     fitted = fresh.fit(session, progress or NullProgress())
     return fitted, () if other else tuple(_cost_problems(session.asked, known))
+
+
+def _defaults_then(certificate: Certificate, generator: str) -> dict[str, object]:
+    """Return what the version that sealed a bundle took where nobody said, and this one does not."""
+    if certificate.versions.get(SOURCE) == current_versions()[SOURCE]:
+        return {}
+    return describe(generator).defaults_of(certificate.versions.get("hermitage", "0"))
 
 
 def _cost_problems(asked: Mapping[str, float], known: Measurements) -> Iterator[str]:

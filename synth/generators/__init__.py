@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import cast
 
 from synth.errors import ConfigError
@@ -103,6 +104,8 @@ def build(card: Card, task: GeneratorTask, options: Mapping[str, object]) -> Pri
             f"{who} needs {card.needs.words}. Declare it ('label:' and 'columns:', or 2 Describe), or choose another "
             f"{card.kind}{instead} (4 Generate)."
         )
+    if task.device == "auto" and not card.on_card:
+        task = replace(task, device="cpu")
     made = card.model(task, build_options(card.options, options, of=who))
     if not task.schema.allows_sums and not made.perturbs_rows:
         raise ConfigError(

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -63,6 +63,9 @@ With a probability for each of 128 parts of longer grids both neural generators 
 
 MOST_PLACES = 1024
 """Longer grids and category lists are grouped into so many public, equal-width places."""
+
+_UPLOADED = 2**23
+"""Numbers of latent noise uploaded at a time: 32 MB."""
 
 _MOST_CLASSES = 1000
 """A training batch holds at least two rows of every class."""
@@ -212,6 +215,7 @@ class ClassBatch:
         membership = torch.from_numpy(np.repeat(np.eye(classes), rows, axis=0)).to(device, torch.float32)
         weights = torch.from_numpy(probabilities / rows).to(device, torch.float32)
         self.size = int(rows.sum())
+        self.rows = tuple(rows.tolist())
         self.one_hot = membership
         self.weights = (membership * weights).T.contiguous()
         self._squares = self.weights.square()
@@ -272,13 +276,10 @@ def train(
     progress : Progress
         Told of steps and losses; asked whether to stop.
     """
-    # Latent noise is drawn on the CPU so that every device sees the same batches.
-    source = torch.Generator().manual_seed(plan.seed)
     optimiser = torch.optim.Adam(network.parameters(), lr=plan.learning_rate, betas=(0.9, 0.99))
-    for step in range(plan.steps):
+    for step, noise in enumerate(_latent_noise((batch.size, LATENT + len(layout.continuous)), plan)):
         for group in optimiser.param_groups:
             group["lr"] = plan.learning_rate * 0.5 * (1.0 + math.cos(math.pi * step / plan.steps))
-        noise = torch.randn(batch.size, LATENT + len(layout.continuous), generator=source).to(plan.device)
         outputs = network(noise[:, :LATENT], batch.one_hot)
         loss = loss_of(layout.draw(outputs, noise[:, LATENT:]), step)
         optimiser.zero_grad(set_to_none=True)
@@ -289,6 +290,15 @@ def train(
             progress.check_cancelled()
             progress.step(step + 1, plan.steps)
             progress.loss(float(loss.detach()))
+
+
+def _latent_noise(shape: tuple[int, int], plan: TrainingPlan) -> Iterator[Tensor]:
+    """Draw the noise of every step on the processor, the same for every device; many steps are uploaded at once."""
+    source = torch.Generator().manual_seed(plan.seed)
+    together = 1 if plan.device.type == "cpu" else max(1, _UPLOADED // math.prod(shape))
+    for start in range(0, plan.steps, together):
+        drawn = [torch.randn(shape, generator=source) for _ in range(min(together, plan.steps - start))]
+        yield from drawn if plan.device.type == "cpu" else torch.stack(drawn).to(plan.device)
 
 
 def sample_rows(

@@ -33,6 +33,7 @@ __all__ = [
     "ReleasedModel",
     "State",
     "Trace",
+    "Tuned",
 ]
 
 State = Mapping[str, NDArray[Any]]
@@ -142,6 +143,26 @@ class Mode:
     refusal: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Tuned:
+    """A number that somebody chose, and that another choice would make rows better or worse.
+
+    ``module`` is where it is defined, empty for an option of the same name; its value stands there alone. ``why`` says
+    what speaks for it, ``tuned_on`` which tables it was chosen on ("none": by reason). ``benchmarks/sensitivity.py``
+    halves and doubles each.
+    """
+
+    name: str
+    why: str
+    tuned_on: str
+    module: str = ""
+
+    @property
+    def is_option(self) -> bool:
+        """Whether it is an option, which a configuration sets."""
+        return not self.module
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Card:
     """Everything that is known of a generator or a model before it is built: what its folder brings; all of it public.
@@ -176,6 +197,13 @@ class Card:
         Whether a model foretells the label of rows that it is given.
     paid : {"", "number", "classes"}
         Which kind of label's predictions, of held-out rows, can be paid for: the model's ``predictor`` is data then.
+    on_card : bool
+        Whether a graphics card makes its fit quicker: where the device is left open, it fits on one for that alone.
+    defaults_before : mapping of str to mapping of str to object
+        Options whose defaults a version changed, with those before, by that version: what it sealed is fitted again
+        with its own.
+    constants : tuple of Tuned
+        The numbers that were chosen.
     """
 
     name: str
@@ -195,6 +223,17 @@ class Card:
     kind: Literal["generator", "model"] = "generator"
     predicts: bool = False
     paid: Literal["", "number", "classes"] = ""
+    on_card: bool = False
+    defaults_before: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+    constants: tuple[Tuned, ...] = ()
+
+    def defaults_of(self, version: str) -> dict[str, object]:
+        """Return the defaults that an earlier version had where this one has others."""
+        found: dict[str, object] = {}
+        for changed, defaults in self.defaults_before.items():
+            if _numbers(version) < _numbers(changed):
+                found = {**defaults, **found}
+        return found
 
     @property
     def lines(self) -> tuple[str, ...]:
@@ -499,3 +538,7 @@ class ReleasedModel(PrivateModel):
             If it is no such model.
         """
         raise ConfigError(f"predictions of model '{self.card.name}' cannot be paid for.")
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split(".") if part.isdecimal())

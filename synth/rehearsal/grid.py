@@ -18,6 +18,7 @@ from synth.progress import NullProgress, Progress
 from synth.rehearsal.stand_in import REHEARSAL_SENTENCE
 from synth.reports.code_tables import CodeTable, UnitRows, compare_marginals
 from synth.reports.controls import anchored
+from synth.reports.drawing import short_text
 from synth.reports.evidence import SafeEvidence
 from synth.reports.figures import Bars, Cell, Series, Table
 from synth.reports.forecast import one_way_noise
@@ -513,8 +514,17 @@ def _figures(
             series += _bands(CONTROL, "control", control, measure)
         if series:
             categories = tuple(f"ε = {epsilon:g}" for epsilon in epsilons)
-            figures.append(Bars(f"{title}: {name}", unit, categories, (*series, *anchors(own)), joined=True))
+            seen, beside = f"{title} of {name}: {_ends(series[0], epsilons)}", anchors(own)
+            judged = "; ".join(f"{one.name} {short_text(one.values[-1])}" for one in beside)
+            subtitle = f"Hold it against: {judged}." if judged else ""
+            figures.append(Bars(seen, unit, categories, (*series, *beside), joined=True, subtitle=subtitle))
     return tuple(figures)
+
+
+def _ends(series: Series, epsilons: Sequence[float]) -> str:
+    """Say what a curve comes to at its smallest and its largest epsilon."""
+    ends = (0,) if len(epsilons) == 1 else (0, -1)
+    return ", ".join(f"{short_text(series.values[place])} at epsilon {epsilons[place]:g}" for place in ends)
 
 
 def _bands(name: str, meaning: Any, cells: Sequence[GridCell], measure: Measure) -> list[Series]:

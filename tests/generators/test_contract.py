@@ -234,7 +234,7 @@ def test_training_reports_steps_and_losses(name):
     assert np.isfinite(written.losses).all()
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device on this machine")
+@pytest.mark.usefixtures("card")
 @pytest.mark.parametrize("name", NAMES)
 def test_cuda_fits_like_the_cpu(name):
     # One step: rounding differences grow with training, so longer runs are compared by quality, not by weights.

@@ -19,7 +19,8 @@ from synth.bundle.recorded_session import RecordedSession
 from synth.errors import ConfigError, RunCancelledError
 from synth.generators.adaptive import AdaptiveOptions, dp_hp_adaptive
 from synth.generators.adaptive.bins import CoarseningOptions
-from synth.generators.adaptive.dp_hp_adaptive import DpHpAdaptive, columns_error, share_for_columns
+from synth.generators.adaptive.budget import columns_error, share_for_columns
+from synth.generators.adaptive.dp_hp_adaptive import DpHpAdaptive
 from synth.generators.one_way_marginals import OneWayOptions, measure_one_way_marginals
 from synth.models.joint_model import MarkovRandomFieldFitter, MixtureFitter, kind_for
 from synth.models.marginals import NoisyMarginal
@@ -74,7 +75,7 @@ def test_all_that_the_model_is_fitted_to_was_answered_with_a_receipt(model, row_
 
     monkeypatch.setattr(kind, "refit", refit)
     opened = opened_on(row_count=row_count)
-    made = fit(opened, model=model)
+    made = fit(opened, model=model, whole_rows="never")
     answers = {release.receipt.query: release for release in opened.sums}
     assert [receipt.query for receipt in opened.receipts if receipt.mechanism == "discrete_gaussian"] == list(answers)
 
@@ -244,7 +245,7 @@ def test_numbers_in_one_bin_are_counted_again_and_nothing_else_is_asked(monkeypa
     declared = Schema((NumberColumn("a", 0, 499, 1), NumberColumn("b", 0, 499, 1)))
     codes = {name: np.random.default_rng(0).integers(0, 500, 4000) for name in "ab"}
     opened = session(declared, codes, epsilon=5.0)
-    made = fit(opened, label=None)
+    made = fit(opened, label=None, whole_rows="never")
     queries = [receipt.query for receipt in opened.receipts]
     assert all(query.startswith("one-way tables") for query in queries)
     assert len(queries) > 1
@@ -263,7 +264,7 @@ def test_rounds_end_where_columns_would_gain_more(related):
         for name in declared.names
     }
     opened = session(declared, {name: one.astype(int) for name, one in codes.items()}, epsilon=1.0)
-    made = fit(opened, label=None)
+    made = fit(opened, label=None, whole_rows="never")
     queries = [receipt.query for receipt in opened.receipts]
     assert counted_together(opened)
     assert opened.remaining_share < 1e-8
@@ -405,7 +406,7 @@ def test_pairs_with_the_label_are_candidates_where_others_are_left_out(monkeypat
     monkeypatch.setattr(dp_hp_adaptive, "_MOST_CANDIDATES", 3)
     declared, codes = alike(7, 1500)
     noting = Noting(session(declared, codes, epsilon=3.0))
-    fit(noting, label="c5")
+    fit(noting, label="c5", whole_rows="never")
     wanted = {tuple(sorted(("c5", f"c{d}"))) for d in range(7) if d != 5}
     assert len(noting.candidates) > 3
     for candidates in noting.candidates:
@@ -429,7 +430,7 @@ def test_a_small_model_takes_the_label_first():
 def test_the_model_never_outgrows_its_cells():
     declared, codes = alike(9, 4000)
     for cells in (1000, 3000):
-        made = fit(session(declared, codes, epsilon=20.0), label="c0", cells=cells)
+        made = fit(session(declared, codes, epsilon=20.0), label="c0", cells=cells, model="field", whole_rows="never")
         assert made._model.tree.cells <= cells
 
 
@@ -702,7 +703,8 @@ def test_larger_tables_pay_a_larger_penalty_and_important_ones_in_proportion():
 
 def test_options_as_the_form_shows_them():
     names = {field.name for field in generators.options_of(NAME)}
-    assert names == {"bins", "columns_share", "label_share", "choosing_share", "cells", "model"}
+    shares = {"columns_share", "label_share", "choosing_share"}
+    assert names == shares | {"bins", "cells", "model", "all_pairs", "whole_rows"}
     assert AdaptiveOptions().model == "auto"
 
 

@@ -29,7 +29,7 @@ KERNELS = {
 }
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device on this machine")
+@pytest.mark.usefixtures("card")
 @pytest.mark.parametrize("name", sorted(KERNELS))
 def test_cuda_agrees_with_the_cpu_in_float32(name):
     x = 2 * torch.rand(256, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0)) - 1

@@ -172,14 +172,14 @@ def test_the_sum_distance_equals_the_slow_one():
     assert float(got) == pytest.approx(slow_unbiased(features, batch, target), rel=1e-4)
 
 
-@pytest.mark.parametrize("depth", [1, 2, 3])
+@pytest.mark.parametrize("depth", [1, 2, 3, 4, 5])
 def test_the_product_distance_equals_the_slow_one(depth):
     layout = OutputHeads(schema(), "outcome")
     random = np.random.default_rng(2)
     batch = ClassBatch(np.array([0.6, 0.3, 0.1]), batch_size=24, device=CPU)
     widths = [2 + d % 2 for d in range(len(layout.heads))]
     tables = [random.normal(size=(head.grid.size, w)) for head, w in zip(layout.heads, widths, strict=True)]
-    sets = [tuple(range(first, first + depth)) for first in range(3)]
+    sets = [tuple(range(first, first + depth)) for first in range(min(3, len(widths) - depth + 1))]
     answers = [random.normal(size=(*(widths[d] for d in chosen), 3)) for chosen in sets]
     draw = some_draw(layout, batch.size)
     products = ProductEmbeddings(layout, tables, column_sets=sets, answers=answers, device=CPU)

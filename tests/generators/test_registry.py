@@ -8,7 +8,7 @@ from synth import generators
 from synth.errors import ConfigError, SchemaError
 from synth.generators import GENERATORS, GeneratorTask, Needs, make, options_of, restore
 from synth.generators.options import build_options
-from synth.schema import CategoryColumn, RunConfig, Schema, config_to_yaml, parse_config
+from synth.schema import CategoryColumn, NumberColumn, RunConfig, Schema, config_to_yaml, parse_config
 from synth.schema.documents import read_mapping
 
 
@@ -38,9 +38,10 @@ def test_unknown_options_are_named(name):
         ("dp-merf", {"features": -3}, "'features' must lie between"),
         ("dp-hp", {"split": 1.0}, "'split' must lie between 0.01 and 0.99, got 1"),
         ("dp-hp", {"gamma": -1.0}, "'gamma'"),
-        ("dp-hp", {"epochs": 0}, "'epochs'"),
+        ("dp-hp", {"epochs": -1}, "'epochs'"),
         ("dp-hp-adaptive", {"model": "copula"}, "'dp-hp-adaptive': model must be auto, field or mixture, got copula"),
         ("dp-hp", {"order_product": 50, "prod_dimension": 6}, "product features"),
+        ("dp-hp", {"prod_dimension": 5, "epochs": 10_000}, "10,000 epochs of .* Lower 'epochs'"),
     ],
 )
 def test_useless_options_are_refused(name, options, message):
@@ -79,6 +80,21 @@ def test_a_label_of_too_many_classes_is_refused(name):
     declared = Schema((CategoryColumn("code", tuple(f"v{i}" for i in range(1001))), CategoryColumn("x", ("a", "b"))))
     with pytest.raises(ConfigError, match="'code' has 1,001 classes"):
         make(name, task(declared, "code"), {})
+
+
+def test_the_settings_of_the_papers_are_taken():
+    numbers = Schema((*(NumberColumn(f"x{k}", 0, 99, 1) for k in range(6)), CategoryColumn("y", ("a", "b"))))
+    settings = {"order_product": 13, "prod_dimension": 5, "length_scale": 0.005, "orders": "by column", "epochs": 20}
+    assert make("dp-hp", task(numbers, "y"), settings)
+    assert make("dp-hp", task(numbers, "y"), {"order_product": 5, "prod_dimension": 6, "order": 100, "gamma": 0.1})
+
+
+@pytest.mark.parametrize(("classes", "together", "epochs"), [(2, 5, 24), (60, 4, 30), (900, 2, 30)])
+def test_fewer_columns_are_taken_together_where_a_label_has_many_classes(classes, together, epochs):
+    columns = [NumberColumn(f"x{k}", 0, 99, 1) for k in range(60)]
+    label = CategoryColumn("y", tuple(f"v{k}" for k in range(classes)))
+    made = make("dp-hp", task(Schema((*columns, label)), "y"), {})
+    assert (made._prod_dimension, made._epochs) == (together, epochs)
 
 
 ALONE = Schema((CategoryColumn("outcome", ("a", "b")),))

@@ -11,7 +11,8 @@ from simulated import check_domain, session, task
 
 from synth import generators
 from synth.bundle.recorded_session import RecordedSession
-from synth.generators.adaptive.dp_hp_adaptive import WIDE, DpHpAdaptive, allocate_budget
+from synth.generators.adaptive.budget import WIDE, allocate_budget
+from synth.generators.adaptive.dp_hp_adaptive import DpHpAdaptive
 from synth.generators.adaptive.tables import MANY_COLUMNS, bins_of_tree, maximum_spanning_forest
 from synth.privacy.session import PrivateSession
 from synth.progress import NullProgress

@@ -54,7 +54,7 @@ LABEL = "label: outcome\n"
 PREDICTIONS = "holdout: 0.3\nprediction_share: 0.2\n" + LABEL
 RULES = 'rules: ["weight >= age"]\ngroups: [ward]\n'
 
-HERMITE = "{order: 5, order_product: 3, epochs: 1, steps_per_epoch: 5}"
+HERMITE = "{order: 5, order_product: 3, prod_dimension: 2, epochs: 1, steps_per_epoch: 5}"
 
 BUNDLES = {
     "dp-hp-adaptive": (COLUMNS, BY_ID, LABEL + RULES, "dp-hp-adaptive", "{cells: 4000}", 1500),

@@ -1,4 +1,4 @@
-"""What version 0.3.0 sealed still verifies and is made again; its writer writes every file again, in words of today."""
+"""What was sealed in words of before verifies and is made again; every file is written again, in words of today."""
 
 from __future__ import annotations
 
@@ -17,8 +17,15 @@ from synth.reports.document import REPORT_VERSION, without_words
 
 FOLDER = Path(__file__).resolve().parents[1] / "golden" / "bundles-3"
 GOLDEN = sorted(FOLDER.glob("*.zip"))
+SEALED = {"bundles-3": 1, "bundles-4": 2, "bundles-5-tables": 2}
+"""Version of the words in which the bundles of a folder were sealed."""
 
 by_bundle = pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.stem)
+by_bundle_of_before = pytest.mark.parametrize(
+    ("path", "version"),
+    [(path, version) for name, version in SEALED.items() for path in sorted(FOLDER.with_name(name).glob("*.zip"))],
+    ids=lambda given: f"{given.parent.name}-{given.stem}" if isinstance(given, Path) else f"words-{given}",
+)
 
 
 def test_they_are_the_golden_cases() -> None:
@@ -32,19 +39,19 @@ def test_some_of_them_verify(name: str) -> None:
     assert verdict.ok, verdict.json["failures"]
 
 
-@by_bundle
-def test_it_makes_the_certified_files(path: Path, tmp_path: Path) -> None:
+@by_bundle_of_before
+def test_it_makes_the_certified_files(path: Path, version: int, tmp_path: Path) -> None:
     again = replay(path, tmp_path)
     assert again.identical, again.lines
     assert again.report_identical, again.lines
-    assert again.words_version == 1
+    assert again.words_version == version
     files = parse_canonical(members_of(path)["certificate.json"], name="certificate.json")["files"]
     for name in ("synthetic.csv", "synthetic.parquet"):
         assert hashlib.sha256((tmp_path / name).read_bytes()).hexdigest() == files[name]
 
 
-@by_bundle
-def test_the_writer_writes_every_file_of_it_again(path: Path, tmp_path: Path) -> None:
+@by_bundle_of_before
+def test_the_writer_writes_every_file_of_it_again(path: Path, version: int, tmp_path: Path) -> None:
     """All but the zip itself, whose bytes follow from the version of zlib; what is worded, in the words of today."""
     members, again = members_of(path), written_again(path, tmp_path)
     assert list(again) == list(members)
@@ -55,7 +62,7 @@ def test_the_writer_writes_every_file_of_it_again(path: Path, tmp_path: Path) ->
     before, now = (one["certificate.json"] for one in documents)
     assert now == before | {"files": before["files"] | digests(again)}
     before, now = (one["report.json"] for one in documents)
-    assert (before["version"], now["version"]) == (1, REPORT_VERSION)
+    assert (before["version"], now["version"]) == (version, REPORT_VERSION)
     assert without_words(now) == without_words(before)
     remaining = members.keys() - {*WORDED, "certificate.json"}
     assert [name for name in remaining if again[name] != members[name]] == []

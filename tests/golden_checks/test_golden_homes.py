@@ -19,7 +19,7 @@ from synth.vault.keys import load_keys
 from synth.vault.vault import Vault
 
 GOLDEN = Path(__file__).parents[1] / "golden"
-HOMES = [GOLDEN / f"home-{layout}" for layout in (4, 5, 6)]
+HOMES = [GOLDEN / f"home-{layout}" for layout in (4, 5, 6, 7)]
 
 
 @pytest.fixture(params=HOMES, ids=lambda path: path.name)
@@ -123,12 +123,14 @@ def test_what_was_typed_is_where_it_was(home: Settings, golden: Path) -> None:
     with Store(home) as store:
         (table,) = store.tables.stored()
         found = store.drafts.find(table.id)
-        if golden.name != "home-6":
+        if golden.name not in {"home-6", "home-7"}:
             assert found is None
         else:
             assert found is not None
             assert (found.number, found.body["protects"]) == (2, "person")
             assert found.body["columns"]["age"]["high"] == "100"
+        begun = [one.body["account"] for one in store.begun.latest(9)]
+        assert begun == (["begun"] if golden.name == "home-7" else [])
         again = store.drafts.save(table.id, {"epsilon": 2.0}, seen=0 if found is None else found.number)
         assert again is not None
         assert store.drafts.save(table.id, {"epsilon": 3.0}, seen=0) is None

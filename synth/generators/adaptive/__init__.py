@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from synth.generators.options import Between, Options
-from synth.generators.protocol import Card
+from synth.generators.protocol import Card, Tuned
 
-__all__ = ["CARD", "CARDS", "AdaptiveOptions"]
+__all__ = ["CARD", "CARDS", "CONSTANTS", "AdaptiveOptions"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,17 +33,39 @@ class AdaptiveOptions(Options):
     model: Literal["auto", "field", "mixture"] = "auto"
     """Joint model: field (Markov random field), mixture (of products), or auto: a field where it can hold the table."""
 
+    all_pairs: Literal["auto", "never"] = "auto"
+    """Whether all pairs of columns are looked at first, and counted in one question where nearly all go together."""
+
+    whole_rows: Literal["auto", "never"] = "auto"
+    """Whether sets of three to six columns are counted too, in coarse cells: auto where a first one stands out."""
+
+
+_SETS = "synth.generators.adaptive.whole_rows"
+
+CONSTANTS = (
+    Tuned(
+        "_LABEL_WEIGHT", "as a column of high importance: somebody means to predict it", "scm_tree, characters", _SETS
+    ),
+    Tuned("_ROWS_PER_CELL", "a cell of fewer rows tells of its rows more than of what they share", "none", _SETS),
+    Tuned("_CLEAR", "two standard deviations of what noise and chance make", "none", _SETS),
+    Tuned("_LEAST_WEIGHED", "wider tables lost by sets, or hardly won", "simple, census, g30, wine_white", _SETS),
+    Tuned("_LEAST_EFFECTIVE", "a pool that fewer rows carry was worse in sets of five columns", "g30", _SETS),
+)
+"""Of the tables of whole rows."""
+
 
 CARD = Card(
     name="dp-hp-adaptive",
     title="DP-HP adaptive",
     summary=("Counts every column, then privately finds the groups of columns that matter and counts those together."),
     best_for="Nearly every table: it adapts to the budget, and falls back to single columns where the budget is small.",
-    loses_where=("Relations among four and more columns, and fine detail inside the bins of two numbers at once."),
+    loses_where=("Relations among seven and more columns, and fine detail inside the bins of several numbers at once."),
     reference="Vinaroz et al. 2022 (DP-HP); McKenna et al. 2022 (AIM); McKenna et al. 2019.",
     made_by="synth.generators.adaptive.dp_hp_adaptive:DpHpAdaptive",
+    defaults_before={"0.7.0": {"all_pairs": "never", "whole_rows": "never"}},
     options=AdaptiveOptions,
     measures_one_ways=True,
+    constants=CONSTANTS,
     questions={
         "one-way tables": "How often is each value of each column?",
         "tables by label": "How does each column depend on the label?",

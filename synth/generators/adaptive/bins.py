@@ -170,6 +170,27 @@ class ColumnBins:
         codes[np.argsort(keys, kind="stable")] = sorted_codes
         return codes
 
+    def grouped(self, most: int, clear: float) -> NDArray[np.int32]:
+        """Return a group for every bin, for tables that cannot bear as many cells.
+
+        Parameters
+        ----------
+        most : int
+            Most groups: of about equal mass where bins are in order, and of the fullest bins and the rest elsewhere.
+            Special values and missing stay by themselves.
+        clear : float
+            Rows that a group of ordered bins should hold.
+        """
+        if self.size <= most:
+            return np.arange(self.size, dtype=np.int32)
+        masses = self.expected * max(float(self.table.sum()), 1.0)
+        if not self.grid.levels:
+            return _category_bins(masses, 0.0, CoarseningOptions(most_categories=max(most, 2)))
+        ordered = int(self.bin_of_place[self.grid.levels - 1]) + 1
+        groups = _grid_bins(masses[:ordered], clear, CoarseningOptions(bins=most))
+        others = int(groups[-1]) + 1 + np.arange(self.size - ordered)
+        return np.concatenate([groups, others]).astype(np.int32)
+
     def state(self) -> dict[str, NDArray[Any]]:
         """Return everything beyond the schema and the options that drawing needs."""
         return {

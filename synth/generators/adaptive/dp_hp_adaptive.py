@@ -1,14 +1,13 @@
 """DP-HP made adaptive: all columns by themselves once, then the marginals of several columns that matter most.
 
 How the budget is divided follows from declared facts, the number of rows, and a first look at the columns
-(``allocate_budget``, ``share_for_columns``).
+(``budget``).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import ClassVar, Self
 
 import numpy as np
@@ -16,28 +15,35 @@ from numpy.typing import NDArray
 
 from synth.errors import InputError
 from synth.generators.adaptive import CARD, AdaptiveOptions
+from synth.generators.adaptive.all_pairs import LOOK, AllPairs, PairsLook
 from synth.generators.adaptive.bins import CoarseningOptions, ColumnBins, bins_that_fit, coarsen, declared_bins
+from synth.generators.adaptive.budget import (
+    WIDE,
+    AdaptiveBudget,
+    allocate_budget,
+    columns_error,
+    share_for_columns,
+)
+from synth.generators.adaptive.survey import Survey, measure_label_marginals
 from synth.generators.adaptive.tables import (
     MANY_COLUMNS,
     ChowLiuTree,
     RoundPlan,
     SelectionRounds,
-    Survey,
     bins_of_tree,
-    measure_label_marginals,
     rounds_of_tree,
 )
+from synth.generators.adaptive.whole_rows import STANDS_OUT, WHOLE_ROUNDS, WholeRows, sets_are_few
 from synth.generators.one_way_marginals import OneWayMarginals, OneWayOptions, fine_grid, measure_one_way_marginals
 from synth.generators.protocol import Card, Generator, GeneratorTask, State
 from synth.generators.sampling import check_rows, random_source
-from synth.models.joint_model import FEW_COLUMNS, fitter_of, kind_for, restored_model
+from synth.models.joint_model import FEW_COLUMNS, Fitter, fitter_of, kind_for, restored_model
 from synth.models.marginals import JointModel, NoisyMarginal, misfit
 from synth.privacy.answers import AnswerSource
-from synth.privacy.costs import Bound, between_neighbours
 from synth.progress import Progress
 from synth.system.machine import resolved_device
 
-__all__ = ["WIDE", "AdaptiveBudget", "DpHpAdaptive", "allocate_budget", "columns_error", "share_for_columns"]
+__all__ = ["DpHpAdaptive"]
 
 _BINS = 1.2
 """Bins of a column, divided by the root of the rows in units of their noise; at 1.2 a cell of a table of two columns of
@@ -54,40 +60,18 @@ _COMPARED_COLUMNS = 20
 _DUST = 1e-3
 """Part of the budget that rounding may leave."""
 
-_ROUNDS_PER_COLUMN = 3.0
+_BEFORE_WHOLE_ROWS = 0.3
+"""Part of the rounds' budget after which a first set of many columns is asked."""
 
-_FEWEST_ROUNDS_PER_COLUMN = 0.75
-"""Rounds below which chosen tables do more harm to the columns than good to the rest."""
+_PAIRS_BEFORE_WHOLE_ROWS = 0.5
+"""Part of what is left for all pairs of a dense table after which a first set of many columns is asked."""
 
-_LARGEST_SHARE = 0.5
-"""Most of the budget that columns by themselves get where there is any left for tables of several."""
+_CLEAR_WHOLE_ROWS = 500.0
+"""Rows, in units of the noise of a count that is asked for the whole budget, from which on sets of many columns are
+asked: in a round of theirs, noise is about three quarters of what a cell of 64 holds."""
 
-_RELATED = 0.1
-"""Rows of which two even columns tell about each other, as a part of all: what tables of several could find."""
-
-_COARSE = 32
-"""Cells of a number or date in which its error is looked at."""
-
-_TABLE_NOISE = 0.02
-"""Noise of a count of several columns, as a part of the rows, from which on a table tells next to nothing."""
-
-_LABEL_WITHOUT_ROUNDS = 0.4
-"""Part of the budget for the columns by class where no table is chosen."""
-
-_FEW_BINS = 4
-"""Bins by class whose noise must stay below the number of rows for the label to be worth a question."""
-
-WIDE = 32
-"""Columns from which on a label's tables count together: each may be faint if all of them tell the classes apart."""
-
-_CLEAR_CLASSES = 6.0
-"""Parts of a cell of a few bins by class that its noise is aimed at in a wide table: one."""
-
-_FAINTEST = 2.0
-"""Noise of a cell of a few bins by class, in parts of the cell, that a wide table may have; another table one part."""
-
-_MOST_FOR_LABEL = 0.6
-"""Most of the budget that the columns by class get in a wide table."""
+_FEWEST_FOR_WHOLE_ROWS = 4
+"""Columns of which a table of three says less than all."""
 
 
 class DpHpAdaptive(Generator):
@@ -119,8 +103,12 @@ class DpHpAdaptive(Generator):
         fit.choose_bins()
         fit.measure_by_label()
         fit.start_model()
-        fit.choose_marginals()
-        fit.measure_columns_with_what_is_left()
+        fit.look_at_pairs()
+        if fit.is_dense:
+            fit.measure_all_pairs()
+        else:
+            fit.choose_marginals()
+            fit.measure_columns_with_what_is_left()
         progress.phase("Fitting")
         self._bins, self._model = fit.bins, fit.finished_model()
         return self
@@ -168,6 +156,8 @@ class _Fit:
     ----------
     bins : tuple of ColumnBins
         How the model sees every column.
+    is_dense : bool
+        Whether all pairs of columns are counted at once, as far as is known.
     """
 
     def __init__(
@@ -188,8 +178,10 @@ class _Fit:
             self._most_rounds = rounds_of_tree(len(self._columns)) if tree else 0.0
             self._most_bins = min(self._most_bins, tree or self._most_bins)
         self.bins: tuple[ColumnBins, ...] = ()
+        self.is_dense = False
         self._measured: list[NoisyMarginal] = []
         self._models: list[JointModel] = []
+        self._whole: WholeRows | None = None
 
     def measure_columns(self) -> None:
         """Count columns with a small part of the budget, divide it by what they are like, and count them again."""
@@ -238,8 +230,55 @@ class _Fit:
             seed=self._task.seed,
             triple_cells=self._options.cells // (64 if len(sizes) > FEW_COLUMNS else 16),
         )
+        self._base: Fitter | AllPairs = self._fitter
         self._fitter.refit(self._measured, last=False)
         self._models.append(self._fitter.model)
+
+    def look_at_pairs(self) -> None:
+        """See whether nearly all columns go together, where a model that holds all pairs would be another one."""
+        left = self._session.remaining_share - LOOK
+        asked = self._options.all_pairs == self._options.model == "auto" and self._kind() == "field"
+        if not asked or not self._choosing or self._many or left <= LOOK:
+            return
+        look = PairsLook(
+            self._survey,
+            self.bins,
+            by_class=self._by_label,
+            total=self._one_ways.rows,
+            unit_noise=self._one_ways.unit_noise,
+            share=left,
+        )
+        if look.can_tell:
+            self._progress.phase("Looking at pairs of columns")
+            self.is_dense = look.is_dense(self._fitter.model, cells=self._options.cells, tables=self._budget.n_rounds)
+
+    def measure_all_pairs(self) -> None:
+        """Count all pairs of columns in one question; then sets of many columns, or the pairs once more."""
+        self._progress.phase("Counting all pairs of columns")
+        share = self._session.remaining_share
+        pairs = AllPairs(
+            self._survey,
+            self.bins,
+            total=self._one_ways.rows,
+            unit_noise=self._one_ways.unit_noise,
+            share=share,
+            seed=self._task.seed,
+            device=self._device,
+        )
+        self._base = pairs
+        if not self._can_ask_whole_rows:
+            pairs.measure(share, "all pairs of columns")
+            return
+        pairs.measure(_PAIRS_BEFORE_WHOLE_ROWS * share, "all pairs of columns")
+        self._refit_to_all()
+
+        def again() -> None:
+            pairs.measure(self._session.remaining_share, "all pairs of columns again")
+
+        if self._whole_rows_stand_out():
+            self._measure_whole_rows(again)
+        else:
+            again()
 
     def choose_marginals(self) -> None:
         """Choose marginals of several columns, one after another or as a tree, and measure them."""
@@ -265,14 +304,24 @@ class _Fit:
 
     def finished_model(self) -> JointModel:
         """Fit the model to all answers."""
-        self._fitter.refit(self._measured, last=True, report=lambda _step, _loss: self._progress.check_cancelled())
+        tilted = self._tilted()
+        if tilted is None:
+            self._refit_to_all()
         # All held against all answers: against those of its own round alone a later model, which has more to fit, would
         # look worse than the one before. An earlier model is asked for sets of columns that it has no table of, which
         # few columns allow only.
         earlier = self._models if len(self._columns) <= _COMPARED_COLUMNS else []
-        for model in (*earlier, self._fitter.model):
+        last = [self._base.model] if tilted is None else [self._base.model, tilted]
+        for model in (*earlier, *last):
             self._progress.loss(misfit(model, self._measured, self._one_ways.rows))
-        return self._fitter.model
+        return last[-1]
+
+    def _tilted(self) -> JointModel | None:
+        """Return the pool that agrees with whole rows too, where they stood out and enough of its rows carry it."""
+        if self._whole is None:
+            return None
+        tilted = self._whole.finished(self._measured[: len(self.bins)])
+        return tilted if self._whole.carries else None
 
     def _divided(self, whole: float, for_columns: float) -> AdaptiveBudget:
         return allocate_budget(
@@ -330,7 +379,67 @@ class _Fit:
             columns_gain=self._columns_gain(self._budget.columns),
             seed=self._task.seed,
         )
-        rounds.run(self._measured, self._tell_round)
+        if not self._can_ask_whole_rows:
+            rounds.run(self._measured, self._tell_round)
+            return
+        ended = rounds.run(self._measured, self._tell_round, until=_BEFORE_WHOLE_ROWS)
+
+        def go_on() -> None:
+            if not ended:
+                rounds.left = self._session.remaining_share
+                rounds.run(self._measured, self._tell_round)
+
+        if self._whole_rows_stand_out():
+            self._refit_to_all()
+            self._measure_whole_rows(go_on)
+        else:
+            go_on()
+
+    @property
+    def _can_ask_whole_rows(self) -> bool:
+        """Whether sets of many columns may be asked at all."""
+        clear = self._one_ways.rows >= _CLEAR_WHOLE_ROWS * self._one_ways.unit_noise
+        few = len(self._columns) >= _FEWEST_FOR_WHOLE_ROWS and sets_are_few(self.bins, self._survey.label)
+        return self._options.whole_rows != "never" and few and clear
+
+    def _whole_rows_stand_out(self) -> bool:
+        """Ask for one set of many columns, and see whether a model of what was answered so far is far off there."""
+        whole = WholeRows(
+            self._survey,
+            self.bins,
+            self._base.model,
+            self._measured,
+            total=self._one_ways.rows,
+            unit_noise=self._one_ways.unit_noise,
+            seed=self._task.seed,
+            checked=self._progress.check_cancelled,
+        )
+        if not whole.can_ask:
+            return False
+        excess, _ = whole.ask(self._session.remaining_share / (2 * WHOLE_ROUNDS))
+        if excess < STANDS_OUT:
+            return False
+        self._whole = whole
+        return True
+
+    def _measure_whole_rows(self, go_on: Callable[[], None]) -> None:
+        """Choose and count sets of many columns with all that is left, as far as the pool can follow them.
+
+        Where it cannot, ``go_on`` spends the rest, and the pool is drawn anew from what is learned.
+        """
+        if self._whole is None:
+            return
+        self._progress.phase("Counting whole rows")
+        self._whole.rebase(self._base.model, self._measured)
+        self._whole.run(self._session.remaining_share, lambda spent: self._progress.step(round(100 * spent), 100))
+        if not self._whole.carries and self._session.remaining_share > _DUST:
+            go_on()
+            self._refit_to_all()
+            self._whole.rebase(self._base.model, self._measured)
+
+    def _refit_to_all(self) -> None:
+        """Fit the joint model to all its answers, as long as it takes."""
+        self._base.refit(self._measured, last=True, report=lambda _step, _loss: self._progress.check_cancelled())
 
     def _tell_round(self, spent: float) -> None:
         self._models.append(self._fitter.model)
@@ -361,136 +470,3 @@ class _Fit:
         """Return what more of the budget for columns would gain in all pairs, where this was spent on them."""
         error = (len(self.bins) - 1) * columns_error(self.bins)
         return lambda more: error * (1.0 - math.sqrt(spent / (spent + more)))
-
-
-@dataclass(frozen=True, slots=True)
-class AdaptiveBudget:
-    """Parts of the session's budget, in mu^2; they add up to all of it.
-
-    Attributes
-    ----------
-    columns : float
-        For every column by itself.
-    by_label : float
-        For every column by class of the label; 0 without one.
-    rounds : float
-        For tables that are chosen.
-    n_rounds : float
-        Rounds that the first round's part would last; 0 where noise would drown every table.
-    """
-
-    columns: float
-    by_label: float
-    rounds: float
-    n_rounds: float
-
-    @property
-    def table(self) -> float:
-        """Budget of a typical table of two columns by chosen rounds; 0 where there are none."""
-        return self.rounds / self.n_rounds if self.n_rounds else 0.0
-
-
-def allocate_budget(
-    session: AnswerSource,
-    whole: float,
-    sizes: Sequence[int],
-    *,
-    for_columns: float,
-    label_share: float,
-    label_size: int,
-    most_rounds: float | None = None,
-) -> AdaptiveBudget:
-    """Divide a session's budget.
-
-    Parameters
-    ----------
-    session : AnswerSource
-    whole : float
-        Part of the session's budget to divide.
-    sizes : sequence of int
-        Most bins of every column, by its declaration.
-    for_columns : float
-        Part of it for the columns by themselves; all that the label leaves where noise would drown the other tables.
-    label_share : float
-        Part for the columns by class of the label; more where nothing else is left to ask, and none where noise would
-        drown even a few bins by class.
-    label_size : int
-        Classes of the label; 1 without one.
-    most_rounds : float, optional
-        Most rounds of chosen tables; by default three a column.
-    """
-    columns = sum(size > 1 for size in sizes)
-    if columns < 2:
-        return AdaptiveBudget(whole, 0.0, 0.0, 0.0)
-    one_hot = between_neighbours(Bound(norm=1.0, diameter=math.sqrt(2.0)), session.schema)
-    # Squared rows of noise that all of the budget would leave in one table.
-    variance = one_hot**2 / (session.budget.mu_squared * whole)
-    rows = session.rows.value
-    wide = columns >= WIDE
-    # Of the rows, what is in a cell of a few bins by class.
-    cell = max(rows, 1.0) / (_FEW_BINS * label_size)
-    faintest = (_FAINTEST * cell if wide else cell) ** 2
-    if wide and label_share > 0 and columns * variance / _MOST_FOR_LABEL <= faintest:
-        # A share at which the noise of the tables by class is a small part of their cells.
-        label_share = max(label_share, min(columns * variance * (_CLEAR_CLASSES / cell) ** 2, _MOST_FOR_LABEL))
-    for_label = min(label_share, 1.0 - for_columns) if label_size > 1 else 0.0
-    left = 1.0 - for_columns - for_label
-    most_rounds = _ROUNDS_PER_COLUMN * columns if most_rounds is None else most_rounds
-    n_rounds = min(most_rounds, left * (_TABLE_NOISE * rows) ** 2 / variance)
-    if n_rounds >= _FEWEST_ROUNDS_PER_COLUMN * columns:
-        return AdaptiveBudget(whole * for_columns, whole * for_label, whole * left, n_rounds)
-    for_label = min(max(_LABEL_WITHOUT_ROUNDS, label_share if wide else 0.0), 1.0 - for_columns) if for_label else 0.0
-    if for_label and columns * variance / for_label > faintest:
-        for_label = 0.0
-    return AdaptiveBudget(whole * (1.0 - for_label), whole * for_label, 0.0, 0.0)
-
-
-def columns_error(bins: Sequence[ColumnBins]) -> float:
-    """Return about how far the columns by themselves are off, all together, as a part of the rows."""
-    error = 0.0
-    for one in bins:
-        noise = one.noise_std / max(float(one.table.sum()), 1.0)
-        error += float((noise * one.expected / np.hypot(one.expected, noise)).sum())
-    return error * 0.5 * math.sqrt(2 / math.pi)
-
-
-def share_for_columns(one_ways: OneWayMarginals, spent: float) -> float:
-    r"""Return which part of a budget should go to the columns by themselves, from a first answer about them.
-
-    Columns that are off by A in all pairs together for the whole budget, and tables of several that are off by T, leave
-    an error of
-
-    .. math:: A / \sqrt f + T / \sqrt{1 - f}
-
-    which is least where f / (1 - f) = (A / T)^(2/3). A is what noise makes of the columns as they were answered; T is a
-    fixed part of what two columns could tell about each other, which is little where most rows agree.
-
-    Parameters
-    ----------
-    one_ways : OneWayMarginals
-        As answered so far.
-    spent : float
-        Part of the budget that this took.
-
-    Returns
-    -------
-    float, at most one half
-    """
-    errors, varied = [], []
-    for one in one_ways.columns:
-        grid = one.grid
-        coarse = min(grid.levels, _COARSE)
-        cells = np.arange(grid.size) - grid.levels + coarse
-        cells[: grid.levels] = np.arange(grid.levels) * coarse // max(grid.levels, 1)
-        part = np.bincount(cells, weights=one.proportions)
-        noise = one.cell_std / one_ways.rows
-        errors.append(0.5 * math.sqrt(2 / math.pi) * noise * float((part / np.hypot(part, noise)).sum()))
-        varied.append(1.0 - float((part**2).sum()))
-    n = len(errors)
-    columns = (n - 1) * sum(errors) * math.sqrt(spent)
-    # Of each pair the column that varies less; in ascending order, every one is the lesser beside all that follow.
-    tables = _RELATED * float(np.sort(varied) @ np.arange(n - 1, -1, -1))
-    if tables <= 0:
-        return _LARGEST_SHARE
-    ratio = (columns / tables) ** (2 / 3)
-    return float(min(ratio / (1.0 + ratio), _LARGEST_SHARE))

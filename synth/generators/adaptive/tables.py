@@ -1,6 +1,8 @@
 """Which marginals of several columns are measured, and how.
 
-- Every column by class of the label, in one question: what a classifier needs first (``measure_label_marginals``).
+- Every column by class of the label, in one question: what a classifier needs first
+  (``survey.measure_label_marginals``).
+- All pairs of columns in one question, where nearly all go together (``all_pairs``).
 - Round by round, the marginal that the model so far describes worst, chosen privately as in AIM (McKenna 2022)
   (``SelectionRounds``).
 - Where there are too many columns to choose among, a tree of them in two questions (``ChowLiuTree``). The first asks
@@ -20,26 +22,24 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from synth.generators.adaptive.all_pairs import Halves
 from synth.generators.adaptive.bins import ColumnBins
+from synth.generators.adaptive.survey import Survey
 from synth.models.joint_model import Fitter
 from synth.models.junction_tree import ColumnSet
 from synth.models.marginals import NoisyMarginal
-from synth.privacy.answers import AnswerSource
-from synth.privacy.feature_maps import OneHot, Stack
-from synth.privacy.more.lookups import Lookup
-from synth.privacy.more.row_moments import RowMoments
+from synth.privacy.feature_maps import OneHot
 from synth.privacy.selection import Candidate
-from synth.schema import ModelledColumn, Weight
+from synth.schema import Weight
 
 __all__ = [
     "MANY_COLUMNS",
     "ChowLiuTree",
     "RoundPlan",
     "SelectionRounds",
-    "Survey",
     "bins_of_tree",
+    "expected_errors",
     "maximum_spanning_forest",
-    "measure_label_marginals",
     "rounds_of_tree",
 ]
 
@@ -60,101 +60,11 @@ MANY_COLUMNS = 128
 _STRUCTURE = 0.25
 """Part of the budget of a tree that goes into finding it."""
 
-_ROOM = 1.1
-"""Clip of a row's vector, in units of its expected length; longer rows are shortened to it."""
-
 _FEWEST_BINS = 3
 """Bins of a number below which a column by class says nearly as much as an edge."""
 
 _MOST_PAIRED = 2048
 """Columns whose products are asked for; of more, those that vary most."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Survey:
-    """Who asks whom about which columns: what every question of one fit has in common.
-
-    Attributes
-    ----------
-    session : AnswerSource
-    columns : tuple of ModelledColumn
-    label : int, optional
-        Position of the column to predict.
-    source : str
-        Who asks.
-    """
-
-    session: AnswerSource
-    columns: tuple[ModelledColumn, ...]
-    label: int | None
-    source: str
-
-    def one_hot(self, positions: ColumnSet, bin_of_code: Sequence[NDArray[np.int32] | None]) -> OneHot:
-        """Return the question for a table of counts of some columns, given the bin of every code by column."""
-        return OneHot(
-            columns=tuple(self.columns[d].name for d in positions),
-            bins=tuple(bin_of_code[d] for d in positions),
-            sizes=tuple(self.columns[d].size for d in positions),
-        )
-
-    def counted_once(
-        self, parts: Sequence[OneHot], weights: tuple[float, ...], *, share: float, query: str
-    ) -> list[tuple[Vector, float]]:
-        """Ask for several tables in one question; returns the counts of each and the noise of one of them."""
-        question = Stack(parts=tuple(parts), weights=weights)
-        answer = self.session.noisy_sum(question, share=share, query=query, source=self.source)
-        pieces = np.split(
-            np.asarray(answer.value, dtype=np.float64).reshape(-1),
-            np.cumsum([part.dimension for part in question.parts])[:-1],
-        )
-        return [
-            ((piece / weight).reshape(part.shape), answer.noise_std / weight)
-            for piece, weight, part in zip(pieces, question.weights, question.parts, strict=True)
-        ]
-
-
-def measure_label_marginals(
-    survey: Survey, bins: Sequence[ColumnBins], *, lengths: Sequence[int], share: float, total: float, query: str
-) -> list[NoisyMarginal]:
-    """Count every column together with the label.
-
-    Parameters
-    ----------
-    survey : Survey
-        Of a table with a label.
-    bins : sequence of ColumnBins
-    lengths : sequence of int
-        Most bins that every column can have: longer tables have more to be off by and get more of the norm, and the
-        noise is known before the question is asked.
-    share : float
-        Part of the session's budget to spend, in mu^2.
-    total : float
-        Number of rows, as far as it is known.
-    query : str
-        Name of the question.
-
-    Returns
-    -------
-    list of NoisyMarginal
-        One table for each other column that has more than one bin; none, and nothing spent, where the label has one.
-    """
-    label = survey.label
-    if label is None or bins[label].size < 2:
-        return []
-    others = [d for d, one in enumerate(bins) if d != label and one.size > 1]
-    if not others:
-        return []
-    pairs = [(min(d, label), max(d, label)) for d in others]
-    parts_of_norm = {d: math.sqrt(length) for d, length in enumerate(lengths) if d != label and length > 1}
-    whole = sum(parts_of_norm.values())
-    weights = tuple(math.sqrt(parts_of_norm[d] / whole) for d in others)
-    bin_of_code = [one.bins for one in bins]
-    parts = [survey.one_hot(pair, bin_of_code) for pair in pairs]
-    counted = survey.counted_once(parts, weights, share=share, query=query)
-    return [
-        NoisyMarginal(pair, counts, noise_std, total * np.outer(bins[pair[0]].expected, bins[pair[1]].expected))
-        for pair, (counts, noise_std) in zip(pairs, counted, strict=True)
-    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,8 +135,10 @@ class SelectionRounds:
         self._pairs = list(itertools.combinations(useful, 2))
         self._random = np.random.Generator(np.random.PCG64(seed))
         self._asked = 0
+        self.left = plan.share
+        self._part = plan.share / plan.rounds
 
-    def run(self, measured: list[NoisyMarginal], refitted: Callable[[float], None]) -> None:
+    def run(self, measured: list[NoisyMarginal], refitted: Callable[[float], None], *, until: float = 1.0) -> bool:
         """Ask until the plan's share is spent or is better spent on columns, adding every answer to ``measured``.
 
         Parameters
@@ -235,18 +147,26 @@ class SelectionRounds:
             Answers so far; the fitter has been fitted to them.
         refitted : callable
             Told the part of the plan that is spent, whenever the model was fitted again.
+        until : float
+            Part of the plan's share after which it stops; what is left is asked by another call.
+
+        Returns
+        -------
+        bool
+            Whether nothing is left that is better spent on tables.
         """
-        left = self._plan.share
-        part = left / self._plan.rounds
-        while self._pairs and left > 0:
+        kept = (1.0 - until) * self._plan.share
+        left, part = self.left, self._part
+        while self._pairs and left > kept:
             spent = 1.0 - left / self._plan.share
             limit = int(self._plan.cells * max(0.2, spent))
             subsets = self._candidates(limit)
             believed = {columns: self._total * table for columns, table in self._fitter.tables(subsets).items()}
             chosen: list[NoisyMarginal] = []
-            while left > 0 and believed and len(chosen) < self._fitter.together:
+            while left > kept and believed and len(chosen) < self._fitter.together:
                 answer, spent = self._ask(believed, part, left)
                 left -= spent
+                self.left = left
                 chosen.append(answer)
                 del believed[answer.columns]
             measured.extend(chosen)
@@ -255,8 +175,9 @@ class SelectionRounds:
             if self._below_noise(chosen):
                 before = believed | {one.columns: one.believed for one in chosen if one.believed is not None}
                 if self._moved(before) * left / part < self._columns_gain(left):
-                    return
-                part *= 2
+                    return True
+                part = self._part = 2 * part
+        return left <= 0 or not self._pairs
 
     def _candidates(self, limit: int) -> list[ColumnSet]:
         """Return what may be counted next, from declared facts and earlier answers."""
@@ -284,7 +205,7 @@ class SelectionRounds:
         choosing = self._plan.choosing * min(part, left)
         noise = self._unit_noise / math.sqrt(part - self._plan.choosing * part)
         weights = [self._weight(columns) for columns in believed]
-        errors = _expected_errors(list(believed.values()), noise)
+        errors = expected_errors(list(believed.values()), noise)
         sharper = _sharper(errors)
         candidates = [
             Candidate(self._counted(columns), table, weight=weight, penalty=weight * error / math.sqrt(times))
@@ -328,7 +249,7 @@ class SelectionRounds:
         for one in chosen:
             if one.believed is not None:
                 moved += float(np.abs(self._total * tables[one.columns] - one.believed).sum())
-                allowed += float(_expected_errors([one.believed], one.noise_std)[0])
+                allowed += float(expected_errors([one.believed], one.noise_std)[0])
         return moved <= allowed
 
 
@@ -343,7 +264,7 @@ def _sharper(errors: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(np.clip(np.exp(_SHARPER * (logs - logs.mean())), 0.4, 3.0))
 
 
-def _expected_errors(believed: Sequence[NDArray[np.float64]], noise: float) -> NDArray[np.float64]:
+def expected_errors(believed: Sequence[NDArray[np.float64]], noise: float) -> NDArray[np.float64]:
     """Return about how many rows each table is off by after it was counted with noise and fitted.
 
     A fit leans towards what was believed, so that a small count ends no further off than about its own size.
@@ -391,10 +312,10 @@ class ChowLiuTree:
     def __init__(
         self, survey: Survey, bins: tuple[ColumnBins, ...], *, by_class: bool, fitter: Fitter, total: float
     ) -> None:
-        self._survey, self._fitter, self._total = survey, fitter, total
+        self._survey, self._total = survey, total
         self._label = survey.label if by_class else None
         self._bin_of_code = [one.bins for one in bins]
-        self._halves = {d: _halves(one) for d, one in enumerate(bins) if one.size > 1 and d != self._label}
+        self._halves = Halves(survey, bins, by_class=by_class, model=fitter.model)
 
     def ask(self, share: float) -> list[NoisyMarginal]:
         """Return the tables of the edges, having spent all that is left; none where noise hides them all.
@@ -405,30 +326,17 @@ class ChowLiuTree:
             Part of the session's budget meant for the tree: what finding it gets is worked out from this, and all that
             is spent where no edge is found.
         """
-        if len(self._halves) < 2:
+        if len(self._halves.columns) < 2:
             return []
         edges = self._edges(_STRUCTURE * share)
         return self._counted(edges, self._survey.session.remaining_share) if edges else []
 
     def _edges(self, share: float) -> list[ColumnSet]:
         """Ask for the products of columns in pairs, and return the tree that holds most of them."""
-        means, sizes = self._means()
-        variances = np.maximum(1.0 - sizes @ means**2, 0.0)
+        variances = self._halves.variances
         places = np.sort(np.argsort(-variances, kind="stable")[:_MOST_PAIRED])
-        asked = [list(self._halves)[place] for place in places]
-        clip = _ROOM * math.sqrt(max(float(variances[places].sum()), 1e-3))
-        label = self._label
-        question = RowMoments(
-            tuple(self._vector(d) for d in asked),
-            clip,
-            (0.0, 0.0, 1.0),
-            np.clip(means[:, places], -1.0, 1.0),
-            None if label is None else self._survey.one_hot((label,), self._bin_of_code),
-        )
-        survey = self._survey
-        release = survey.session.noisy_sum(question, share=share, query="pairs of columns", source=survey.source)
-        products = np.asarray(release.value, dtype=np.float64) / question.factors * clip**2
-        noise = release.noise_std / question.factors[1] * clip**2
+        asked = [self._halves.columns[place] for place in places]
+        products, noise = self._halves.products(places, share=share, query="pairs of columns")
         n = len(asked)
         strengths = np.zeros((n, n))
         strengths[np.triu_indices(n)] = np.abs(products)
@@ -452,39 +360,13 @@ class ChowLiuTree:
     def _believed(self, table: ColumnSet, edge: ColumnSet) -> Vector:
         """Return what the model says of an edge, in rows: nothing but what both columns share with the label."""
         if self._label is None:
-            alone = [self._by_class(d)[0] for d in edge]
+            alone = [self._halves.by_class(d)[0] for d in edge]
             return np.asarray(self._total * np.outer(*alone))
-        first, second = (self._by_class(d) for d in edge)
+        first, second = (self._halves.by_class(d) for d in edge)
         sizes = np.maximum(first.sum(axis=1), 1e-300)
         joint = first[:, :, None] * second[:, None, :] / sizes[:, None, None]
         # Axes of a table ascend with its columns: the label's goes where the label stands.
         return np.asarray(self._total * np.moveaxis(joint, 0, table.index(self._label)))
-
-    def _by_class(self, column: int) -> Vector:
-        """Return the model's proportions of a column by class, shape (classes, bins); one class without a label."""
-        if self._label is None:
-            return np.asarray(self._fitter.model.marginal((column,))[None, :])
-        both = self._fitter.model.marginal((min(column, self._label), max(column, self._label)))
-        return np.asarray(both if self._label < column else both.T)
-
-    def _means(self) -> tuple[Vector, Vector]:
-        """Return what is believed of the halves' means by class, shape (classes, columns), and the classes' sizes."""
-        by_class = [self._by_class(d) for d in self._halves]
-        sizes = by_class[0].sum(axis=1)
-        values = [table @ signs for table, signs in zip(by_class, self._halves.values(), strict=True)]
-        each = np.stack(values, axis=1) / np.maximum(np.stack([one.sum(axis=1) for one in by_class], axis=1), 1e-300)
-        return each, sizes / sizes.sum()
-
-    def _vector(self, column: int) -> Lookup:
-        """Return a column as minus or plus one."""
-        return Lookup(self._survey.columns[column].name, self._halves[column][:, None], self._bin_of_code[column])
-
-
-def _halves(bins: ColumnBins) -> Vector:
-    """Return -1 or 1 for every bin of a column: in order, two sets as nearly of half the rows as bins allow."""
-    held = np.cumsum(bins.expected)[:-1]
-    cut = int(np.argmin(np.abs(held - 0.5)))
-    return np.where(np.arange(bins.size) <= cut, -1.0, 1.0)
 
 
 def maximum_spanning_forest(strengths: Vector, *, least: float) -> list[tuple[int, int]]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from synth.generators.options import Between, Options
-from synth.generators.protocol import Card
+from synth.generators.protocol import Card, Tuned
 
 __all__ = ["CARD", "CARDS", "DpMerfOptions"]
 
@@ -31,6 +31,23 @@ class DpMerfOptions(Options):
     """Step size of the optimiser at the start; it falls to zero."""
 
 
+_NETWORK, _FAMILY = "synth.generators.neural", "synth.generators.fourier.dp_merf"
+_UNKNOWN = "not recorded"
+
+CONSTANTS = (
+    Tuned("features", "more features carry no more noise, and cost time", _UNKNOWN),
+    Tuned("length_scale", "a tenth of a range, which a network can follow", _UNKNOWN),
+    Tuned("steps", "seconds of training on one thread", _UNKNOWN),
+    Tuned("batch_size", "rows of a step; the distance has no bias of so few", _UNKNOWN),
+    Tuned("learning_rate", "half of the published code's", _UNKNOWN),
+    Tuned("LEAST_ALONE", "frequencies of one number alone, which carry no more noise", _UNKNOWN, _FAMILY),
+    Tuned("COUNT_SHARE", "what counting the classes needs of the norm, where no category does it", _UNKNOWN, _FAMILY),
+    Tuned("LATENT", "directions in which rows of one class differ", _UNKNOWN, _NETWORK),
+    Tuned("HIDDEN", "width of two layers", _UNKNOWN, _NETWORK),
+    Tuned("SOFTMAX_LEVELS", "probabilities for longer grids follow the noise", "Adult", _NETWORK),
+)
+"""The numbers that were chosen."""
+
 CARD = Card(
     name="dp-merf",
     title="DP-MERF (random Fourier features)",
@@ -47,6 +64,8 @@ CARD = Card(
     made_by="synth.generators.fourier.dp_merf:DpMerf",
     options=DpMerfOptions,
     short_training={"steps": 2},
+    on_card=True,
+    constants=CONSTANTS,
 )
 
 CARDS = (CARD,)

@@ -28,10 +28,10 @@ __all__ = ["DpMerf", "ExpectedFourier", "gaussian_frequencies"]
 _POSITIONS = 255
 """A declared range is read as the whole numbers 0 ... 255, so that the private pass computes angles exactly."""
 
-_LEAST_ALONE = 16
+LEAST_ALONE = 16
 """Frequencies that a number has to itself at least; more frequencies carry no more noise."""
 
-_COUNT_SHARE = 0.1
+COUNT_SHARE = 0.1
 """Part of the squared norm that counts the classes where no category does."""
 
 
@@ -86,7 +86,7 @@ class DpMerf(NeuralGenerator):
         if numbers:
             if not counted and self._label_places is not None:
                 parts, weights = [Constant()], [1.0]
-            share = (0.5 if counted else _COUNT_SHARE) if parts else 0.0
+            share = (0.5 if counted else COUNT_SHARE) if parts else 0.0
             fourier, fourier_weights = self._fourier(numbers)
             parts = [*fourier, *parts]
             weights = [
@@ -100,7 +100,7 @@ class DpMerf(NeuralGenerator):
         pairs = max(self._options.features // 2, 1)
         if len(numbers) == 1:
             return [self._waves(numbers, pairs, stream=0)], [1.0]
-        alone = max(pairs // (2 * len(numbers)), _LEAST_ALONE)
+        alone = max(pairs // (2 * len(numbers)), LEAST_ALONE)
         importance = column_weights(tuple(head.column for head in numbers))
         parts: list[FeatureMap] = [self._waves(numbers, max(pairs // 2, 1), stream=0)]
         parts += [self._waves([head], alone, stream=d) for d, head in enumerate(numbers, start=1)]
@@ -230,8 +230,9 @@ class ExpectedFourier:
         columns = [head_of[name] for name in feature_map.columns]
         self._scale = feature_map.scale
         self._radians = torch.tensor(scale * radians, dtype=torch.float32, device=device)
-        self._plain = [j for j, d in enumerate(columns) if layout.heads[d].choices == 1]
-        self._plain_values = [value_of[columns[j]] for j in self._plain]
+        plain = [j for j, d in enumerate(columns) if layout.heads[d].choices == 1]
+        self._of_plain = self._radians[:, plain].T
+        self._plain_values = torch.tensor([value_of[columns[j]] for j in plain], dtype=torch.int64, device=device)
         self._mixed: list[tuple[int, int, int | None, Tensor, Tensor]] = []
         for j, d in enumerate(columns):
             head = layout.heads[d]
@@ -245,7 +246,7 @@ class ExpectedFourier:
 
     def __call__(self, draw: Draw) -> Tensor:
         """Return the expected features, shape (batch, dimension of the map): all cosines, then all sines."""
-        angles = draw.values[:, self._plain_values] @ self._radians[:, self._plain].T
+        angles = draw.values[:, self._plain_values] @ self._of_plain
         real, imaginary = torch.cos(angles), torch.sin(angles)
         for j, d, value, cosines, sines in self._mixed:
             choices = draw.choices[d]

@@ -39,8 +39,20 @@ from synth.system.machine import resolved_device
 
 __all__ = ["DpHp", "ExpectedTables", "ProductEmbeddings", "SumEmbedding", "hermite_features", "rho_of_length_scale"]
 
-_MOST_PRODUCT_FEATURES = 2**20
-"""Largest number of product features times classes in one question."""
+COLUMNS_TOGETHER, FEATURES = 5, 2**17
+"""Columns that the product kernel takes together where nobody says, and most features that they may make then."""
+
+TURNS, MOST_EPOCHS = 2, 30
+"""How often every column is drawn where nobody says how many epochs there are, and most epochs then."""
+
+STEPS = 1500
+"""Training steps where nobody says."""
+
+_MOST_PRODUCT_FEATURES = 2**22
+"""Largest number of product features times classes in one question; the paper's own 14^5 for two classes are 2^20."""
+
+_MOST_RELEASED = 2**25
+"""Largest number of them in the questions of all epochs together, which a bundle holds."""
 
 _MOST_NUMBERS = 4_000_000
 """Numbers held in one training step by the outer products; more embeddings than fit take turns."""
@@ -84,13 +96,21 @@ class DpHp(NeuralGenerator):
     def __init__(self, task: GeneratorTask, options: DpHpOptions) -> None:
         super().__init__(task, options)
         heads = self._layout.heads
-        self._prod_dimension = min(options.prod_dimension, len(heads))
-        widest = max((_own_features(head) for head in heads), default=0) + options.order_product + 1
+        widest = max((self._width(head, options.order_product) for head in heads), default=1)
+        self._prod_dimension = min(options.prod_dimension or self._columns_together(widest), len(heads))
+        turns = math.ceil(TURNS * len(heads) / max(self._prod_dimension, 1))
+        self._epochs = options.epochs or min(max(turns, 1), MOST_EPOCHS)
         features = widest**self._prod_dimension * self.classes
         if features > _MOST_PRODUCT_FEATURES:
             raise ConfigError(
                 f"options 'order_product' {options.order_product} and 'prod_dimension' {options.prod_dimension} make "
                 f"{features:,} product features; at most {_MOST_PRODUCT_FEATURES:,} are possible. Lower one of them."
+            )
+        if features * self._epochs > _MOST_RELEASED:
+            raise ConfigError(
+                f"{self._epochs:,} epochs of {features:,} product features each are {features * self._epochs:,} "
+                f"released numbers; at most {_MOST_RELEASED:,} are possible. Lower 'epochs', 'order_product' or "
+                "'prod_dimension'."
             )
 
     def fit(self, session: AnswerSource, progress: Progress) -> Self:
@@ -126,7 +146,7 @@ class DpHp(NeuralGenerator):
         heads, options = self._layout.heads, self._options
         if not heads:
             return None
-        parts: list[FeatureMap] = [_lookup(head, options.order, options.length_scale) for head in heads]
+        parts: list[FeatureMap] = [self._lookup(head, options.order, options.length_scale) for head in heads]
         weights = column_weights(tuple(head.column for head in heads))
         if self._label_places is not None:
             # The constant counts the classes; it weighs as much as one column.
@@ -136,7 +156,29 @@ class DpHp(NeuralGenerator):
         return Stack(parts=tuple(parts), weights=weights)
 
     def _product_lookup(self, head: OutputHead) -> Lookup:
-        return _lookup(head, self._options.order_product, self._options.length_scale_product)
+        return self._lookup(head, self._options.order_product, self._options.length_scale_product)
+
+    def _lookup(self, head: OutputHead, order: int, length_scale: float) -> Lookup:
+        """Return a column's features: those of its own, then the Hermite features of its place in [-1, 1]."""
+        own, width = _own_features(head), self._width(head, order)
+        x = torch.from_numpy(2.0 * head.positions(ordered=head.grid.size - own) - 1.0)
+        hermite = hermite_features(x, order=width - own - 1, rho=rho_of_length_scale(length_scale)).numpy()
+        table = np.zeros((head.grid.size, width))
+        table[: len(hermite), own:] = hermite
+        table[len(hermite) :, :own] = np.eye(own)
+        return Lookup(column=head.column.name, table=table, bins=head.grid.bins)
+
+    def _columns_together(self, widest: int) -> int:
+        """Return how many columns are taken together where nobody says."""
+        fitting = (k for k in range(COLUMNS_TOGETHER, 1, -1) if widest**k * self.classes <= FEATURES)
+        return next(fitting, 1)
+
+    def _width(self, head: OutputHead, order: int) -> int:
+        """Return how many features a column has."""
+        own = _own_features(head)
+        if self._options.orders == "by column":
+            order = min(order, head.grid.size - own - 1)
+        return own + order + 1
 
     def _class_probabilities(self, answer: NDArray[np.float64], features: Stack | None) -> NDArray[np.float64]:
         if self._label_places is None:
@@ -147,7 +189,7 @@ class DpHp(NeuralGenerator):
         random = np.random.default_rng([self._task.seed, 1])
         drawn: list[tuple[int, ...]] = []
         deck: list[int] = []
-        for _ in range(self._options.epochs):
+        for _ in range(self._epochs):
             if len(deck) < self._prod_dimension:
                 deck = [int(d) for d in random.permutation(len(self._layout.heads))]
             drawn.append(tuple(sorted(deck.pop() for _ in range(self._prod_dimension))))
@@ -181,23 +223,13 @@ class DpHp(NeuralGenerator):
             loss = sums.squared_distance(batch, draw)
             return loss + options.gamma * products.squared_distance(batch, draw, step) if options.gamma else loss
 
-        self._train(loss_of, steps=options.epochs * options.steps_per_epoch, progress=progress)
+        steps = self._epochs * (options.steps_per_epoch or math.ceil(STEPS / self._epochs))
+        self._train(loss_of, steps=steps, progress=progress)
 
 
 def _own_features(head: OutputHead) -> int:
     """Return how many codes have a feature of their own: special values and missing of a number, no categories."""
     return head.grid.atoms if head.column.levels else 0
-
-
-def _lookup(head: OutputHead, order: int, length_scale: float) -> Lookup:
-    """Return a column's features: those of its own, then the Hermite features of its place in [-1, 1]."""
-    own = _own_features(head)
-    x = torch.from_numpy(2.0 * head.positions(ordered=head.grid.size - own) - 1.0)
-    hermite = hermite_features(x, order=order, rho=rho_of_length_scale(length_scale)).numpy()
-    table = np.zeros((head.grid.size, own + order + 1))
-    table[: len(hermite), own:] = hermite
-    table[len(hermite) :, :own] = np.eye(own)
-    return Lookup(column=head.column.name, table=table, bins=head.grid.bins)
 
 
 def rho_of_length_scale(length_scale: float) -> float:
@@ -273,6 +305,16 @@ def hermite_features(x: Tensor, *, order: int, rho: float) -> Tensor:
         features.append(following)
         previous, current = current, following
     return torch.stack(features, dim=-1)
+
+
+def _outer(factors: Sequence[Tensor], *, like: Tensor) -> Tensor:
+    """Return the outer products of the rows of some columns' features, first factor slowest; ones without any."""
+    if not factors:
+        return torch.ones_like(like[:, :, :1])
+    product = factors[0]
+    for factor in factors[1:]:
+        product = (product.unsqueeze(3) * factor.unsqueeze(2)).flatten(start_dim=2)
+    return product
 
 
 class ExpectedTables:
@@ -389,10 +431,13 @@ class ProductEmbeddings:
         ]
         self._expected = ExpectedTables(layout, padded, device)
         self._depth = len(column_sets[0])
+        self._cut = (self._depth + 1) // 2 if self._depth > 1 else 0
         targets = np.stack([self._pad(answer) for answer in answers])
         self._targets = torch.from_numpy(targets).to(device, torch.float32)
         # Picking columns by a matrix product has an exact, ordered gradient on every device; indexing has not.
         chosen = torch.tensor(column_sets, device=device)
+        # Twice round, so that the embeddings of every step stand side by side, on the device.
+        self._round = torch.arange(2 * len(answers), device=device) % len(answers)
         self._pick = torch.nn.functional.one_hot(chosen, len(tables)).to(torch.float32)
 
     def squared_distance(self, batch: ClassBatch, draw: Draw, step: int) -> Tensor:
@@ -404,18 +449,22 @@ class ProductEmbeddings:
             (self._pick[chosen, j] @ flat).reshape(len(chosen), batch.size, self._width) for j in range(self._depth)
         ]
         norms = torch.stack([factor.square().sum(dim=2) for factor in picked]).prod(dim=0)
-        left = picked[0] if self._depth > 1 else torch.ones_like(picked[0][:, :, :1])
-        for factor in picked[1:-1]:
-            left = (left.unsqueeze(3) * factor.unsqueeze(2)).flatten(start_dim=2)
-        by_class = left.unsqueeze(1) * batch.weights[:, :, None]
-        embedding = (by_class.transpose(2, 3) @ picked[-1].unsqueeze(1)).flatten(start_dim=2)
+        # A row's features are the outer product of two sides, so no row's are ever written out: the sum over the
+        # rows of a class, which stand together, is one matrix product.
+        left = _outer(picked[: self._cut], like=picked[-1]) * batch.weights.sum(dim=0)[:, None]
+        right = _outer(picked[self._cut :], like=picked[-1])
+        sides = (torch.split(side, list(batch.rows), dim=1) for side in (left, right))
+        by_class = [(one.transpose(1, 2) @ other).flatten(start_dim=1) for one, other in zip(*sides, strict=True)]
+        embedding = torch.stack(by_class, dim=1)
         return batch.squared_distance(embedding, norms, self._targets[chosen]).mean()
 
-    def _turn(self, batch: ClassBatch, step: int) -> NDArray[np.int64]:
+    def _turn(self, batch: ClassBatch, step: int) -> Tensor:
         count = len(self._targets)
         classes = len(batch.weights)
-        together = max(1, min(count, _MOST_NUMBERS // (batch.size * classes * self._width ** (self._depth - 1))))
-        return np.asarray((step * together + np.arange(together)) % count, dtype=np.int64)
+        sides = batch.size * (self._width**self._cut + self._width ** (self._depth - self._cut))
+        together = max(1, min(count, _MOST_NUMBERS // (sides + classes * self._width**self._depth)))
+        start = step * together % count
+        return self._round[start : start + together]
 
     def _pad(self, answer: NDArray[np.float64]) -> NDArray[np.float64]:
         by_class = np.moveaxis(answer, -1, 0)

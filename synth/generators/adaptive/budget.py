@@ -1,0 +1,184 @@
+"""How the default generator divides its budget: by declared facts, the number of rows, and a first look at columns."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from synth.generators.adaptive.bins import ColumnBins
+from synth.generators.one_way_marginals import OneWayMarginals
+from synth.privacy.answers import AnswerSource
+from synth.privacy.costs import Bound, between_neighbours
+
+__all__ = ["WIDE", "AdaptiveBudget", "allocate_budget", "columns_error", "share_for_columns"]
+
+_ROUNDS_PER_COLUMN = 3.0
+
+_FEWEST_ROUNDS_PER_COLUMN = 0.75
+"""Rounds below which chosen tables do more harm to the columns than good to the rest."""
+
+_LARGEST_SHARE = 0.5
+"""Most of the budget that columns by themselves get where there is any left for tables of several."""
+
+_RELATED = 0.1
+"""Rows of which two even columns tell about each other, as a part of all: what tables of several could find."""
+
+_COARSE = 32
+"""Cells of a number or date in which its error is looked at."""
+
+_TABLE_NOISE = 0.02
+"""Noise of a count of several columns, as a part of the rows, from which on a table tells next to nothing."""
+
+_LABEL_WITHOUT_ROUNDS = 0.4
+"""Part of the budget for the columns by class where no table is chosen."""
+
+_FEW_BINS = 4
+"""Bins by class whose noise must stay below the number of rows for the label to be worth a question."""
+
+WIDE = 32
+"""Columns from which on a label's tables count together: each may be faint if all of them tell the classes apart."""
+
+_CLEAR_CLASSES = 6.0
+"""Parts of a cell of a few bins by class that its noise is aimed at in a wide table: one."""
+
+_FAINTEST = 2.0
+"""Noise of a cell of a few bins by class, in parts of the cell, that a wide table may have; another table one part."""
+
+_MOST_FOR_LABEL = 0.6
+"""Most of the budget that the columns by class get in a wide table."""
+
+
+@dataclass(frozen=True, slots=True)
+class AdaptiveBudget:
+    """Parts of the session's budget, in mu^2; they add up to all of it.
+
+    Attributes
+    ----------
+    columns : float
+        For every column by itself.
+    by_label : float
+        For every column by class of the label; 0 without one.
+    rounds : float
+        For tables that are chosen.
+    n_rounds : float
+        Rounds that the first round's part would last; 0 where noise would drown every table.
+    """
+
+    columns: float
+    by_label: float
+    rounds: float
+    n_rounds: float
+
+    @property
+    def table(self) -> float:
+        """Budget of a typical table of two columns by chosen rounds; 0 where there are none."""
+        return self.rounds / self.n_rounds if self.n_rounds else 0.0
+
+
+def allocate_budget(
+    session: AnswerSource,
+    whole: float,
+    sizes: Sequence[int],
+    *,
+    for_columns: float,
+    label_share: float,
+    label_size: int,
+    most_rounds: float | None = None,
+) -> AdaptiveBudget:
+    """Divide a session's budget.
+
+    Parameters
+    ----------
+    session : AnswerSource
+    whole : float
+        Part of the session's budget to divide.
+    sizes : sequence of int
+        Most bins of every column, by its declaration.
+    for_columns : float
+        Part of it for the columns by themselves; all that the label leaves where noise would drown the other tables.
+    label_share : float
+        Part for the columns by class of the label; more where nothing else is left to ask, and none where noise would
+        drown even a few bins by class.
+    label_size : int
+        Classes of the label; 1 without one.
+    most_rounds : float, optional
+        Most rounds of chosen tables; by default three a column.
+    """
+    columns = sum(size > 1 for size in sizes)
+    if columns < 2:
+        return AdaptiveBudget(whole, 0.0, 0.0, 0.0)
+    one_hot = between_neighbours(Bound(norm=1.0, diameter=math.sqrt(2.0)), session.schema)
+    # Squared rows of noise that all of the budget would leave in one table.
+    variance = one_hot**2 / (session.budget.mu_squared * whole)
+    rows = session.rows.value
+    wide = columns >= WIDE
+    # Of the rows, what is in a cell of a few bins by class.
+    cell = max(rows, 1.0) / (_FEW_BINS * label_size)
+    faintest = (_FAINTEST * cell if wide else cell) ** 2
+    if wide and label_share > 0 and columns * variance / _MOST_FOR_LABEL <= faintest:
+        # A share at which the noise of the tables by class is a small part of their cells.
+        label_share = max(label_share, min(columns * variance * (_CLEAR_CLASSES / cell) ** 2, _MOST_FOR_LABEL))
+    for_label = min(label_share, 1.0 - for_columns) if label_size > 1 else 0.0
+    left = 1.0 - for_columns - for_label
+    most_rounds = _ROUNDS_PER_COLUMN * columns if most_rounds is None else most_rounds
+    n_rounds = min(most_rounds, left * (_TABLE_NOISE * rows) ** 2 / variance)
+    if n_rounds >= _FEWEST_ROUNDS_PER_COLUMN * columns:
+        return AdaptiveBudget(whole * for_columns, whole * for_label, whole * left, n_rounds)
+    for_label = min(max(_LABEL_WITHOUT_ROUNDS, label_share if wide else 0.0), 1.0 - for_columns) if for_label else 0.0
+    if for_label and columns * variance / for_label > faintest:
+        for_label = 0.0
+    return AdaptiveBudget(whole * (1.0 - for_label), whole * for_label, 0.0, 0.0)
+
+
+def columns_error(bins: Sequence[ColumnBins]) -> float:
+    """Return about how far the columns by themselves are off, all together, as a part of the rows."""
+    error = 0.0
+    for one in bins:
+        noise = one.noise_std / max(float(one.table.sum()), 1.0)
+        error += float((noise * one.expected / np.hypot(one.expected, noise)).sum())
+    return error * 0.5 * math.sqrt(2 / math.pi)
+
+
+def share_for_columns(one_ways: OneWayMarginals, spent: float) -> float:
+    r"""Return which part of a budget should go to the columns by themselves, from a first answer about them.
+
+    Columns that are off by A in all pairs together for the whole budget, and tables of several that are off by T, leave
+    an error of
+
+    .. math:: A / \sqrt f + T / \sqrt{1 - f}
+
+    which is least where f / (1 - f) = (A / T)^(2/3). A is what noise makes of the columns as they were answered; T is a
+    fixed part of what two columns could tell about each other, which is little where most rows agree.
+
+    Parameters
+    ----------
+    one_ways : OneWayMarginals
+        As answered so far.
+    spent : float
+        Part of the budget that this took.
+
+    Returns
+    -------
+    float, at most one half
+    """
+    errors, varied = [], []
+    for one in one_ways.columns:
+        grid = one.grid
+        coarse = min(grid.levels, _COARSE)
+        cells = np.arange(grid.size) - grid.levels + coarse
+        cells[: grid.levels] = np.arange(grid.levels) * coarse // max(grid.levels, 1)
+        part = np.bincount(cells, weights=one.proportions)
+        noise = one.cell_std / one_ways.rows
+        errors.append(0.5 * math.sqrt(2 / math.pi) * noise * float((part / np.hypot(part, noise)).sum()))
+        varied.append(1.0 - float((part**2).sum()))
+    n = len(errors)
+    columns = (n - 1) * sum(errors) * math.sqrt(spent)
+    # Of each pair the column that varies less; in ascending order, every one is the lesser beside all that follow.
+    tables = _RELATED * float(np.sort(varied) @ np.arange(n - 1, -1, -1))
+    if tables <= 0:
+        return _LARGEST_SHARE
+    ratio = (columns / tables) ** (2 / 3)
+    return float(min(ratio / (1.0 + ratio), _LARGEST_SHARE))

@@ -1,0 +1,108 @@
+"""Who asks whom about which columns, and the two questions that every way of choosing tables asks alike."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from synth.generators.adaptive.bins import ColumnBins
+from synth.models.junction_tree import ColumnSet
+from synth.models.marginals import NoisyMarginal
+from synth.privacy.answers import AnswerSource
+from synth.privacy.feature_maps import OneHot, Stack
+from synth.schema import ModelledColumn
+
+__all__ = ["Survey", "measure_label_marginals"]
+
+Vector = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Survey:
+    """Who asks whom about which columns: what every question of one fit has in common.
+
+    Attributes
+    ----------
+    session : AnswerSource
+    columns : tuple of ModelledColumn
+    label : int, optional
+        Position of the column to predict.
+    source : str
+        Who asks.
+    """
+
+    session: AnswerSource
+    columns: tuple[ModelledColumn, ...]
+    label: int | None
+    source: str
+
+    def one_hot(self, positions: ColumnSet, bin_of_code: Sequence[NDArray[np.int32] | None]) -> OneHot:
+        """Return the question for a table of counts of some columns, given the bin of every code by column."""
+        return OneHot(
+            columns=tuple(self.columns[d].name for d in positions),
+            bins=tuple(bin_of_code[d] for d in positions),
+            sizes=tuple(self.columns[d].size for d in positions),
+        )
+
+    def counted_once(
+        self, parts: Sequence[OneHot], weights: tuple[float, ...], *, share: float, query: str
+    ) -> list[tuple[Vector, float]]:
+        """Ask for several tables in one question; returns the counts of each and the noise of one of them."""
+        question = Stack(parts=tuple(parts), weights=weights)
+        answer = self.session.noisy_sum(question, share=share, query=query, source=self.source)
+        pieces = np.split(
+            np.asarray(answer.value, dtype=np.float64).reshape(-1),
+            np.cumsum([part.dimension for part in question.parts])[:-1],
+        )
+        return [
+            ((piece / weight).reshape(part.shape), answer.noise_std / weight)
+            for piece, weight, part in zip(pieces, question.weights, question.parts, strict=True)
+        ]
+
+
+def measure_label_marginals(
+    survey: Survey, bins: Sequence[ColumnBins], *, lengths: Sequence[int], share: float, total: float, query: str
+) -> list[NoisyMarginal]:
+    """Count every column together with the label.
+
+    Parameters
+    ----------
+    survey : Survey
+        Of a table with a label.
+    bins : sequence of ColumnBins
+    lengths : sequence of int
+        Most bins that every column can have: longer tables have more to be off by and get more of the norm, and the
+        noise is known before the question is asked.
+    share : float
+        Part of the session's budget to spend, in mu^2.
+    total : float
+        Number of rows, as far as it is known.
+    query : str
+        Name of the question.
+
+    Returns
+    -------
+    list of NoisyMarginal
+        One table for each other column that has more than one bin; none, and nothing spent, where the label has one.
+    """
+    label = survey.label
+    if label is None or bins[label].size < 2:
+        return []
+    others = [d for d, one in enumerate(bins) if d != label and one.size > 1]
+    if not others:
+        return []
+    pairs = [(min(d, label), max(d, label)) for d in others]
+    parts_of_norm = {d: math.sqrt(length) for d, length in enumerate(lengths) if d != label and length > 1}
+    whole = sum(parts_of_norm.values())
+    weights = tuple(math.sqrt(parts_of_norm[d] / whole) for d in others)
+    bin_of_code = [one.bins for one in bins]
+    parts = [survey.one_hot(pair, bin_of_code) for pair in pairs]
+    counted = survey.counted_once(parts, weights, share=share, query=query)
+    return [
+        NoisyMarginal(pair, counts, noise_std, total * np.outer(bins[pair[0]].expected, bins[pair[1]].expected))
+        for pair, (counts, noise_std) in zip(pairs, counted, strict=True)
+    ]

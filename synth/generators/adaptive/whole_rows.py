@@ -1,0 +1,370 @@
+"""Tables of the whole row: what only many columns together tell, counted in coarse cells, and a pool tilted to them.
+
+A joint model of pairs and triples cannot hold a class that depends on four columns at once, and of a dense table it
+holds few pairs. Here rows are drawn from that model (a pool). Sets of three to six columns are cut into few parts of
+about equal mass; round by round the set that the pool describes worst is chosen privately and counted, and the pool's
+rows are weighed so that it agrees (``synth.models.pool``). Whatever a row adds to a table is one cell.
+
+Which sets may be asked follows from the pool, from declared facts and from the number of rows as far as it is known.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from synth.generators.adaptive.bins import ColumnBins
+from synth.generators.adaptive.survey import Survey
+from synth.generators.adaptive.tables import expected_errors
+from synth.models.junction_tree import ColumnSet
+from synth.models.marginals import JointModel, NoisyMarginal
+from synth.models.pool import CellsOfSet, CountedCells, Pool, TiltedPool, cells_of_columns, tilted
+from synth.privacy.feature_maps import OneHot
+from synth.privacy.selection import Candidate
+
+__all__ = ["STANDS_OUT", "WHOLE_ROUNDS", "WholeRows", "equal_parts", "sets_are_few"]
+
+Vector = NDArray[np.float64]
+
+_ROOT = math.sqrt(2.0 / math.pi)
+
+WHOLE_ROUNDS = 12
+"""Rounds among which the budget of whole rows is divided; fewer, sharper ones where an answer shows nothing."""
+
+STANDS_OUT = 0.15
+"""Part of the rows that a first set has to be off by, beyond what noise and chance make, for more to be asked: less
+than the .17 to .98 of tables of up to twelve columns that hang together in many."""
+
+_CHOOSING = 0.15
+"""Part of a round that goes into its choice."""
+
+_CLEAR = 2.0
+"""Standard deviations by which an answer's distance has to pass that of noise and chance to show anything."""
+
+_LABEL_WEIGHT = 2.0
+"""What a wrong row counts in a set with the label: somebody means to predict it."""
+
+_PARTS = (2, 3, 4)
+"""Parts that a column is cut into; all columns of a set are cut alike."""
+
+_WITH_LABEL, _WITHOUT_LABEL = (2, 3, 4, 5), (3, 4)
+"""Columns of a set, beside the label and where it has none."""
+
+_ROWS_PER_CELL = 8.0
+"""Rows that a cell of a set should hold on average: of public or released rows, never of counted ones."""
+
+_MOST_CELLS = 2**12
+_MOST_CLASSES = 2**8
+
+_MOST_SETS = 600
+"""Sets that are weighed in a round; of more, a public draw, which is the same in all rounds."""
+
+_LEAST_WEIGHED = 1.0 / 3.0
+"""Part of all sets that has to be among those weighed: twelve columns with a label have 1,507. Of wider tables a draw
+holds few sets and each tells few relations; a first one stands out by its pairs alone. Discretised Adult (15 columns),
+census (41) and thirty dense columns lost by sets: 3-way .036 to .043, .049 to .069 and .115 to .142."""
+
+_MOST_HELD = 64
+"""Tables of the base that a tilt is kept from moving; of more, the columns by themselves."""
+
+_LEAST_EFFECTIVE = 4000.0
+"""Rows, of those of a pool, that have to carry its weight: of fewer, sets of other columns are made of too few. Thirty
+dense columns come to 1,000 in eight rounds and are then off by more in sets of five than before; artificial characters
+end at 5,000 and nine columns of a causal model at 9,000."""
+
+_STEPS, _LAST_STEPS = 12, 80
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Set:
+    """A set that may be asked: its cells in the pool, and the same as a question of private rows."""
+
+    cells: CellsOfSet
+    one_hot: OneHot
+    weight: float
+
+
+class WholeRows:
+    """Chooses sets of columns, counts them, and tilts a pool of the base to all answers.
+
+    Parameters
+    ----------
+    survey : Survey
+    bins : sequence of ColumnBins
+    base : JointModel
+        Fitted to ``measured``.
+    measured : sequence of NoisyMarginal
+        What the base was fitted to; first every column by itself.
+    total : float
+        Number of rows, as far as it is known.
+    unit_noise : float
+        Noise of a count that is asked for the whole budget, in rows.
+    seed : int
+    checked : callable
+        Called now and then, so that a fit can be cancelled.
+    """
+
+    def __init__(
+        self,
+        survey: Survey,
+        bins: Sequence[ColumnBins],
+        base: JointModel,
+        measured: Sequence[NoisyMarginal],
+        *,
+        total: float,
+        unit_noise: float,
+        seed: int,
+        checked: Callable[[], None],
+    ) -> None:
+        self._survey, self._bins = survey, bins
+        self._total, self._unit_noise, self._seed, self._checked = max(total, 1.0), unit_noise, seed, checked
+        self._answers: list[CountedCells] = []
+        self._asked = 0
+        self._start(base, measured)
+        self._sets = _Candidates(survey, bins, self._pool, self._total, seed).sets()
+
+    @property
+    def can_ask(self) -> bool:
+        """Whether there is any set to ask for."""
+        return bool(self._sets)
+
+    @property
+    def carries(self) -> bool:
+        """Whether enough rows of the pool carry its weight."""
+        return 1.0 / float(np.einsum("i,i->", self._weights, self._weights)) >= _LEAST_EFFECTIVE
+
+    def rebase(self, base: JointModel, measured: Sequence[NoisyMarginal]) -> None:
+        """Go on from a base that was fitted anew; what was answered is kept."""
+        answers = self._answers
+        self._start(base, measured)
+        self._answers = [replace(one, believed=self._expected(one.cells)) for one in answers]
+        self._tilt(_STEPS)
+
+    def run(self, share: float, told: Callable[[float], None]) -> None:
+        """Ask until a share of the session's budget is spent, or sets tell no more than noise and chance make.
+
+        It ends too where too few rows of the pool carry the weight that the answers ask for.
+
+        Parameters
+        ----------
+        share : float
+            All that the session has left.
+        told : callable
+            Told which part of the share is spent.
+        """
+        left, part, dull = share, share / WHOLE_ROUNDS, 0
+        while left > 0 and dull < 2 and self.carries:
+            last = left - part < part / 2
+            _, clear = self.ask(left if last else part, last=last)
+            left -= left if last else part
+            # Fewer, sharper questions are better where one shows nothing.
+            dull, part = (0, part) if clear else (dull + 1, 2 * part)
+            told(1.0 - left / share)
+
+    def ask(self, part: float, *, last: bool = False) -> tuple[float, bool]:
+        """Choose a set and count it.
+
+        Parameters
+        ----------
+        part : float
+            Part of the session's budget.
+        last : bool
+            Whether it is all that is left: shares are rounded down, and the last question takes what that left.
+
+        Returns
+        -------
+        excess : float
+            Part of the rows by which the answer was off, beyond what noise and chance make.
+        clear : bool
+            Whether it shows anything beyond them.
+        """
+        noise = self._unit_noise / math.sqrt((1.0 - _CHOOSING) * part)
+        session, source = self._survey.session, self._survey.source
+        self._asked += 1
+        believed = [self._expected(one.cells) for one in self._sets]
+        candidates = [
+            Candidate(
+                one.one_hot,
+                table.reshape(one.one_hot.shape),
+                weight=one.weight,
+                penalty=one.weight * self._chance(table, noise),
+            )
+            for one, table in zip(self._sets, believed, strict=True)
+        ]
+        choice = session.noisy_max(
+            candidates, share=_CHOOSING * part, query=f"choice of wide table {self._asked}", source=source
+        )
+        chosen, table = self._sets[choice.index], believed[choice.index]
+        answer = session.noisy_sum(
+            chosen.one_hot,
+            share=session.remaining_share if last else (1.0 - _CHOOSING) * part,
+            query=f"wide table {self._asked}: {' x '.join(chosen.one_hot.columns)}",
+            source=source,
+        )
+        counts = np.asarray(answer.value, dtype=np.float64).reshape(-1)
+        self._answers.append(CountedCells(chosen.cells, counts, answer.noise_std, table))
+        self._tilt(_STEPS)
+        off, variance = counts - table, answer.noise_std**2 + self._variance(table)
+        excess = float(np.abs(off).sum()) - _ROOT * float(np.sqrt(variance).sum())
+        distance = float((off**2 / variance).sum()) - off.size
+        return excess / self._total, distance > _CLEAR * math.sqrt(2.0 * off.size)
+
+    def finished(self, columns: Sequence[NoisyMarginal]) -> TiltedPool:
+        """Return the pool, tilted to all answers.
+
+        Parameters
+        ----------
+        columns : sequence of NoisyMarginal
+            Every column by itself, as last answered.
+        """
+        own = {one.columns: one for one in columns}
+        for place, held in enumerate(self._held):
+            if held.cells.columns in own:
+                newest = own[held.cells.columns]
+                self._held[place] = replace(held, counts=newest.table, noise_std=newest.noise_std)
+        self._tilt(_LAST_STEPS)
+        every = [*self._held, *self._answers]
+        return TiltedPool(self._base, self._seed, tuple(one.cells for one in every), tuple(self._factors))
+
+    def _start(self, base: JointModel, measured: Sequence[NoisyMarginal]) -> None:
+        """Draw a pool, which what was measured of the base is held to."""
+        self._base, self._pool = base, Pool(base, (self._seed, 0))
+        self._weights = np.full(self._pool.n_rows, 1.0 / self._pool.n_rows)
+        self._factors: list[Vector] = []
+        self._answers = []
+        tables = {one.columns: one for one in measured}
+        if len(tables) > _MOST_HELD:
+            tables = {some: one for some, one in tables.items() if len(some) == 1}
+        self._held = []
+        for some, one in tables.items():
+            cells = cells_of_columns(some, self._pool.sizes)
+            table = one.table if len(some) == 1 else self._expected(cells)
+            self._held.append(CountedCells(cells, table.reshape(-1), one.noise_std, table.reshape(-1), held=True))
+
+    def _tilt(self, steps: int) -> None:
+        every = [*self._held, *self._answers]
+        self._factors, self._weights = tilted(
+            self._pool, every, self._total, start=self._factors, steps=steps, checked=self._checked
+        )
+
+    def _expected(self, cells: CellsOfSet) -> Vector:
+        return self._total * self._pool.counts(cells, self._weights)
+
+    def _variance(self, table: Vector) -> Vector:
+        """Return the variance of counts where the model is right, in squared rows: of the rows, and of the pool's."""
+        return np.maximum(table * (1.0 + self._total / self._pool.n_rows), 1e-12)
+
+    def _chance(self, table: Vector, noise: float) -> float:
+        """Return about how many rows a table is off by where the model is right, and what measuring it would leave."""
+        sampled = np.minimum(2.0 * table, _ROOT * np.sqrt(self._variance(table)))
+        return float(sampled.sum() + expected_errors([table], noise)[0])
+
+
+@dataclass(slots=True, eq=False)
+class _Candidates:
+    """Makes the sets that may be asked."""
+
+    survey: Survey
+    bins: Sequence[ColumnBins]
+    pool: Pool
+    total: float
+    seed: int
+    _cuts: dict[tuple[int, int], tuple[NDArray[np.int32], NDArray[np.int32]]] = field(default_factory=dict)
+
+    def sets(self) -> list[_Set]:
+        """Return every set once for each number of parts that leaves enough rows to a cell."""
+        limit = min(self.total / _ROWS_PER_CELL, _MOST_CELLS)
+        found: dict[tuple[ColumnSet, tuple[int, ...]], _Set] = {}
+        for subset in self._subsets():
+            for b in _PARTS:
+                cuts = [self._cut(column, b) for column in subset]
+                cells = CellsOfSet(subset, tuple(parts for parts, _ in cuts))
+                if cells.size > limit or (subset, cells.shape) in found:
+                    continue
+                names = tuple(self.survey.columns[column].name for column in subset)
+                weight = _LABEL_WEIGHT if self.survey.label in subset else 1.0
+                found[subset, cells.shape] = _Set(cells, OneHot(names, tuple(codes for _, codes in cuts)), weight)
+        return list(found.values())
+
+    def _subsets(self) -> list[ColumnSet]:
+        """Return sets of columns: all of few, else the smaller ones first and a public draw of the others."""
+        random = np.random.Generator(np.random.PCG64(self.seed))
+        features, label, kinds = _kinds(self.bins, self.survey.label)
+        subsets: list[ColumnSet] = []
+        for place, (size, labelled) in enumerate(kinds):
+            room = (_MOST_SETS - len(subsets)) // (len(kinds) - place)
+            drawn = _combinations(features, size, room, random)
+            subsets += [tuple(sorted((*some, label))) if labelled and label is not None else some for some in drawn]
+        return subsets
+
+    def _cut(self, column: int, b: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """Return the part of every bin of a column, and of every code."""
+        if (column, b) not in self._cuts:
+            one = self.bins[column]
+            parts = np.arange(one.size, dtype=np.int32)
+            if column != self.survey.label and one.size > b:
+                mass = np.bincount(self.pool.columns[column], minlength=one.size) / self.pool.n_rows
+                parts = equal_parts(mass, _in_order(one), b)
+            codes = parts.copy() if one.bins is None else parts[one.bins]
+            codes.setflags(write=False)  # questions share what nobody can change
+            self._cuts[column, b] = parts, codes
+        return self._cuts[column, b]
+
+
+def sets_are_few(bins: Sequence[ColumnBins], label: int | None) -> bool:
+    """Return whether most sets of a table's columns can be weighed in a round, given the place of its label."""
+    features, _, kinds = _kinds(bins, label)
+    return bool(kinds) and sum(math.comb(len(features), size) for size, _ in kinds) * _LEAST_WEIGHED <= _MOST_SETS
+
+
+def _kinds(bins: Sequence[ColumnBins], label: int | None) -> tuple[list[int], int | None, list[tuple[int, bool]]]:
+    """Return the columns of which sets are made, the label if it goes with them, and sizes of sets with and without."""
+    features = [column for column, one in enumerate(bins) if one.size > 1 and column != label]
+    if label is not None and not 1 < bins[label].size <= _MOST_CLASSES:
+        label = None
+    kinds = [(size, True) for size in _WITH_LABEL if label is not None]
+    kinds += [(size, False) for size in (_WITHOUT_LABEL if label is not None else (3, 4, 5))]
+    return features, label, [(size, labelled) for size, labelled in kinds if size <= len(features)]
+
+
+def _combinations(items: Sequence[int], size: int, most: int, random: np.random.Generator) -> list[ColumnSet]:
+    """Return all subsets of a size, or a public draw of as many as there is room for."""
+    if math.comb(len(items), size) <= most:
+        return list(itertools.combinations(items, size))
+    drawn: dict[ColumnSet, None] = {}
+    while len(drawn) < most:
+        drawn[tuple(sorted(int(one) for one in random.choice(items, size, replace=False)))] = None
+    return sorted(drawn)
+
+
+def _in_order(one: ColumnBins) -> NDArray[np.int64]:
+    """Return the bins of a column in the order of the first place that each holds."""
+    firsts = np.full(one.size, len(one.bin_of_place))
+    np.minimum.at(firsts, one.bin_of_place, np.arange(len(one.bin_of_place)))
+    return np.argsort(firsts, kind="stable")
+
+
+def equal_parts(mass: Vector, order: NDArray[np.int64], b: int) -> NDArray[np.int32]:
+    """Cut bins, in an order, into at most b parts of about equal mass.
+
+    Parameters
+    ----------
+    mass : array of shape (bins,), not negative
+    order : array of shape (bins,)
+    b : int
+
+    Returns
+    -------
+    array of shape (bins,), int32: whole numbers from 0 on, none left out
+    """
+    held = np.cumsum(mass[order])
+    middle = (held - mass[order] / 2) / max(float(held[-1]), 1e-300)
+    _, parts = np.unique(np.minimum((middle * b).astype(np.int64), b - 1), return_inverse=True)
+    found = np.empty(len(mass), dtype=np.int32)
+    found[order] = parts
+    return found

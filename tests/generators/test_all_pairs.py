@@ -1,0 +1,216 @@
+"""Dense tables: they are told from others by one small question, and all their pairs are counted in one."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from safetensors.numpy import load, save
+from simulated import check_domain, session, task
+
+from synth import generators
+from synth.bundle.recorded_session import RecordedSession
+from synth.generators.adaptive import all_pairs, dp_hp_adaptive
+from synth.generators.adaptive.all_pairs import halves, noise_of_all_pairs, relations_left
+from synth.generators.adaptive.bins import CoarseningOptions, coarsen
+from synth.generators.adaptive.dp_hp_adaptive import DpHpAdaptive
+from synth.generators.one_way_marginals import OneWayOptions, measure_one_way_marginals
+from synth.privacy.session import PrivateSession
+from synth.progress import NullProgress
+from synth.schema import CategoryColumn, NumberColumn, Schema
+
+NAME = DpHpAdaptive.card.name
+LOOK, ALL = "which columns go together", "all pairs of columns"
+
+
+def declared(row_count: str = "public") -> Schema:
+    numbers = tuple(NumberColumn(f"n{d}", 0, 39, 1) for d in range(6))
+    return Schema((*numbers, CategoryColumn("kind", ("a", "b", "c"))), row_count=row_count)
+
+
+def numbers_of(correlations: np.ndarray, n_rows: int = 6000) -> dict[str, np.ndarray]:
+    """Normal numbers in equal places, and a category that the last of them tells."""
+    random = np.random.default_rng(3)
+    drawn = random.multivariate_normal(np.zeros(7), correlations, n_rows)
+    codes = {f"n{d}": np.clip((drawn[:, d] + 3) * 40 / 6, 0, 39).astype(int) for d in range(6)}
+    return codes | {"kind": np.digitize(drawn[:, 6], [-0.4, 0.4])}
+
+
+def dense() -> np.ndarray:
+    """Correlations that no few pairs imply."""
+    factors = np.random.default_rng(5).normal(size=(7, 4))
+    covariances = factors @ factors.T + 0.3 * np.eye(7)
+    scale = np.sqrt(np.diag(covariances))
+    return np.asarray(covariances / np.outer(scale, scale))
+
+
+def chain() -> np.ndarray:
+    """Correlations of a chain: neighbours imply all others."""
+    return np.asarray(0.7 ** np.abs(np.subtract.outer(np.arange(7), np.arange(7))))
+
+
+def halved(correlations: np.ndarray) -> np.ndarray:
+    """Correlations of the halves of normal columns (Sheppard 1899)."""
+    return np.asarray(2 / np.pi * np.arcsin(np.clip(correlations, -1.0, 1.0)))
+
+
+def fitted(opened: PrivateSession | RecordedSession, **options: object) -> DpHpAdaptive:
+    made = generators.make(NAME, task(opened.schema, "kind"), {"bins": 16, "cells": 8000, **options})
+    return made.fit(opened, NullProgress())
+
+
+@pytest.fixture(autouse=True)
+def few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(all_pairs, "_STEPS", 40)
+    monkeypatch.setattr(all_pairs, "_COMPONENTS", 32)
+
+
+def left(correlations: np.ndarray, *, noise: float = 0.0, cells: int = 5000, tables: float = 20.0) -> float:
+    n = len(correlations)
+    random = np.random.default_rng(0)
+    drawn = np.triu(random.normal(0, max(noise, 1e-12), (n, n)), 1)
+    return relations_left(
+        halved(correlations) + drawn + drawn.T,
+        noise,
+        np.ones(n),
+        sizes=(16,) * n,
+        cells=cells,
+        tables=tables,
+    )
+
+
+def test_a_chain_is_held_whole_and_a_dense_table_is_not():
+    assert left(chain(), cells=8000) < 1e-9
+    assert left(dense()) > 0.05
+    # With cells for everything nothing is left; without tables all is, but for the diagonal.
+    assert left(dense(), cells=10**9, tables=100) < 1e-6
+    upper = np.triu_indices(7, 1)
+    assert left(dense(), tables=0) == pytest.approx(np.sqrt((halved(dense())[upper] ** 2).mean()))
+
+
+def test_noise_is_not_taken_for_relations():
+    assert left(np.eye(7), noise=0.05) == 0.0
+    assert left(dense(), noise=0.02) == pytest.approx(left(dense()), rel=0.3)
+
+
+def test_the_look_knows_covariances_of_halves_within_classes():
+    opened = session(declared(), numbers_of(dense()), epsilon=50.0)
+    asked: dict[str, object] = {}
+    with pytest.MonkeyPatch.context() as patch:
+
+        def kept(covariances, noise, deviations, **more):
+            asked.update(covariances=covariances, noise=noise, deviations=deviations, **more)
+            return 0.0
+
+        patch.setattr(all_pairs, "relations_left", kept)
+        made = fitted(opened)
+    codes = numbers_of(dense())
+    signs = np.stack([halves(one)[one.bins[codes[f"n{d}"]]] for d, one in enumerate(made._bins[:6])])
+    within = np.mean([np.cov(signs[:, codes["kind"] == kind]) for kind in range(3)], axis=0)
+    upper = np.triu_indices(6, 1)
+    np.testing.assert_allclose(asked["covariances"][upper], within[upper], atol=0.05)  # long rows are clipped
+    np.testing.assert_allclose(asked["deviations"], np.sqrt(np.diag(within)), atol=0.05)  # long rows are clipped
+    # The label takes its part of the cells.
+    assert asked["cells"] == 8000 // 3
+
+
+@pytest.mark.parametrize("row_count", ["public", "private"])
+@pytest.mark.parametrize("then", ["never", "all pairs again", "whole rows"])
+def test_a_dense_table_is_asked_for_all_pairs_at_once(row_count, then, monkeypatch):
+    if then != "never":
+        monkeypatch.setattr(dp_hp_adaptive, "STANDS_OUT", math.inf if then == "all pairs again" else -math.inf)
+    opened = session(declared(row_count), numbers_of(dense()), epsilon=3.0)
+    made = fitted(opened, whole_rows="never" if then == "never" else "auto")
+    queries = [receipt.query for receipt in opened.receipts]
+    place = queries.index(ALL)
+    assert queries[place - 1] == LOOK
+    assert not any(query.startswith("choice 1") for query in queries)
+    following = queries[place + 1 :]
+    if then == "never":
+        assert following == []
+    else:
+        assert following[0] == "choice of wide table 1"
+        assert following[1].startswith("wide table 1: ")
+    if then == "all pairs again":
+        assert following[2:] == [f"{ALL} again"]
+    if then == "whole rows":
+        assert following[2] == "choice of wide table 2"
+    assert opened.remaining_share < 1e-8
+    parts = next(one for one in opened.sums if one.receipt.query == ALL).feature_map.parts
+    assert [part.columns for part in parts] == list(itertools.combinations(opened.schema.names, 2))
+    # The same answers, the same model; a saved model draws the same rows.
+    recorded = RecordedSession(opened.schema, opened.budget, rows=opened.rows, answers=opened.answers)
+    again = fitted(recorded, whole_rows="never" if then == "never" else "auto")
+    saved = load(save(made.state()))
+    restored = DpHpAdaptive.from_state(made._task, made._options, saved)
+    rows = made.sample(500, 4)
+    check_domain(rows, opened.schema, 500)
+    for other in (again, restored):
+        np.testing.assert_array_equal(rows, other.sample(500, 4))
+
+
+@pytest.mark.parametrize("correlations", [chain(), np.eye(7)], ids=["chain", "nothing"])
+def test_other_tables_are_asked_round_by_round(correlations):
+    opened = session(declared(), numbers_of(correlations), epsilon=3.0)
+    fitted(opened)
+    queries = [receipt.query for receipt in opened.receipts]
+    assert LOOK in queries
+    assert ALL not in queries
+    assert "choice 1" in queries
+
+
+@pytest.mark.parametrize("model", ["field", "mixture"])
+def test_nothing_is_looked_at_where_a_model_was_chosen(model):
+    opened = session(declared(), numbers_of(chain(), 1500), epsilon=3.0)
+    fitted(opened, model=model)
+    assert LOOK not in [receipt.query for receipt in opened.receipts]
+
+
+def test_nothing_is_looked_at_where_noise_would_hide_every_pair(monkeypatch):
+    monkeypatch.setattr(all_pairs, "_MOST_MISSING", 1e-6)
+    opened = session(declared(), numbers_of(dense(), 1500), epsilon=3.0)
+    fitted(opened)
+    assert LOOK not in [receipt.query for receipt in opened.receipts]
+
+
+def test_the_noise_of_all_pairs_is_that_of_the_question():
+    opened = session(declared(), numbers_of(dense()), epsilon=3.0)
+    one_ways = measure_one_way_marginals(
+        opened, opened.schema.modelled, label="kind", share=0.2, source="test", options=OneWayOptions()
+    )
+    bins = coarsen(one_ways, CoarseningOptions(bins=16))
+    survey = all_pairs.Survey(opened, opened.schema.modelled, 6, "test")
+    pairs = all_pairs.AllPairs(
+        survey, bins, total=6000, unit_noise=one_ways.unit_noise, share=0.5, seed=0, device="cpu"
+    )
+    pairs.measure(0.5, "all pairs")
+    noise = {one.noise_std for one in pairs.answers.measured}
+    # The product of two halves is the sum of four counts.
+    expected = noise_of_all_pairs(7, one_ways.unit_noise, 6000, 0.5)
+    assert len(noise) == 1
+    assert 2 * noise.pop() / 6000 == pytest.approx(expected, rel=1e-3)
+    assert all(one.table.sum() == pytest.approx(6000, rel=0.2) for one in pairs.answers.measured)
+
+
+def test_groups_are_of_neighbours_and_about_even():
+    opened = session(declared(), numbers_of(dense()), epsilon=20.0)
+    one_ways = measure_one_way_marginals(
+        opened, opened.schema.modelled, label="kind", share=1.0, source="test", options=OneWayOptions()
+    )
+    for one in coarsen(one_ways, CoarseningOptions(bins=32)):
+        groups = one.grouped(5, 1.0)
+        assert groups.shape == (one.size,)
+        assert set(groups.tolist()) == set(range(int(groups.max()) + 1))
+        if one.size > 5:
+            assert groups.max() + 1 <= 5
+            assert (np.diff(groups) >= 0).all()
+            masses = np.bincount(groups, weights=one.expected)
+            assert masses.max() < 2.5 / 5
+        else:
+            assert one.grouped(one.size, 1.0).tolist() == list(range(one.size))
+    few = math.inf
+    for most in (2, 3, 8):
+        assert (few := one.grouped(most, 1.0).max() + 1) <= max(most, one.size)
+    assert few == one.size

@@ -1,0 +1,145 @@
+"""Sets of many columns: asked where a first one stands out, and nowhere else; drawn again from what is kept."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from simulated import session, task
+
+from synth import generators
+from synth.bundle.recorded_session import RecordedSession
+from synth.generators.adaptive import whole_rows
+from synth.generators.adaptive.dp_hp_adaptive import DpHpAdaptive
+from synth.models.markov_random_field import MarkovRandomField
+from synth.models.pool import CountedCells, TiltedPool
+from synth.privacy.answers import of_kind
+from synth.privacy.selection import Selection
+from synth.privacy.session import PrivateSession
+from synth.progress import NullProgress
+from synth.schema import Schema, YesNoColumn
+
+ODD = ("c0", "c1", "c2", "label")
+
+
+def parity(n_rows: int, *, odd: bool = True) -> tuple[Schema, dict[str, np.ndarray]]:
+    """Seven columns and a label: whether an odd number of the first three is 1, which no two of them tell."""
+    random = np.random.default_rng(0)
+    codes = {f"c{d}": random.integers(0, 2, n_rows) for d in range(7)}
+    codes["label"] = (codes["c0"] + codes["c1"] + codes["c2"]) % 2 if odd else random.integers(0, 2, n_rows)
+    return Schema(tuple(map(YesNoColumn, codes)), row_count="public"), codes
+
+
+def opened_on(*, odd: bool = True, key: int = 0) -> PrivateSession:
+    return session(*parity(4000, odd=odd), epsilon=2.0, noise_key=key)
+
+
+def fit(opened: PrivateSession | RecordedSession, **options: str) -> DpHpAdaptive:
+    made = generators.make(DpHpAdaptive.card.name, task(opened.schema, "label"), options)
+    return made.fit(opened, NullProgress())
+
+
+def wide(opened: PrivateSession) -> list[str]:
+    return [receipt.query for receipt in opened.receipts if receipt.query.startswith("wide table")]
+
+
+def agreement(rows: np.ndarray) -> float:
+    return float(np.mean(rows[:, :3].sum(axis=1) % 2 == rows[:, -1]))
+
+
+@pytest.fixture(scope="module")
+def found() -> tuple[PrivateSession, DpHpAdaptive, list[CountedCells]]:
+    """A run that finds the parity, and every table that its pool was tilted to."""
+    seen: list[CountedCells] = []
+    right = whole_rows.tilted
+
+    def noted(pool, counted, *args, **more):
+        seen.extend(counted)
+        return right(pool, counted, *args, **more)
+
+    opened = opened_on()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(whole_rows, "tilted", noted)
+        made = fit(opened)
+    return opened, made, seen
+
+
+def test_a_class_that_three_columns_tell_together_is_found(found):
+    opened, made, _ = found
+    chosen = [set(one.candidate.columns) for one in of_kind(opened.answers, Selection) if "wide" in one.query]
+    assert chosen[0] >= set(ODD)
+    assert isinstance(made._model, TiltedPool)
+    assert agreement(made.sample(4000, seed=1)) > 0.95
+    assert opened.remaining_share < 1e-8
+
+
+def test_where_nothing_stands_out_one_set_is_asked_and_the_model_is_the_field():
+    opened = opened_on(odd=False)
+    made = fit(opened)
+    assert len(wide(opened)) == 1
+    assert isinstance(made._model, MarkovRandomField)
+    assert opened.remaining_share < 1e-8
+    silent = opened_on()
+    fit(silent, whole_rows="never")
+    assert not wide(silent)
+
+
+def test_rows_are_the_same_from_what_is_kept_and_from_recorded_answers(found):
+    opened, made, _ = found
+    state = made.state()
+    # No row is kept: nothing is as long as a pool.
+    assert max(map(len, state.values())) < 2000
+    again = DpHpAdaptive.from_state(task(opened.schema, "label"), made._options, state)
+    replayed = fit(RecordedSession(opened.schema, opened.budget, rows=opened.rows, answers=opened.answers))
+    for n_rows in (1, 999):
+        rows = made.sample(n_rows, seed=3)
+        assert (again.sample(n_rows, seed=3) == rows).all()
+        assert (replayed.sample(n_rows, seed=3) == rows).all()
+    assert (made.sample(999, seed=4) != rows).any()
+
+
+def test_a_pool_is_tilted_to_nothing_but_answers(found):
+    opened, _, seen = found
+    answered = [one.value.reshape(-1) for one in opened.sums if one.receipt.query.startswith("wide table")]
+    asked = [one for one in seen if not one.held]
+    assert asked
+    assert all(any(np.array_equal(one.counts, value) for value in answered) for one in asked)
+
+
+def test_a_pool_that_too_few_rows_carry_is_dropped_and_pairs_go_on(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(whole_rows, "_LEAST_EFFECTIVE", 99_999.0)
+    opened = opened_on()
+    made = fit(opened)
+    assert isinstance(made._model, MarkovRandomField)
+    assert len(wide(opened)) == 1
+    assert opened.remaining_share < 1e-8
+
+
+def test_parts_hold_about_as_much_and_follow_the_order():
+    mass = np.array([0.05, 0.3, 0.05, 0.3, 0.3])
+    order = np.array([4, 3, 2, 1, 0])
+    parts = whole_rows.equal_parts(mass, order, 3)
+    assert (np.diff(parts[order]) >= 0).all()
+    assert sorted(set(parts.tolist())) == [0, 1, 2]
+    assert np.abs(np.bincount(parts, mass) - 1 / 3).max() < 0.1
+    # A bin that holds nearly all leaves fewer parts, and none of them empty.
+    assert set(whole_rows.equal_parts(np.array([0.98, 0.01, 0.01]), np.arange(3), 3).tolist()) == {0, 1}
+
+
+def test_candidates_follow_from_the_number_of_rows_and_leave_enough_to_a_cell(monkeypatch: pytest.MonkeyPatch):
+    offered: list[tuple[tuple[str, ...], int]] = []
+    right = PrivateSession.noisy_max
+
+    def noisy_max(self, candidates, **asked):
+        if "wide" in asked["query"]:
+            offered.extend((one.columns, one.one_hot.dimension) for one in candidates)
+        return right(self, candidates, **asked)
+
+    monkeypatch.setattr(PrivateSession, "noisy_max", noisy_max)
+    fit(opened_on(odd=False))
+    assert max(cells for _, cells in offered) <= 4000 / 8
+    names = [f"c{d}" for d in range(7)]
+    every = {tuple(sorted((*some, "label"))) for n in (2, 3, 4, 5) for some in itertools.combinations(names, n)}
+    every |= {some for n in (3, 4) for some in itertools.combinations(names, n)}
+    assert {tuple(sorted(columns)) for columns, _ in offered} == every
