@@ -9,11 +9,12 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from synth.cli.keeping import add_keeping_commands, open_application
-from synth.cli.speaking import ask, on_terminal, say, tell
+from synth.cli.speaking import ask, ask_configuration, on_terminal, say, tell
 from synth.errors import EXIT_CODES, AttackError, InputError, RunCancelledError, SynthError
 from synth.system.paths import path_of
 
@@ -35,6 +36,9 @@ _PATHS = {
 _BUNDLE = "a sealed bundle: bundle.zip, or the folder it was unpacked into"
 _PUBLIC_KEY = "PEM of the signer you expect; without it anybody may have signed"
 _OUT = "a new or empty folder for what is made"
+_CONFIG = "what is declared and asked for; synth schema drafts one"
+_FIND = "first find privately what is open, with E of the budget (by default a tenth)"
+_VARIABLE = "the environment variable that holds the password"
 _FORCE = "write into a folder that is not empty"
 
 _CONFIG_OPTIONS: tuple[tuple[str, Callable[[str], object], str, str], ...] = (
@@ -140,13 +144,13 @@ def _schema(parsed: argparse.Namespace) -> int:
 
 
 def _run(parsed: argparse.Namespace) -> int:
+    from synth.cli.finding import completed_where_open, found_and_kept
     from synth.cli.local import run_locally
 
     if parsed.config is None:
-        from synth.cli.finding import completed_where_open
-
         parsed.config = completed_where_open(_asked_config(parsed.table), ask)
     config = config_of(parsed)
+    found = partial(found_and_kept, path=parsed.config, epsilon=parsed.find)
     with on_terminal() as shown:
         result = _with_password(
             parsed,
@@ -154,6 +158,7 @@ def _run(parsed: argparse.Namespace) -> int:
                 config,
                 parsed.out,
                 password=password,
+                find=None if parsed.find is False else partial(found, password=password, say=shown),
                 keep_table=parsed.keep_table,
                 owner_report=not parsed.no_owner_report,
                 force=parsed.force,
@@ -205,8 +210,6 @@ def _source_of(parsed: argparse.Namespace, told: DatabaseSource | None = None) -
 
 def _asked_config(table: str | None) -> Path:
     """Ask for what no configuration says, of somebody who sits at a terminal."""
-    from synth.cli.files import ask_configuration
-
     if not sys.stdin.isatty():
         raise InputError(
             "Name a configuration: synth run CONFIG.yaml --out DIR. synth schema TABLE drafts one; at a terminal, "
@@ -221,7 +224,9 @@ def _find(parsed: argparse.Namespace) -> int:
 
     with on_terminal() as shown:
         asked = {name: getattr(parsed, name) for name in ("table", "epsilon", "delta", "keep_table")}
-        written = find_locally(parsed.config, parsed.out, **asked, say=shown)
+        written = _with_password(
+            parsed, lambda password: find_locally(parsed.config, parsed.out, **asked, password=password, say=shown)
+        )
     say(f"Next: python -m synth run {written} --out release")
     return 0
 
@@ -414,15 +419,14 @@ def _parser(*, options_of_reports: bool = True) -> argparse.ArgumentParser:
 
     _add_run(commands, "run", "make a synthetic table, or fit a private model, and its bundle")
 
-    find = commands.add_parser(
-        "find", help="find privately what a configuration leaves open ({type: find}), charged once"
-    )
-    find.add_argument("config", metavar="CONFIG.yaml", help="what is declared and asked for; synth schema drafts one")
+    find = commands.add_parser("find", help="find privately what a configuration leaves open ({type: find})")
+    find.add_argument("config", metavar="CONFIG.yaml", help=_CONFIG)
     find.add_argument("--table", metavar="PATH", help="the private table, instead of the one that is named")
     find.add_argument("--epsilon", type=float, metavar="E", help="what it may spend: by default a tenth of the budget")
     find.add_argument("--delta", type=float, metavar="D", help="by default a tenth of the budget's")
     find.add_argument("--out", metavar="FILE", help="the completed configuration: by default CONFIG-found.yaml")
     find.add_argument("--keep-table", action="store_true", help="keep the encrypted copy of the table for later")
+    find.add_argument("--password-env", metavar="VARIABLE", help=_VARIABLE)
     find.set_defaults(command=_find)
 
     forecast = commands.add_parser("forecast", help="say which error to expect before anything is spent; reads no rows")
@@ -531,6 +535,7 @@ def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser], name
     _add_config_options(run, needed=False)
     _add_database_options(run)
     run.add_argument("--out", required=True, metavar="DIR", help=_OUT)
+    run.add_argument("--find", nargs="?", type=float, default=False, const=None, metavar="E", help=_FIND)
     run.add_argument("--keep-table", action="store_true", help="keep the encrypted copy of the table for later")
     run.add_argument("--no-owner-report", action="store_true", help="do not compare with the private rows")
     run.add_argument("--force", action="store_true", help=_FORCE)
@@ -549,16 +554,15 @@ def _add_database_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--sql", metavar="Q", help="a free query instead of a table; the certificate says what is assumed"
     )
-    group.add_argument("--password-env", metavar="VARIABLE", help="the environment variable that holds the password")
+    group.add_argument("--password-env", metavar="VARIABLE", help=_VARIABLE)
 
 
 def _add_config_options(parser: argparse.ArgumentParser, *, needed: bool = True) -> None:
     """Let a command take a configuration and change it."""
-    words = "what is declared and asked for; synth schema drafts one"
     if needed:
-        parser.add_argument("config", metavar="CONFIG.yaml", help=words)
+        parser.add_argument("config", metavar="CONFIG.yaml", help=_CONFIG)
     else:
-        without = f"{words}. Without it you are asked, at a terminal"
+        without = f"{_CONFIG}. Without it you are asked, at a terminal"
         parser.add_argument("config", metavar="CONFIG.yaml", nargs="?", help=without)
     for flag, kind, metavar, words in _CONFIG_OPTIONS:
         parser.add_argument(flag, type=kind, metavar=metavar, help=words)

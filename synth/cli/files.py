@@ -25,16 +25,12 @@ from synth.names import shown
 from synth.reading.more.workbooks import WORKBOOK_ENDINGS
 from synth.schema import (
     COLUMN_TYPES,
-    FormField,
-    ModelledColumn,
     TableFormat,
-    config_of_text,
     format_to_mapping,
-    parse_column,
     parse_format,
     preset_for,
 )
-from synth.schema.guesses import fate_of, step_by_name, with_step
+from synth.schema.guesses import fate_of, with_step
 from synth.schema.rule_proposals import proposed_rules
 from synth.schema.source import DatabaseSource
 from synth.system.paths import path_of
@@ -44,7 +40,7 @@ if TYPE_CHECKING:
     from synth.dictionaries import Description, Dictionary
     from synth.services.inspection import Header
 
-__all__ = ["ask_configuration", "draft_configuration", "empty_folder", "format_of", "new_file", "open_table"]
+__all__ = ["draft_configuration", "empty_folder", "format_of", "new_file", "open_table", "said_of_format"]
 
 _MAGIC = set("*?[")
 
@@ -194,8 +190,8 @@ def _joined_blocks(paths: list[Path], *, header: bool) -> Iterator[bytes]:
 def format_of(said: Sequence[str], names: Sequence[str] = ()) -> TableFormat:
     """Read how a file is written from texts such as ``encoding=latin-1``, in the words of a configuration.
 
-    Lists have commas between, and a tab is written as the word. A file without a header whose names are not said has
-    those of its dictionary, ``names``.
+    Lists have commas between, other names a colon (``rename=column_3:income``), and a tab is written as the word. A
+    file without a header whose names are not said has those of its dictionary, ``names``.
 
     Raises
     ------
@@ -210,6 +206,8 @@ def format_of(said: Sequence[str], names: Sequence[str] = ()) -> TableFormat:
         plain = {"true": True, "yes": True, "false": False, "no": False, "tab": "\t"}.get(value.lower(), value)
         is_list = key in {"names", "missing", "units", "dates"}
         given[key] = [part.strip() for part in value.split(",")] if is_list else plain
+        if key == "rename":
+            given[key] = dict(part.strip().partition(":")[::2] for part in value.split(","))
     if given.get("header") is False and names:
         given.setdefault("names", list(names))
     form = parse_format(given, "--format")
@@ -278,7 +276,7 @@ def draft_configuration(
         table = yaml.safe_dump({"source": path.to_mapping()}, sort_keys=False, allow_unicode=True, width=120).rstrip()
     head = _HEAD.format(table=table, source=source, account=account)
     if form != TableFormat():
-        head += f"format: {json.dumps(_said_of_format(form), ensure_ascii=False)}\n"
+        head += f"format: {json.dumps(said_of_format(form), ensure_ascii=False)}\n"
     drafted = "".join(_drafted_columns(header, known, empty))
     return head + "columns:\n" + drafted + _sources(known) + _proposed(header.names)
 
@@ -320,7 +318,8 @@ def _dictionary(path: str) -> Dictionary:
     return read_dictionary(place.name, data)
 
 
-def _said_of_format(form: TableFormat) -> dict[str, Any]:
+def said_of_format(form: TableFormat) -> dict[str, Any]:
+    """Return what a format says that is not usual, as a configuration holds it."""
     usual = format_to_mapping(TableFormat())
     return {key: value for key, value in format_to_mapping(form).items() if usual.get(key) != value}
 
@@ -368,107 +367,6 @@ def _quoted(text: str) -> str:
     if plain.isalnum() and plain.isascii() and not text[0].isdigit():
         return text
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
-
-
-# What describes a table, asked one by one -----------------------------------------------------------------------------
-
-Ask = Callable[[str, str], str]
-"""Asks a question and returns what was typed, or its second argument where nothing was."""
-
-
-def ask_configuration(table: str | None, ask: Ask, tell: Callable[[str], None]) -> Path:
-    """Ask what a configuration has to say, and write it beside where the user stands.
-
-    Only the first line of the table is read. Whatever cannot be used is said in a sentence, and asked again.
-
-    Parameters
-    ----------
-    table : str, optional
-        Its path; asked where it is not given.
-    ask : callable
-    tell : callable
-        Told what is wrong with an answer, and where the configuration was written.
-
-    Raises
-    ------
-    InputError
-        If the table cannot be read, or a configuration of its name is there already.
-    """
-    from synth.services.inspection import inspect_header
-
-    path = table or ask("Path of the private table", "")
-    with open_table(path, TableFormat()) as (name, stream):
-        header = inspect_header(stream, TableFormat())
-    written = new_file(f"{Path(name).name.partition('.')[0]}.yaml", "Give that to synth run, or move it away.")
-    body: dict[str, Any] = {"table": str(Path(path).absolute()), "account": ask("Name the people it is about", "")}
-    unit: dict[str, Any] = {"protects": ask("Whom do you protect (person, household, ...)", "person")}
-    unit["rows_per_unit"] = ask(f"How many rows can one {unit['protects']} have at most", "1")
-    if unit["rows_per_unit"] != "1":
-        unit["id_column"] = ask("Which column says whose row it is", "")
-    body["unit"] = unit
-    if _yes(ask("May anybody know how many there are? Then the number is printed (y/n)", "n")):
-        body |= {"row_count": "public", "number_of_units": ask("How many are there", "")}
-    else:
-        body |= {"row_count": "private", "people_at_most": ask("How many are there at most, as anybody could say", "")}
-    body["budget"] = {"epsilon": ask("Epsilon: smaller protects more", "1")}
-    body["rows"] = ask("How many rows are to be made", "10000")
-    tell(
-        f"Now the columns. What you say is published. Types: {', '.join(COLUMN_TYPES)}; or find, to have it found "
-        "privately, for a part of epsilon that you are told before it is spent."
-    )
-    kinds = dict(zip(header.names, header.kinds, strict=True))
-    body["columns"] = {column: _asked_column(column, kind or "", ask, tell) for column, kind in kinds.items()}
-    text = yaml.safe_dump(body, sort_keys=False, allow_unicode=True, width=120)
-    config_of_text(text)
-    written.write_text(text, encoding="utf-8")
-    tell(f"Wrote {written}: edit it for more, or give it to synth run next time.")
-    return written
-
-
-def _asked_column(name: str, kind: str, ask: Ask, tell: Callable[[str], None]) -> dict[str, Any]:
-    """Ask for the type of a column, and for what its type asks on the screen, until it can be used."""
-    while True:
-        said: dict[str, Any] = {"type": ask(f"{shown(name)}: type", kind)}
-        column_type = COLUMN_TYPES.get(said["type"])
-        if column_type is not None and issubclass(column_type, ModelledColumn):
-            said["missing"] = _yes(ask(f"{shown(name)}: may cells be missing (y/n)", "y"))
-        for field in () if column_type is None else column_type.form:
-            if field.keys != ("fallback",) or not said["missing"]:
-                said |= _asked_cell(name, field, ask, tell)
-        try:
-            return parse_column(name, said).to_mapping()
-        except InputError as refusal:
-            tell(str(refusal))
-
-
-def _asked_cell(name: str, field: FormField, ask: Ask, tell: Callable[[str], None]) -> dict[str, Any]:
-    """Ask for what stands under the keys of a field; the step of a number is asked until one is typed."""
-    proposed = field.default or (step_by_name(name) if field.cell == "step" else "")
-    while True:
-        typed = ask(f"{shown(name)}: {field.cell}{_HOW[field.shape]}", proposed)
-        if typed or field.cell != "step":
-            return _answers(field, typed)
-        tell(f"'{shown(name)}'{field.needed}")
-
-
-_HOW = {"texts": ", with commas between", "numbers": ", with commas between", "flag": " (y/n)"} | dict.fromkeys(
-    ("text", "number"), ""
-)
-
-
-def _answers(field: FormField, typed: str) -> dict[str, Any]:
-    parts = [part.strip() for part in typed.split(",") if part.strip()]
-    if field.shape == "flag":
-        return {field.keys[0]: _yes(typed)}
-    if not parts:
-        return {}
-    if len(field.keys) > 1:
-        return dict(zip(field.keys, parts, strict=False))
-    return {field.keys[0]: parts if field.shape in ("texts", "numbers") else typed.strip()}
-
-
-def _yes(typed: str) -> bool:
-    return typed.strip().lower() in {"y", "yes"}
 
 
 # What is written ------------------------------------------------------------------------------------------------------

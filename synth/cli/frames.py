@@ -14,12 +14,11 @@ import io
 import uuid
 from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
@@ -27,6 +26,9 @@ import yaml
 from synth.errors import InputError
 from synth.schema import COLUMN_TYPES, Column, Schema, TableFormat
 from synth.schema.guesses import kind_by_name, with_step
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = ["FORMAT", "draft_schema", "frame_as_table", "frame_of_table", "names_of_frame"]
 
@@ -112,6 +114,8 @@ def names_of_frame(frame: object) -> list[str]:
 
 
 def _as_frame(frame: object) -> pd.DataFrame:
+    import pandas as pd  # here and below, as it starts slowly and most commands are given files
+
     if not isinstance(frame, pd.DataFrame):
         raise InputError("What was given is no pandas DataFrame. Give one; of a file give the path to synth.run.")
     return frame
@@ -125,7 +129,13 @@ _TEXTS = frozenset({str, np.str_})
 _NUMBERS = frozenset(
     {bool, np.bool_, int, float, Decimal, *(np.dtype(code).type for code in np.typecodes["AllInteger"] + "efdg")}
 )
-_MOMENTS = frozenset({datetime.date, datetime.datetime, pd.Timestamp})
+
+
+@cache
+def _moments() -> frozenset[type]:
+    import pandas as pd
+
+    return frozenset({datetime.date, datetime.datetime, pd.Timestamp})
 
 
 def _texts(cells: pd.Series[Any], write: Writer | None) -> Sequence[str]:
@@ -151,12 +161,14 @@ def _written(column: Column, spelled: Callable[[str], str], cell: Any) -> str:
     if kind is np.datetime64:
         cell = _timestamp(cell)
         kind = type(cell)
-    if kind in _MOMENTS:
+    if kind in _moments():
         return column.text_of_typed(cell)
     return str(cell) if kind is uuid.UUID else _UNREADABLE
 
 
 def _timestamp(cell: np.datetime64) -> object:
+    import pandas as pd
+
     try:
         return pd.Timestamp(cell)
     except ValueError:  # no calendar of pandas reaches so far
@@ -190,15 +202,15 @@ def _can_stand_in_a_line(text: str) -> bool:
 # Back, and what is declared -------------------------------------------------------------------------------------------
 
 
-_NULLABLE = {pa.int64(): pd.Int64Dtype(), pa.bool_(): pd.BooleanDtype()}
-
-
 def frame_of_table(path: Path | BinaryIO) -> pd.DataFrame:
     """Return a table that was made, from its Parquet file; types follow from what is declared, not from what is drawn.
 
     Whole numbers and truth values are of pandas' types that know a missing cell, dates are datetime64.
     """
-    frame: pd.DataFrame = pq.read_table(path).to_pandas(date_as_object=False, types_mapper=_NULLABLE.get)
+    import pandas as pd
+
+    nullable = {pa.int64(): pd.Int64Dtype(), pa.bool_(): pd.BooleanDtype()}
+    frame: pd.DataFrame = pq.read_table(path).to_pandas(date_as_object=False, types_mapper=nullable.get)
     return frame
 
 

@@ -10,56 +10,49 @@ from __future__ import annotations
 import io
 import json
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager, nullcontext
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, NoReturn, Self
+from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn, Self
 from uuid import uuid4
-
-import pandas as pd
 
 from synth.application import Application
 from synth.bundle.certificate import ROW_EPSILON
 from synth.bundle.replay import drawn_table
 from synth.cli.files import empty_folder, new_file, open_table
+from synth.cli.finding import FindResult, check_what_is_described, find_in_document
 from synth.cli.frames import FORMAT, frame_as_table, frame_of_table, names_of_frame
+from synth.cli.received import SPENDS_AGAIN, closing, received
 from synth.cli.speaking import Say, SpokenProgress, StoredAndSpokenProgress, on_terminal
-from synth.errors import DiskFullError, InputError, JobError, PrivacyError, RunCancelledError, SynthError
+from synth.errors import DiskFullError, InputError, JobError, PrivacyError, SynthError
 from synth.jobs.processes import birth_of
-from synth.ledger.ledger import STAYED_SPENT, WAS_FREED
+from synth.privacy.more.finding import open_columns
 from synth.progress import Progress
 from synth.rehearsal.grid import Grid, GridRehearsal
 from synth.rehearsal.rehearsals import Rehearsal
 from synth.rehearsal.simulation import Simulation, simulated_table
 from synth.reports.registry import renewals
-from synth.schema import RunConfig, Schema, TableFormat, config_of_schema, format_to_mapping, parse_schema
+from synth.schema import RunConfig, Schema, config_of_schema, config_to_mapping, format_to_mapping, parse_schema
 from synth.services import run_folder
 from synth.services.course import Course
 from synth.services.databases import as_read_from_source
-from synth.services.incidents import in_own_words, own_error, record_incident
+from synth.services.incidents import in_own_words
 from synth.services.pipeline import copy_outputs
 from synth.services.planning import check_config
 from synth.services.reports import build_owner_report, renew
 from synth.services.runs import carry_out
 from synth.services.views import cell_words, row_worth_words
-from synth.store import ChargeState, TableState, WorkState
+from synth.store import ChargeState, TableState
 from synth.system.disk import naming_full_disk
 from synth.system.machine import is_lack_of_means, require_device, this_host
 from synth.system.paths import path_of
 
-__all__ = ["Release", "RunResult", "closing", "owner_report_again", "received", "rehearse_locally", "run_locally"]
+if TYPE_CHECKING:
+    import pandas as pd
 
-_FRAME_NAME = "table in memory"
-"""What a table is called that came from memory."""
-
-_SPENDS_AGAIN = (
-    "Another fit to the same rows would spend again, and nobody would add it up: name the people whom they are about, "
-    'for example account="city-survey-2026".'
-)
-
-_Kind = Literal["table", "test"]
+__all__ = ["Release", "RunResult", "owner_report_again", "rehearse_locally", "run_locally"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +87,7 @@ def run_locally(
     table: str | Path | None = None,
     rows: BinaryIO | None = None,
     password: str | None = None,
+    find: Callable[[RunConfig], RunConfig] | None = None,
     first: bool = False,
     keep_table: bool = False,
     owner_report: bool = True,
@@ -114,6 +108,8 @@ def run_locally(
         The private table itself, written as ``config.format`` says, instead of a path.
     password : str, optional
         Of the database that ``config.source`` names; kept nowhere.
+    find : callable, optional
+        Fills columns that are open, once all else was checked.
     first : bool
         Refuse a table that was taken in before under another account.
     keep_table : bool
@@ -145,16 +141,17 @@ def run_locally(
         if given is not None:
             path_of(given, what)
     # Before the table is taken in: a run that cannot start leaves nothing behind.
-    check_config(config)
+    (check_config if find is None else check_what_is_described)(config)
     require_device(config.device)
     folder = None if out is None else empty_folder(out, force=force)
     tell = say or (lambda line: None)
+    if find is not None:
+        config = find(config)
+        check_config(config)
     with (
         Application.from_environment() as application,
-        received(application, config, rows, password=password, keep=keep_table) as tables,
+        received(application, config, rows, password=password, first=first, keep=keep_table) as tables,
     ):
-        if first and application.vault.twins(application.store.tables[tables[0]]):
-            raise PrivacyError(_SPENDS_AGAIN)
         for table_id in filter(None, tables):
             if warning := application.table(table_id).warning:
                 tell(warning)
@@ -285,63 +282,6 @@ def rehearse_locally(
     return found
 
 
-@contextmanager
-def received(
-    application: Application, config: RunConfig, rows: BinaryIO | None, *, password: str | None = None, keep: bool
-) -> Iterator[tuple[str, str | None]]:
-    """Take the table and the test table in, and delete them at the end."""
-    taken: list[str] = []
-    try:
-        if rows is not None:
-            taken.append(_taken(application, config, rows, _FRAME_NAME, "table"))
-        elif config.source is not None:
-            taken.append(application.receive_from(config.source, password, config.account, config.format).table_id)
-        else:
-            taken.append(_receive(application, config, str(config.table), "table"))
-        if config.test_table is not None:
-            taken.append(_receive(application, config, config.test_table, "test"))
-        yield taken[0], taken[1] if len(taken) > 1 else None
-    finally:
-        with ExitStack() as deleting:  # all of them, though deleting one may fail
-            for table_id in () if keep else taken:
-                deleting.callback(application.vault.delete, table_id, who="owner")
-
-
-def _receive(application: Application, config: RunConfig, path: str, kind: _Kind) -> str:
-    with open_table(path, _form_of(config, kind)) as (name, stream):
-        return _taken(application, config, stream, name, kind)
-
-
-def _taken(application: Application, config: RunConfig, stream: BinaryIO, name: str, kind: _Kind) -> str:
-    form = _form_of(config, kind)
-    return application.receive(stream, account=config.account, name=name, table_format=form, kind=kind).table_id
-
-
-def _form_of(config: RunConfig, kind: _Kind) -> TableFormat:
-    return config.format if kind == "table" else config.test_format or config.format
-
-
-@contextmanager
-def closing(application: Application, run_id: str) -> Iterator[None]:
-    """End the run and settle its charge, however its work ends; from here on the database is waited for."""
-    application.store.be_patient()
-    try:
-        yield
-    except BaseException as error:
-        cancelled = isinstance(error, RunCancelledError | KeyboardInterrupt)
-        run_folder.clear(application.settings, run_id)
-        charges = application.ledger.settle(run_id)
-        fate = STAYED_SPENT if any(charge.state is ChargeState.FAILED_SPENT for charge in charges) else WAS_FREED
-        error = own_error(error, application.settings.home) or error
-        known = isinstance(error, SynthError)
-        incident = None if known or cancelled else record_incident(error)
-        message = str(error) if known else "The run was cancelled." if cancelled else "Something went wrong."
-        state = WorkState.CANCELLED if cancelled else WorkState.FAILED
-        words = f"{message} {fate}" if charges else message
-        application.store.work.move(run_id, state, message=words, incident_id=incident)
-        raise error from None
-
-
 def _carried_out(application: Application, run_id: str, progress: Progress, *, owner_report: bool) -> bool:
     """Carry a run out; return False where memory or the device failed it after its budget was spent.
 
@@ -432,6 +372,9 @@ class Release:
         How many people there are at most, a public number; needed where ``number_of_units`` is not declared.
     label : str, optional
         The column that models are to predict.
+    find_epsilon : float, optional
+        What finding columns may spend that are open (``{"type": "find"}``): by default a tenth of ``epsilon``, off
+        which it is taken. It is found once, by the first :meth:`fit`.
     **more : object
         Other keys of a configuration: ``groups``, ``rules``, ``holdout``, ``seed``, ``device``, ``undeclared``, ...
 
@@ -447,6 +390,9 @@ class Release:
         Epsilon and delta of this release.
     account_ : str
         The account that it was charged to.
+    found_ : dict
+        Where columns were open: what was found, as a schema. Change in it what you know better, and give it to another
+        Release of the same account, which finds nothing again: its ``epsilon`` is for rows alone.
 
     Raises
     ------
@@ -477,6 +423,7 @@ class Release:
     bundle_: Path
     spent_: tuple[float, float]
     account_: str
+    found_: dict[str, Any]
 
     def __init__(
         self,
@@ -491,11 +438,14 @@ class Release:
         rows: int = 10_000,
         people_at_most: int | None = None,
         label: str | None = None,
+        find_epsilon: float | None = None,
         **more: Any,
     ) -> None:
         self._columns = len(in_own_words(names_of_frame, frame))
         self._frame = frame
         self._account = account
+        self._find_epsilon = find_epsilon
+        self._found: FindResult | None = None
         self._may_fit = True
         asked = {
             "account": account or f"one release of {datetime.now(UTC):%Y-%m-%d}, {uuid4().hex[:8]}",
@@ -532,7 +482,7 @@ class Release:
             If the rows do not fit the schema's names, or the folder is not empty; nothing is spent then.
         """
         if self._account is None and not self._may_fit:
-            raise PrivacyError(_SPENDS_AGAIN)
+            raise PrivacyError(SPENDS_AGAIN)
         self._may_fit = False
         try:
             with on_terminal() if verbose else nullcontext() as shown:
@@ -543,6 +493,11 @@ class Release:
             raise
 
     def _fitted(self, out: str | Path | None, owner_report: bool, say: Say | None) -> Self:
+        if open_columns(self._config.schema):
+            check_what_is_described(self._config)
+            if out is not None:
+                empty_folder(out, force=False)
+            self._find(say)
         rows = frame_as_table(self._frame, self._config.schema)
         result = run_locally(
             self._config, out, rows=rows, owner_report=owner_report, first=self._account is None, say=say
@@ -553,6 +508,28 @@ class Release:
         self.certificate_ = json.loads((result.folder / "certificate.json").read_bytes())
         self.table_ = result.table
         return self
+
+    def _find(self, say: Say | None) -> None:
+        """Find what is open, once: from here on this release is of what was found."""
+        if self._found is None:
+            self._found = find_in_document(
+                config_to_mapping(self._config),
+                self._config,
+                rows=frame_as_table(self._frame, self._config.schema),
+                epsilon=self._find_epsilon,
+                first=self._account is None,
+                say=say,
+            )
+            said = self._found.document
+            self.found_ = {key: said[key] for key in (*_OF_SCHEMA, *_OF_FINDING) if key in said}
+            self.account_ = self._config.account
+        try:
+            self._config = self._found.config
+        except SynthError as refusal:
+            raise InputError(
+                f"{refusal} What was found is paid for and stands in found_: change it there, and give it to another "
+                "Release of this account."
+            ) from None
 
     def sample(self, n: int | None = None, *, seed: int | None = None) -> pd.DataFrame:
         """Draw rows from the released model: they cost nothing, and are no part of the certified table.
@@ -587,6 +564,12 @@ class Release:
         raise PrivacyError("A Release holds private rows and is not copied or written to a file. Keep its bundle.")
 
 
+_OF_SCHEMA = ("unit", "row_count", "number_of_units", "columns")
+
+_OF_FINDING = ("domain_source", "found")
+"""What a configuration says beside them of columns that were found."""
+
+
 def _config_of(schema: Schema | Mapping[str, Any], asked: Mapping[str, Any], more: Mapping[str, Any]) -> RunConfig:
     if not isinstance(schema, Schema | Mapping):
         raise InputError(
@@ -596,5 +579,8 @@ def _config_of(schema: Schema | Mapping[str, Any], asked: Mapping[str, Any], mor
     wrong = sorted(known & set(more))
     if wrong:
         raise InputError(f"A Release takes no '{wrong[0]}': its rows are those of the DataFrame.")
+    if not isinstance(schema, Schema):
+        more = {**{key: schema[key] for key in _OF_FINDING if key in schema}, **more}
+        schema = {key: said for key, said in schema.items() if key not in _OF_FINDING}
     declared = schema if isinstance(schema, Schema) else parse_schema(schema)
     return config_of_schema(declared, {key: value for key, value in {**asked, **more}.items() if value is not None})

@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from synth.bundle.archive import open_archive
+from synth.bundle.archive import open_archive, parse_canonical
 from synth.dictionaries.understanding import Dictionary, DictionaryColumn, Facts, understand
 from synth.dictionaries.values import number_in
 from synth.errors import ConfigError, InputError, VerificationError
@@ -165,7 +165,10 @@ def dictionary_of_names(name: str, data: bytes, names: Sequence[str]) -> Diction
         raise ConfigError(f"The dictionary names {len(columns):,} columns; at most {COLUMNS:,} are possible.")
     left = []
     if classes:
-        columns.append(DictionaryColumn("class", {"type": "category", "values": list(dict.fromkeys(classes))}))
+        values = list(dict.fromkeys(classes))
+        # A line of its data file may end with a full stop, which is no part of the class.
+        aliases = {f"{value}.": value for value in values if f"{value}." not in values}
+        columns.append(DictionaryColumn("class", {"type": "category", "values": values, "aliases": aliases}))
         left = ["Its classes are taken for a last column, 'class', which such files do not name."]
     return Dictionary("a names file", tuple(columns), tuple(left))
 
@@ -194,8 +197,8 @@ def dictionary_of_bundle(name: str, data: bytes, names: Sequence[str]) -> Dictio
     """Read the schema of a bundle; whether the bundle is genuine is not checked, and does not matter here."""
     try:
         with open_archive(io.BytesIO(data)) as archive:
-            schema = schema_from_document(read_mapping(archive.read("schema.json").decode("utf-8"), sealed=True))
-    except (VerificationError, UnicodeDecodeError) as refusal:
+            schema = schema_from_document(parse_canonical(archive.read("schema.json"), name="schema.json"))
+    except VerificationError as refusal:
         raise ConfigError(f"This zip is no bundle whose schema could be taken: {refusal}") from None
     return Dictionary(
         "the schema of an earlier bundle",

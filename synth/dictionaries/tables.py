@@ -7,10 +7,11 @@ import io
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import fields
+from typing import NamedTuple
 
 from synth.dictionaries.understanding import Dictionary, DictionaryColumn, Facts, understand
 from synth.dictionaries.words import fact_called, kind_called
-from synth.errors import ConfigError
+from synth.errors import ConfigError, TableError
 from synth.limits import COLUMNS, DOCUMENT_NODES, TEXT_CHARACTERS
 from synth.names import shown
 from synth.reading.more.workbooks import sheet_rows
@@ -48,16 +49,58 @@ def dictionary_of_text(name: str, data: bytes, names: Sequence[str]) -> Dictiona
 
 
 def dictionary_of_workbook(name: str, data: bytes, names: Sequence[str]) -> Dictionary:
-    """Read a codebook that is a workbook."""
+    """Read a codebook that is a workbook; of several sheets each may say what those before it leave open."""
+    try:
+        return _dictionary(_lines_of_sheet(data, None), _IN_A_WORKBOOK, names)
+    except TableError as several:
+        if several.key != "sheet":
+            raise
+        sheets = several.choices
+    read: list[_Read] = []
+    left: list[str] = []
+    for sheet in sheets[:_MOST_SHEETS]:
+        try:
+            read.append(_read(_lines_of_sheet(data, sheet), names))
+        except ConfigError:
+            left.append(f"Its sheet '{shown(sheet)}' describes no columns.")
+    if not read:
+        raise ConfigError(_NO_HEADER)
+    told: dict[str, Facts] = {}
+    for one in read:
+        for facts in one.told:
+            _fill(told.setdefault(facts.name, Facts(facts.name)), facts)
+    broken = set[str]().union(*(one.broken for one in read))
+    left = list(dict.fromkeys([*(line for one in read for line in one.left), *left]))
+    return _understood(_Read(list(told.values()), broken, left), _IN_A_WORKBOOK)
+
+
+def _fill(facts: Facts, more: Facts) -> None:
+    """Add what another sheet says of a column, where nothing was said yet; values come with their labels."""
+    lists_values = bool(facts.values or facts.codes)
+    for fact in _KEPT - (_OF_VALUES if lists_values else set()):
+        if not getattr(facts, fact):
+            setattr(facts, fact, getattr(more, fact))
+    if not lists_values:
+        facts.codes = list(more.codes)
+
+
+_MOST_SHEETS = 20
+"""That are looked at, those that stand first."""
+
+_IN_A_WORKBOOK = "a table of columns in a workbook"
+_OF_VALUES = {"values", "labels"}
+
+
+def _lines_of_sheet(data: bytes, sheet: str | None) -> _Lines:
     lines: _Lines = []
     cells = 0
-    for row in sheet_rows(io.BytesIO(data)):
+    for row in sheet_rows(io.BytesIO(data), sheet):
         # Counted while it is unpacked: a small file may hold a large sheet.
         cells += len(row)
         if cells > DOCUMENT_NODES:
             raise ConfigError(_TOO_MANY)
         lines.append([cell or "" for cell in row])
-    return _dictionary(lines, "a table of columns in a workbook", names)
+    return lines
 
 
 def _lines_of(text: str) -> _Lines:
@@ -81,7 +124,19 @@ def _known(line: Sequence[str]) -> int:
     return len({fact for fact in facts if fact is not None}) if "name" in facts else 0
 
 
+class _Read(NamedTuple):
+    """What one table says: facts of columns, names whose lines are too long, and what was not used, in sentences."""
+
+    told: list[Facts]
+    broken: set[str]
+    left: list[str]
+
+
 def _dictionary(lines: _Lines, kind: str, names: Sequence[str]) -> Dictionary:
+    return _understood(_read(lines, names), kind)
+
+
+def _read(lines: _Lines, names: Sequence[str]) -> _Read:
     if sum(map(len, lines)) > DOCUMENT_NODES:
         raise ConfigError(_TOO_MANY)
     if any(len(cell) > TEXT_CHARACTERS for line in lines for cell in line):
@@ -89,16 +144,19 @@ def _dictionary(lines: _Lines, kind: str, names: Sequence[str]) -> Dictionary:
     place, header = _header(lines, names)
     used, unknown = _columns_of(header)
     told, broken = _told(lines[place:], used, len(header))
-    if len(told) > COLUMNS:
-        raise ConfigError(f"The dictionary names {len(told):,} columns; at most {COLUMNS:,} are possible.")
-    left = [f"Its column '{shown(cell)}' is not used." for cell in unknown]
+    return _Read(told, broken, [f"Its column '{shown(cell)}' is not used." for cell in unknown])
+
+
+def _understood(read: _Read, kind: str) -> Dictionary:
+    if len(read.told) > COLUMNS:
+        raise ConfigError(f"The dictionary names {len(read.told):,} columns; at most {COLUMNS:,} are possible.")
     columns = [
         DictionaryColumn(facts.name, {}, (f"'{shown(facts.name)}': {_TOO_MANY_CELLS}",))
-        if facts.name in broken
+        if facts.name in read.broken
         else understand(facts)
-        for facts in told
+        for facts in read.told
     ]
-    return Dictionary(kind, tuple(columns), tuple(left))
+    return Dictionary(kind, tuple(columns), tuple(read.left))
 
 
 def _header(lines: _Lines, names: Sequence[str]) -> tuple[int, list[str]]:

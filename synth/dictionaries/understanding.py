@@ -5,11 +5,13 @@ Whatever is not said stays open, and whatever could not be understood is said in
 
 from __future__ import annotations
 
+import math
 from calendar import monthrange
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 from synth.dictionaries.values import Values, number_in, split_codes, values_in
@@ -267,13 +269,19 @@ class _Understanding:
                 self._leave(f"its {words} value is no number.")
             else:
                 found[key] = number
-        if kind == "number" and not found and self._values.codes:
-            numbers = [number_in(code) for code, label in self._values.codes if label is None]
-            if len(numbers) == len(self._values.codes) and None not in numbers:
-                # Every value is listed: the ends of the list are its bounds.
-                ordered = sorted((number for number in numbers if number is not None), key=Decimal)
-                found = {"low": ordered[0], "high": ordered[-1]} if len(ordered) > 1 else {}
+        listed = self._all_numbers()
+        if kind == "number" and not found and len(listed) > 1:
+            # Every value is listed: the ends of the list are its bounds.
+            found = {"low": listed[0], "high": listed[-1]}
         return found
+
+    def _all_numbers(self) -> list[str]:
+        """Return the values of a number in their order, where every one of them is listed; else nothing."""
+        numbers = [number_in(code) for code, label in self._values.codes if label is None]
+        if self._low or self._high or len(numbers) < len(self._values.codes):
+            return []
+        known = {number for number in numbers if number is not None}
+        return sorted(known, key=Decimal) if None not in numbers else []
 
     def _step(self) -> dict[str, Any]:
         facts = self._facts
@@ -285,6 +293,11 @@ class _Understanding:
         decimals = facts.decimals.strip()
         if decimals.isdecimal() and len(decimals) < 3 and int(decimals) <= 12:
             return {"step": str(Decimal(1).scaleb(-int(decimals)).normalize())} if int(decimals) else {"step": "1"}
+        listed = [Fraction(number) for number in self._all_numbers()]
+        if len(listed) > 1:
+            # The largest step that meets all of them: the fewest places that hold every value.
+            shared = _shared_step([value - listed[0] for value in listed[1:]])
+            return {"step": f"{Decimal(shared.numerator) / Decimal(shared.denominator):f}"}
         return {"step": "1"} if is_whole(facts.kind) else {}
 
     def _special(self) -> dict[str, Any]:
@@ -372,6 +385,12 @@ class _Understanding:
         if self._missing or folded(facts.empty) in YES_WORDS or (facts.required and folded(facts.required) in NO_WORDS):
             return {"missing": True}
         return {}
+
+
+def _shared_step(distances: Sequence[Fraction]) -> Fraction:
+    """Return the largest number of which all distances are multiples."""
+    whole = math.lcm(*(one.denominator for one in distances))
+    return Fraction(math.gcd(*(int(one * whole) for one in distances)), whole)
 
 
 def _truth_word(text: str) -> str:

@@ -223,7 +223,10 @@ class LocalEngine:
             current = self._still(work)
         if current is None:
             return
-        if current.cancel_requested is not None:
+        if any(charge.state is ChargeState.RELEASED for charge in self._ledger.charges_of(current.id)):
+            # What a finding found was released just before its worker died.
+            self._store.work.move(current.id, WorkState.REPORTED)
+        elif current.cancel_requested is not None:
             self._end(current, f"The {current.kind} was cancelled.", WorkState.CANCELLED)
         elif current.attempts >= MOST_ATTEMPTS:
             words = f"The worker stopped without a word {current.attempts} times, for example because memory ran out."
@@ -253,7 +256,7 @@ class LocalEngine:
         """
         charges = self._ledger.settle(run.id) or self._ledger.charges_of(run.id)
         if any(charge.state is ChargeState.FAILED_SPENT for charge in charges):
-            return f"{STAYED_SPENT} It is not started again by itself."
+            return f"{STAYED_SPENT} It is not started again by itself; a new {run.kind} is charged anew."
         return f"{WAS_FREED} Start a new {run.kind}."
 
 

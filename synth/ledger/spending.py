@@ -96,6 +96,13 @@ class Cost:
         """Return the exact epsilon of this cost at ``delta``; 0 for no cost, infinity where no epsilon is true."""
         return self._epsilon(delta)
 
+    def delta_of_total(self, largest: float) -> float:
+        """Return the delta at which a total without a cap is stated: the largest charged, unless it cannot hold it.
+
+        Of several findings alone the deltas that are added are soon more than the delta of each.
+        """
+        return max(largest, 2 * self.additive_delta_units * FINE_UNIT)
+
     def fits(self, *, epsilon: float, delta: float) -> bool:
         """Whether this cost stays within a cap.
 
@@ -153,7 +160,7 @@ class Spent:
         charges : iterable of Charge
             The latest row of each.
         delta : float, optional
-            At which the exact total is stated; by default the cap's, without a cap the largest delta charged.
+            At which the exact total is stated; by default the cap's, without a cap :meth:`Cost.delta_of_total`.
         extra : PrivacyBudget, optional
         """
         counted = [charge for charge in charges if charge.state is not ChargeState.FREED]
@@ -162,7 +169,7 @@ class Spent:
         if extra is not None:
             asked.append((extra.epsilon, extra.delta))
             cost += Cost.of_budget(extra.epsilon, extra.delta, extra.neighbours)
-        at = delta or account.delta_cap or max((d for _, d in asked), default=0.0)
+        at = delta or account.delta_cap or cost.delta_of_total(max((d for _, d in asked), default=0.0))
         return cls(
             cost=cost,
             epsilon=cost.epsilon(at),

@@ -164,7 +164,7 @@ def open_batches(source: Readable, form: TableFormat, limits: ReaderLimits, *, r
     refuse_another_kind(found, form.kind)
     typed = _TYPED.get(found)
     opened = _open_text(content, form, limits) if typed is None else typed(ranges or _in_memory(content), form, limits)
-    named = public_names(opened.names) if form.header and opened.types is None else opened.names
+    named = public_names(opened.names, dict(form.rename)) if form.header and opened.types is None else opened.names
     return replace(opened, names=named, given=opened.names, read=lambda places: _counted(opened.read(places), limits))
 
 

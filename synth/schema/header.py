@@ -5,7 +5,7 @@ Names are public, but a first row may be no header; so a sentence quotes a name 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from synth.errors import TableError
 from synth.limits import NAME_CHARACTERS
@@ -83,16 +83,30 @@ def joined_names(lines: Sequence[Sequence[str]], names_from: int | None) -> tupl
     return tuple("_".join(dict.fromkeys(filter(None, parts))) for parts in zip(*stripped, strict=True))
 
 
-def public_names(names: Sequence[str]) -> tuple[str, ...]:
+def public_names(names: Sequence[str], rename: Mapping[str, str]) -> tuple[str, ...]:
     """Return a name for every column: a blank one gets that of its place, a repeated one a number.
 
-    Where one of them is written like a number, nothing is given: the line may be a row, and is refused as before.
+    Where one of them is written like a number, nothing is given: the line may be a row, and is refused as before. A
+    name of those that came so far is changed where ``rename`` says into which.
+
+    Raises
+    ------
+    TableError
+        If ``rename`` speaks of a name that no column has, nor has the other name already.
 
     Examples
     --------
-    >>> public_names(["age", "", "age"])
-    ('age', 'column_2', 'age_2')
+    >>> public_names(["age", "", "age"], {"age_2": "age at death"})
+    ('age', 'column_2', 'age at death')
     """
+    named = _names_for_all(names)
+    unknown = next((name for name, other in rename.items() if name not in named and other not in named), None)
+    if unknown is not None:
+        raise TableError(f"No column of the table is called '{shown(unknown)}', which 'rename' speaks of. Take it out.")
+    return tuple(rename.get(name, name) for name in named)
+
+
+def _names_for_all(names: Sequence[str]) -> tuple[str, ...]:
     given = set(names)
     if any(name.strip() and (_is_number_text(name) or not name.isprintable()) for name in names):
         return tuple(names)

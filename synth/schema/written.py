@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 from synth.errors import ConfigError
 from synth.limits import COLUMNS
 from synth.names import shown
-from synth.schema.documents import Flag, Read, Text, as_text, as_whole, each, read_as
+from synth.schema.documents import Flag, Read, Text, as_mapping, as_text, as_whole, each, read_as
 from synth.schema.source import Origin, origin_sentences
 
 __all__ = [
@@ -135,6 +135,10 @@ def _as_patterns(said: object) -> str | tuple[str, ...]:
     return patterns[0] if len(patterns) == 1 else patterns
 
 
+def _as_renames(said: object) -> tuple[tuple[str, str], ...]:
+    return tuple((as_text(name), as_text(other)) for name, other in as_mapping(said).items())
+
+
 def _missing_cells(value: object) -> tuple[str, ...]:
     """Read the texts that stand for a missing cell; an empty one may be left blank, and one alone be no list."""
     if value is None or isinstance(value, Mapping) or not isinstance(value, Sequence):
@@ -227,8 +231,9 @@ class TableFormat:
     breaks; whoever says so says that every quotation mark is closed. ``sheet`` is the one of a workbook that holds the
     table. ``header_rows`` lines hold names: those of a column are joined, or those of line ``names_from`` are taken.
     ``decimal``, ``thousands`` and ``units`` say how numbers are written, and ``dates`` how dates are, in every column
-    that says nothing else. ``origin`` says where the rows came from before they were this file, and is set by what
-    reads a database.
+    that says nothing else. ``rename`` gives other names to columns of the header, as pairs (name, other name); one that
+    is blank there is called by its place, column_3. ``origin`` says where the rows came from before they were this
+    file, and is set by what reads a database.
     """
 
     separator: Text = "auto"
@@ -248,6 +253,7 @@ class TableFormat:
     thousands: Sign | None = None
     units: Units = ()
     dates: Annotated[tuple[str, ...], Read(each(as_pattern, " such as [%d/%m/%Y]"))] = ()
+    rename: Annotated[tuple[tuple[str, str], ...], Read(_as_renames)] = ()
     origin: Origin = "file"
 
     def __post_init__(self) -> None:
@@ -267,6 +273,10 @@ class TableFormat:
             )
         if self.notation.problem is not None:
             raise ConfigError(f"format: {self.notation.problem}")
+        if self.rename and (not self.header or self.kind == "parquet"):
+            raise ConfigError(
+                "format: 'rename' is for the names of a header line. Give the columns their names in 'names'."
+            )
 
     @property
     def notation(self) -> Notation:
@@ -340,15 +350,16 @@ def parse_format(section: object, key: str = "format") -> TableFormat:
     return read_as(TableFormat, section, within=f"{key}: ")
 
 
-_LEFT_OUT = {"origin", "sheet", "header_rows", "names_from", "decimal", "thousands", "units", "dates"}
+_LEFT_OUT = {"origin", "sheet", "header_rows", "names_from", "decimal", "thousands", "units", "dates", "rename"}
 """Keys that stand in a mapping only where they say something: bundles made before them have the bytes they had."""
 
 
 def format_to_mapping(table_format: TableFormat) -> dict[str, Any]:
     """Write how a table's file is written, as the ``format`` section of a configuration."""
     body = {one.name: (getattr(table_format, one.name), one.default) for one in fields(TableFormat)}
-    return {
+    said = {
         key: list(value) if isinstance(value, tuple) else value
         for key, (value, default) in body.items()
         if value is not None and (key not in _LEFT_OUT or value != default)
     }
+    return said | ({"rename": dict(table_format.rename)} if table_format.rename else {})

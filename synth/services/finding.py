@@ -32,6 +32,7 @@ from synth.privacy.more.finding import (
 from synth.privacy.session import PrivateSession
 from synth.progress import Progress
 from synth.schema import (
+    FindColumn,
     Neighbours,
     RunConfig,
     config_to_mapping,
@@ -86,6 +87,8 @@ class FindingPlan:
     epsilon, delta : float
     foreseen : Foreseen
         From how many rows on a value is found, and how many rows beyond a bound are moved to it.
+    protects : str
+        Whom the promise hides.
     epsilon_before, epsilon_after : float
         What is spent on these people before and after it.
     refusal : str, optional
@@ -96,6 +99,7 @@ class FindingPlan:
     epsilon: float
     delta: float
     foreseen: Foreseen
+    protects: str
     epsilon_before: float
     epsilon_after: float
     refusal: str | None = None
@@ -104,9 +108,10 @@ class FindingPlan:
     def loses(self) -> str:
         """What is lost, as it is said beforehand."""
         return (
-            f"Values in fewer than about {self.foreseen.least_rows:,} rows are lost: they become 'other'. Numbers and "
-            f"dates beyond a bound that fewer than about {self.foreseen.tail_rows:,} rows share may be moved to the "
-            "bound. Ids and free text never come back."
+            f"Values in fewer than about {self.foreseen.least_rows:,} rows are lost: they become 'other'. A range of "
+            f"numbers or dates may end before its last {self.foreseen.tail_rows:,} rows or so; they become its end. "
+            f"Ids and free text are left out: that a text of one {self.protects} alone is shown has a probability of "
+            f"at most {key_delta(self.delta):.1g} for each."
         )
 
 
@@ -168,15 +173,17 @@ class Findings:
             spent = ledger.spent(account.id)
             before = spent.epsilon
             charged = Cost.of_charges(ledger.current(account.id))
-            after = (charged + cost).epsilon(account.delta_cap or max(spent.delta, delta))
+            total = charged + cost
+            after = total.epsilon(account.delta_cap or total.delta_of_total(max(spent.delta, delta)))
             try:
                 check_same_promise(account, neighbours, config.schema.unit)
             except PrivacyError as error:
                 refusal = refusal or str(error)
-            if not stays_within_cap(account, charged + cost):
+            if not stays_within_cap(account, total):
                 budget = finding_budget(epsilon, delta, neighbours)
                 refusal = refusal or str(over_cap_error(account, charged, budget))
-        return FindingPlan(open_columns(config.schema), epsilon, delta, expected, before, after, refusal)
+        protects = config.schema.unit.protects
+        return FindingPlan(open_columns(config.schema), epsilon, delta, expected, protects, before, after, refusal)
 
     def reserve(self, config: RunConfig, *, table_id: str, epsilon: float, delta: float | None = None) -> Work:
         """Charge a finding and put it into the table of work, as begun here; whoever carries it out claims it.
@@ -265,7 +272,18 @@ def _require_findable(config: RunConfig) -> None:
     if config.found is not None:
         raise ConfigError(
             "This configuration was filled by a finding already, and a release bears the receipts of one. Describe "
-            "what is still open, or begin with an open configuration again."
+            "what is still open; or leave 'found' out, write 'type: find' again for all that was found, and find anew, "
+            "which is charged anew."
+        )
+    before = [
+        column.name
+        for column in config.schema.modelled
+        if not isinstance(column, FindColumn) and is_found(config.domain_source.get(column.name, ""))
+    ]
+    if before:
+        raise ConfigError(
+            f"'{before[0]}' was found privately before, and a release bears the receipts of one finding. Write "
+            "'type: find' for it again, or put 'found' back."
         )
     if not open_columns(config.schema):
         raise ConfigError("Every column is described. Write 'type: find' for those that are to be found privately.")

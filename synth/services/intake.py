@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import BinaryIO, Literal
 
 from synth.errors import TableError
 from synth.ledger.ledger import Ledger
+from synth.names import name_problem
 from synth.reading.reader import check_readable
 from synth.schema import RunConfig, TableFormat, format_to_mapping, parse_format
 from synth.schema.source import DatabaseSource
@@ -148,6 +149,39 @@ class Intake:
             raise TableError("A run still reads this table. Wait for it, or cancel it first.")
         self._vault.delete(table_id, who=SINGLE_USER)
         self._headers.pop(table_id, None)
+
+    def rename(self, table_id: str, names: Mapping[str, str]) -> tuple[ReceivedTable, TableFormat]:
+        """Give columns of a stored table other names: they stand in the format by which it is read from now on.
+
+        Parameters
+        ----------
+        table_id : str
+        names : mapping of name to other name
+            Of columns as they are called now.
+
+        Returns
+        -------
+        table : ReceivedTable
+        form : TableFormat
+            For the configuration of its release.
+
+        Raises
+        ------
+        SynthError
+            If a name cannot be one, or two columns would have the same; nothing has changed then.
+        """
+        table = self._store.tables[table_id]
+        before = _form_of(table)
+        problem = next(filter(None, map(name_problem, names.values())), None)
+        if problem is not None:
+            raise TableError(problem)
+        # A name that was given here before is changed where it was given.
+        given = {name: names.get(other, other) for name, other in before.rename}
+        fresh = {name: other for name, other in names.items() if name not in dict(before.rename).values()}
+        form = replace(before, rename=tuple((given | fresh).items()))
+        self._inspect(table_id, form)
+        self._store.tables.write_form(table_id, json.dumps(format_to_mapping(form)))
+        return self._received(self._store.tables[table_id]), form
 
     def look(self, table_id: str) -> ReceivedTable:
         """Guess the kinds of columns from the cells of a table; that the owner looked is recorded.

@@ -101,7 +101,8 @@ def sweep_trials(settings: Settings) -> None:
 def _try_out_in(folder: Path, few: RunConfig, progress: Progress, *, sealing: Sealing | None) -> None:
     """Try a shortened configuration out in a folder of its own, which is gone afterwards."""
     try:
-        form = replace(few.format, skip_rows=min(few.format.skip_rows, _SKIPPED))
+        # What is made up has the declared names from the beginning.
+        form = replace(few.format, skip_rows=min(few.format.skip_rows, _SKIPPED), rename=())
         made_up = made_up_file(few.schema, form)
         tables = PrivateTable.open_smallest(
             lambda: io.BytesIO(made_up), few.schema, form, holdout=few.holdout, undeclared=few.undeclared

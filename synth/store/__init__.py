@@ -8,7 +8,7 @@ from synth.store.entries import Charge, ChargeState, Decision, DecisionKind, Eve
 from synth.store.layout import now
 from synth.store.runs import Run
 from synth.store.store import Store
-from synth.store.tables import SavedDraft, StoredTable, TableKind, TableState
+from synth.store.tables import Drafts, SavedDraft, StoredTable, TableKind, TableState
 from synth.store.work import Work, WorkKind, WorkState
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "ChargeState",
     "Decision",
     "DecisionKind",
+    "Drafts",
     "Event",
     "EventKind",
     "LedgerHead",

@@ -34,6 +34,7 @@ from sqlalchemy.types import TypeDecorator
 __all__ = [
     "ACCOUNTS",
     "APPEND_ONLY",
+    "BEGUN",
     "CHARGES",
     "DECISIONS",
     "DRAFTS",
@@ -134,6 +135,16 @@ DRAFTS = Table(
     METADATA,
     Column("table_id", IDENTITY, ForeignKey("tables.id"), primary_key=True),
     # How often it was saved: whoever saw an earlier number has not seen what it says now.
+    Column("number", BigInteger, nullable=False),
+    Column("body", Text, nullable=False),
+    Column("saved", Moment, nullable=False),
+)
+
+BEGUN = Table(
+    "begun",
+    METADATA,
+    # Of the draft itself: what is typed before a table has come belongs to none.
+    Column("table_id", IDENTITY, primary_key=True),
     Column("number", BigInteger, nullable=False),
     Column("body", Text, nullable=False),
     Column("saved", Moment, nullable=False),

@@ -17,6 +17,7 @@ from synth.store.engine import PATIENCE_SECONDS, Transactions, make_engine
 from synth.store.entries import Charges, ChargeState, Decisions, Events, Releases
 from synth.store.layout import (
     ACCOUNTS,
+    BEGUN,
     CHARGES,
     DECISIONS,
     DRAFTS,
@@ -30,7 +31,7 @@ from synth.store.layout import (
     now,
 )
 from synth.store.runs import Runs
-from synth.store.tables import Drafts, Tables
+from synth.store.tables import BegunDrafts, Drafts, Tables
 from synth.store.work import WorkTable
 from synth.system.settings import Settings
 
@@ -67,6 +68,7 @@ class Store:
         self.accounts = Accounts(self.transactions)
         self.tables = Tables(self.transactions)
         self.drafts = Drafts(self.transactions)
+        self.begun = BegunDrafts(self.transactions)
         self.runs = Runs(self.transactions)
         self.work = WorkTable(self.transactions)
         self.charges = Charges(self.transactions)
@@ -115,7 +117,7 @@ class Store:
 # The version of the database layout, and the steps from each version to the next --------------------------------------
 
 
-CURRENT_VERSION = 6
+CURRENT_VERSION = 7
 
 
 def _count_pure_epsilon(connection: Connection) -> None:
@@ -193,6 +195,11 @@ def _keep_drafts(connection: Connection) -> None:
     DRAFTS.create(connection)
 
 
+def _keep_what_is_begun(connection: Connection) -> None:
+    """Add a place for what is typed before a table has come; an older version kept it in the memory of the server."""
+    BEGUN.create(connection)
+
+
 MIGRATIONS: Mapping[int, Callable[[Connection], None]] = MappingProxyType(
     {
         1: _count_pure_epsilon,
@@ -200,6 +207,7 @@ MIGRATIONS: Mapping[int, Callable[[Connection], None]] = MappingProxyType(
         3: _count_attempts,
         4: _keep_all_work_in_one_table,
         5: _keep_drafts,
+        6: _keep_what_is_begun,
     }
 )
 """From version n to n + 1; there is no way back, because the ledger only grows."""

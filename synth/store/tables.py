@@ -1,6 +1,7 @@
 """Private tables as the store knows them: identity, size, deadline and keyed fingerprint; never a row.
 
-With a table stands what its owner has typed about it so far, its draft, which goes when its rows go.
+With a table stands what its owner has typed about it so far, its draft, which goes when its rows go. What is typed
+before a table has come is begun under an id of its own.
 """
 
 from __future__ import annotations
@@ -10,16 +11,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, ClassVar
 
-from sqlalchemy import Connection, RowMapping, delete, insert, select, update
+from sqlalchemy import Connection, RowMapping, Table, delete, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from synth.errors import TableError
 from synth.store.engine import Transactions, patient
-from synth.store.layout import DRAFTS, TABLES, now, row_values
+from synth.store.layout import BEGUN, DRAFTS, TABLES, now, row_values
 
-__all__ = ["Drafts", "SavedDraft", "StoredTable", "TableKind", "TableState", "Tables"]
+__all__ = ["BegunDrafts", "Drafts", "SavedDraft", "StoredTable", "TableKind", "TableState", "Tables"]
 
 
 class TableKind(StrEnum):
@@ -112,6 +113,12 @@ class Tables:
             connection.execute(update(TABLES).where(TABLES.c.id == table_id).values(keep_until=deadline))
 
     @patient
+    def write_form(self, table_id: str, form: str) -> None:
+        """Keep how the file of a table is written, as JSON."""
+        with self._transactions.writing() as connection:
+            connection.execute(update(TABLES).where(TABLES.c.id == table_id).values(form=form))
+
+    @patient
     def mark_deleted(self, table_id: str) -> None:
         """Record that the encrypted rows are gone, and with them the draft; the fingerprint tells a re-upload."""
         with self._transactions.writing() as connection:
@@ -127,7 +134,8 @@ class Tables:
 class SavedDraft:
     """What was typed about a table, as plain values: declared facts, and no cell of the table.
 
-    ``number`` counts how often it was saved, ``saved`` is when it was last.
+    ``table_id`` is the table's, or before there is one an id of the draft itself. ``number`` counts how often it was
+    saved, ``saved`` is when it was last.
     """
 
     table_id: str
@@ -137,7 +145,9 @@ class SavedDraft:
 
 
 class Drafts:
-    """The rows of ``drafts``."""
+    """The rows of ``drafts``: what was typed about tables whose rows still exist."""
+
+    _rows: ClassVar[Table] = DRAFTS
 
     def __init__(self, transactions: Transactions) -> None:
         self._transactions = transactions
@@ -145,20 +155,28 @@ class Drafts:
     @patient
     def find(self, table_id: str) -> SavedDraft | None:
         """Return the draft of a table, or None where nothing was saved about it."""
+        query = select(self._rows).where(self._rows.c.table_id == table_id)
         with self._transactions.reading() as connection:
-            row = connection.execute(select(DRAFTS).where(DRAFTS.c.table_id == table_id)).mappings().one_or_none()
-        return None if row is None else SavedDraft(**{**row, "body": json.loads(row["body"])})
+            row = connection.execute(query).mappings().one_or_none()
+        return None if row is None else _draft(row)
+
+    @patient
+    def latest(self, most: int) -> tuple[SavedDraft, ...]:
+        """Return the drafts that were saved last, the latest first."""
+        query = select(self._rows).order_by(self._rows.c.saved.desc(), self._rows.c.table_id).limit(most)
+        with self._transactions.reading() as connection:
+            return tuple(map(_draft, connection.execute(query).mappings()))
 
     @patient
     def number(self, table_id: str) -> int:
         """Return how often the draft of a table was saved; 0 where there is none."""
-        query = select(DRAFTS.c.number).where(DRAFTS.c.table_id == table_id)
+        query = select(self._rows.c.number).where(self._rows.c.table_id == table_id)
         with self._transactions.reading() as connection:
             return connection.execute(query).scalar_one_or_none() or 0
 
     @patient
     def save(self, table_id: str, body: Mapping[str, Any], *, seen: int) -> SavedDraft | None:
-        """Save the draft of a table whose rows still exist.
+        """Save a draft.
 
         Parameters
         ----------
@@ -177,17 +195,46 @@ class Drafts:
         values = row_values(saved) | {"body": json.dumps(body)}
         try:
             with self._transactions.writing() as connection:
-                state = connection.execute(select(TABLES.c.state).where(TABLES.c.id == table_id).with_for_update())
-                if state.scalar_one_or_none() != TableState.STORED.value:
+                if not self._belongs(connection, table_id):
                     return None
                 if seen == 0:
-                    connection.execute(insert(DRAFTS).values(**values))
+                    connection.execute(insert(self._rows).values(**values))
                     return saved
-                as_seen = (DRAFTS.c.table_id == table_id) & (DRAFTS.c.number == seen)
-                changed = connection.execute(update(DRAFTS).where(as_seen).values(**values))
+                as_seen = (self._rows.c.table_id == table_id) & (self._rows.c.number == seen)
+                changed = connection.execute(update(self._rows).where(as_seen).values(**values))
         except IntegrityError:  # another process has saved the first one
             return None
         return saved if changed.rowcount == 1 else None
+
+    def _belongs(self, connection: Connection, table_id: str) -> bool:
+        """Whether what it is about is still there; until the transaction ends it stays so."""
+        state = connection.execute(select(TABLES.c.state).where(TABLES.c.id == table_id).with_for_update())
+        return bool(state.scalar_one_or_none() == TableState.STORED.value)
+
+
+class BegunDrafts(Drafts):
+    """The rows of ``begun``: what was typed before a table has come, each under an id of its own."""
+
+    _rows: ClassVar[Table] = BEGUN
+
+    @patient
+    def forget(self, draft_id: str) -> None:
+        """Delete one, because its table has come or nobody wants it."""
+        with self._transactions.writing() as connection:
+            connection.execute(delete(BEGUN).where(BEGUN.c.table_id == draft_id))
+
+    @patient
+    def forget_before(self, moment: datetime) -> None:
+        """Delete those that nobody has gone on with since then."""
+        with self._transactions.writing() as connection:
+            connection.execute(delete(BEGUN).where(BEGUN.c.saved < moment))
+
+    def _belongs(self, connection: Connection, table_id: str) -> bool:
+        return True
+
+
+def _draft(row: RowMapping) -> SavedDraft:
+    return SavedDraft(**{**row, "body": json.loads(row["body"])})
 
 
 def _table(row: RowMapping) -> StoredTable:

@@ -149,10 +149,10 @@ class Incoming:
             closed.close()
             return closed, _refusal(error)
 
-    def claim(self, ticket: bytes) -> BinaryIO:
+    def claim(self, ticket: bytes, *, keep: bool = False) -> BinaryIO:
         """Return the bytes of an upload as a seekable stream, decrypted in memory piece by piece.
 
-        They are kept until the stream is closed, and cannot be claimed twice.
+        They are kept until the stream is closed, and cannot be claimed twice, unless ``keep`` leaves them waiting.
 
         Raises
         ------
@@ -160,21 +160,24 @@ class Incoming:
             If the upload is not kept any more, or could not be stored.
         """
         with self._lock:
-            waiting = self._waiting.pop(ticket.decode("ascii", errors="replace"), None)
+            name = ticket.decode("ascii", errors="replace")
+            waiting = self._waiting.get(name) if keep else self._waiting.pop(name, None)
+            file = None if waiting is None else _again(waiting.file) if keep else waiting.file
         if waiting is None or (waiting.size is None and waiting.refusal is None):
             if waiting is not None:
                 _close(waiting.file)
             raise InputError(GONE)
-        if waiting.refusal is not None or waiting.size is None:
+        if waiting.refusal is not None or waiting.size is None or file is None:
             raise InputError(waiting.refusal or GONE)
-        raw = DecryptedStream(waiting.file, key=waiting.key, table_id=waiting.table_id, size=waiting.size)
+        raw = DecryptedStream(file, key=waiting.key, table_id=waiting.table_id, size=waiting.size)
         return cast(BinaryIO, io.BufferedReader(raw, buffer_size=2**17))
 
-    def forget(self, session: str, file_id: str | None = None) -> None:
-        """Forget an upload of a session, or all of them."""
+    def forget(self, session: str, file_id: str | None = None, *, keep: bytes | None = None) -> None:
+        """Forget an upload of a session, or all of them but the one whose ticket is ``keep``."""
+        kept = None if keep is None else keep.decode("ascii", errors="replace")
         with self._lock:
             for one in list(self._waiting.values()):
-                if one.session == session and file_id in (None, one.file_id):
+                if one.session == session and file_id in (None, one.file_id) and one.ticket != kept:
                     self._drop(one)
 
     def sweep(self, is_active: Callable[[str], bool]) -> None:
@@ -200,6 +203,11 @@ class Incoming:
 
 def _refusal(error: OSError) -> str:
     return f"The file could not be stored ({error.strerror}). Check the disk of HERMITAGE_HOME, then choose it again."
+
+
+def _again(file: BinaryIO) -> BinaryIO | None:
+    """Open a file without a name once more, so that closing it leaves the first one open; None where it is closed."""
+    return None if file.closed else os.fdopen(os.dup(file.fileno()), "rb", buffering=0)
 
 
 def _close(file: BinaryIO) -> None:

@@ -91,8 +91,10 @@ class Format:
 
     @property
     def top(self) -> bytes:
+        in_file = {other: name for name, other in self.form.rename}
+        names = self.line([in_file.get(name, name) for name in self.names])
         more = [self.line(["?"] * len(self.names))] * (self.form.header_rows - 1)
-        return self.bom + (b"".join([self.line(self.names), *more]) if self.form.header else b"")
+        return self.bom + (b"".join([names, *more]) if self.form.header else b"")
 
     def file(self, lines: Sequence[Line]) -> bytes:
         data = self.top + b"".join(lines)
@@ -171,7 +173,7 @@ FORMATS: dict[str, Format] = {
     ),
     "gzip": Format(TableFormat(), packed=True),
     "one column": Format(TableFormat(), schema=ONE_COLUMN),
-    "two header rows": Format(TableFormat(header_rows=2, names_from=1)),
+    "two header rows": Format(TableFormat(header_rows=2, names_from=1, rename=(("years", "age"),))),
     "decimal commas": Format(TableFormat(separator=";", **NOTED), separator=";"),
     "shift_jis": Format(TableFormat(encoding="shift_jis"), encoding="shift_jis"),
     "gb18030": Format(TableFormat(encoding="gb18030"), encoding="gb18030"),

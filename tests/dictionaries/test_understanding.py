@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import zipfile
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,8 +17,10 @@ from synth.dictionaries import DICTIONARY_ENDINGS, describe_columns, line_of, op
 from synth.dictionaries.values import values_in
 from synth.errors import ConfigError, InputError
 from synth.limits import DOCUMENT_BYTES
-from synth.schema import config_of_text, parse_column
+from synth.schema import ModelledColumn, config_of_text, parse_column
 from synth.schema.documents import read_mapping
+
+GOLDEN = Path(__file__).parents[1] / "golden"
 
 WIDE = """A survey of 2025,,,,,
 ,,,,,
@@ -141,6 +145,53 @@ def test_a_workbook_says_the_same_as_its_cells_as_text() -> None:
             read_dictionary("codebook.xlsx", broken)
 
 
+def rows(text: str) -> str:
+    return "".join(xlsx_row(line.split(";")) for line in text.splitlines())
+
+
+def test_where_every_value_of_a_number_is_listed_its_places_are_as_few_as_they_can_be() -> None:
+    found = bodies(
+        "c.csv", "name;type;values\ndose;number;0, 10, 20\nrate;decimal;0.1, 0.25, 0.4\nodd;integer;1, 2, 5\n"
+    )
+    assert found["dose"] == {"type": "number", "low": "0", "high": "20", "step": "10"}
+    assert (found["rate"]["step"], found["odd"]["step"]) == ("0.15", "1")
+    column = parse_column("dose", {**found["dose"], "missing": True})
+    assert isinstance(column, ModelledColumn)
+    assert column.texts() == ["0", "10", "20", ""]
+
+
+def test_of_a_workbook_with_several_sheets_each_says_what_those_before_it_leave_open() -> None:
+    variables = rows("variable;type;range\nage;integer;0-120\nsex;category;\nward;category;")
+    values = rows("variable;code;label\nsex;1;male\nsex;2;female\nage;999;refused\nage;998;not asked")
+    book = xlsx(
+        rows("About;this codebook\nMade;by hand"),
+        sheets={"Variables": "visible", "Values": "visible"},
+        rows_of={"Variables": variables, "Values": values},
+    )
+    found = read_dictionary("codebook.xlsx", book)
+    told = {column.name: column.body for column in found.columns}
+    assert told["sex"]["values"] == ["1", "2"]
+    assert told["sex"]["labels"] == {"1": "male", "2": "female"}
+    assert (told["age"]["type"], told["age"]["low"], told["age"]["high"]) == ("number", "0", "120")
+    assert told["ward"] == {"type": "category"}
+    assert "Its sheet 'People' describes no columns." in found.left
+    alone = xlsx(rows("About;this codebook"), sheets={"Notes": "visible"})
+    with pytest.raises(ConfigError, match="No line of this dictionary says what its columns hold"):
+        read_dictionary("codebook.xlsx", alone)
+
+
+def test_the_schema_of_a_sealed_bundle_is_a_dictionary() -> None:
+    bundle = GOLDEN / "bundles" / "independent.zip"
+    found = read_dictionary("last-year.zip", bundle.read_bytes())
+    with zipfile.ZipFile(bundle) as opened:
+        sealed = json.loads(opened.read("schema.json"))
+    assert [{"name": column.name, **column.body} for column in found.columns] == sealed["columns"]
+    assert not any(open_facts(column.body) for column in found.columns)
+    # What was found privately in it is public in it, and is taken as what it is there.
+    town = read_dictionary("town.zip", (GOLDEN / "bundles-6-found" / "town.zip").read_bytes())
+    assert town.columns
+
+
 def test_a_list_that_breaks_its_line_is_not_half_taken() -> None:
     found = read_dictionary("c.csv", b"name;values;missing\nsex;1=m; 2=f; 9=missing;\n").columns[0]
 
@@ -175,6 +226,10 @@ def test_the_names_file_of_a_repository() -> None:
         ("age", "number"), ("sex", "category"), ("id", "drop"), ("class", "category"),
     ]  # fmt: skip
     assert "low" not in found.columns[0].body
+    # A line of its data may end with a full stop: ">50K." is the class >50K.
+    described = parse_column("class", {**found.columns[3].body, "missing": True})
+    assert isinstance(described, ModelledColumn)
+    assert described.spellings(trim=None, typed=False)[">50K."] == 0
 
 
 def test_a_configuration_gives_its_columns_and_says_which_it_cannot() -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import pty
 import sqlite3
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -15,10 +17,14 @@ import psycopg
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from database_here import file_read_here
+from database_here import asks_for_password, file_read_here
 
+from synth.application import Application
+from synth.cli import main
+from synth.cli.finding import find_in_document
 from synth.errors import InputError, SynthError, TableError
 from synth.reading.more import database
+from synth.schema import parse_config
 from synth.schema.source import DatabaseSource
 from synth.services.databases import PasswordNeededError, refuse_unlisted, rows_of
 from synth.system.settings import ReaderLimits
@@ -295,19 +301,12 @@ def test_who_may_read_what(postgres: Place, incoming: Path) -> None:
 
 
 @on_postgresql
-def test_a_password_is_asked_for_and_never_said(postgres: Place, incoming: Path) -> None:
-    folder = Path(postgres.url.rpartition("=")[2])
-    rules = folder / "data" / "pg_hba.conf"
-    before = rules.read_text()
-    postgres.run(
-        "DROP ROLE IF EXISTS locked",
-        "CREATE ROLE locked LOGIN SUPERUSER PASSWORD 'CANARY secret'",
-        "CREATE TABLE visits (a int)",
-    )
-    rules.write_text("local all locked scram-sha-256\n" + before)
-    source = DatabaseSource(url=postgres.url.replace("postgres@", "locked@"), table="visits")
-    try:
-        postgres.run("SELECT pg_reload_conf()")
+def test_a_password_is_asked_for_and_never_said(
+    postgres: Place, incoming: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    postgres.run("CREATE TABLE visits (a int)")
+    with asks_for_password(postgres.url, "CANARY secret") as url:
+        source = DatabaseSource(url=url, table="visits")
         with (
             pytest.raises(PasswordNeededError, match="--password-env"),
             rows_of(source, password=None, directory=incoming, limits=ReaderLimits()),
@@ -321,9 +320,63 @@ def test_a_password_is_asked_for_and_never_said(postgres: Place, incoming: Path)
         assert "CANARY" not in str(wrong.value)
         with rows_of(source, password="CANARY secret", directory=incoming, limits=ReaderLimits()) as stream:
             assert pq.read_table(stream).num_rows == 0
-    finally:
-        rules.write_text(before)
-        postgres.run("SELECT pg_reload_conf()", "DROP ROLE locked")
+        # At a terminal the command line asks for it, and what is typed is not echoed; elsewhere it says how to give it.
+        shown = typed_at_a_terminal(tmp_path, ["schema", "visits", "--from", url], "CANARY secret")
+        assert "Password of the database:" in shown
+        assert "a: {type: number" in shown
+        assert "CANARY" not in shown
+        assert main(["schema", "visits", "--from", url]) == InputError.exit_code
+        assert "--password-env" in capfd.readouterr().err
+
+
+@on_postgresql
+def test_a_finding_asks_for_the_password_before_it_is_charged(
+    postgres: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HERMITAGE_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("DATABASE_URL", raising=False)
+    postgres.run(
+        "CREATE TABLE visits AS SELECT CASE WHEN i % 2 = 0 THEN 'l' ELSE 'r' END AS side "
+        "FROM generate_series(1, 600) AS i"
+    )
+    with asks_for_password(postgres.url, "CANARY secret") as url:
+        document = {
+            "account": "town",
+            "source": {"url": url, "table": "visits"},
+            "unit": {"protects": "person", "rows_per_unit": 1},
+            "row_count": "private",
+            "people_at_most": 1000,
+            "budget": {"epsilon": 9.0},
+            "rows": 10,
+            "columns": {"side": {"type": "find"}},
+        }
+        config = parse_config(document)
+        with pytest.raises(PasswordNeededError, match="--password-env"):
+            find_in_document(document, config, epsilon=4.0)
+        with Application.from_environment() as application:
+            assert application.ledger_rows() == []
+        found = find_in_document(document, config, epsilon=4.0, password="CANARY secret")
+    assert found.document["columns"]["side"] == {"type": "category", "values": ["l", "r"], "other": True}
+    assert not [path for path in tmp_path.rglob("*") if path.is_file() and b"CANARY" in path.read_bytes()]
+
+
+def typed_at_a_terminal(folder: Path, arguments: Sequence[str], answer: str) -> str:
+    """Run the command line at a terminal of its own, answer its first question, and return what the terminal showed."""
+    process, terminal = pty.fork()
+    if process == 0:
+        os.environ["HERMITAGE_HOME"] = str(folder / "terminal")
+        os.execv(sys.executable, [sys.executable, "-m", "synth", *arguments])  # noqa: S606
+    shown = b""
+    with os.fdopen(terminal, "r+b", buffering=0) as stream:
+        try:
+            while piece := stream.read(4096):
+                if b"Password" in piece:
+                    stream.write(answer.encode() + b"\n")
+                shown += piece
+        except OSError:  # a terminal that its last process has left
+            pass
+    assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 0, shown
+    return shown.decode()
 
 
 def test_a_server_reads_what_its_operator_lists(tmp_path: Path) -> None:

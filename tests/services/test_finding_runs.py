@@ -7,9 +7,11 @@ import io
 import json
 import os
 import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from synth.application import Application
@@ -17,6 +19,7 @@ from synth.bundle.checks import check
 from synth.bundle.finding import Finding
 from synth.bundle.verify import Verdict, verdict_of
 from synth.errors import BudgetExceededError, ConfigError, JobError, SynthError, TableError
+from synth.jobs import LocalEngine
 from synth.jobs.processes import birth_of
 from synth.progress import NullProgress
 from synth.schema import FOUND_THEN_EDITED, CategoryColumn, RunConfig, config_to_mapping, parse_config
@@ -167,6 +170,13 @@ def test_what_was_edited_is_said_and_what_was_altered_is_refused(application: Ap
     assert charges(application) == before
     with pytest.raises(ConfigError, match="filled by a finding already"):
         application.findings.plan(dataclasses.replace(open_config(), found=config.found), epsilon=1.0)
+    # Found anew are all of its columns or none: else one would be borne by no release.
+    again = read_mapping(CONFIG) | {"domain_source": {"side": FOUND_THEN_EDITED, "age": FOUND_THEN_EDITED}}
+    again["columns"] |= {"side": side.to_mapping()}
+    with pytest.raises(ConfigError, match="'side' was found privately before"):
+        application.findings.plan(parse_config(again), epsilon=1.0)
+    again["columns"] |= {"side": {"type": "find"}}
+    assert application.findings.plan(parse_config(again), epsilon=1.0).refusal is None
 
 
 def test_nothing_is_charged_for_what_is_refused(application: Application, table_id: str) -> None:
@@ -180,6 +190,9 @@ def test_nothing_is_charged_for_what_is_refused(application: Application, table_
     for epsilon in (0.0, 4.0, 5.0):
         with pytest.raises(ConfigError, match="has to leave something"):
             application.findings.reserve(config, table_id=table_id, epsilon=epsilon)
+    cells = read_mapping(CONFIG) | {"row_count": "public", "number_of_units": 900, "protection": "cell"}
+    with pytest.raises(ConfigError, match="Where one cell is protected nothing can be found privately"):
+        application.findings.reserve(parse_config(cells), table_id=table_id, epsilon=1.0)
     described = dataclasses.replace(
         config, schema=dataclasses.replace(config.schema, columns=(CategoryColumn("side", ("n",), other=True),))
     )
@@ -225,6 +238,62 @@ def test_one_that_breaks_off_after_it_spent_stays_spent_and_leaves_nothing(
     assert application.findings.latest(table_id) is None
     folder = run_folder.of(application.settings, work_id)
     assert not any((folder / name).exists() for name in run_folder.FOUND)
+
+
+KILLED = """
+import os, signal, sys
+from synth.services import finding, run_folder
+from synth.ledger.ledger import Ledger
+from synth.store.work import WorkTable
+from synth.worker import main
+
+def kill(*given, **named):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+setattr({place}, kill)
+sys.exit(main())
+"""
+PLACES = {
+    "before it asks": ("finding, 'find'", ChargeState.FAILED_SPENT),
+    "before its files are kept": ("finding, '_keep'", ChargeState.FAILED_SPENT),
+    "before it is released": ("Ledger, 'release'", ChargeState.FAILED_SPENT),
+    "after it was released": ("WorkTable, 'advance'", ChargeState.RELEASED),
+}
+USUAL = "before it is released"
+
+
+@pytest.mark.parametrize(
+    "place", [USUAL, *(pytest.param(one, marks=pytest.mark.audit) for one in PLACES if one != USUAL)]
+)
+def test_a_worker_that_is_killed_charges_once_and_a_new_finding_once_more(
+    place: str, application: Application, table_id: str, tmp_path: Path
+) -> None:
+    patched, fate = PLACES[place]
+    script = tmp_path / "killed_worker.py"
+    script.write_text(KILLED.format(place=patched))
+    engine = LocalEngine(application.store, command=(sys.executable, str(script)), gpus=())
+    killed = findings.Findings(application.installation, engine, application._intake)
+    work_id = killed.start(open_config(), table_id=table_id, epsilon=1.0)
+    work = application.store.work[work_id]
+    psutil.Process(work.pid).wait(300)
+    work = killed.standing(table_id)
+    assert work is not None
+    assert charges(application) == [(1.0, fate.value)]
+    if fate is ChargeState.RELEASED:
+        # What it found is paid for and there: nothing is lost, and nothing is charged again.
+        assert (work.state, work.message) == (WorkState.REPORTED, "")
+        assert killed.latest(table_id) is not None
+        return
+    assert work.state is WorkState.FAILED
+    assert work.message == (
+        "The worker stopped without a word, for example because memory ran out. Its budget had become spent by then, "
+        "so it stays spent. It is not started again by itself; a new finding is charged anew."
+    )
+    assert killed.latest(table_id) is None
+    assert killed.standing(table_id) == work, "asking again charges and starts nothing"
+    found(application, table_id)
+    assert charges(application) == [(1.0, "failed-spent"), (1.0, "released")]
+    assert killed.latest(table_id) is not None
 
 
 def test_a_configuration_that_was_edited_while_it_waited_is_not_carried_out(
