@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, Literal, Self
@@ -39,7 +40,7 @@ from synth.services.views import (
     ledger_row,
     run_view,
 )
-from synth.store import ChargeState, Event, EventKind, Run, TableState, Work, WorkKind, WorkState
+from synth.store import ChargeState, Event, EventKind, Run, TableState, Work, WorkKind, WorkState, now
 from synth.system.disk import fullest, has_no_room
 from synth.system.machine import require_device
 from synth.system.settings import Settings
@@ -61,7 +62,7 @@ class Application:
     def __init__(self, settings: Settings, *, patience: float = 0.0) -> None:
         self.installation = Installation.open(settings, patience=patience)
         self.settings, self.store, self.keys = settings, self.installation.store, self.installation.keys
-        self.drafts = self.store.drafts
+        self.drafts, self.begun = self.store.drafts, self.store.begun
         self.ledger, self.vault = self.installation.ledger, self.installation.vault
         self.engine = LocalEngine(self.store)
         self.stops = Stops(self.store)
@@ -83,6 +84,8 @@ class Application:
     def purge(self) -> None:
         """Delete what must not be kept any longer: at every start, and by the server's timer while it runs."""
         self.vault.purge()
+        # What nobody went on with is kept as long as a table would be.
+        self.begun.forget_before(now() - timedelta(hours=self.settings.retention_hours))
         self.rehearsals.purge()
         sweep_trials(self.settings)
 
@@ -125,6 +128,10 @@ class Application:
     def table(self, table_id: str) -> ReceivedTable:
         """Return what is known about a table."""
         return self._intake.table(table_id)
+
+    def rename_columns(self, table_id: str, names: Mapping[str, str]) -> tuple[ReceivedTable, TableFormat]:
+        """Give columns of a stored table other names; see :meth:`synth.services.intake.Intake.rename`."""
+        return self._intake.rename(table_id, names)
 
     def look_at_rows(self, table_id: str) -> ReceivedTable:
         """Guess kinds of columns from cells, at the owner's wish; see :meth:`synth.services.intake.Intake.look`."""

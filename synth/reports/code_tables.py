@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from synth.errors import InputError
@@ -182,6 +181,8 @@ class StackedTables:
 
     def _occurring(self, key: NDArray[np.int64], cells: int) -> tuple[NDArray[np.int64], int]:
         """Return keys over those cells alone that occur in a table: the others add nothing to a distance."""
+        import pandas as pd  # imported late: it starts slowly, and is needed here alone
+
         numbers, occurring = pd.factorize(key - cells * self._table_of_row)
         return numbers + len(occurring) * self._table_of_row, len(occurring)
 

@@ -66,9 +66,22 @@ class ComparedNumber:
             if errors is None or self.unit != _DISTANCE
             else tuple(min(error, value) for error, value in zip(errors, values, strict=True)),
         )
+        categories = tuple(names[place] for place in shown)
+        low, high = (categories[values.index(end(values))] for end in (min, max))
         return Bars(
-            title=self.title, unit=self.unit, categories=tuple(names[place] for place in shown), series=(series,)
+            title=f"{self.title}: smallest in {low}, largest in {high}" if low != high else f"{self.title}: alike",
+            unit=self.unit,
+            categories=categories,
+            series=(series,),
+            subtitle=_APART[self.apart],
         )
+
+
+_APART = {
+    True: "They differ by more than privacy noise explains.",
+    False: "Privacy noise alone may be the reason.",
+    None: "",
+}
 
 
 def numbers_side_by_side(reports: Sequence[Sequence[Evidence]]) -> tuple[ComparedNumber, ...]:

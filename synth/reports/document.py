@@ -26,11 +26,12 @@ from synth.reports.drawing import (
     draw_gauge,
     draw_small,
     draw_triangle,
+    first_sentence,
     letters,
     mark_symbol,
     mark_text,
-    number_text,
     pairs_of,
+    ranged_text,
     twin_of_bars,
 )
 from synth.reports.evidence import Evidence, Publishable, evidence_to_dict, publishable
@@ -53,23 +54,24 @@ __all__ = [
     "without_words",
 ]
 
-REPORT_VERSION = 2
+REPORT_VERSION = 3
 """Version of the words of report.json: its titles, units, headings and sentences.
 
 It goes up by one with every release that words a publishable number differently; numbers, ids and keys never change.
-Version 1 is what programs up to 0.3.0 wrote.
+Version 1 is what programs up to 0.3.0 wrote, version 2 what those up to 0.6.0 did.
 """
 
-_WORDS = frozenset({"title", "sentence", "unit", "header", "name"})
+_WORDS = frozenset({"title", "subtitle", "sentence", "unit", "header", "name"})
 _COUNTS = ("evaluated", "of")
 """Last words of ids that a page leaves out: how many sets were compared stands in the sentences beside the means."""
 
 _ORIGIN = (
     "Every number here was computed from the synthetic rows, from noisy answers that are already paid for, and from "
-    "what was declared public. None was read from the private rows."
+    "what was declared public. None was read from the private rows. ± is the 95 % range of the privacy noise."
 )
 
 _ORIGIN_OF_MODEL = _ORIGIN.replace("from the synthetic rows, from noisy answers", "from noisy answers")
+_ORIGIN += " Distances compare the synthetic rows with the noisy counts."
 
 
 # What may be published ----------------------------------------------------------------------------------------------
@@ -241,7 +243,8 @@ def report_page(
             # As it stands: nothing in a style sheet is anybody's text.
             style=Markup(f"\n{style}"),  # noqa: S704
             draw=_drawn,
-            number_text=number_text,
+            first_sentence=first_sentence,
+            ranged_text=ranged_text,
         )
         + "\n"
     )
@@ -287,5 +290,5 @@ def _shown(value: object) -> Markup:
     return value if isinstance(value, Markup) else Markup(letters(str(value)))  # noqa: S704 - escaped
 
 
-def _drawn(figure: Figure) -> Markup:
-    return Markup(draw(figure))  # noqa: S704 - what it prints of anybody is escaped there
+def _drawn(figure: Figure, *, headed: bool = True) -> Markup:
+    return Markup(draw(figure, headed=headed))  # noqa: S704 - what it prints of anybody is escaped there

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import math
+import re
 
 from synth.generators.protocol import Picture
 from synth.names import visible
@@ -12,15 +13,18 @@ from synth.reports.figures import Bars, Cell, Figure, Gauge, HeatMap, Mark, Mean
 __all__ = [
     "COLOURS",
     "TRACES",
+    "as_far_as_known",
     "draw",
     "draw_gauge",
     "draw_small",
     "draw_triangle",
+    "first_sentence",
     "letters",
     "mark_symbol",
     "mark_text",
     "number_text",
     "pairs_of",
+    "ranged_text",
     "rounded_up",
     "short_text",
     "twin_of_bars",
@@ -68,6 +72,32 @@ def number_text(value: Cell) -> str:
     return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:.4g}"
 
 
+_ENDS = re.compile(r"(?<=[a-z0-9)%'\]]\.) (?=[A-Z'])")
+"""Between two sentences; a number has no space after its point."""
+
+
+def as_far_as_known(value: float, error: float) -> tuple[float, float]:
+    """Round half a range to the two digits that mean something, and its value as far."""
+    if not error > 0:
+        return value, error
+    places = 1 - math.floor(math.log10(error))
+    return round(value, places), round(error, places)
+
+
+def ranged_text(value: Cell, error: float | None) -> str:
+    """Write a number with half its range, where it has one."""
+    if error is None or not isinstance(value, int | float):
+        return number_text(value)
+    known, around = as_far_as_known(value, error)
+    return f"{number_text(known)} ± {number_text(around)}"
+
+
+def first_sentence(text: str) -> tuple[str, str]:
+    """Return the first sentence of a text, and what follows it."""
+    first, *rest = _ENDS.split(text, maxsplit=1)
+    return first, "".join(rest)
+
+
 def rounded_up(bound: float) -> float:
     """Round a positive upper bound up to the digits that :func:`number_text` prints, which then is no smaller."""
     step = 10.0 ** (math.floor(math.log10(bound)) - (3 if bound >= 1 else 2))
@@ -75,19 +105,26 @@ def rounded_up(bound: float) -> float:
     return float(f"{math.ceil(bound / step - 1e-6) * step:.12g}")
 
 
-def draw(figure: Figure) -> str:
-    """Return a figure as HTML; pictures carry their numbers as a folded table."""
+def draw(figure: Figure, *, headed: bool = True) -> str:
+    """Return a figure as HTML, its title above it or elsewhere; pictures carry their numbers as a folded table."""
     if isinstance(figure, Table):
-        return _table(figure)
+        return _table(figure, headed=headed)
     if isinstance(figure, Picture):
         picture = _cells(figure) if figure.kind == "heat_map" else _traces(figure)
-        twin = _table(twin_of_picture(figure))
+        twin = twin_of_picture(figure)
     elif isinstance(figure, HeatMap):
         picture, twin = _heat_map(figure), _heat_map_twin(figure)
     else:
-        picture, twin = _bars(figure), _table(twin_of_bars(figure))
-    caption = f"<figcaption>{letters(figure.title)}</figcaption>"
-    return f"<figure>{picture}{caption}</figure><details><summary>Numbers</summary>{twin}</details>"
+        picture, twin = _bars(figure), twin_of_bars(figure)
+    caption = f"<figcaption>{_heading(figure)}</figcaption>" if headed else ""
+    table = _table(twin, headed=False)
+    return f"<figure>{caption}{picture}</figure><details><summary>Numbers</summary>{table}</details>"
+
+
+def _heading(figure: Figure) -> str:
+    """Return what is seen, and below it whether that is good."""
+    judged = figure.sentence if isinstance(figure, Picture) else figure.subtitle
+    return letters(figure.title) + (f"<small>{letters(judged)}</small>" if judged else "")
 
 
 def _bars(figure: Bars) -> str:
@@ -339,14 +376,15 @@ def _svg(title: str, width: int, height: int, shapes: list[str]) -> str:
     )
 
 
-def _table(figure: Table) -> str:
+def _table(figure: Table, *, headed: bool = True) -> str:
     head = "".join(f"<th>{letters(text)}</th>" for text in figure.header)
     body = "".join(
         "<tr>" + "".join(f"<td{_alignment(cell)}>{letters(number_text(cell))}</td>" for cell in row) + "</tr>"
         for row in figure.rows
     )
-    title = letters(figure.title)
-    return _wide(title, f"<table><caption>{title}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>")
+    caption = f"<caption>{_heading(figure)}</caption>" if headed else ""
+    table = f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    return _wide(letters(figure.title), table)
 
 
 def _wide(label: str, table: str) -> str:
@@ -373,14 +411,14 @@ def _with_error(series: Series, index: int) -> Cell:
     if series.errors is None:
         return value
     if series.below is None:
-        return f"{number_text(value)} ± {number_text(series.errors[index])}"
+        return ranged_text(value, series.errors[index])
     low, high = value - series.below[index], value + series.errors[index]
     return f"{number_text(value)} ({number_text(low)} to {number_text(high)})"
 
 
-def _heat_map_twin(figure: HeatMap) -> str:
+def _heat_map_twin(figure: HeatMap) -> Table:
     rows = tuple((name, *row) for name, row in zip(figure.names, figure.values, strict=True))
-    return _table(Table(figure.title, ("", *figure.names), rows))
+    return Table(figure.title, ("", *figure.names), rows)
 
 
 # The first screen ---------------------------------------------------------------------------------------------------

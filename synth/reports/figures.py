@@ -1,6 +1,7 @@
 """Pictures and tables of a report, as data: always binned beforehand, never one point for one row.
 
-Pages and the page of the bundle draw them; nothing here knows how.
+The title of a figure says what is seen on it, and its subtitle, where it has one, whether that is good. Pages and the
+page of the bundle draw them; nothing here knows how.
 """
 
 from __future__ import annotations
@@ -73,6 +74,7 @@ class Bars:
     categories: tuple[str, ...]
     series: tuple[Series, ...]
     joined: bool = False
+    subtitle: str = ""
 
     def __post_init__(self) -> None:
         if any(len(series.values) != len(self.categories) for series in self.series):
@@ -87,6 +89,7 @@ class HeatMap:
     unit: str
     names: tuple[str, ...]
     values: tuple[tuple[float | None, ...], ...]
+    subtitle: str = ""
 
     def __post_init__(self) -> None:
         side = len(self.names)
@@ -103,6 +106,7 @@ class Table:
     title: str
     header: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
+    subtitle: str = ""
 
     def __post_init__(self) -> None:
         if any(len(row) != len(self.header) for row in self.rows):
@@ -143,12 +147,12 @@ def figure_to_dict(figure: Figure) -> dict[str, Any]:
     """Write a figure as JSON values; :func:`figure_from_dict` gives it back."""
     if isinstance(figure, Table):
         rows = [[_finite(cell) for cell in row] for row in figure.rows]
-        return {"figure": "table", "title": figure.title, "header": list(figure.header), "rows": rows}
+        return {"figure": "table", **_headed(figure), "header": list(figure.header), "rows": rows}
     if isinstance(figure, Picture):
         return _picture_to_dict(figure)
     if isinstance(figure, HeatMap):
         values = [[_finite(cell) for cell in row] for row in figure.values]
-        body = {"figure": "heat_map", "title": figure.title, "unit": figure.unit}
+        body = {"figure": "heat_map", **_headed(figure), "unit": figure.unit}
         return {**body, "names": list(figure.names), "values": values}
     series = [
         {
@@ -163,8 +167,13 @@ def figure_to_dict(figure: Figure) -> dict[str, Any]:
     ]
     # Left out where it says nothing, as above.
     joined = {"joined": True} if figure.joined else {}
-    body = {"figure": "bars", "title": figure.title, "unit": figure.unit}
+    body = {"figure": "bars", **_headed(figure), "unit": figure.unit}
     return {**body, "categories": list(figure.categories), "series": series, **joined}
+
+
+def _headed(figure: Bars | HeatMap | Table) -> dict[str, str]:
+    # Left out where it says nothing, as above.
+    return {"title": figure.title} | ({"subtitle": figure.subtitle} if figure.subtitle else {})
 
 
 def _picture_to_dict(picture: Picture) -> dict[str, Any]:
@@ -201,12 +210,13 @@ def figure_from_dict(body: Mapping[str, Any]) -> Figure:
 
 
 def _read_table(body: Mapping[str, Any]) -> Table:
-    return Table(str(body["title"]), _texts(body["header"]), tuple(tuple(map(_cell, row)) for row in body["rows"]))
+    rows = tuple(tuple(map(_cell, row)) for row in body["rows"])
+    return Table(str(body["title"]), _texts(body["header"]), rows, _subtitle(body))
 
 
 def _read_heat_map(body: Mapping[str, Any]) -> HeatMap:
     values = tuple(tuple(None if cell is None else float(cell) for cell in row) for row in body["values"])
-    return HeatMap(str(body["title"]), str(body["unit"]), _texts(body["names"]), values)
+    return HeatMap(str(body["title"]), str(body["unit"]), _texts(body["names"]), values, _subtitle(body))
 
 
 def _read_bars(body: Mapping[str, Any]) -> Bars:
@@ -221,7 +231,7 @@ def _read_bars(body: Mapping[str, Any]) -> Bars:
         for trace in body["series"]
     )
     joined = body.get("joined") is True
-    return Bars(str(body["title"]), str(body["unit"]), _texts(body["categories"]), series, joined)
+    return Bars(str(body["title"]), str(body["unit"]), _texts(body["categories"]), series, joined, _subtitle(body))
 
 
 def _read_picture(body: Mapping[str, Any]) -> Picture:
@@ -255,6 +265,10 @@ _READERS: dict[str, Callable[[Mapping[str, Any]], Figure]] = {
     "bars": _read_bars,
     "picture": _read_picture,
 }
+
+
+def _subtitle(body: Mapping[str, Any]) -> str:
+    return str(body.get("subtitle", ""))
 
 
 def _texts(values: Sequence[object]) -> tuple[str, ...]:

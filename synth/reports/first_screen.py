@@ -20,10 +20,11 @@ from synth.privacy.more.together import epsilon_together
 from synth.reports.drawing import rounded_up
 from synth.reports.evidence import ChargedEvidence, Evidence
 from synth.reports.figures import Bars, Gauge, HeatMap, Mark, Series
+from synth.reports.judging import closeness_words
 from synth.reports.risk_bounds import advantage_against_noise, advantage_ceiling
 from synth.schema import Neighbours, RunConfig
 
-__all__ = ["FIRST_ROWS", "FirstScreen", "TableRows", "closeness_words", "first_rows", "first_screen"]
+__all__ = ["FIRST_ROWS", "FirstScreen", "TableRows", "first_rows", "first_screen"]
 
 FIRST_ROWS = 10
 _MOST_COLUMNS = 6
@@ -378,15 +379,6 @@ def _closeness(known: _Known) -> tuple[Gauge, ...]:
     highest = max(one.value + (one.error or 0.0) for one in marks)
     sentence = closeness_words(ours, error or 0.0, noise=noise, control=control)
     return (Gauge(title, "in 100 rows out of place", 0, _round(highest), marks, sentence),)
-
-
-def closeness_words(ours: float, around: float, *, noise: float, control: float) -> str:
-    """Say in one sentence whether a distance is good, held against noise alone and columns without their links."""
-    if ours - around > control:
-        return "Farther than columns without their links."
-    if ours + around >= control:
-        return "The noise hides how close they are."
-    return "As close as the noise lets anybody see." if ours <= noise else "Closer than columns without their links."
 
 
 def _prediction(known: _Known) -> tuple[Gauge, ...]:

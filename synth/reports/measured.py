@@ -24,7 +24,6 @@ from synth.reports.controls import OneWay, independent_rows
 from synth.schema import ModelledColumn, Schema
 
 __all__ = [
-    "AGAINST_COUNTS",
     "BAR",
     "EVALUATION_QUERY",
     "OF_NOISE",
@@ -126,8 +125,7 @@ BAR = 1.959964
 """Half the width of a range that covers 95 % of a normal error, in standard deviations."""
 
 OF_NOISE = "; ± is the 95 % range of the privacy noise"
-AGAINST_COUNTS = f"Synthetic rows compared with the noisy counts{OF_NOISE}."
-"""What every publishable distance is, and what its error covers."""
+"""What sentences said of every distance before version 3 of the words; now it stands once above all of them."""
 
 _ONE_SIDED = 1.644854
 _WIDEST = 3

@@ -92,6 +92,7 @@ class Choice:
     label: str
     key: str
     options: Sequence[Option]
+    help: str = ""
 
 
 @dataclass(frozen=True, slots=True)

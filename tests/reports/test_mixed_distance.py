@@ -6,7 +6,6 @@ import datetime
 
 import numpy as np
 import pytest
-import torch
 
 from synth.errors import InputError
 from synth.reports.membership.distances import GowerSpace, RowTree, distinct_rows
@@ -117,6 +116,6 @@ def test_the_pass_over_every_pair_gives_the_same_answers() -> None:
     compare_with_device("cpu:0")
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device on this machine")
+@pytest.mark.usefixtures("card")
 def test_cuda_gives_the_same_answers() -> None:
     compare_with_device("cuda")

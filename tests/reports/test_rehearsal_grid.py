@@ -30,7 +30,8 @@ def test_means_and_bands_over_seeds_stand_beside_the_control() -> None:
     assert [entry.id for entry in found] == ["grid.table", "grid.pairs", "grid.attacks"]
     assert all(SAID in entry.sentence for entry in found)
     ((title, figure),) = figures_of(found, "grid.pairs").items()
-    assert title == "Distance of pairs: dp-merf"
+    assert title == "Distance of pairs of dp-merf: 0.15 at epsilon 1, 0.075 at epsilon 2"
+    assert figure.subtitle == "Hold it against: another draw of the stand-in 0.01."
     assert figure.categories == ("ε = 1", "ε = 2")
     own, control, floor = figure.series
     assert [one.meaning for one in figure.series] == ["stand_in", "control", "floor"]
@@ -69,13 +70,14 @@ def test_predictions_are_shown_where_there_are_any_beside_training_on_the_stand_
 def test_the_control_alone_has_its_own_picture_and_one_seed_is_said_to_be_one() -> None:
     found = grid_evidence([cell("independent", 1.0, 0, area=None, attack="")], label=None, said=SAID)
     assert [entry.id for entry in found] == ["grid.table", "grid.pairs"]
-    assert list(figures_of(found, "grid.pairs")) == ["Distance of pairs: independent"]
+    assert list(figures_of(found, "grid.pairs")) == ["Distance of pairs of independent: 0.1 at epsilon 1"]
     assert "One seed" in found[1].sentence
 
 
 def test_a_cell_that_is_still_missing_leaves_its_line_shorter() -> None:
     unfinished = [*CELLS[:4], cell("dp-hp", 1.0, 0)]
     figures = figures_of(grid_evidence(unfinished, label=None, said=SAID), "grid.pairs")
-    assert figures["Distance of pairs: dp-hp"].categories == ("ε = 1",)
+    (title,) = (title for title in figures if title.startswith("Distance of pairs of dp-hp:"))
+    assert figures[title].categories == ("ε = 1",)
     # The control has two epsilons, this generator one so far: they are not drawn over each other.
-    assert [one.name for one in figures["Distance of pairs: dp-hp"].series] == ["dp-hp", "another draw of the stand-in"]
+    assert [one.name for one in figures[title].series] == ["dp-hp", "another draw of the stand-in"]

@@ -45,16 +45,15 @@ def _of_columns(singles: Sequence[ComparedTable]) -> tuple[SafeEvidence, ...]:
             value=least,
             unit="rows",
             sentence=f"Measured counts above about {least:,.0f} rows have a standard error below 10 %; treat counts "
-            f"below {nothing:,.0f} as noise. Both numbers follow from the known noise alone; errors of the generator's "
-            "model come on top.",
+            f"below {nothing:,.0f} as noise. Errors of the generator's model come on top.",
         ),
         SafeEvidence(
             id="accuracy.columns",
             title="Standard error of a count",
             value=noise,
             unit="rows",
-            sentence="The largest over all columns; each column is listed below.",
-            figures=(_errors("Error of a measured count, by column (rows)", "column", singles),),
+            sentence="The largest over all columns.",
+            figures=(_errors("a single column", "column", singles, trusted=least),),
         ),
     )
 
@@ -63,28 +62,30 @@ def _of_joint(joint: Sequence[ComparedTable]) -> tuple[SafeEvidence, ...]:
     best = sorted(joint, key=lambda one: float(one.noise_std.max()))
     least = float(best[len(best) // 2].noise_std.max()) / _TRUSTED
     shown = best[:_MOST_TABLES]
-    title = "Error of a measured joint count (rows)"
-    title += "" if len(shown) == len(best) else f": the {len(shown)} most accurate of {len(best)} tables"
+    which = "several columns"
+    which += "" if len(shown) == len(best) else f", in the {len(shown)} most accurate of {len(best)} tables"
     return (
         SafeEvidence(
             id="accuracy.joint",
             title="Smallest joint count to trust",
             value=least,
             unit="rows",
-            sentence=f"In a typical measured table of several columns, counts above about {least:,.0f} rows have a "
-            f"standard error below 10 %; treat counts below {BAR * _TRUSTED * least:,.0f} as noise. Combinations that "
-            "were not measured are the model's guess.",
-            figures=(_errors(title, "columns", shown),),
+            sentence=f"In a typical measured table; treat counts below {BAR * _TRUSTED * least:,.0f} as noise. "
+            "Combinations that were not measured are the model's guess.",
+            figures=(_errors(which, "columns", shown, trusted=least),),
         ),
     )
 
 
-def _errors(title: str, heading: str, compared: Sequence[ComparedTable]) -> Table:
+def _errors(which: str, heading: str, compared: Sequence[ComparedTable], *, trusted: float) -> Table:
     rows: list[tuple[Cell, ...]] = []
     for one in compared:
         worst = float(one.noise_std.max())
         rows.append((" + ".join(one.columns), one.measured.size, worst, BAR * worst, worst / _TRUSTED))
-    return Table(title, (heading, "cells", "standard error", "± (95 %)", "trust above"), tuple(rows))
+    most = BAR * max(float(one.noise_std.max()) for one in compared)
+    title = f"Noise moves a count of {which} by up to {most:,.0f} rows (95 %)"
+    header = (heading, "cells", "standard error", "± (95 %)", "trust above")
+    return Table(title, header, tuple(rows), f"Good for counts above {trusted:,.0f} rows.")
 
 
 # The report ---------------------------------------------------------------------------------------------------------

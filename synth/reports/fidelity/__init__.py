@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from synth.names import visible
 from synth.progress import Progress
 from synth.reports.code_tables import CodeTable, ColumnSets, StackedTables, choose_subsets, coarse_bins, sets_of
 from synth.reports.controls import Anchored
+from synth.reports.drawing import short_text
 from synth.reports.evidence import OWNER_ONLY_SENTENCE, Evidence, OwnerOnlyEvidence, SafeEvidence, Value
 from synth.reports.fidelity.distances import (
     PERCENTS,
@@ -28,8 +29,9 @@ from synth.reports.fidelity.distances import (
     scale_unit,
     scale_values,
 )
-from synth.reports.fidelity.published import published_fidelity
+from synth.reports.fidelity.published import farthest_apart, farthest_scale, published_fidelity
 from synth.reports.figures import MAXIMUM_HEAT_MAP_SIDE, Bars, Cell, Figure, HeatMap, Series, Table
+from synth.reports.judging import beside_anchors
 from synth.reports.panels import Cards, Folded, Option, Panel, Part, Pick, Words
 from synth.reports.report import COLUMNS, OWNER_ONLY, OwnerRows, PaidAnswers, Report, Screen, Section, Shown
 from synth.schema import ModelledColumn, Schema
@@ -119,10 +121,10 @@ def _scales(tables: Anchored, schema: Schema) -> list[OwnerOnlyEvidence]:
         for place in shown
     ]
     header = ("column", *(f"KS, {name}" for name in _ANCHORS), *(f"Wasserstein, {name}" for name in _ANCHORS))
-    title = "Distributions of numbers and dates"
-    title += "" if len(shown) == len(ranked) else f": the {len(shown)} that differ most"
-    table = Table(title, (*header, "synthetic, in units"), tuple(rows))
     ks, control, floor = (_mean([compared[place][index].ks for place in compared]) for index in range(3))
+    title = farthest_scale(columns[ranked[0]], compared[ranked[0]][0])
+    judged = beside_anchors(ks, control=None, floor=floor)
+    table = Table(title, (*header, "synthetic, in units"), tuple(rows), judged)
     moved = [_mean([compared[place][index].wasserstein for place in compared]) for index in range(3)]
     beside = f"Independent control: {control:.3g}; bootstrap of the private rows: {floor:.3g}."
     return [
@@ -146,15 +148,16 @@ def _scales(tables: Anchored, schema: Schema) -> list[OwnerOnlyEvidence]:
             "Column by column",
             None,
             "",
-            "The Kolmogorov-Smirnov (KS) and the Wasserstein distance of each column; the latter, for the synthetic "
-            "rows, also in the units of the column.",
+            "The Kolmogorov-Smirnov (KS) and the Wasserstein distance of each column.",
             (table,),
         ),
-        *(_quantiles(columns[place], tables, place) for place in ranked[:_MOST_PICTURES]),
+        *(_quantiles(columns[place], tables, place, compared[place]) for place in ranked[:_MOST_PICTURES]),
     ]
 
 
-def _quantiles(column: ModelledColumn, tables: Anchored, place: int) -> OwnerOnlyEvidence:
+def _quantiles(
+    column: ModelledColumn, tables: Anchored, place: int, distances: Sequence[ScaleDistance]
+) -> OwnerOnlyEvidence:
     series = []
     for name, meaning, table in (
         ("synthetic rows", "synthetic", tables.synthetic),
@@ -166,13 +169,16 @@ def _quantiles(column: ModelledColumn, tables: Anchored, place: int) -> OwnerOnl
     _, unit = scale_unit(column)
     unit = f"{unit} after the lowest date" if unit else "value"
     percents = tuple(f"{percent} %" for percent in PERCENTS)
-    figure = Bars(f"{column.name}: the value below which a share of the rows lies", unit, percents, tuple(series), True)
+    ours, _, floor = (one.ks for one in distances)
+    title = f"{column.name}: the share of rows below one of its values is {short_text(100 * ours)} points off"
+    judged = beside_anchors(ours, control=None, floor=floor)
+    figure = Bars(title, unit, percents, tuple(series), joined=True, subtitle=judged)
     return _number(
         f"quantiles.{column.name}",
         f"Quantiles of {column.name}",
         None,
         unit,
-        "Where the lines coincide, the distributions agree.",
+        "The value below which a share of the rows lies; where the lines coincide, the distributions agree.",
         (figure,),
     )
 
@@ -188,8 +194,10 @@ def _apart(tables: Anchored, schema: Schema) -> list[OwnerOnlyEvidence]:
     apart = [abs(shares[1] - shares[0]) for _, _, shares in lines]
     ranked = sorted(range(len(lines)), key=lambda which: -apart[which])[:_MOST_LINES]
     rows: list[tuple[Cell, ...]] = [(lines[which][0], lines[which][1], *lines[which][2]) for which in ranked]
-    title = "Share of rows that are missing or special, by column"
-    title += "" if len(ranked) == len(lines) else f": the {len(ranked)} that differ most"
+    farthest, cell, (real, ours, *_) = lines[ranked[0]]
+    title = farthest_apart(farthest, cell, ours, real, beside="the private rows")
+    floor = _mean([abs(shares[3] - shares[0]) for _, _, shares in lines])
+    judged = beside_anchors(_mean(apart), control=None, floor=floor)
     return [
         _number(
             "apart",
@@ -204,7 +212,7 @@ def _apart(tables: Anchored, schema: Schema) -> list[OwnerOnlyEvidence]:
             None,
             "",
             _BESIDE,
-            (Table(title, ("column", "cell", "private", *_ANCHORS), tuple(rows)),),
+            (Table(title, ("column", "cell", "private", *_ANCHORS), tuple(rows), judged),),
         ),
     ]
 
@@ -227,20 +235,23 @@ def _associations(
         (" + ".join(names[place] for place in pairs[which]), *(one[which] for one in found))
         for which in ranked[:_WORST]
     ]
-    worst = Table(f"The {len(rows)} pairs that differ most", ("columns", "private", *_ANCHORS), tuple(rows))
+    farthest = f"{rows[0][0]}: an association {apart[0][ranked[0]]:.2g} off, the most of {len(pairs):,} pairs"
+    ours, control, floor = map(_mean, apart)
+    judged = beside_anchors(ours, control=control, floor=floor)
+    worst = Table(farthest, ("columns", "private", *_ANCHORS), tuple(rows), judged)
     unit = "difference of association"
     shown = _shown([pairs[which] for which in ranked])
     return [
         _number(
             "associations",
             "Mean error of associations",
-            _mean(apart[0]),
+            ours,
             unit,
             "How much associations differ from those of the private rows: the correlation of two numbers or dates, the "
             f"correlation ratio of a number and a category, Cramer's V of two categories. {subsets.sentence}",
         ),
-        _number("associations_independent", "Independent control", _mean(apart[1]), unit, "Unrelated columns."),
-        _number("associations_floor", "Bootstrap", _mean(apart[2]), unit, "Another draw of the same private rows."),
+        _number("associations_independent", "Independent control", control, unit, "Unrelated columns."),
+        _number("associations_floor", "Bootstrap", floor, unit, "Another draw of the same private rows."),
         _number("associations_worst", "Where associations differ most", None, unit, _BESIDE, (worst,)),
         _number(
             "associations_map",
@@ -248,7 +259,7 @@ def _associations(
             None,
             unit,
             "Synthetic rows compared with the private rows.",
-            (_heat_map(shown, names, each),),
+            (replace(_heat_map(shown, names, each), title=farthest, subtitle=judged),),
         ),
     ]
 
@@ -432,9 +443,9 @@ def _evidence(alpha: int, scale: SubsampleScale) -> OwnerOnlyEvidence:
     place, control, floor = scale.percentages
     smallest = 100 * scale.sizes[0] / scale.n_rows
     sentence = (
-        f"Over {sets_of(alpha)} the synthetic rows are as close to the private rows as a random sub-sample "
-        f"of {_words(place, smallest)} of them. Independent control: {_words(control, smallest)}; bootstrap of all "
-        f"rows: {_words(floor, smallest)}. {scale.subsets.sentence}"
+        f"As close as so large a random sub-sample: {_words(place, smallest)}. "
+        f"Independent control: {_words(control, smallest)}; bootstrap of all rows: {_words(floor, smallest)}. "
+        f"{scale.subsets.sentence}"
     )
     return OwnerOnlyEvidence(
         id=f"fidelity.subsample.{alpha}",
@@ -452,7 +463,9 @@ def _distances(scales: Mapping[int, SubsampleScale]) -> OwnerOnlyEvidence:
         for place, size in enumerate(first.sizes)
     ]
     rows += [(name, *(scale.means[place] for scale in scales.values())) for place, name in enumerate(_TABLES)]
-    table = Table("Mean distance from the private rows", ("table", *(sets_of(alpha) for alpha in scales)), tuple(rows))
+    title = "The smaller a random sub-sample, the farther from the private rows"
+    told = "Good where the synthetic rows are no farther than a large sub-sample."
+    table = Table(title, ("table", *(sets_of(alpha) for alpha in scales)), tuple(rows), told)
     return OwnerOnlyEvidence(
         id="fidelity.subsample.distances",
         title="Distances of random sub-samples",

@@ -16,13 +16,15 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from synth.reports.drawing import short_text
 from synth.reports.evidence import SafeEvidence
 from synth.reports.fidelity.distances import ScaleDistance, apart_codes, moved_text, scale_distance
 from synth.reports.figures import Cell, Table
-from synth.reports.measured import AGAINST_COUNTS, BAR, ComparedTable
+from synth.reports.judging import beyond_noise, in_hundred
+from synth.reports.measured import BAR, ComparedTable
 from synth.schema import ModelledColumn, Schema
 
-__all__ = ["published_fidelity"]
+__all__ = ["farthest_apart", "farthest_scale", "published_fidelity"]
 
 _MOST_LINES = 100
 _TWO_MAXIMA = 2.497705
@@ -67,9 +69,10 @@ def _scales(singles: Sequence[tuple[ModelledColumn, ComparedTable]]) -> list[Saf
         (column.name, distance.ks, distance.wasserstein, error, moved_text(column, distance.wasserstein))
         for column, distance, error in shown
     ]
-    title = "Distributions of numbers and dates"
-    title += "" if len(shown) == len(found) else f": the {len(shown)} that differ most"
-    table = Table(title, ("column", "KS", "Wasserstein", "± of both (95 %)", "Wasserstein, in units"), tuple(rows))
+    clear = sum(distance.ks > error for _, distance, error in found)
+    header = ("column", "KS", "Wasserstein", "± of both (95 %)", "Wasserstein, in units")
+    judged = beyond_noise(clear, len(found), noise=max(error for _, _, error in found))
+    table = Table(farthest_scale(found[0][0], found[0][1]), header, tuple(rows), judged)
     error = _mean([error for _, _, error in found])
     return [
         SafeEvidence(
@@ -79,7 +82,7 @@ def _scales(singles: Sequence[tuple[ModelledColumn, ComparedTable]]) -> list[Saf
             error=error,
             unit="share of rows",
             sentence="The largest difference between the two cumulative distributions, at the edges of measured bins, "
-            f"over rows that have a value; mean over {len(found):,} numbers and dates.{some} {AGAINST_COUNTS}",
+            f"over rows that have a value; mean over {len(found):,} numbers and dates.{some}",
         ),
         SafeEvidence(
             id="fidelity.wasserstein",
@@ -88,14 +91,13 @@ def _scales(singles: Sequence[tuple[ModelledColumn, ComparedTable]]) -> list[Saf
             error=error,
             unit="fraction of the declared range",
             sentence="How far a row has to be moved on average to turn one distribution into the other, with each row "
-            "in the middle of its bin. " + AGAINST_COUNTS,
+            "in the middle of its bin.",
         ),
         SafeEvidence(
             id="fidelity.scales",
             title="Column by column",
             value=None,
-            sentence="The Kolmogorov-Smirnov (KS) and the Wasserstein distance of each column; the latter also in the "
-            f"units of the column. {AGAINST_COUNTS}",
+            sentence="The Kolmogorov-Smirnov (KS) and the Wasserstein distance of each column.",
             figures=(table,),
         ),
     ]
@@ -155,9 +157,11 @@ def _apart(singles: Sequence[tuple[ModelledColumn, ComparedTable]]) -> list[Safe
     if not lines:
         return []
     lines.sort(key=lambda line: -abs(line[2] - line[3]))
-    title = "Share of rows that are missing or special, by column"
-    title += "" if len(lines) <= _MOST_LINES else f": the {_MOST_LINES} that differ most"
-    table = Table(title, ("column", "cell", "synthetic", "noisy", "error"), tuple(lines[:_MOST_LINES]))
+    clear = sum(abs(made - noisy) > error for _, _, made, noisy, error in lines)
+    title = farthest_apart(*lines[0][:4], beside="the noisy counts")
+    header = ("column", "cell", "synthetic", "noisy", "error")
+    judged = beyond_noise(clear, len(lines), noise=max(line[4] for line in lines))
+    table = Table(title, header, tuple(lines[:_MOST_LINES]), judged)
     return [
         SafeEvidence(
             id="fidelity.apart",
@@ -165,16 +169,29 @@ def _apart(singles: Sequence[tuple[ModelledColumn, ComparedTable]]) -> list[Safe
             value=_mean([abs(line[2] - line[3]) for line in lines]),
             error=_mean([line[4] for line in lines]),
             unit="share of rows",
-            sentence=f"Mean over the {len(lines):,} that were counted separately. {AGAINST_COUNTS}",
+            sentence=f"Mean over the {len(lines):,} that were counted separately.",
         ),
         SafeEvidence(
             id="fidelity.apart_cells",
             title="Missing cells and special values",
             value=None,
-            sentence=AGAINST_COUNTS,
+            sentence="Every share that was counted separately.",
             figures=(table,),
         ),
     ]
+
+
+def farthest_scale(column: ModelledColumn, distance: ScaleDistance) -> str:
+    """Say which number or date differs most: its share of rows up to some value."""
+    points = short_text(100 * distance.ks)
+    return f"{column.name} differs most: the share of rows below one of its values is {points} points off"
+
+
+def farthest_apart(column: str, cell: str, made: float, real: float, *, beside: str) -> str:
+    """Say which missing cells or special values differ most."""
+    # A noisy share may lie below nothing.
+    there = short_text(100 * max(real, 0.0))
+    return f"{column}, {cell}: {in_hundred(made)}, where {beside} have {there}; the largest difference"
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from synth.progress import Progress
@@ -16,6 +15,7 @@ from synth.reports.code_tables import FEWEST_ROWS, ColumnSets, bin_labels, choos
 from synth.reports.controls import Anchored
 from synth.reports.evidence import OWNER_ONLY_SENTENCE, OwnerOnlyEvidence, SafeEvidence
 from synth.reports.figures import Bars, Cell, Series, Table
+from synth.reports.judging import in_hundred
 from synth.reports.measured import BAR, ComparedTable
 from synth.reports.panels import Cards, Folded, Heading, Panel, Warned, Words
 from synth.reports.report import (
@@ -185,6 +185,8 @@ class _GroupedCells:
         if n_groups * cells <= len(key):
             every = np.arange(n_groups * cells)
             return cls(key, every // cells, every % cells, n_groups)
+        import pandas as pd  # imported late: it starts slowly, and is needed here alone
+
         numbers, occurring = pd.factorize(key)
         _, cell = np.unique(occurring % cells, return_inverse=True)
         return cls(numbers.astype(np.int64), occurring // cells, cell, n_groups)
@@ -236,7 +238,7 @@ def _evidence(tables: Anchored, schema: Schema, name: str, by_alpha: dict[int, G
         error=None if worst is None else float(single.apart_error[worst]),
         unit="total variation",
         sentence=_sentence(name, labels, counts, single.subsets, worst),
-        figures=(_bars(name, labels, shown, single), _table(name, labels, shown, counts, ways)),
+        figures=(_bars(name, labels, shown, single, worst), _table(name, labels, shown, counts, ways)),
     )
 
 
@@ -261,13 +263,19 @@ def _sentence(
     )
 
 
-def _bars(name: str, labels: Sequence[str], shown: Sequence[int], found: GroupDistances) -> Bars:
+def _bars(name: str, labels: Sequence[str], shown: Sequence[int], found: GroupDistances, worst: int | None) -> Bars:
     def values(which: int) -> tuple[float, ...]:
         return tuple(float(found.distances[which, 1 + place]) for place in shown)
 
     errors = tuple(float(found.error[1 + place]) for place in shown)
+    title, judged = f"No two groups of {name} are large enough to compare", ""
+    if worst is not None:
+        ours, _, floor = (found.distances[which] for which in range(3))
+        title = f"{labels[worst]} fares worst of {name}: {in_hundred(float(ours[1 + worst]))} out of place in a column"
+        excess = float(ours[1 + worst] - floor[1 + worst] - ours[0] + floor[0])
+        judged = _beyond_chance(int(excess > found.apart_error[worst]))
     return Bars(
-        f"Mean distance over {sets_of(found.subsets.alpha)}, by {name}",
+        title,
         "total variation",
         tuple(labels[place] for place in shown),
         (
@@ -275,7 +283,12 @@ def _bars(name: str, labels: Sequence[str], shown: Sequence[int], found: GroupDi
             Series(_ANCHORS[1], "control", values(1)),
             Series(_ANCHORS[2], "floor", values(2)),
         ),
+        subtitle=judged,
     )
+
+
+def _beyond_chance(clear: int) -> str:
+    return "Not good: more than chance explains." if clear else "Good: chance alone may be the reason."
 
 
 def _table(
@@ -294,7 +307,7 @@ def _table(
     header = [name, "private rows", "share, private", "share, synthetic"]
     for alpha in ways:
         header += [f"{sets_of(alpha)}: {which}" for which in ("synthetic", "±", "control", "two bootstraps")]
-    return Table(f"Distances inside the groups of {name}", tuple(header), tuple(rows))
+    return Table(f"{len(shown):,} groups of {name} beside all rows", tuple(header), tuple(rows))
 
 
 def _distances(ways: dict[int, GroupDistances], place: int) -> list[Cell]:
@@ -397,7 +410,16 @@ def _of_column(name: str, size: ComparedTable, joint: Sequence[ComparedTable], l
         value=math.ceil(least),
         unit="rows",
         sentence=sentence,
-        figures=(Table(f"Rows that a group of {name} needs for its shares to be this accurate", header, tuple(rows)),),
+        figures=(
+            Table(
+                f"A group of {name} needs {math.ceil(least):,} rows for shares within {_HEADLINE} points",
+                header,
+                tuple(rows),
+                f"Not good for {len(small):,} of {len(labels):,} groups: they are smaller."
+                if small
+                else "Good: all groups are that large.",
+            ),
+        ),
     )
 
 
@@ -440,6 +462,10 @@ def _groups(one: ComparedTable, labels: Sequence[str]) -> SafeEvidence:
         (label, float(count), BAR * float(noise), float(error) if np.isfinite(error) else None)
         for label, count, noise, error in zip(labels, one.measured, one.noise_std, relative, strict=True)
     )
+    title = f"{len(doubtful):,} of {len(labels):,} groups of {name} are known to worse than a fifth"
+    judged = (
+        "Not good: what the synthetic rows say about them is mostly noise." if doubtful else "Good: all can be used."
+    )
     sentence = f"Groups of '{name}' whose count has a relative standard error above 20 %"
     noise = "What the synthetic rows say about them is mostly noise."
     sentence += f": {', '.join(doubtful)}. {noise}" if doubtful else ": none."
@@ -449,7 +475,7 @@ def _groups(one: ComparedTable, labels: Sequence[str]) -> SafeEvidence:
         value=len(doubtful),
         unit=f"of {len(labels)} groups",
         sentence=sentence,
-        figures=(Table(f"Groups of {name}", ("group", "noisy count", "± (95 %)", "relative standard error"), rows),),
+        figures=(Table(title, ("group", "noisy count", "± (95 %)", "relative standard error"), rows, judged),),
     )
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,8 +23,8 @@ from synth.reports.code_tables import ALPHAS, AlphaWay, MarginalComparison, bin_
 from synth.reports.controls import Anchored
 from synth.reports.evidence import OWNER_ONLY_SENTENCE, Evidence, OwnerOnlyEvidence, SafeEvidence
 from synth.reports.figures import MAXIMUM_HEAT_MAP_SIDE, MAXIMUM_POINTS, Bars, Figure, HeatMap, Series, Table
-from synth.reports.first_screen import closeness_words
-from synth.reports.measured import AGAINST_COUNTS, BAR, ComparedTable
+from synth.reports.judging import beside_anchors, beyond_noise, closeness_words, in_hundred
+from synth.reports.measured import BAR, ComparedTable
 from synth.reports.panels import Badge, Cards, Choice, Folded, Heading, Listing, Option, Panel, Part, Pick, Words
 from synth.reports.report import COLUMNS, OWNER_ONLY, OwnerRows, PaidAnswers, Report, Screen, Section, Shown
 from synth.schema import ModelledColumn, Schema
@@ -93,7 +94,7 @@ def _summary(alpha: int, compared: Sequence[ComparedTable], prefix: str, of: int
         for one in worst
     )
     header = ("columns", "synthetic", "error", CONTROL, "noise")
-    table = Table(f"The {len(worst)} {sets} that differ most", header, rows)
+    table = Table(_farthest(worst[0], len(compared), sets), header, rows, _beyond_noise(compared))
 
     def number(name: str, title: str, value: float, sentence: str, error: float | None = None) -> SafeEvidence:
         figures = (table,) if name == "worst" else ()
@@ -108,15 +109,20 @@ def _summary(alpha: int, compared: Sequence[ComparedTable], prefix: str, of: int
     noise = _mean([min(one.expected_noise, 1.0) for one in compared])
     some = "" if len(compared) == of else f" Mean over the {len(compared):,} of {of:,} {sets} that were measured."
     return [
-        number("mean", f"Mean distance over {sets}", mean, f"{AGAINST_COUNTS} {bins}{some}", error),
-        number(
-            CONTROL, "Independent control", control, "The same for unrelated columns, drawn from these noisy counts."
-        ),
-        number("noise", "Distance by noise alone", noise, "A distance near this one cannot be told from zero."),
-        number(
-            "worst", f"Largest distance among {sets}", worst[0].distance, f"{AGAINST_COUNTS} {bins}", worst[0].error
-        ),
+        number("mean", f"Mean distance over {sets}", mean, f"{bins}{some}", error),
+        number(CONTROL, "Independent control", control, "Unrelated columns, drawn from these noisy counts."),
+        number("noise", "Distance by noise alone", noise, "Nothing nearer can be told from zero."),
+        number("worst", f"Largest distance among {sets}", worst[0].distance, bins, worst[0].error),
     ]
+
+
+def _farthest(one: ComparedTable, of: int, sets: str) -> str:
+    return f"{' + '.join(one.columns)}: {in_hundred(one.distance)} out of place, the most of {of:,} {sets}"
+
+
+def _beyond_noise(compared: Sequence[ComparedTable]) -> str:
+    clear = sum(one.distance > one.error for one in compared)
+    return beyond_noise(clear, len(compared), noise=max(one.error for one in compared))
 
 
 def _mean(values: Sequence[float]) -> float:
@@ -129,14 +135,14 @@ def _column(one: ComparedTable, column: ModelledColumn, *, picture: bool) -> Saf
     if picture and len(labels) <= MAXIMUM_POINTS:
         measured = Series("noisy counts", "measured", _floats(one.measured), _floats(BAR * one.noise_std))
         made = Series("synthetic rows", "synthetic", _floats(one.synthetic))
-        figures = (Bars(f"{column.name}: synthetic and noisy counts", "rows", labels, (made, measured)),)
+        title = f"{column.name}: {in_hundred(one.distance)} out of place"
+        figures = (Bars(title, "rows", labels, (made, measured), subtitle=_beyond_noise([one])),)
     return SafeEvidence(
         id=f"columns.{column.name}.distance",
         title=f"Column {column.name}",
         value=one.distance,
         error=one.error,
         unit=_UNIT,
-        sentence=f"{AGAINST_COUNTS} Standard error of a count: {float(one.noise_std.max()):,.1f} rows.",
         figures=figures,
     )
 
@@ -199,7 +205,7 @@ def _evidence(comparison: MarginalComparison, prefix: str) -> list[OwnerOnlyEvid
     for alpha, way in comparison.by_alpha.items():
         found += _of_alpha(alpha, way, prefix)
     if comparison.pairs is not None and not prefix:
-        found.append(_map(comparison.pairs))
+        found.append(_map(comparison.pairs, comparison.by_alpha[2]))
     return found
 
 
@@ -208,6 +214,10 @@ def _of_alpha(alpha: int, way: AlphaWay, prefix: str) -> list[OwnerOnlyEvidence]
     sets = sets_of(alpha)
     mean, control, floor = way.means
     worst = way.worst(_HEADINGS)
+    if worst.rows and control is not None and floor is not None:
+        farthest = f"{worst.rows[0][0]}: {in_hundred(float(way.distances[:, 0].max()))} out of place, the most"
+        judged = beside_anchors(mean or 0.0, control=None if alpha == 1 else control, floor=floor)
+        worst = replace(worst, title=f"{farthest} of {len(way.distances):,} {sets}", subtitle=judged)
 
     def number(name: str, title: str, value: float | int | None, sentence: str, unit: str = _UNIT) -> OwnerOnlyEvidence:
         return OwnerOnlyEvidence(
@@ -238,7 +248,13 @@ def _of_alpha(alpha: int, way: AlphaWay, prefix: str) -> list[OwnerOnlyEvidence]
     return found
 
 
-def _map(pairs: HeatMap) -> OwnerOnlyEvidence:
+def _map(pairs: HeatMap, way: AlphaWay) -> OwnerOnlyEvidence:
+    mean, control, floor = (value or 0.0 for value in way.means)
+    pairs = replace(
+        pairs,
+        title=f"A pair has {in_hundred(mean)} out of place on average; the diagonal is each column by itself",
+        subtitle=beside_anchors(mean, control=control, floor=floor),
+    )
     return OwnerOnlyEvidence(
         id="marginals.2.map",
         title="Which pairs differ",
@@ -272,10 +288,7 @@ def pair_map(compared: Sequence[ComparedTable]) -> tuple[SafeEvidence, ...]:
     if not pairs:
         return ()
     unclear = sum(one.distance <= one.error for one in pairs)
-    sentence = (
-        "Synthetic rows compared with the noisy counts of the measured pairs; the other squares are empty. "
-        f"{unclear:,} of {len(pairs):,} pairs lie within the 95 % range of the privacy noise."
-    )
+    sentence = f"{unclear:,} of {len(pairs):,} pairs lie within the 95 % range of the privacy noise."
     singles = [one for one in compared if len(one.columns) == 1]
     return (
         SafeEvidence(
@@ -302,7 +315,9 @@ def _square(pairs: Sequence[ComparedTable], singles: Sequence[ComparedTable]) ->
     names = tuple(name for name in (one.columns[0] for one in singles) if name in shown)
     names += tuple(name for name in shown if name not in names)
     values = tuple(tuple(distances.get(frozenset((left, right))) for right in names) for left in names)
-    return (HeatMap("Measured pairs; the diagonal is each column by itself", _UNIT, names, values),)
+    mean = _mean([pair.distance for pair in pairs])
+    title = f"A measured pair has {in_hundred(mean)} out of place on average; the diagonal is each column by itself"
+    return (HeatMap(title, _UNIT, names, values, _beyond_noise(pairs)),)
 
 
 def _bars(pairs: Sequence[ComparedTable]) -> Bars:
@@ -317,9 +332,14 @@ def _bars(pairs: Sequence[ComparedTable]) -> Bars:
         Series("independent control", "control", tuple(one.control_distance for one in drawn)),
         Series("noise alone", "floor", tuple(min(one.expected_noise, 1.0) for one in drawn)),
     )
-    which = "The measured pairs" if len(drawn) == len(pairs) else f"The {len(drawn)} measured pairs that differ most"
+    nearer = sum(one.distance < one.control_distance for one in drawn)
+    of = f"{len(drawn):,}" if len(drawn) == len(pairs) else f"the {len(drawn):,} that differ most"
     return Bars(
-        f"{which}, with the range of privacy noise", _UNIT, tuple(" + ".join(one.columns) for one in drawn), series
+        _farthest(pairs[0], len(pairs), "measured pairs"),
+        _UNIT,
+        tuple(" + ".join(one.columns) for one in drawn),
+        series,
+        subtitle=f"{nearer:,} of {of} are closer than unrelated columns.",
     )
 
 
@@ -329,7 +349,12 @@ def _bars(pairs: Sequence[ComparedTable]) -> Bars:
 _SECTION, _SINGLE = "marginals", "columns"
 _DISTANCE = ".distance"
 _ALPHAS = ("1", "2", "3", "4")
+_WAYS = {"1": "single", "2": "pairs", "3": "three", "4": "four"}
 _GRAINS = {"coarse_": "at most 32 bins a column", "": "every declared value"}
+_TOGETHER = (
+    "How many columns are looked at in one table: more of them show more of what belongs together, and more noise."
+)
+_GRAIN = "Whether numbers and dates stand in a few wide bins, or value by value, where chance alone makes a difference."
 _MOVED = "share of rows to move (total variation)"
 _RANGE = "± range caused by privacy noise (95 %)"
 
@@ -368,6 +393,7 @@ def _rows(table: Table) -> list[dict[str, Any]]:
 def _public_panels(shown: Shown) -> list[Panel]:
     singles = [entry for entry in shown.public_of(_SINGLE) if entry.id.endswith(_DISTANCE)]
     return [
+        Words("Synthetic rows beside the noisy counts that were paid for; ± is the 95 % range of their noise.", "note"),
         Heading("Single columns"),
         *_each_column(singles),
         *_together(shown.public_of(_SECTION), key="ways"),
@@ -402,8 +428,8 @@ def _together(entries: Sequence[Evidence], *, key: str) -> list[Panel]:
     if not entries:
         return [Words("No columns were compared together.")]
     ways = sorted({entry.id.split(".")[1] for entry in entries})
-    options = [Option(way, sets_of(int(way)), [_grains(entries, way, key=key)]) for way in ways]
-    return [Choice("Columns together", f"{key}-alpha", options)]
+    options = [Option(way, _WAYS[way], [_grains(entries, way, key=key)]) for way in ways]
+    return [Choice("Columns together", f"{key}-alpha", options, _TOGETHER)]
 
 
 def _grains(entries: Sequence[Evidence], way: str, *, key: str) -> Choice:
@@ -423,7 +449,7 @@ def _grains(entries: Sequence[Evidence], way: str, *, key: str) -> Choice:
         if all(entry.value is None and name != "map" for name, entry in shown.items()):
             panel = Words("Nothing was compared." if compared is None else compared.sentence)
         options.append(Option(grain, words, [*_verdict(shown, int(way)), panel]))
-    return Choice("Values", f"{key}-grain", options)
+    return Choice("Values", f"{key}-grain", options, _GRAIN)
 
 
 def _verdict(shown: Mapping[str, Evidence], alpha: int) -> list[Panel]:

@@ -207,12 +207,13 @@ def _any_id() -> str:
 # In words and pictures ----------------------------------------------------------------------------------------------
 
 
+_GUESSING = 0.5
 _CAUGHT = "Share of members recognised while at most one non-member in 100 is taken for a member."
 
 
 def numbers_of(one: AttackResult, ceiling: ProvenCeiling) -> list[tuple[str, str, str, float, str]]:
     """Return (name, title, unit, value, sentence) of each number of an attack."""
-    area = _verdict(one.area, beaten=one.area.low > 0.5, most=ceiling.area, exceeded=one.is_exceeded)
+    area = _verdict(one.area, beaten=one.area.low > _GUESSING, most=ceiling.area, exceeded=one.is_exceeded)
     knows = f"Besides the released rows the attacker knows: {one.knows[0].lower()}{one.knows[1:]}"
     most = ceiling.caught(FALSE_POSITIVE)
     caught = _verdict(one.caught, beaten=one.caught.value > one.null_caught[1], most=most, exceeded=one.is_exceeded)
@@ -258,24 +259,24 @@ def figures_of(results: Sequence[AttackResult], ceiling: ProvenCeiling, meaning:
         (
             "How well members are told from non-members",
             "ROC AUC",
-            0.5,
+            _GUESSING,
             ceiling.area,
-            [(r.area, r.null_area) for r in results],
+            [(r.area, r.null_area, r.area.low > _GUESSING) for r in results],
         ),
         (
             "Members caught at one false alarm in 100",
             "share of members",
             FALSE_POSITIVE,
             ceiling.caught(FALSE_POSITIVE),
-            [(r.caught, r.null_caught) for r in results],
+            [(r.caught, r.null_caught, r.caught.value > r.null_caught[1]) for r in results],
         ),
     )
     names = tuple(one.title for one in results)
     figures: list[Figure] = []
     for title, unit, guess, most, found in measures:
-        values = tuple(estimate.value for estimate, _ in found)
-        above = tuple(estimate.high - estimate.value for estimate, _ in found)
-        below = tuple(estimate.value - estimate.low for estimate, _ in found)
+        values = tuple(estimate.value for estimate, *_ in found)
+        above = tuple(estimate.high - estimate.value for estimate, *_ in found)
+        below = tuple(estimate.value - estimate.low for estimate, *_ in found)
         series = (
             Series("attack, 95 % interval", meaning, values, above, below),
             Series("guessing", "floor", (guess,) * len(names)),
@@ -284,9 +285,19 @@ def figures_of(results: Sequence[AttackResult], ceiling: ProvenCeiling, meaning:
         header = ("attack", unit, "95 % from", "to", "guessing from", "to (95 %)", "ceiling")
         rows = tuple(
             (name, estimate.value, estimate.low, estimate.high, *null, most)
-            for name, (estimate, null) in zip(names, found, strict=True)
+            for name, (estimate, null, _) in zip(names, found, strict=True)
         )
-        figures += [Bars(title, unit, names, series), Table(f"{title}: intervals", header, rows)]
+        seen = f"{title}: at most {_short(max(values))}, where guessing has {_short(guess)}"
+        beating = sum(beaten for *_, beaten in found)
+        judged = f"{beating:,} of {len(found):,} attacks beat guessing; the proof allows up to {_short(most)}."
+        if any(one.is_exceeded for one in results):
+            judged = "Not good: an attack did better than the proof allows."
+        elif not beating:
+            judged = "Good: no attack beats guessing by more than chance."
+        figures += [
+            Bars(seen, unit, names, series, subtitle=judged),
+            Table(f"{title}: the 95 % interval of every attack", header, rows, judged),
+        ]
     return tuple(figures)
 
 

@@ -19,7 +19,6 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaincinv, expit, logit
-from scipy.stats import rankdata
 
 from synth.reports.code_tables import CodeTable, UnitRows
 from synth.reports.membership.attacks import ATTACKS, Attack, AttackScene, Described, Extra
@@ -74,6 +73,8 @@ def estimate_area(members: Scores, non_members: Scores) -> Estimate:
     Differs from the paper: the interval is symmetric in the logit of the area, which holds better away from 1/2; and
     where perfect scores of a few people leave no spread, it is as wide as none wrong of so many allows.
     """
+    from scipy.stats import rankdata  # imported late: it starts slowly
+
     n, m = len(members), len(non_members)
     together = rankdata(np.concatenate([members, non_members]))
     above = (together[:n] - rankdata(members)) / m
@@ -138,6 +139,8 @@ def null_ranges(
     -------
     (low, high) of :func:`estimate_area` and (low, high) of :func:`caught_at`
     """
+    from scipy.stats import rankdata  # imported late: it starts slowly
+
     random = np.random.default_rng([seed, 2])
     n, m = len(members), len(non_members)
     # Both depend on ranks alone, which stay what they are.

@@ -18,7 +18,6 @@ from typing import Any, ClassVar, Literal, Protocol
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import rankdata
 from torch import Tensor
 
 from synth.errors import InputError
@@ -247,6 +246,8 @@ def _orders(n_first: int, n_second: int, permutations: int, generator: torch.Gen
 
 def _attack(members: NDArray[np.float64], non_members: NDArray[np.float64]) -> tuple[float, float]:
     """Return the area under the curve, ties counting half, and half its 95 % range by the variance of placements."""
+    from scipy.stats import rankdata  # imported late: it starts slowly
+
     n_first, n_second = len(members), len(non_members)
     ranks = rankdata(np.concatenate([members, non_members]))
     # For each member, the part of non-members that lie further; for each non-member, the part of members nearer.

@@ -146,8 +146,9 @@ def _beside_their_ranges(fact: Fact) -> tuple[Bars, ...]:
         return ()
     names, values = zip(*found, strict=True)
     series = Series(fact.title.lower(), "measured", values, (1.0,) * len(values))
-    title = f"{fact.title}: what reaches 0 may be noise alone"
-    return (Bars(title, "half the 95 % range", names, (series,)),)
+    clear = sum(abs(value) > 1 for value in values)
+    title = f"{fact.title}: {clear:,} of {len(values):,} are more than noise explains"
+    return (Bars(title, "half the 95 % range", names, (series,), subtitle="What reaches 0 may be noise alone."),)
 
 
 def _of_picture(picture: Picture) -> SafeEvidence:

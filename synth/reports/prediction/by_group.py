@@ -150,9 +150,8 @@ def _figures(
 ) -> tuple[Figure, ...]:
     shown, some = _shown(found)
     risks = {one: found.risk(one) for one in _DRAWN}
-    bars = _risk_bars(
-        f"Risk by {name}{some}", risk, found, shown, {"synthetic": made, "real": None, "control": control}
-    )
+    seen = _seen(name, found, made, some)
+    bars = _risk_bars(seen, risk, found, shown, {"synthetic": made, "real": None, "control": control})
     excess: list[tuple[Cell, ...]] = [
         (
             "all rows", int(found.rows.sum()), *(float(risks[one][0]) for one in _DRAWN),
@@ -178,17 +177,30 @@ def _figures(
     ]
     return (
         bars,
-        Table(f"Excessive risk by {name}{some} ({risk})", header, tuple(excess)),
+        Table(seen[0], header, tuple(excess), seen[1]),
         Table(
-            f"{score[0].upper()}{score[1:]}, by {name}{some}",
+            f"{score[0].upper()}{score[1:]} of {len(shown):,} groups of {name}",
             (name, "test rows", *(SOURCES[one] for one in trained)),
             tuple(reached),
         ),
     )
 
 
+def _seen(name: str, found: GroupRisks, made: Excess, some: str) -> tuple[str, str]:
+    """Say which group pays most for privacy, and whether any pays more than chance explains."""
+    largest = _largest_gap(found, made)
+    if largest is None:
+        return f"No two groups of {name} are large enough to compare{some}", ""
+    losing = len(losing_groups(found, made))
+    judged = f"Not good for {losing:,} of them: they lose more than all rows, by more than chance explains."
+    return (
+        f"{found.labels[largest]} differs most of {name}: a risk {made.risk[largest]:+.2g} beside real rows{some}",
+        judged if losing else "Good: chance alone may be the reason.",
+    )
+
+
 def _risk_bars(
-    title: str,
+    seen: tuple[str, str],
     risk: str,
     found: GroupRisks,
     shown: Sequence[int],
@@ -196,6 +208,7 @@ def _risk_bars(
     names: Mapping[TrainedOn, str] = SOURCES,
 ) -> Bars:
     """Draw risks; the whisker is that of the excess, as the distance between two bars is what the report is about."""
+    title, judged = seen
     return Bars(
         title,
         risk,
@@ -209,6 +222,7 @@ def _risk_bars(
             )
             for one, excess in sources.items()
         ),
+        subtitle=judged,
     )
 
 
@@ -467,14 +481,15 @@ def _over_runs_figures(
         *(() if released is None else ("risk, this release",)), "excess", "± excess",
         "± of the mean of runs alone", "standard deviation between runs", "gap", "± gap",
     )  # fmt: skip
+    seen = _seen(name, found, made, f"{some}; mean of {runs} runs")
     return (
         _risk_bars(
-            f"Risk by {name}{some}, mean of {runs} runs",
+            seen,
             risk,
             found,
             shown,
             {"synthetic": made, "real": None},
             words.sources,
         ),
-        Table(f"Excessive risk by {name}{some} ({risk}), mean of {runs} runs", header, tuple(rows)),
+        Table(seen[0], header, tuple(rows), seen[1]),
     )

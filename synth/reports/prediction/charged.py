@@ -31,6 +31,7 @@ from synth.reports.holdout import (
     holdout_losses,
     holdout_tables,
 )
+from synth.reports.judging import beyond_noise, in_hundred
 from synth.reports.measured import BAR
 from synth.reports.prediction.problem import Measure
 from synth.schema import RunConfig
@@ -273,7 +274,7 @@ def charged_predictions(releases: Sequence[NoisyAnswer], config: RunConfig) -> t
         *(charged.number(name, found.measures[name], found) for name in MEASURES),
         *(charged.anchor(name, found.majority[name], found) for name in MEASURES),
         charged.rows(found),
-        charged.table(),
+        charged.table(found),
         *(charged.group(name, counts, noise_std) for name, counts, noise_std in tables.groups),
     )
 
@@ -337,6 +338,14 @@ def _widest_gap(measures: Sequence[Measure]) -> Measure:
     return Measure((high.value or 0.0) - (low.value or 0.0), math.hypot(low.error or 0.0, high.error or 0.0))
 
 
+def _gap_seen(gap: Measure, what: str, name: str) -> tuple[str, str]:
+    """Say how far groups lie apart, and whether noise explains it."""
+    if gap.value is None:
+        return f"No two groups of {name} can be compared", ""
+    clear = int(gap.value > (gap.error or 0.0))
+    return f"Groups of {name} differ by up to {gap.value:.2g} in {what}", beyond_noise(clear, 1, noise=gap.error or 0.0)
+
+
 class _Charged(_Paid):
     """Numbers read off a table of counts, and the words for classes."""
 
@@ -348,7 +357,7 @@ class _Charged(_Paid):
 
     def number(self, name: str, measure: Measure, found: TableMeasures) -> ChargedEvidence:
         """Return one measure of the predictor."""
-        sentence = f"{self._trained}; tested on held-out rows, whose counts carry privacy noise."
+        sentence = f"{self._trained}; tested on held-out rows."
         if not (self._config.is_model or self._tables.predictor.columns):
             sentence = "The synthetic rows taught nothing: the most frequent class among them is always predicted."
         if name in ("roc_auc", "pr_auc"):
@@ -364,7 +373,7 @@ class _Charged(_Paid):
 
     def anchor(self, name: str, measure: Measure, found: TableMeasures) -> ChargedEvidence:
         """Return the same measure for always guessing the most frequent class of the noisy table."""
-        sentence = "Baseline without a model: always the most frequent class, from the same noisy counts."
+        sentence = "Always the most frequent class."
         if measure.value is None:
             sentence = _reason(name, found)
         return self._evidence(f"majority_{name}", f"{_TITLES[name]}, majority class", measure, sentence)
@@ -382,7 +391,7 @@ class _Charged(_Paid):
         sentence += self._aside(self._tables.left_out)
         return self._evidence("rows", "Test rows", found.rows, sentence, unit="rows")
 
-    def table(self) -> ChargedEvidence:
+    def table(self, found: TableMeasures) -> ChargedEvidence:
         """Return the noisy counts by guess and label."""
         counts = self._tables.counts.sum(axis=1)
         error = BAR * self._tables.noise_std * math.sqrt(self._tables.counts.shape[1])
@@ -392,7 +401,14 @@ class _Charged(_Paid):
         header = ("predicted", *(f"actual: {name}" for name in self._classes))
         sentence = f"Held-out rows by predicted and actual label, each count ± {error:,.0f} rows (95 %, noise alone)."
         nothing = Measure(None, None)
-        return self._evidence("table", "Confusion matrix", nothing, sentence, table=Table("Rows", header, tuple(rows)))
+        ours, guess = found.measures["accuracy"], found.majority["accuracy"].value
+        title, judged = "How many of the held-out rows were foretold", ""
+        if ours.value is not None and guess is not None:
+            title = f"{in_hundred(ours.value)} foretold right, where the most frequent class has {100 * guess:.0f}"
+            sure = ours.value - (ours.error or 0.0) > guess
+            judged = "Good: better than guessing." if sure else "No better than guessing, as far as noise lets see."
+        table = Table(title, header, tuple(rows), judged)
+        return self._evidence("table", "Confusion matrix", nothing, sentence, table=table)
 
     def group(self, name: str, counts: NDArray[np.float64], noise_std: float) -> ChargedEvidence:
         """Return measures for every value of a column of groups, and how far their accuracies lie apart."""
@@ -408,6 +424,7 @@ class _Charged(_Paid):
                 cells += [measure.value, measure.error]
             rows.append(tuple(cells))
         gap = _widest_gap([found.measures["accuracy"] for found in told])
+        seen, judged = _gap_seen(gap, "accuracy", name)
         titles = [heading for one in _BY_GROUP for heading in (_TITLES[one], f"{_TITLES[one]}, ±")]
         return self._evidence(
             f"groups.{name}",
@@ -415,7 +432,7 @@ class _Charged(_Paid):
             gap,
             f"Measures for each value of '{name}' that noise does not hide. The widest of several gaps tends to be "
             "overstated.",
-            table=Table(f"Predictions by {name}", (name, "rows (noisy)", *titles), tuple(rows)),
+            table=Table(seen, (name, "rows (noisy)", *titles), tuple(rows), judged),
         )
 
 
@@ -510,12 +527,14 @@ class _ChargedLosses(_Paid):
             for label, count, one in zip(labels, counts, told, strict=True)
         ]
         header = (table.column, "rows (noisy)", "mean squared error", "±", f"root, {self._target.unit}")
+        gap = _widest_gap(told)
+        seen, judged = _gap_seen(gap, "squared error", table.column)
         return self._evidence(
             f"groups.{table.column}",
             f"Widest gap in mean squared error between groups of {table.column}",
-            _widest_gap(told),
+            gap,
             f"How much predictions err for each value of '{table.column}' that noise does not hide. The widest of "
             "several gaps tends to be overstated.",
             unit="declared range as 1",
-            table=Table(f"Predictions by {table.column}", header, tuple(rows)),
+            table=Table(seen, header, tuple(rows), judged),
         )

@@ -12,6 +12,7 @@ default suits rows in [0, 1] badly, and the default otherwise. Neural networks s
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -19,21 +20,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
-from sklearn.ensemble import (
-    AdaBoostClassifier,
-    BaggingClassifier,
-    GradientBoostingClassifier,
-    HistGradientBoostingClassifier,
-    HistGradientBoostingRegressor,
-    RandomForestClassifier,
-    RandomForestRegressor,
-)
-from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.naive_bayes import BernoulliNB, GaussianNB
-from sklearn.neural_network import MLPClassifier, MLPRegressor
-from sklearn.svm import LinearSVC
-from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 __all__ = ["CLASSIFIERS", "REGRESSORS", "ClassPrediction", "NumberPrediction", "Predictor", "classify", "regress"]
 
@@ -68,6 +54,17 @@ class Predictor:
         return self.needs is None or find_spec(self.needs) is not None
 
 
+def _sklearn(name: str, *, draws: bool = True, **settings: Any) -> Callable[[int], Any]:
+    """Return what makes a predictor of scikit-learn, which takes over a second to start: it waits until one is made."""
+
+    def make(seed: int) -> Any:
+        module, _, kind = name.partition(".")
+        made = getattr(importlib.import_module(f"sklearn.{module}"), kind)
+        return made(**settings, random_state=seed) if draws else made(**settings)
+
+    return make
+
+
 def _xgboost(seed: int) -> Any:
     from xgboost import XGBClassifier  # a large library that not every machine has
 
@@ -76,59 +73,63 @@ def _xgboost(seed: int) -> Any:
 
 CLASSIFIERS: Mapping[str, Predictor] = {
     "logistic_regression": Predictor(
-        "logistic regression", "at most 500 steps", lambda _: LogisticRegression(max_iter=500)
+        "logistic regression",
+        "at most 500 steps",
+        _sklearn("linear_model.LogisticRegression", draws=False, max_iter=500),
     ),
-    "gaussian_nb": Predictor("Gaussian naive Bayes", "smoothing 0.001", lambda _: GaussianNB(var_smoothing=1e-3)),
-    "bernoulli_nb": Predictor("Bernoulli naive Bayes", "numbers cut at 0.5", lambda _: BernoulliNB(binarize=0.5)),
-    "linear_svc": Predictor("linear support vectors", "defaults", lambda seed: LinearSVC(random_state=seed)),
-    "decision_tree": Predictor("decision tree", "defaults", lambda seed: DecisionTreeClassifier(random_state=seed)),
-    "lda": Predictor("linear discriminants", "defaults", lambda _: LinearDiscriminantAnalysis()),
-    "ada_boost": Predictor("AdaBoost", "50 stumps", lambda seed: AdaBoostClassifier(random_state=seed)),
+    "gaussian_nb": Predictor(
+        "Gaussian naive Bayes", "smoothing 0.001", _sklearn("naive_bayes.GaussianNB", draws=False, var_smoothing=1e-3)
+    ),
+    "bernoulli_nb": Predictor(
+        "Bernoulli naive Bayes", "numbers cut at 0.5", _sklearn("naive_bayes.BernoulliNB", draws=False, binarize=0.5)
+    ),
+    "linear_svc": Predictor("linear support vectors", "defaults", _sklearn("svm.LinearSVC")),
+    "decision_tree": Predictor("decision tree", "defaults", _sklearn("tree.DecisionTreeClassifier")),
+    "lda": Predictor(
+        "linear discriminants", "defaults", _sklearn("discriminant_analysis.LinearDiscriminantAnalysis", draws=False)
+    ),
+    "ada_boost": Predictor("AdaBoost", "50 stumps", _sklearn("ensemble.AdaBoostClassifier")),
     "bagging": Predictor(
         "bagging",
         "20 trees on a tenth of the rows",
-        lambda seed: BaggingClassifier(n_estimators=20, max_samples=0.1, random_state=seed),
+        _sklearn("ensemble.BaggingClassifier", n_estimators=20, max_samples=0.1),
     ),
     "random_forest": Predictor(
-        "random forest", "100 trees", lambda seed: RandomForestClassifier(100, n_jobs=1, random_state=seed)
+        "random forest", "100 trees", _sklearn("ensemble.RandomForestClassifier", n_estimators=100, n_jobs=1)
     ),
     "gradient_boosting": Predictor(
         "gradient boosting",
         "50 trees on a tenth of the rows",
-        lambda seed: GradientBoostingClassifier(n_estimators=50, subsample=0.1, random_state=seed),
+        _sklearn("ensemble.GradientBoostingClassifier", n_estimators=50, subsample=0.1),
     ),
-    "mlp": Predictor(
-        "neural network", "100 units, 30 passes", lambda seed: MLPClassifier(max_iter=30, random_state=seed)
-    ),
+    "mlp": Predictor("neural network", "100 units, 30 passes", _sklearn("neural_network.MLPClassifier", max_iter=30)),
     "xgboost": Predictor("XGBoost", "100 trees, learning rate 0.5", _xgboost, needs="xgboost"),
     # Without early stopping, which would need two rows of every class.
     "hist_gradient_boosting": Predictor(
         "histogram gradient boosting",
         "100 trees",
-        lambda seed: HistGradientBoostingClassifier(early_stopping=False, random_state=seed),
+        _sklearn("ensemble.HistGradientBoostingClassifier", early_stopping=False),
     ),
 }
 """The twelve classifiers of the paper in its order, and histogram gradient boosting."""
 
 REGRESSORS: Mapping[str, Predictor] = {
-    "ridge": Predictor("ridge regression", "penalty 1", lambda _: Ridge(alpha=1.0)),
+    "ridge": Predictor("ridge regression", "penalty 1", _sklearn("linear_model.Ridge", draws=False, alpha=1.0)),
     "decision_tree": Predictor(
         "regression tree",
         "leaves of 5 rows",
-        lambda seed: DecisionTreeRegressor(min_samples_leaf=5, random_state=seed),
+        _sklearn("tree.DecisionTreeRegressor", min_samples_leaf=5),
     ),
     "random_forest": Predictor(
         "random forest",
         "50 trees, leaves of 5 rows",
-        lambda seed: RandomForestRegressor(50, min_samples_leaf=5, n_jobs=1, random_state=seed),
+        _sklearn("ensemble.RandomForestRegressor", n_estimators=50, min_samples_leaf=5, n_jobs=1),
     ),
-    "mlp": Predictor(
-        "neural network", "100 units, 30 passes", lambda seed: MLPRegressor(max_iter=30, random_state=seed)
-    ),
+    "mlp": Predictor("neural network", "100 units, 30 passes", _sklearn("neural_network.MLPRegressor", max_iter=30)),
     "hist_gradient_boosting": Predictor(
         "histogram gradient boosting",
         "100 trees",
-        lambda seed: HistGradientBoostingRegressor(early_stopping=False, random_state=seed),
+        _sklearn("ensemble.HistGradientBoostingRegressor", early_stopping=False),
     ),
 }
 """Five regressors for a label that is a number."""

@@ -189,8 +189,9 @@ def _by_predictor(kind: type[Kind], found: Predictions, suffix: str) -> Kind:
         for source, measures in sources.items()
     ]
     rows += [("mean", SOURCES[source], *(of[name].value for name in names)) for source, of in found.means.items()]
-    table = Table("By predictor", ("predictor", "trained on", *(_TITLES[name] for name in names)), tuple(rows))
-    bars = _bars(found, main)
+    title, judged = _seen(found, main)
+    header = ("predictor", "trained on", *(_TITLES[name] for name in names))
+    table, bars = Table(title, header, tuple(rows), judged), _bars(found, main)
     return kind(
         id="downstream.classifiers",
         title="By predictor",
@@ -198,6 +199,23 @@ def _by_predictor(kind: type[Kind], found: Predictions, suffix: str) -> Kind:
         sentence=f"Every predictor has one fixed setting; none was tuned on test rows.{suffix}",
         figures=(table,) if bars is None else (bars, table),
     )
+
+
+def _seen(found: Predictions, main: str) -> tuple[str, str]:
+    """Say what predictors reach, and how much that is of what real rows teach beyond a guess."""
+    ours, real, guess = (
+        found.means[source][main].value if source in found.means else None
+        for source in ("synthetic", "real", "majority")
+    )
+    if ours is None or real is None:
+        return f"{_TITLES[main]} by predictor", ""
+    title = f"{_TITLES[main]}: {ours:.2f} learned from synthetic rows, {real:.2f} from real ones"
+    if guess is None or real <= guess:
+        return title, "Real rows teach no more than guessing."
+    kept = 100 * (ours - guess) / (real - guess)
+    if kept <= 0:
+        return title, "Not good: no better than guessing."
+    return title, f"They keep {min(kept, 100):.0f} % of what real rows teach beyond guessing."
 
 
 def _bars(found: Predictions, main: str) -> Bars | None:
@@ -215,4 +233,5 @@ def _bars(found: Predictions, main: str) -> Bars | None:
         values = tuple(one.value or 0.0 for one in measures)
         errors = None if source == "majority" else tuple(one.error or 0.0 for one in measures)
         shown.append(Series(SOURCES[source], meaning, values, errors))
-    return Bars(f"{_TITLES[main]} by predictor", _TITLES[main], titles, tuple(shown))
+    title, judged = _seen(found, main)
+    return Bars(title, _TITLES[main], titles, tuple(shown), subtitle=judged)

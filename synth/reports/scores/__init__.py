@@ -11,10 +11,9 @@ import logging
 import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from synth.generators import CONTROL
@@ -23,10 +22,14 @@ from synth.reports.code_tables import CodeTable
 from synth.reports.controls import Anchored
 from synth.reports.evidence import OWNER_ONLY_SENTENCE, OwnerOnlyEvidence
 from synth.reports.figures import Cell, Table
+from synth.reports.judging import beside_anchors
 from synth.reports.panels import Cards, Panel, Part
 from synth.reports.report import OWNER_ONLY, OwnerRows, Report, Screen, Section, Shown
 from synth.schema import ModelledColumn, Schema
 from synth.schema.encoding import decode_column
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = ["REPORT", "no_scores", "owner_scores"]
 
@@ -95,8 +98,17 @@ def _evidence(name: str, scores: Sequence[Mapping[str, float]], which: str) -> O
         unit="of 1",
         sentence=f"{words}, beside the independent control and a bootstrap of the private rows. {which} "
         f"{OWNER_ONLY_SENTENCE}",
-        figures=(Table(title, ("score", "synthetic", CONTROL, "floor"), rows),),
+        figures=(_table(scores, rows),),
     )
+
+
+def _table(scores: Sequence[Mapping[str, float]], rows: tuple[tuple[Cell, ...], ...]) -> Table:
+    ours, control, floor = (one.get(_OVERALL) for one in scores)
+    title, judged = "Score by score", ""
+    if ours is not None and control is not None and floor is not None:
+        title = f"Synthetic rows reach {ours:.2f} of 1, unrelated columns {control:.2f}"
+        judged = beside_anchors(1 - ours, control=1 - control, floor=1 - floor)
+    return Table(title, ("score", "synthetic", CONTROL, "floor"), rows, judged)
 
 
 def _reports() -> dict[str, Callable[[], Any]]:
@@ -120,6 +132,8 @@ def _scores(report: Any, real: pd.DataFrame, other: pd.DataFrame, metadata: dict
 
 
 def _frame(table: CodeTable, schema: Schema, kept: Sequence[int], random: np.random.Generator) -> pd.DataFrame:
+    import pandas as pd  # imported late: it starts slowly, and is needed here alone
+
     n = len(table[0])
     rows = np.sort(random.choice(n, size=min(n, _MOST_ROWS), replace=False))
     columns = schema.modelled
