@@ -56,6 +56,7 @@ def restored_ledgers() -> None:
     with st.form("enter-releases", border=True, clear_on_submit=True):
         given = st.file_uploader(
             "Bundle of a release that is missing",
+            help="The zip that was downloaded when the release was sealed, or a copy from whoever received it.",
             type="zip",
             key="enter-bundle",
             max_upload_size=MOST_BUNDLE_MEGABYTES,
@@ -70,7 +71,11 @@ def restored_ledgers() -> None:
         with st.form("accept-ledger", border=True):
             chosen = st.selectbox("Account", frozen, key="accept-account")
             who = st.text_input("Your name, kept with the ledger", key="accept-who")
-            complete = st.checkbox("Every release about these people is in its ledger", key="accept-complete")
+            complete = st.checkbox(
+                "Every release about these people is in its ledger",
+                key="accept-complete",
+                help="Compare the list on Ledger with what was given away. What is missing would not be counted.",
+            )
             if st.form_submit_button("Accept the ledger"):
                 _accept(str(chosen), who, complete=complete)
 
@@ -113,7 +118,11 @@ def heads() -> None:
         key="download-heads",
     )
     kept = st.file_uploader(
-        "Compare with heads that you kept", type="txt", key="check-heads", max_upload_size=_MOST_HEADS_MEGABYTES
+        "Compare with heads that you kept",
+        type="txt",
+        key="check-heads",
+        max_upload_size=_MOST_HEADS_MEGABYTES,
+        help="The file hermitage-heads.txt of an earlier day.",
     )
     if kept is None:
         return
@@ -230,7 +239,11 @@ def _clearing(incidents: list[str]) -> None:
         st.markdown("Clear an incident once its cause is found: its configuration can then be released again.")
         chosen = st.selectbox("Incident", incidents, key="clear-incident-id")
         who = st.text_input("Your name, kept with the incident", key="clear-incident-who")
-        because = st.text_input("What was found", key="clear-incident-because")
+        because = st.text_input(
+            "What was found",
+            key="clear-incident-because",
+            help="Why the attack did better than the proof allows: a fault of the program, or a wrong declaration.",
+        )
         if st.form_submit_button("Clear the incident"):
             if not who.strip() or not because.strip():
                 st.error("Give your name and what was found: both are kept with the incident.")

@@ -239,7 +239,12 @@ def delta_controls() -> None:
         exponents = [10.0**-power for power in range(5, 13)]
         chosen = held["delta"] if held["delta"] in exponents else default
         held["delta"] = st.selectbox(
-            "Delta", exponents, index=exponents.index(chosen), format_func="{:g}".format, key="field:delta-choice"
+            "Delta",
+            exponents,
+            index=exponents.index(chosen),
+            format_func="{:g}".format,
+            key="field:delta-choice",
+            help="Smaller is safer, and makes the noise a little larger.",
         )
     else:
         held["delta"] = None

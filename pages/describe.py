@@ -12,7 +12,6 @@ import streamlit as st
 
 from pages.ui.column_rows import (
     MAXIMUM_PAIR_CELLS,
-    MODELLED_ROLES,
     ROLES,
     Row,
     State,
@@ -26,17 +25,17 @@ from pages.ui.column_rows import (
     state_of,
 )
 from pages.ui.dictionaries import dictionary_panel, preset_panel
-from pages.ui.draft import MOST_PILLS, Draft, asks_for_number, config_of, missing_answers
+from pages.ui.draft import Draft, config_of, missing_answers
 from pages.ui.finding import find_panel, take_finding
 from pages.ui.guards import require, through_the_application
 from pages.ui.notations import notations_fold
+from pages.ui.people import task_questions, unit_questions
 from pages.ui.rules import rule_problems, rules_panel
-from pages.ui.session import application, bind, draft, editor_key, go, keep_draft, renew_editor, say_when_saved
-from pages.ui.words import name_or, note, plain
+from pages.ui.session import application, draft, editor_key, go, keep_draft, renew_editor, say_when_saved
+from pages.ui.words import note, plain
 from synth.errors import SynthError
 from synth.names import visible
 from synth.schema import (
-    PrivacyUnit,
     RunConfig,
     config_to_yaml,
     domain_problem,
@@ -60,11 +59,6 @@ _ROW_HEIGHT = 34
 _WIDTHS = (112, 92, 96, 76, 80, 64, 92, 70, 68, 97)
 """Of the columns of the table that are always shown; together they are stretched to the page."""
 _SHOWN = ("name", "role", "low", "high", "step", "categories", "missing", "other", "fallback", "special", "weight")
-UNITS = ("person", "household", "organisation", "one event", "other")
-_ROW_COUNT = {
-    "public": "Yes: it is printed, and the promise hides what the rows of one of them say (one replaced by another)",
-    "private": "No: it is measured with part of the budget, and the promise hides who is in the table at all",
-}
 
 
 def screen() -> None:
@@ -83,7 +77,7 @@ def screen() -> None:
     proposals()
     column_editor()
     kinds_by_looking()
-    notations_fold(declared_columns(held["columns"]), held["format"])
+    notations_fold()
     for sentence in notes_of_rows(held["columns"]):
         st.info(plain(sentence))
     domain_meter()
@@ -220,7 +214,7 @@ def column_editor() -> None:
     names = _names_shown(held["columns"])
     start = _editor_input([row for row in held["columns"] if row["name"] in names])
     _take_edits(held, start)
-    states = {row["name"]: state_of(row) for row in held["columns"]}
+    states = {row["name"]: state_of(row, held["domain_source"].get(row["name"], "")) for row in held["columns"]}
     everything = _choose_lines(held["columns"], states)
     undo_form()
     # Names are shown so that nothing in them deceives; which row is which is told by its place. What a line lacks is
@@ -254,6 +248,7 @@ def column_editor() -> None:
 
 
 _ALL, _OPEN = "all", "open"
+_ALL_CELLS_HELP = "Numbers that keep a place of their own, such as 0 or 999, and columns that matter more than others."
 _LINES, _CHOSEN, _PASTED = "lines", "lines-shown", "pasted"
 
 
@@ -275,7 +270,7 @@ def _choose_lines(rows: list[Row], states: Mapping[str, State]) -> bool:
     told = [(sum(state.words.startswith(dot) for state in states.values()), word) for word, dot in ends.items()]
     note(" · ".join([f"{number} {word}" for number, word in told if number] + [f"{still} open"]), counts)
     used = any(row["special"] or row["weight"] not in ("", "normal") for row in rows)
-    return bool(cells.checkbox("Special values, weights", used, key="all-cells"))
+    return bool(cells.checkbox("Special values, weights", used, key="all-cells", help=_ALL_CELLS_HELP))
 
 
 def _show_chosen() -> None:
@@ -423,7 +418,11 @@ def _column_config(*, everything: bool) -> dict[str, Any]:
     widths = (76, 72, 82, 74, 78, 62, 98, 68, 66, 96, 76, 74) if everything else _WIDTHS
     wide = dict(zip(("state", *_SHOWN), widths, strict=False))
     return {
-        "state": text("State", width=wide["state"], help="● ready, ○ to fill, ✕ to check, ⊘ dropped, ↻ replaced"),
+        "state": text(
+            "State",
+            width=wide["state"],
+            help="● ready or found privately, ○ to fill, ✕ to check, ⊘ dropped, ↻ replaced",
+        ),
         "name": text("Name", width=wide["name"]),
         "role": choice("Role", options=list(ROLES), required=False, width=wide["role"]),
         "low": text("Lowest", width=wide["low"], help="A number, or a date such as 2020-01-31"),
@@ -444,146 +443,6 @@ def _column_config(*, everything: bool) -> dict[str, Any]:
         "special": text("Special", width=wide.get("special"), help="Numbers kept apart from the grid"),
         "weight": choice("Weight", options=["low", "normal", "high"], required=True, width=wide.get("weight")),
     }
-
-
-def unit_questions() -> None:
-    """Ask whom the promise protects, how many rows one of them has, and whether their number is public."""
-    held = draft()
-    left, right = st.columns(2, gap="large")
-    with left:
-        _protects()
-        unit = held["protects"] or "person"
-        st.number_input(
-            f"At most how many rows can one {plain(unit)} have?",
-            min_value=1,
-            step=1,
-            placeholder="a public number",
-            **bind("rows_per_unit"),
-        )
-        if held["rows_per_unit"] and held["rows_per_unit"] > 1:
-            _whose_row(unit)
-    with right:
-        st.radio(
-            "Is it public how many there are?",
-            list(_ROW_COUNT),
-            format_func=_ROW_COUNT.__getitem__,
-            **bind("row_count"),
-        )
-        if asks_for_number(held):
-            st.number_input(
-                f"How many are there ({plain(unit)})?",
-                min_value=1,
-                step=1,
-                placeholder="a public number",
-                help="Printed and used as you type it. It is never counted in the table, nor compared with it.",
-                **bind("number_of_units"),
-            )
-            # Their number is a bound on itself.
-            held["people_at_most"] = held["number_of_units"]
-            st.session_state.pop("field:people_at_most", None)
-        else:
-            st.number_input(
-                f"How many are there at most ({plain(unit)})?",
-                min_value=1,
-                step=1,
-                placeholder="a public upper bound",
-                help="Sets the default delta, and the forecast says by it how poor the rows will be: a bound far above "
-                "the truth promises better rows than you get. Published with the release, and never read from the "
-                "table.",
-                **bind("people_at_most"),
-            )
-    if held["protects"] and held["rows_per_unit"]:
-        st.markdown(f"**{plain(PrivacyUnit(held['protects'], int(held['rows_per_unit'])).sentence)}.**")
-
-
-def task_questions() -> None:
-    """Ask for the column to predict, the share of people kept apart for checking, and the groups to compare."""
-    held = draft()
-    left, right = st.columns(2, gap="large")
-    modelled = [row["name"] for row in held["columns"] if row["role"] in MODELLED_ROLES]
-    if held["label"] not in modelled:
-        held["label"] = None
-        st.session_state.pop("field:label", None)
-    with left:
-        st.selectbox(
-            "Column to predict (optional)",
-            [None, *modelled],
-            placeholder="none",
-            format_func=partial(name_or, none="none"),
-            help="Some generators keep what predicts this column better. The report says how well it is predicted.",
-            **bind("label"),
-        )
-    with right:
-        st.number_input(
-            "Share of people kept apart for checking",
-            min_value=0.0,
-            max_value=0.5,
-            step=0.05,
-            format="%.2f",
-            help="Drawn once per account, never seen by a generator. 0 uses everybody; a test table can check then.",
-            **bind("holdout"),
-        )
-    _whose_groups(modelled)
-
-
-def _whose_groups(modelled: list[str]) -> None:
-    held = draft()
-    if not set(held["groups"]) <= set(modelled):
-        held["groups"] = [name for name in held["groups"] if name in modelled]
-        st.session_state.pop("field:groups", None)
-    if len(modelled) > MOST_PILLS:
-        chosen = ", ".join(plain(name) for name in held["groups"]) or "none"
-        note(f"Columns whose groups are compared: {chosen}. In a table as wide as this they are named in a codebook.")
-        return
-    # Not a multiselect: the names that it shows cannot be read on a dark page.
-    st.pills(
-        "Columns whose groups are compared (optional)",
-        modelled,
-        selection_mode="multi",
-        format_func=plain,
-        help="The report then says for every group what it loses. It costs nothing and changes no rows.",
-        **bind("groups"),
-    )
-
-
-def _protects() -> None:
-    held = draft()
-    known = held["protects"] in UNITS[:-1] or held["protects"] is None
-    chosen = st.radio(
-        "Whom are you protecting?",
-        UNITS,
-        index=None if held["protects"] is None else (UNITS.index(held["protects"]) if known else len(UNITS) - 1),
-        horizontal=True,
-        key="field:protects-choice",
-    )
-    if chosen == "other":
-        typed = st.text_input(
-            "Whom?", "" if known else held["protects"], placeholder="patient", key="field:protects-other"
-        )
-        held["protects"] = typed.strip() or None
-    elif chosen is not None:
-        held["protects"] = chosen
-
-
-def _whose_row(unit: str) -> None:
-    held = draft()
-    names = [row["name"] for row in held["columns"]]
-    st.selectbox(
-        "Which column says whose row it is?",
-        [None, *names],
-        placeholder="there is no such column",
-        format_func=partial(name_or, none="there is no such column"),
-        **bind("id_column"),
-    )
-    if held["id_column"] is None:
-        st.warning("We cannot enforce this. The guarantee is only as true as this number.")
-        return
-    for row in held["columns"]:
-        if row["name"] == held["id_column"] and (row["role"] != "identifier (replaced)" or row["proposed"]):
-            row.update(role="identifier (replaced)", proposed="")
-            renew_editor()
-            st.rerun()
-    note(f"Enforced: at most {held['rows_per_unit']} rows of each {plain(unit)} are kept, chosen at random.")
 
 
 if __name__ == "__main__":

@@ -72,6 +72,8 @@ def output_form() -> None:
         min_value=1,
         max_value=50_000_000,
         step=1000,
+        help="As many as you like: more rows hold no more than was learned, and cost nothing. Do not type the exact "
+        "number of private rows where that is secret.",
         **bind("rows"),
     )
     rules_note()

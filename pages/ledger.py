@@ -147,9 +147,21 @@ def limit_form(accounts: list[AccountView]) -> None:
     with st.form("limit", border=True):
         names, epsilon, delta, button = st.columns([3, 2, 2, 1], vertical_alignment="bottom")
         chosen = names.selectbox("People", [view.name for view in accounts], key="limit-account")
-        cap = epsilon.number_input("Epsilon at most", min_value=0.01, value=4.0, step=0.5, key="limit-epsilon")
+        cap = epsilon.number_input(
+            "Epsilon at most",
+            min_value=0.01,
+            value=4.0,
+            step=0.5,
+            key="limit-epsilon",
+            help="Of all releases about these people together. A run that would pass it is refused, and costs nothing.",
+        )
         cap_delta = delta.selectbox(
-            "at delta", [1e-5, 1e-6, 1e-7, 1e-8, 1e-9], index=1, format_func="{:g}".format, key="limit-delta"
+            "at delta",
+            [1e-5, 1e-6, 1e-7, 1e-8, 1e-9],
+            index=1,
+            format_func="{:g}".format,
+            key="limit-delta",
+            help="The chance at which epsilon may fail to hold. Choose it far below one over the number of people.",
         )
         if button.form_submit_button("Set limit"):
             application().set_cap(chosen, float(cap), float(cap_delta))

@@ -97,6 +97,7 @@ def columns_form(held: Draft, card: Card) -> None:
             "Target: the column to predict",
             [None, *modelled],
             format_func=partial(name_or, none="choose a column"),
+            help="The model learns to foretell it from the others, and is released with what it learned.",
             **bind("model_label"),
         )
     if len(modelled) > MOST_PILLS:
@@ -108,6 +109,7 @@ def columns_form(held: Draft, card: Card) -> None:
         [name for name in modelled if name != held["model_label"]],
         selection_mode="multi",
         format_func=visible,
+        help="Fewer columns leave less noise on each. Choose them by what you know, not by what the rows say.",
         **bind("model_columns"),
     )
 

@@ -68,12 +68,17 @@ def rehearsal(config: RunConfig) -> None:
     several = False
     if not config.is_model:
         what = st.segmented_control(
-            "What to rehearse", list(_WHAT), default="one", format_func=_WHAT.__getitem__, key="rehearsal-what"
+            "What to rehearse",
+            list(_WHAT),
+            default="one",
+            format_func=_WHAT.__getitem__,
+            key="rehearsal-what",
+            help="Several show how much accuracy each epsilon buys; they take as many times as long.",
         )
         several = what == "grid"
     report = application().rehearsals.report(config, grid=several)
     if report is None:
-        device = "CPU" if config.device == "cpu" else "CPU, or GPU where there is one"
+        device = "CPU" if config.device == "cpu" else "CPU, or GPU where it is quicker"
         about = "Each cell of a grid" if several else "It"
         st.info(
             f"No rehearsal yet. Choose rows below that need no protection. {about} takes about as long as a run on "
@@ -125,7 +130,12 @@ def _form(config: RunConfig, *, several: bool) -> None:
     try:
         grid = ask_grid(config) if several else None
         source = st.segmented_control(
-            "On which rows", list(_ROWS), default="upload", format_func=_ROWS.__getitem__, key="rehearsal-rows"
+            "On which rows",
+            list(_ROWS),
+            default="upload",
+            format_func=_ROWS.__getitem__,
+            key="rehearsal-rows",
+            help="Rows that need no protection: so a rehearsal costs no budget, however often you repeat it.",
         )
         if source == "simulated":
             _simulated(config, grid)
@@ -199,14 +209,23 @@ def ask_grid(config: RunConfig) -> Grid:
         default=list(usual.epsilons),
         format_func="{:g}".format,
         key="grid-epsilons",
+        help="Each is tried with each generator. Two or three far apart show most.",
     )
     names = generators.multiselect(
         "Generators",
         [card.name for card in generator_cards()],
         default=list(usual.generators),
         key="grid-generators",
+        help="Ways of making rows. 'independent' keeps no link between columns: what does no better is not worth it.",
     )
-    number = seeds.number_input("Seeds", min_value=1, max_value=10, value=usual.seeds, key="grid-seeds")
+    number = seeds.number_input(
+        "Seeds",
+        min_value=1,
+        max_value=10,
+        value=usual.seeds,
+        key="grid-seeds",
+        help="How often each is repeated with other noise. Three and more show how much luck is in a number.",
+    )
     if not chosen or not names:
         raise InputError("Choose at least one epsilon and one generator.")
     grid = Grid(tuple(map(float, chosen)), tuple(names), int(number))
@@ -236,7 +255,11 @@ def take_over(report: dict[str, Any]) -> None:
     now = f"{held['generator']}, ε = {float(held['epsilon']):g}"
     choice, button = st.columns([3, 2], vertical_alignment="bottom")
     chosen = choice.selectbox(
-        "Generator and budget", list(titles), index=list(titles).index(now) if now in titles else 0, key="grid-choice"
+        "Generator and budget",
+        list(titles),
+        index=list(titles).index(now) if now in titles else 0,
+        key="grid-choice",
+        help="What the run will use. Nothing is spent by choosing it.",
     )
     name, epsilon = titles[str(chosen)]
     if button.button("Use this generator and ε", key="grid-use"):
@@ -267,6 +290,7 @@ def ask_simulation(config: RunConfig) -> Simulation:
         value=max(100, min(config.rows, _MOST_ROWS)),
         step=1000,
         key="simulation-rows",
+        help="About as many as the private table has, as far as anybody may know: fewer make it look worse than it is.",
     )
     note(
         "Say only what anyone could know without looking at the table; what is left empty stays even and unrelated. "

@@ -319,7 +319,14 @@ def _chosen(piece: Choice) -> Option:
 def _choose(piece: Choice) -> Option:
     options = {option.name: option for option in piece.options}
     names, titles = list(options), {name: option.title for name, option in options.items()}
-    chosen = st.segmented_control(piece.label, names, default=names[0], format_func=titles.__getitem__, key=piece.key)
+    chosen = st.segmented_control(
+        piece.label,
+        names,
+        default=names[0],
+        format_func=titles.__getitem__,
+        key=piece.key,
+        help=piece.help or None,
+    )
     return options[str(chosen)] if chosen in options else options[names[0]]
 
 

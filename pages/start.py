@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 import streamlit as st
@@ -17,12 +18,15 @@ from pages.ui.session import (
     forget_uploads,
     forget_widgets,
     go,
+    in_their_zone,
+    open_draft,
     start_again,
     uploader_key,
 )
-from pages.ui.words import plain
+from pages.ui.words import note, plain
 from synth.demonstration import CLINIC, NETWORK, Demonstration
 from synth.errors import SynthError
+from synth.store import SavedDraft
 
 __all__ = ["screen"]
 
@@ -34,6 +38,12 @@ NOT_PROMISED = (
     "Small tables give poor rows. The page of the budget says how poor before anything is spent.",
     ONE_OWNER,
 )
+
+
+MOST_BEGUN = 10
+"""Descriptions that are listed."""
+
+_LISTED = "begun listed"
 
 
 def screen() -> None:
@@ -75,8 +85,49 @@ def screen() -> None:
     if "verdict" in st.session_state:
         show_verdict(st.session_state["verdict"])
 
+    begun_before()
+
     st.header("What this does not do")
     st.markdown("\n".join(f"- {sentence}" for sentence in NOT_PROMISED))
+
+
+def begun_before() -> None:
+    """Offer what was begun and is kept; names of tables are shown to whoever asks for them, and to no other tab."""
+    if not st.session_state.get(_LISTED):
+        if st.button("Go on where you stopped", key="list-begun", help="Lists what was begun here and is kept."):
+            st.session_state[_LISTED] = True
+            st.rerun()
+        return
+    st.header("Go on where you stopped")
+    found = _begun()
+    if not found:
+        note("Nothing that was begun here is kept.")
+    for name, identifier, words, saved in found:
+        line, when, button = st.columns([5, 2, 1], vertical_alignment="center")
+        line.markdown(words)
+        note(f"Saved {in_their_zone(saved):%d %B %Y, %H:%M}", when)
+        if button.button("Go on", key=f"go-on:{identifier}"):
+            st.session_state.pop(_LISTED)
+            open_draft(name, identifier)
+            go("describe" if name == "table" else "upload")
+
+
+def _begun() -> list[tuple[str, str, str, datetime]]:
+    """Return what may be gone on with, the latest first: its kind, its id, what it is, and when it was saved."""
+    drafts = [("table", one) for one in application().drafts.latest(MOST_BEGUN)]
+    drafts += [("begun", one) for one in application().begun.latest(MOST_BEGUN)]
+    return [
+        (name, one.table_id, _words(name, one), one.saved)
+        for name, one in sorted(drafts, key=lambda pair: pair[1].saved, reverse=True)[:MOST_BEGUN]
+    ]
+
+
+def _words(name: str, one: SavedDraft) -> str:
+    table = application().store.tables[one.table_id].name if name == "table" else "no table yet"
+    columns = len(one.body.get("columns", {}))
+    many = f" · {columns:,} column{'s' if columns > 1 else ''}" if columns else ""
+    described = " · described" if one.body.get("described") else ""
+    return f"**{plain(table)}** · {plain(one.body.get('account') or 'people not named yet')}{many}{described}"
 
 
 def offer(which: Demonstration, label: str, *, primary: bool = False) -> None:

@@ -6,12 +6,12 @@ from typing import Any
 
 import streamlit as st
 
-from pages.server.uploads import stream_of, whole_stream
+from pages.server.uploads import incoming, stream_of, ticket_of, whole_stream
 from pages.ui.badges import badge
 from pages.ui.database import database_panel
-from pages.ui.draft import fill_from_config, take_table
+from pages.ui.draft import fill_from_config, rename_columns, take_table
 from pages.ui.guards import through_the_application
-from pages.ui.notations import notations_note
+from pages.ui.notations import dates_field, listed, notations_note, numbers_fields
 from pages.ui.session import (
     TABLE_TYPES,
     application,
@@ -20,7 +20,9 @@ from pages.ui.session import (
     forget_uploads,
     forget_widgets,
     go,
+    keep_draft,
     own_table,
+    say_when_saved,
     start_again,
     uploader_key,
 )
@@ -51,18 +53,13 @@ _SEPARATORS = {
     "space": " ",
 }
 
-_POINTS: dict[str, str | None] = {"a point: 1.5": None, "a comma: 1,5": ","}
-_BETWEEN: dict[str, str | None] = {
-    "nothing: 1234": None,
-    "a comma: 1,234": ",",
-    "a point: 1.234": ".",
-    "a space: 1 234": " ",
-    "an apostrophe: 1'234": "'",
-}
 _ASKED_MORE = {"sheet", "header_rows", "names_from", "decimal", "thousands", "units", "dates"}
-_ASKED_ABOVE = " It is asked above, under 'How the file is written'. Then send the file again."
+_ASKED_ABOVE = " It is asked above, under 'How the file is written'."
 _OPEN = "format asked"
 """Whether the form stays unfolded, because a file did not fit what it says."""
+
+_KEPT = "file kept"
+"""Ticket and name of a file that did not fit what the form says: it waits, encrypted, until the form says better."""
 
 _SHEETS = "sheets offered"
 """Names of the sheets of a workbook that was sent without saying which one is meant; public, as column names are."""
@@ -70,7 +67,8 @@ _SHEETS = "sheets offered"
 
 def screen() -> None:
     """Draw the screen."""
-    st.title("Upload a table")
+    title, saved = st.columns([3, 1], vertical_alignment="bottom")
+    title.title("Upload a table")
 
     table = own_table()
     if table is not None:
@@ -86,26 +84,32 @@ def screen() -> None:
             table_uploader(account)
             database_panel(account)
             codebook_uploader()
+    keep_draft(merge=False)
+    say_when_saved(saved)
 
 
 def account_question() -> str | None:
     """Ask whose table this is before it comes; return the account, or None while the answer is open."""
-    names = application().account_names()
+    held, names = draft(), application().account_names()
+    choices = [NEW_PEOPLE, *names]
+    if held["people"] in choices:
+        st.session_state.setdefault("people", held["people"])
     st.header("Is this about the same people as a table already in the ledger?")
     chosen = st.radio(
         "People",
-        [NEW_PEOPLE, *names],
+        choices,
         index=None,
         format_func=plain,
         label_visibility="collapsed",
         key="people",
         help="The ledger counts what has been spent on people, not on files. A newer file about them counts too.",
     )
+    held["people"] = chosen
     if chosen is None:
         note("The same people share one privacy budget, even if the file has changed.")
         return None
     if chosen != NEW_PEOPLE:
-        draft()["account"] = chosen
+        held["account"] = chosen
         return str(chosen)
     st.text_input(
         "A name for these people",
@@ -113,7 +117,7 @@ def account_question() -> str | None:
         help="The people the ledger protects, not the file. The name is printed in the certificate.",
         **bind("account"),
     )
-    name = str(draft()["account"]).strip()
+    name = str(held["account"]).strip()
     if name in names:
         st.info(f"There is an account '{plain(name)}' already: this table will count on its budget.")
     return name or None
@@ -131,7 +135,12 @@ def format_form() -> None:
         encodings = {_encoding(name): name for name in (*ENCODINGS, held_encoding)}
         words = {sign: word for word, sign in _SEPARATORS.items()}
         separator = _key("separator", words.get(held.get("separator", "auto"), "as the header line says"))
-        chosen = left.selectbox("Separator", list(_SEPARATORS), key=separator)
+        chosen = left.selectbox(
+            "Separator",
+            list(_SEPARATORS),
+            key=separator,
+            help="What stands between two cells of a line. The line of names mostly tells; say it where there is none.",
+        )
         encoding = right.selectbox(
             "Encoding",
             list(encodings),
@@ -145,24 +154,40 @@ def format_form() -> None:
             help="An empty cell always counts as missing.",
         )
         skipped = _key("comment", held.get("comment", ""))
-        comment = right.text_input("Skip lines at the top that begin with", key=skipped)
+        comment = right.text_input(
+            "Skip lines at the top that begin with",
+            key=skipped,
+            placeholder="#",
+            help="Remarks above the names. Lines below the names are never skipped.",
+        )
         newlines = right.checkbox(
             "Cells may hold line breaks",
             key=_key("newlines", held.get("newlines", False)),
             help="Only inside quotation marks. You then say that every quotation mark of the file is closed, and the "
             "certificate repeats it: an open one would draw other people's lines into its own.",
         )
-        header = st.checkbox("The first row holds the column names", key=_key("has-header", held.get("header", True)))
-        passed = right.number_input(
+        header = st.checkbox(
+            "The first row holds the column names",
+            key=_key("has-header", held.get("header", True)),
+            help="Take the tick away where rows begin at once; then type the names, one for each column.",
+        )
+        passed = left.number_input(
             "Lines passed over before the header, or before the first row",
             min_value=0,
             step=1,
             key=_key("skip-rows", int(held.get("skip_rows", 0))),
+            help="A title or a date of export above the table, for example.",
         )
         given = _key("names", "\n".join(held.get("names", ())))
-        names = "" if header else st.text_area("Column names, one a line", key=given)
+        names = (
+            ""
+            if header
+            else st.text_area(
+                "Column names, one a line", key=given, help="In the order of the columns. They will be published."
+            )
+        )
         more = (_names_form(held) if header else {}) | _notation_form(held)
-    signs = _listed(missing)
+    signs = listed(missing)
     # What a codebook says and nobody is asked here stays as it is.
     form = {key: value for key, value in held.items() if key not in {"comment", "names", *_ASKED_MORE}}
     form |= {"separator": _SEPARATORS[chosen], "encoding": encodings[encoding], **more}
@@ -193,7 +218,14 @@ def _names_form(held: dict[str, Any]) -> dict[str, Any]:
         return {}
     ways = ["all of them, joined by _", *(f"line {line} of them" for line in range(1, int(rows) + 1))]
     start = ways[min(int(held.get("names_from") or 0), int(rows))]
-    way = ways.index(right.selectbox("Columns are called by", ways, key=_key("names-from", start)))
+    way = ways.index(
+        right.selectbox(
+            "Columns are called by",
+            ways,
+            key=_key("names-from", start),
+            help="Below a heading 'income' the names 2019 and 2020, joined, are income_2019 and income_2020.",
+        )
+    )
     return {"header_rows": int(rows)} | ({"names_from": way} if way else {})
 
 
@@ -209,40 +241,11 @@ def _notation_form(held: dict[str, Any]) -> dict[str, Any]:
             key=_key("sheet", held.get("sheet", "")),
             help="Needed only where there are several; sending the workbook tells you which.",
         )
-    point, between = _word(_POINTS, held, "decimal"), _word(_BETWEEN, held, "thousands")
-    decimal = right.selectbox("Decimals come behind", list(_POINTS), key=_key("decimal", point))
-    thousands = left.selectbox("Between thousands", list(_BETWEEN), key=_key("thousands", between))
-    units = right.text_input(
-        "Units beside numbers, separated by commas",
-        placeholder="€, kg, %",
-        key=_key("units", ", ".join(held.get("units", ()))),
-        help="They are passed over: '80 kg' is 80 and '45 %' is 45.",
-    )
-    dates = left.text_input(
-        "How dates are written, separated by commas",
-        placeholder="%d/%m/%Y",
-        key=_key("dates", ", ".join(held.get("dates", ()))),
-        help="%d is the day, %m the month, %Y the year (%y with two digits), %H:%M the time; the first form that fits "
-        "a cell counts. Dates such as 2024-01-31 are always read.",
-    )
-    said = {
-        "sheet": sheet or None,
-        "decimal": _POINTS[decimal],
-        "thousands": _BETWEEN[thousands],
-        "units": _listed(units),
-        "dates": _listed(dates),
-    }
-    form = {key: value for key, value in said.items() if value}
+    form = numbers_fields((right, left, right), held, _key, column=False)
+    said = {"sheet": sheet or None, "dates": dates_field(left, held.get("dates", ()), _key)}
+    form |= {key: value for key, value in said.items() if value}
     notations_note(form)
     return form
-
-
-def _word(words: dict[str, str | None], held: dict[str, Any], key: str) -> str:
-    return next((word for word, sign in words.items() if sign == held.get(key)), next(iter(words)))
-
-
-def _listed(text: str) -> list[str]:
-    return [part.strip() for part in text.split(",") if part.strip()]
 
 
 def _key(name: str, value: str | bool | int) -> str:
@@ -267,8 +270,25 @@ def table_uploader(account: str) -> None:
         "`synth run …`. Save old Excel files (.xls) as .xlsx."
     )
     if uploaded is not None:
-        _receive(uploaded, account)
+        _receive(ticket_of(uploaded), uploaded.name, account)
     _show_refusal("table")
+    if _KEPT in st.session_state:
+        _offer_again(account)
+
+
+def _offer_again(account: str) -> None:
+    """Offer to read a file once more that is here already."""
+    ticket, name = st.session_state[_KEPT]
+    words, again, forget = st.columns([5, 2, 1.2], vertical_alignment="center")
+    words.markdown(
+        f"**{plain(name)}** is still here, encrypted. Say above how it is written, and it is not sent twice."
+    )
+    if again.button("Read it again", key="read-again", type="primary"):
+        _receive(ticket, name, account)
+    if forget.button("Forget it", key="forget-kept"):
+        del st.session_state[_KEPT]
+        forget_uploads()
+        st.rerun()
 
 
 def codebook_uploader() -> None:
@@ -278,6 +298,8 @@ def codebook_uploader() -> None:
         type=["yaml", "yml", "json"],
         key=uploader_key("codebook"),
         max_upload_size=_MAXIMUM_CODEBOOK_MEGABYTES,
+        help="What 'Download this description' gave for an earlier table, or a file like it. Other codebooks (CSV, "
+        "Excel, datapackage.json) are taken in on the next screen.",
     )
     if uploaded is not None:
         try:
@@ -320,8 +342,7 @@ def show_stored(table: ReceivedTable) -> None:
         st.warning(plain(table.warning))
     st.markdown("**Columns, names only:** " + ", ".join(f"`{_code(column.name)}`" for column in table.columns))
     if table.renamed:
-        given = [f"column {place} is {_code(name)}" for place, name in table.renamed.items()][:_MOST_WARNINGS]
-        st.info(f"Not every column has a name of its own in the file. From here on {', '.join(given)}.")
+        given_names(table)
     odd = odd_names([column.name for column in table.columns])
     for sentence in odd[:_MOST_WARNINGS]:
         st.warning(plain(sentence))
@@ -339,6 +360,41 @@ def show_stored(table: ReceivedTable) -> None:
         _leave(table)
 
 
+def given_names(table: ReceivedTable) -> None:
+    """Say which names were given to columns that have none of their own, and let the owner give better ones."""
+    asked = list(table.renamed.items())[:_MOST_WARNINGS]
+    with st.container(border=True):
+        st.markdown("Not every column has a name of its own in the file. Call them as you like:")
+        places = st.columns(min(len(asked), 4))
+        typed = {
+            name: places[number % len(places)].text_input(
+                f"Column {place} of the file", visible(name), key=f"given-name:{table.table_id}:{place}:{name}"
+            )
+            for number, (place, name) in enumerate(asked)
+        }
+        if len(table.renamed) > len(asked):
+            note(f"{len(table.renamed) - len(asked):,} more columns have names by their places.")
+        changed = {name: other.strip() for name, other in typed.items() if other.strip() != visible(name)}
+        if st.button("Use these names", key="use-names", disabled=not changed):
+            _rename(table.table_id, changed)
+        _show_refusal("names")
+
+
+def _rename(table_id: str, names: dict[str, str]) -> None:
+    held = draft()
+    try:
+        with st.spinner("Reading the header again"):
+            _, form = application().rename_columns(table_id, names)
+    except SynthError as error:
+        st.session_state["refusal"] = ("names", str(error))
+    else:
+        rename_columns(held, names)
+        held["format"] = {**held["format"], "rename": dict(form.rename)}
+        held["described"] = False
+        forget_widgets()
+    st.rerun()
+
+
 def _test_table(account: str) -> None:
     held = draft()
     if held["test_table_id"] is not None:
@@ -349,6 +405,8 @@ def _test_table(account: str) -> None:
         type=TABLE_TYPES,
         key=uploader_key("test"),
         max_upload_size=application().settings.maximum_upload_bytes // 2**20,
+        help="Rows of other people, if you have them: your own report then says how well what is learned from "
+        "synthetic rows holds for them. It needs no people kept apart.",
     )
     if uploaded is not None:
         try:
@@ -377,24 +435,32 @@ def _leave(table: ReceivedTable) -> None:
         st.rerun()
 
 
-def _receive(uploaded: Any, account: str) -> None:
+def _receive(ticket: bytes, name: str, account: str) -> None:
+    """Take a file in; where it does not fit what the form says it stays, and only the form is asked anew."""
     held = draft()
+    st.session_state.pop(_KEPT, None)
     try:
-        with st.spinner("Encrypting and checking the header"), stream_of(uploaded) as stream:
-            table = application().receive(
-                stream, account=account, name=uploaded.name, table_format=_format_of(held["format"])
-            )
+        with (
+            st.spinner("Encrypting and checking the header"),
+            incoming().claim(ticket, keep=True) as stream,
+        ):
+            table = application().receive(stream, account=account, name=name, table_format=_format_of(held["format"]))
         take_table(held, table.table_id, table.account, [(column.name, column.kind) for column in table.columns])
     except TableError as error:
         st.session_state["refusal"] = ("table", f"{error}{_ASKED_ABOVE if error.key else ''}")
         st.session_state[_OPEN] = bool(error.key)
+        if error.key:
+            st.session_state[_KEPT] = (ticket, name)
         if error.key == "sheet":
             st.session_state[_SHEETS] = error.choices
+    except ConfigError as error:
+        # Of the form itself: the file has not been looked at.
+        st.session_state.update({"refusal": ("table", str(error)), _OPEN: True, _KEPT: (ticket, name)})
     except SynthError as error:
         st.session_state["refusal"] = ("table", str(error))
     finally:
-        # Whatever happened, the upload is gone before the page is drawn again.
-        forget_uploads()
+        # Before the page is drawn again nothing waits but what is to be read again.
+        forget_uploads(keep=ticket if _KEPT in st.session_state else None)
     st.rerun()
 
 

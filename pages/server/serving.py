@@ -28,8 +28,10 @@ import pages
 from pages.server.uploads import UPLOAD_PATH, incoming
 from pages.ui.forecast import promises
 from pages.ui.session import application
+from synth.demonstration import CLINIC, demonstration_config
 from synth.errors import SynthError
 from synth.generators import cards
+from synth.reports.forecast import forecast
 from synth.schema import default_delta
 from synth.services.incidents import code_location, record_incident
 
@@ -73,6 +75,7 @@ def warm_up() -> None:
             importlib.import_module(found.name)
         cards()  # generators are imported when they are first asked for
         promises(default_delta(1), pure=False)
+        forecast(demonstration_config(CLINIC))  # and so are libraries
         gc.collect()
         gc.freeze()
         _warm = True

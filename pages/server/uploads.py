@@ -29,7 +29,7 @@ from synth.errors import InputError
 from synth.system.settings import Settings
 from synth.vault.incoming import Arrival, Incoming, NoPlaceError
 
-__all__ = ["UPLOAD_PATH", "EncryptedUploads", "incoming", "stream_of", "too_large", "whole_stream"]
+__all__ = ["UPLOAD_PATH", "EncryptedUploads", "incoming", "stream_of", "ticket_of", "too_large", "whole_stream"]
 
 UPLOAD_PATH = re.compile(r"(?:/.*)?/_stcore/upload_file/([^/]+)/([^/]+)")
 
@@ -53,6 +53,13 @@ def _incoming(home: Path) -> Incoming:
     return Incoming(home / "incoming")
 
 
+def ticket_of(uploaded: Any) -> bytes:
+    """Return what stands for a file in what an uploader of Streamlit returned."""
+    uploaded.seek(0)
+    ticket: bytes = uploaded.read()
+    return ticket
+
+
 def stream_of(uploaded: Any) -> BinaryIO:
     """Exchange what an uploader of Streamlit returned for the file itself, decrypted piece by piece.
 
@@ -63,8 +70,7 @@ def stream_of(uploaded: Any) -> BinaryIO:
     InputError
         If it is not kept any more, or could not be stored.
     """
-    uploaded.seek(0)
-    return incoming().claim(uploaded.read())
+    return incoming().claim(ticket_of(uploaded))
 
 
 @contextmanager

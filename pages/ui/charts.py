@@ -23,8 +23,10 @@ __all__ = [
     "bars_figure",
     "ceiling",
     "draw",
+    "heading",
     "heat_map_figure",
     "ink",
+    "judged_words",
     "picture_figure",
     "show_picture",
     "show_plot",
@@ -45,13 +47,23 @@ _PLOT_OPTIONS = {"displayModeBar": False, "staticPlot": False}
 
 def draw(figure: Figure, *, key: str) -> None:
     """Draw a picture and, folded below it, the same numbers as a table."""
+    heading(figure)
     if isinstance(figure, Table):
-        st.markdown(f"**{plain(figure.title)}**")
         show_table(table_of(figure), alt=figure.title, key=key)
         return
-    st.markdown(f"**{plain(figure.title)}**")
     show_picture(figure, key=key)
     _folded(table_of(figure), title=figure.title, key=key)
+
+
+def heading(figure: Figure) -> None:
+    """Draw what is seen on a figure, and below it whether that is good."""
+    judged = judged_words(figure)
+    st.markdown(f"**{plain(figure.title)}**" + (f"  \n:small[:gray[{plain(judged)}]]" if judged else ""))
+
+
+def judged_words(figure: Figure) -> str:
+    """Return the words that say whether what is seen is good; none where nothing is said."""
+    return figure.sentence if isinstance(figure, Picture) else figure.subtitle
 
 
 def show_picture(figure: Bars | HeatMap | Picture, *, key: str) -> None:

@@ -27,6 +27,7 @@ from synth.schema import (
     parse_column,
 )
 from synth.schema.columns import DateStep
+from synth.schema.found import is_found
 from synth.schema.guesses import fate_of, kind_by_name, step_by_name
 
 __all__ = [
@@ -259,12 +260,13 @@ class State(NamedTuple):
 _CELL_WORDS = {"low": "lowest", "high": "highest", "step": "step", "categories": "categories"}
 
 
-def state_of(row: Row) -> State:
-    """Return how far a row has come."""
+def state_of(row: Row, source: str = "") -> State:
+    """Return how far a row has come; ``source`` is where its bounds and values are said to come from."""
     sentence = error_of_row(row)
     if sentence is None:
         words = {"identifier (replaced)": "↻ replaced"}.get(row["role"], "⊘ dropped")
-        return State("● ready" if row["role"] in MODELLED_ROLES else words, None)
+        ready = "● found" if is_found(source) else "● ready"
+        return State(ready if row["role"] in MODELLED_ROLES else words, None)
     if row["role"] not in ROLES:
         return State("○ role", sentence)
     if is_proposed(row):

@@ -18,6 +18,8 @@ __all__ = ["database_panel"]
 
 _TABLE, _QUERY = "A table, or some of its rows", "A query of my own (SQL)"
 _PASSWORD = "database-password"  # noqa: S105
+_TYPED = tuple(f"database-{name}" for name in ("url", "what", "table", "schema", "columns", "where", "sql"))
+"""What is kept of the panel with the draft: everything but the password."""
 
 
 def database_panel(account: str) -> None:
@@ -25,6 +27,10 @@ def database_panel(account: str) -> None:
     listed = application().settings.databases
     if not listed:
         return
+    held = draft()
+    for key, typed in held["database"].items():
+        if key in _TYPED:
+            st.session_state.setdefault(key, typed)
     with st.expander("From a database (PostgreSQL or SQLite)", expanded=bool(st.session_state.get("database-url"))):
         note(f"This server may read from {plain(', '.join(listed))}. It only reads, and encrypts the table on its way.")
         left, right = st.columns([3, 1])
@@ -35,7 +41,14 @@ def database_panel(account: str) -> None:
             help="Without the password. Use a name that may do nothing but read.",
         )
         password = right.text_input("Password", type="password", key=_PASSWORD, help="It is kept nowhere.")
-        what = st.radio("What is read", [_TABLE, _QUERY], key="database-what", horizontal=True)
+        what = st.radio(
+            "What is read",
+            [_TABLE, _QUERY],
+            key="database-what",
+            horizontal=True,
+            help="A query joins tables or counts rows. What it does cannot be checked, so the certificate says what is "
+            "assumed of it.",
+        )
         said = _query() if what == _QUERY else _table()
         if st.button(
             "Read the table", key="database-read", disabled=not url or not (said.get("table") or said.get("sql"))
@@ -43,12 +56,33 @@ def database_panel(account: str) -> None:
             _receive({"url": url.strip(), **said}, password or None, account)
         if "database-refusal" in st.session_state:
             st.error(plain(st.session_state.pop("database-refusal")))
+    held["database"] = _kept(held["database"])
+
+
+def _kept(before: dict[str, Any]) -> dict[str, Any]:
+    """Return what was typed; an address with a password in it is kept nowhere, nor what is typed beside it."""
+    # What the other way of reading asks is not on the page now, and stays as it was.
+    typed = {**before, **{key: st.session_state[key] for key in _TYPED if key in st.session_state}}
+    if not typed.get("database-url"):
+        return {}
+    try:
+        DatabaseSource(url=typed["database-url"].strip(), table="any")
+    except SynthError:
+        return before
+    return {key: said for key, said in typed.items() if said}
 
 
 def _table() -> dict[str, Any]:
     left, middle, right = st.columns(3)
-    table = left.text_input("Table", placeholder="visits", key="database-table")
-    schema = middle.text_input("Schema, if it has one", placeholder="public", key="database-schema")
+    table = left.text_input(
+        "Table", placeholder="visits", key="database-table", help="Its name in the database. A view is no table."
+    )
+    schema = middle.text_input(
+        "Schema, if it has one",
+        placeholder="public",
+        key="database-schema",
+        help="The part of the database that holds the table; empty means the usual one.",
+    )
     columns = right.text_input(
         "Columns, separated by commas", placeholder="all of them", key="database-columns", help="Others are not read."
     )
@@ -66,7 +100,10 @@ def _table() -> dict[str, Any]:
 
 def _query() -> dict[str, Any]:
     sql = st.text_area(
-        "One SELECT", placeholder="SELECT person, age, town FROM visits JOIN people USING (id)", key="database-sql"
+        "One SELECT",
+        placeholder="SELECT person, age, town FROM visits JOIN people USING (id)",
+        key="database-sql",
+        help="Each row of its result has to be about one person (or whatever you protect) alone.",
     )
     _assumed("query")
     return {"sql": sql.strip() or None}

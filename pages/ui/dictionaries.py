@@ -31,6 +31,11 @@ _MEGABYTES = 50
 _MOST_SENTENCES = 20
 _PASTED = "pasted.tsv"
 
+_PRESET_HELP = (
+    "What the world has declared already: limits and values that anybody can look up. Its source stands below."
+)
+_HIGHEST_HELP = "A limit that you would print, from a pay scale or a tariff. Larger amounts are moved to it."
+
 
 # A data dictionary ---------------------------------------------------------------------------------------------------
 
@@ -181,9 +186,15 @@ def preset_panel() -> None:
     names, preset, rest = st.columns([3, 3, 2.4], vertical_alignment="bottom")
     known = [row["name"] for row in held["columns"]]
     chosen = names.multiselect("Columns", known, format_func=visible, key="preset-columns")
-    kind = presets()[preset.selectbox("Preset", list(presets()), format_func=_title, key="preset-kind")]
+    kind = presets()[
+        preset.selectbox("Preset", list(presets()), format_func=_title, key="preset-kind", help=_PRESET_HELP)
+    ]
     asked, button = rest.columns([1.4, 1], vertical_alignment="bottom") if kind.asks else (rest, rest)
-    highest = asked.text_input("Its highest", key="preset-highest", placeholder="500000") if kind.asks else None
+    highest = (
+        asked.text_input("Its highest", key="preset-highest", placeholder="500000", help=_HIGHEST_HELP)
+        if kind.asks
+        else None
+    )
     if button.button("Fill", key="preset-fill", disabled=not chosen or (bool(kind.asks) and not highest)):
         try:
             _apply(dict.fromkeys(chosen, kind), highest)

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from pages.ui.column_rows import MODELLED_ROLES, mapping_of_row, new_row, row_of_mapping
+from pages.ui.column_rows import MODELLED_ROLES, Row, mapping_of_row, new_row, row_of_mapping
 from synth.errors import ConfigError
 from synth.estimators import describe
 from synth.reports.holdout import paid_refusal
@@ -32,6 +32,7 @@ __all__ = [
     "merged",
     "missing_answers",
     "new_draft",
+    "rename_columns",
     "take_table",
 ]
 
@@ -52,9 +53,12 @@ def new_draft() -> Draft:
         "table_id": None,
         "test_table_id": None,
         "run_id": None,
+        "begun_id": None,  # under which this is saved before a table has come
         "demonstration": "",  # what the header says of a demonstration
         "described": False,
+        "people": None,  # what was chosen on Upload: new people, or an account
         "account": "",
+        "database": {},  # what was typed of one on Upload, without a password
         "format": {},
         "test_format": None,
         "columns": [],
@@ -113,9 +117,25 @@ def take_table(draft: Draft, table_id: str, account: str, columns: Sequence[tupl
     )
 
 
+def rename_columns(draft: Draft, names: Mapping[str, str]) -> None:
+    """Call columns otherwise wherever the draft names them; a line in which nothing was typed is guessed anew.
+
+    Rules are lines of text that the owner wrote, and stay as they are: the page marks a name that is not there.
+    """
+
+    def renamed(row: Row) -> Row:
+        other = names.get(row["name"], row["name"])
+        return new_row(other, "") if row == new_row(row["name"], "") else {**row, "name": other}
+
+    draft["columns"] = [renamed(row) for row in draft["columns"]]
+    draft["domain_source"] = {names.get(name, name): text for name, text in draft["domain_source"].items()}
+    draft["groups"] = [names.get(name, name) for name in draft["groups"]]
+    draft.update({key: names.get(draft[key], draft[key]) for key in ("id_column", "label", "model_label")})
+
+
 # What is saved of it with the table ----------------------------------------------------------------------------------
 
-_IN_THE_ADDRESS = frozenset({"table_id", "run_id"})
+_IN_THE_ADDRESS = frozenset({"table_id", "run_id", "begun_id"})
 
 
 def body_of(draft: Draft) -> dict[str, Any]:
@@ -126,14 +146,21 @@ def body_of(draft: Draft) -> dict[str, Any]:
 
 
 def fill_from_body(draft: Draft, body: Mapping[str, Any]) -> None:
-    """Fill the draft of the same table with what was saved of it; what no draft has any more is passed over."""
+    """Fill the draft of the same table with what was saved of it; what no draft has any more is passed over.
+
+    Before a table has come the columns are those that were saved: a codebook may have described them.
+    """
     columns = body.get("columns", {})
-    rows = [{**row, **columns.get(row["name"], {})} for row in draft["columns"]]
-    known = {key: value for key, value in body.items() if key in draft and key not in _IN_THE_ADDRESS}
-    draft.update(copy.deepcopy({**known, "columns": rows}))
+    known = draft["columns"] if draft["table_id"] else [new_row(name, "") for name in columns]
+    rows = [{**row, **columns.get(row["name"], {})} for row in known]
+    kept = {key: value for key, value in body.items() if key in draft and key not in _IN_THE_ADDRESS}
+    draft.update(copy.deepcopy({**kept, "columns": rows}))
 
 
 _ABSENT = object()
+
+_LISTED = frozenset({"rules", "groups", "model_columns"})
+"""Answers that are lists of things chosen one by one, each of which is an answer of its own."""
 
 
 def merged(theirs: Mapping[str, Any], before: Mapping[str, Any], ours: Mapping[str, Any]) -> dict[str, Any]:
@@ -144,16 +171,25 @@ def merged(theirs: Mapping[str, Any], before: Mapping[str, Any], ours: Mapping[s
     theirs, before, ours : mapping
         Bodies: saved by somebody else since, known to us before, and what we made of that.
     """
-    whole = {}
+    whole: dict[str, Any] = {}
     for key in dict.fromkeys([*theirs, *ours]):
         their, old, our = (body.get(key, _ABSENT) for body in (theirs, before, ours))
         if isinstance(their, Mapping) and isinstance(our, Mapping):
             whole[key] = merged(their, old if isinstance(old, Mapping) else {}, our)
             continue
+        if key in _LISTED and isinstance(their, list) and isinstance(our, list):
+            whole[key] = _merged_lists(their, old if isinstance(old, list) else [], our)
+            continue
         kept = their if our == old else our
         if kept is not _ABSENT:
             whole[key] = kept
     return whole
+
+
+def _merged_lists(theirs: list[Any], before: list[Any], ours: list[Any]) -> list[Any]:
+    """Return what stands in a list after both have added to it and taken from it; what is new stands behind."""
+    gone = [one for one in before if one not in theirs or one not in ours]
+    return [one for one in dict.fromkeys([*theirs, *ours]) if one not in gone]
 
 
 def changed_answers(before: Mapping[str, Any], after: Mapping[str, Any]) -> int:
@@ -163,6 +199,8 @@ def changed_answers(before: Mapping[str, Any], after: Mapping[str, Any]) -> int:
         old, new = before.get(key, _ABSENT), after.get(key, _ABSENT)
         if isinstance(old, Mapping) and isinstance(new, Mapping):
             count += changed_answers(old, new)
+        elif key in _LISTED and isinstance(old, list) and isinstance(new, list):
+            count += len(set(old) ^ set(new))
         else:
             count += old != new
     return count
@@ -214,6 +252,8 @@ def _format_here(held: Mapping[str, Any], read: Mapping[str, Any]) -> dict[str, 
     form = {key: value for key, value in read.items() if key != "origin"}
     if "origin" in read:  # whose document it is read a database
         form["kind"] = "auto"
+    if "rename" in held:  # columns are called so since the table has come
+        form.setdefault("rename", held["rename"])
     if "origin" in held:
         form |= {"origin": held["origin"], "kind": "parquet", "header": True}
         form.pop("names", None)

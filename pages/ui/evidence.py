@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import streamlit as st
 
 from pages.ui.badges import badge
-from pages.ui.charts import draw, show_picture, show_table, table_of
+from pages.ui.charts import draw, heading, judged_words, show_picture, show_table, table_of
 from pages.ui.words import note, plain
 from synth.reports import OWNER_ONLY_SENTENCE, Evidence, evidence_from_dict
-from synth.reports.drawing import number_text
+from synth.reports.drawing import as_far_as_known, first_sentence, number_text
 from synth.reports.figures import Bars, Figure, Table
 from synth.reports.measured import OF_NOISE
 from synth.reports.registry import is_upper_bound, section_words
@@ -25,9 +24,6 @@ _LONG_TITLE = 34
 _LONG_VALUE = 18
 _NARROW = 24
 """Categories of bars that can be read in half the width of a page."""
-
-_ENDS = re.compile(r"(?<=[a-z0-9)%']\.) (?=[A-Z'])")
-"""Between two sentences; a number has no space after its point."""
 
 
 def read_evidence(document: Mapping[str, Any]) -> list[Evidence]:
@@ -89,9 +85,8 @@ def _is_narrow(figures: Sequence[Figure]) -> bool:
 
 def _pictures(entry: Evidence, *, key: str, badged: bool) -> None:
     """Draw a number in one line, its pictures, and everything as tables and in words, folded."""
-    value = "" if entry.value is None else f": {value_text(entry)} {plain(entry.unit)}".rstrip()
-    lines = [f"**{plain(entry.title or entry.id)}{value}**", *map(_small, _lines(entry, unit=False))]
-    st.markdown("  \n".join(lines))
+    first = entry.figures[0]
+    st.markdown("  \n".join([f"**{plain(first.title)}**", *map(_small, _under(entry, first))]))
     if not badged:
         badge(entry.kind)
     shown = [(number, figure) for number, figure in enumerate(entry.figures) if not isinstance(figure, Table)]
@@ -99,16 +94,28 @@ def _pictures(entry: Evidence, *, key: str, badged: bool) -> None:
     places = st.columns(beside) if shown else []
     for place, (number, figure) in enumerate(shown):
         with places[place % beside]:
-            if len(shown) > 1:
-                note(plain(figure.title))
+            if number:
+                heading(figure)
             show_picture(figure, key=f"{key}-{number}")
     with st.expander("Numbers"):
         st.markdown(plain(_sentence(entry)))
         for number, told in enumerate(entry.figures):
-            if isinstance(told, Table):
+            if isinstance(told, Table) and told.title != first.title:
                 draw(told, key=f"{key}-{number}")
+            elif isinstance(told, Table):
+                show_table(table_of(told), alt=told.title, key=f"{key}-{number}")
             else:
                 show_table(table_of(told), alt=f"{told.title}, as a table", key=f"{key}-{number}-table")
+
+
+def _under(entry: Evidence, first: Figure) -> list[str]:
+    """Return what stands under a picture's title: whether what is seen is good, and the number that it belongs to."""
+    judged = judged_words(first) or _first_sentence(entry)
+    if entry.value is None:
+        return [plain(judged)] if judged else []
+    covers = "" if entry.error is None else f" ± {_error_text(entry)}"
+    name = f"{plain(entry.title)}: " if entry.title != first.title else ""
+    return [plain(judged), f"{name}{value_text(entry)}{covers} {plain(entry.unit)}".rstrip()]
 
 
 def number_card(entry: Evidence, *, badged: bool = False, whole: bool = False) -> None:
@@ -142,7 +149,7 @@ def _lines(entry: Evidence, *, unit: bool, whole: bool = False) -> list[str]:
     words = [plain(entry.unit)] if unit and entry.unit else []
     if entry.error is not None:
         covers = section_words(entry.section).covers
-        words.append(f"± {number_text(_two_digits(entry.error))} (95 %, {covers})")
+        words.append(f"± {_error_text(entry)} (95 %, {covers})")
     sentence = _sentence(entry) if whole else _first_sentence(entry)
     return [line for line in (", ".join(words), plain(sentence)) if line]
 
@@ -151,9 +158,8 @@ def _small(line: str) -> str:
     return f":small[:gray[{line}]]"
 
 
-def _two_digits(error: float) -> float:
-    """Round a range to the two digits that mean something."""
-    return float(f"{error:.2g}")
+def _error_text(entry: Evidence) -> str:
+    return number_text(as_far_as_known(0.0, entry.error or 0.0)[1])
 
 
 def _sentence(entry: Evidence) -> str:
@@ -162,12 +168,14 @@ def _sentence(entry: Evidence) -> str:
 
 
 def _first_sentence(entry: Evidence) -> str:
-    return _ENDS.split(_sentence(entry), maxsplit=1)[0]
+    return first_sentence(_sentence(entry))[0]
 
 
 def value_text(entry: Evidence) -> str:
-    """Write a value; thousands apart, three figures for shares."""
+    """Write a value; thousands apart, as far as its range leaves its digits any meaning, and three figures at most."""
     value = entry.value
+    if entry.error and isinstance(value, float) and not is_upper_bound(entry):
+        value = as_far_as_known(value, entry.error)[0]
     if isinstance(value, bool):
         return "yes" if value else "no"
     if is_upper_bound(entry):

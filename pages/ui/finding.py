@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict
 from typing import Any
 
@@ -17,7 +18,7 @@ from pages.ui.words import amount, note, plain, upper
 from synth.bundle.finding import Finding
 from synth.errors import SynthError
 from synth.privacy.more.together import epsilon_together
-from synth.schema import FoundReference, RunConfig, parse_config
+from synth.schema import FindColumn, RunConfig, is_found, parse_config
 from synth.services.finding import USUAL_SHARE, FindingPlan, remaining
 
 __all__ = ["find_panel", "found_note", "open_names", "take_finding"]
@@ -72,11 +73,24 @@ def find_panel() -> None:
     )
     if follow_work(going, stop_key="stop-finding"):
         return
-    if held["found"] is not None:
-        _what_was_found(held)
-        return
     names = open_names(held["columns"])
+    if held["found"] is not None:
+        found = _finding_of(held)
+        _what_was_found(held, found)
+        if names:
+            note(
+                f"{_many(names)} stayed open, and a release bears one finding. Describe by hand what you know of them, "
+                "and drop the rest; or find everything anew."
+            )
+        _anew(held, found)
+        return
     if not names:
+        return
+    if held["protection"] == "cell":
+        note(
+            f"Where one cell is protected nothing can be found privately: describe {_many(names)} by hand, or protect "
+            "whole rows."
+        )
         return
     missing = missing_answers(held)
     if missing:
@@ -127,26 +141,52 @@ def _offer(held: Draft, names: list[str], table_id: str) -> None:
 
 def _cost_words(held: Draft, plan: FindingPlan) -> str:
     left = amount(remaining(held["epsilon"], plan.epsilon))
+    after = upper(plan.epsilon_after) if math.isfinite(plan.epsilon_after) else "more than their limit on δ allows"
     return (
         f"**Spends ε = {amount(plan.epsilon)}** (δ = {plan.delta:g}) of the budget of {amount(held['epsilon'])}; "
-        f"**{left} remains** for rows. These people will have spent {upper(plan.epsilon_after)} in all. It is charged "
+        f"**{left} remains** for rows. These people will have spent {after} in all. It is charged "
         "once, however many releases use what was found."
     )
 
 
-def _what_was_found(held: Draft) -> None:
-    """List what was found of every column, and whether it was edited since."""
+def _finding_of(held: Draft) -> Finding | None:
+    """Return what filled this draft; None where it came with a description, and is not about the open table."""
     found = application().findings.latest(str(held["table_id"]))
-    reference = FoundReference(**held["found"])
+    return found if found is not None and found.digest == held["found"]["digest"] else None
+
+
+def _what_was_found(held: Draft, found: Finding | None) -> None:
+    """List what was found of every column, and whether it was edited since."""
     st.markdown(
-        f"**Found privately at ε = {amount(reference.epsilon)}.** Every line can be edited; certificates say which "
-        "were. Its receipts stand in every release of this description."
+        f"**Found privately at ε = {amount(held['found']['epsilon'])}.** Every line can be edited; certificates say "
+        "which were. Its receipts stand in every release of this description."
     )
-    if found is None or found.digest != reference.digest:
+    if found is None:
         note("What was found came with this description, and is not about the table that is open now.")
         return
-    frame = _found_frame(found, held)
-    show_table(frame, alt="What was found privately, column by column", key="found-privately")
+    show_table(_found_frame(found, held), alt="What was found privately, column by column", key="found-privately")
+
+
+def _anew(held: Draft, found: Finding | None) -> None:
+    """Offer to take out of the draft what was found, so that it can be found once more."""
+    with st.expander("Find everything anew"):
+        st.markdown(
+            "Opens again every column that was found, also where you changed it since. Then choose another epsilon, "
+            "or describe some of them by hand, so that the others are found more exactly. "
+            f"**What was spent stays spent** (ε = {amount(held['found']['epsilon'])}); the next finding is charged "
+            "beside it."
+        )
+        if st.button("Open these columns again", key="find-anew"):
+            names = {name for name, source in held["domain_source"].items() if is_found(source)}
+            names |= set() if found is None else set(found.mappings)
+            held["columns"] = [
+                row_of_mapping(row["name"], {"type": FindColumn.kind}) if row["name"] in names else row
+                for row in held["columns"]
+            ]
+            held["domain_source"] = {name: said for name, said in held["domain_source"].items() if name not in names}
+            held["found"] = None
+            renew_editor()
+            st.rerun()
 
 
 def _found_frame(found: Finding, held: Draft) -> pd.DataFrame:

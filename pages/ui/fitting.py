@@ -25,7 +25,7 @@ __all__ = ["confirm_and_start", "draw_cards", "modes_panel", "options_form", "se
 _CARDS_IN_A_ROW = 3
 _MODE = "field:mode"
 _NOISE = "noise of one cell (1 = the whole range of the column)"
-_DEVICE_CHOICES = {"auto": "GPU where there is one", "cpu": "CPU", "cuda": "GPU"}
+_DEVICE_CHOICES = {"auto": "GPU where it is quicker", "cpu": "CPU", "cuda": "GPU"}
 
 
 def draw_cards(
@@ -153,6 +153,7 @@ def _mode_chooser(modes: tuple[Mode, ...], place: str) -> Mode:
             min_value=0.05,
             max_value=1.0,
             step=0.05,
+            help="1 hides any change of the cell. Less is a weaker promise, with less noise: only changes so small.",
             **bind("cell_change"),
         )
     return mode
@@ -237,7 +238,13 @@ def _option(field: OptionField, held: dict[str, Any], *, key: str) -> None:
 
 def seed_and_device(seed_means: str, device: DeltaGenerator, seed: DeltaGenerator) -> None:
     """Ask for the device and the public seed in two places, and say what the seed draws."""
-    device.selectbox("Device", list(_DEVICE_CHOICES), format_func=_DEVICE_CHOICES.__getitem__, **bind("device"))
+    device.selectbox(
+        "Device",
+        list(_DEVICE_CHOICES),
+        format_func=_DEVICE_CHOICES.__getitem__,
+        help="What computes. It changes how long a run takes, and no promise.",
+        **bind("device"),
+    )
     seed.number_input(
         "Seed (public)",
         min_value=0,

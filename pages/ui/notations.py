@@ -1,53 +1,230 @@
-"""How cells are written, shown on invented cells: what a table or a column declares, and what reading makes of it."""
+"""How cells are written: asked of the table and of single columns, shown on invented cells and what becomes of them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import pandas as pd
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from pages.ui.charts import show_table
+from pages.ui.column_rows import Row, declared_columns
+from pages.ui.session import draft, renew_editor
 from pages.ui.words import note, plain
 from synth.errors import SynthError
 from synth.names import visible
-from synth.schema import ModelledColumn, parse_format
+from synth.schema import COLUMN_TYPES, parse_format
 from synth.schema.encoding import invented_cells, invented_cells_of
 
-__all__ = ["notations_fold", "notations_note"]
+__all__ = ["dates_field", "listed", "notations_fold", "notations_note", "numbers_fields"]
 
 _MOST_LINES = 60
 """That the fold shows: a table may have 5,000 columns."""
 
+_POINTS: dict[str | None, str] = {".": "a point: 1.5", ",": "a comma: 1,5"}
+_BETWEEN: dict[str | None, str] = {
+    ",": "a comma: 1,234",
+    ".": "a point: 1.234",
+    " ": "a space: 1 234",
+    "'": "an apostrophe: 1'234",
+}
+_OF_THE_TABLE: tuple[dict[str | None, str], dict[str | None, str]] = (
+    {None: _POINTS["."], ",": _POINTS[","]},
+    {None: "nothing: 1234", **_BETWEEN},
+)
+_AS_THE_TABLE: dict[str | None, str] = {None: "as in the whole file"}
 
-def notations_note(form: Mapping[str, Any]) -> None:
-    """Show what the notation of a table makes of invented cells, or why it cannot be used."""
+_ASKED = "notation-columns"
+_NUMBERS = ("decimal", "thousands", "units")
+
+Key = Callable[[str, Any], str]
+"""Gives a widget its key, having set what it starts from."""
+
+
+# What is asked -------------------------------------------------------------------------------------------------------
+
+
+def numbers_fields(
+    places: tuple[DeltaGenerator, DeltaGenerator, DeltaGenerator], held: Mapping[str, Any], key: Key, *, column: bool
+) -> dict[str, Any]:
+    """Ask how numbers are written; return the keys of a format, or of a ``column``, that say something."""
+    points, between = (_AS_THE_TABLE | _POINTS, _AS_THE_TABLE | _BETWEEN) if column else _OF_THE_TABLE
+    words = (list(points.values()), list(between.values()))
+    decimal = places[0].selectbox(
+        "Decimals come behind",
+        words[0],
+        key=key("decimal", points.get(held.get("decimal"), words[0][0])),
+        help="Half is written 0.5 with a point, and 0,5 with a comma.",
+    )
+    thousands = places[1].selectbox(
+        "Between thousands",
+        words[1],
+        key=key("thousands", between.get(held.get("thousands"), words[1][0])),
+        help="A sign that makes long numbers easier to read, in groups of three digits.",
+    )
+    units = places[2].text_input(
+        "Units beside numbers, separated by commas",
+        placeholder="€, kg, %",
+        key=key("units", ", ".join(held.get("units", ()))),
+        help="They are passed over: '80 kg' is 80 and '45 %' is 45.",
+    )
+    said = {"decimal": _sign(points, decimal), "thousands": _sign(between, thousands), "units": listed(units)}
+    return {name: value for name, value in said.items() if value}
+
+
+def dates_field(place: DeltaGenerator, held: Iterable[str], key: Key) -> list[str]:
+    """Ask how dates are written; return the forms in the notation of ``strptime``."""
+    return listed(
+        place.text_input(
+            "How dates are written, separated by commas",
+            placeholder="%d/%m/%Y",
+            key=key("dates", ", ".join(held)),
+            help="%d is the day, %m the month, %Y the year (%y with two digits), %H:%M the time; the first form that "
+            "fits a cell counts. Dates such as 2024-01-31 are always read.",
+        )
+    )
+
+
+def _sign(words: Mapping[str | None, str], chosen: str) -> str | None:
+    return next(sign for sign, word in words.items() if word == chosen)
+
+
+def listed(text: str) -> list[str]:
+    """Return what stands between commas."""
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+# What is shown -------------------------------------------------------------------------------------------------------
+
+
+def notations_note(form: Mapping[str, Any]) -> bool:
+    """Show what a notation makes of invented cells, or why it cannot be used; return whether it can."""
     try:
         read = invented_cells(parse_format(form))
     except SynthError as error:
         st.error(plain(str(error)))
-        return
+        return False
     if read:
         note("Invented cells: " + ", ".join(f"{plain(cell)} is read as {plain(became)}" for cell, became in read) + ".")
+    return True
 
 
-def notations_fold(columns: Sequence[ModelledColumn], form: Mapping[str, Any]) -> None:
+def notations_fold() -> None:
+    """Ask of which columns cells are written otherwise than in the rest of the table, and which lists are in order.
+
+    Below it stands what becomes of invented cells of every column of which something is said.
+    """
+    rows = [row for row in draft()["columns"] if row["role"] in _KEYS]
+    if not rows:
+        return
+    with st.expander("How cells of a column are written, and which categories have an order"):
+        _order_field(rows)
+        _columns_form(rows)
+        _invented()
+
+
+def _order_field(rows: list[Row]) -> None:
+    names = [row["name"] for row in rows if row["role"] == _CATEGORY]
+    if not names:
+        return
+    start = [row["name"] for row in rows if row["role"] == _CATEGORY and (row.get("extra") or {}).get("ordered")]
+    chosen = st.multiselect(
+        "Categories that are listed from lowest to highest",
+        names,
+        start,
+        format_func=visible,
+        # With the start in the key, what another tab says is shown here.
+        key=f"ordered-columns:{start}",
+        help="For example never, sometimes, often. Rules between columns can then compare them; generators learn them "
+        "as they learn others.",
+    )
+    if set(chosen) != set(start):
+        _put(
+            {name: {"ordered": True} if name in chosen else {} for name in names if (name in chosen) != (name in start)}
+        )
+
+
+def _columns_form(rows: list[Row]) -> None:
+    """Ask how cells of chosen columns are written where that is not as in the whole file."""
+    role_of = {row["name"]: row["role"] for row in rows if row["role"] in (_NUMBER, _DATE)}
+    if not role_of:
+        return
+    chosen = st.multiselect(
+        "Numbers or dates that are written otherwise than in the rest of the file",
+        list(role_of),
+        format_func=visible,
+        key=_ASKED,
+        help="A column with a unit, a decimal comma, or dates of its own. Yes/no words stand in the table above, under "
+        "Categories: first yes, then no.",
+    )
+    roles = {role_of[name] for name in chosen if name in role_of}
+    if not roles:
+        return
+    extra_of = {row["name"]: row.get("extra") or {} for row in rows}
+    of_number, of_date = (
+        next((extra_of[name] for name in chosen if role_of[name] == role), {}) for role in (_NUMBER, _DATE)
+    )
+
+    def key(name: str, value: Any) -> str:
+        # Of other columns another widget, which starts from what is said of them.
+        one = f"notation-{name}:{chosen}"
+        st.session_state.setdefault(one, value)
+        return one
+
+    numbers: dict[str, Any] = {}
+    dates: list[str] = []
+    first, second, third = st.columns(3)
+    if _NUMBER in roles:
+        numbers = numbers_fields((first, second, third), of_number, key, column=True)
+    if _DATE in roles:
+        pattern = of_date.get("pattern") or ()
+        dates = dates_field(first, [pattern] if isinstance(pattern, str) else pattern, key)
+    form = {name: draft()["format"][name] for name in (*_NUMBERS, "dates") if name in draft()["format"]}
+    usable = notations_note({**form, **numbers, **({"dates": dates} if dates else {})})
+    many = f"these {len(chosen)} columns" if len(chosen) > 1 else "this column"
+    if st.button(f"Use it for {many}", key="notation-use", disabled=not usable):
+        said = {_NUMBER: numbers, _DATE: {"pattern": dates} if dates else {}}
+        _put({name: said[role_of[name]] for name in chosen})
+
+
+def _put(said: Mapping[str, Mapping[str, Any]]) -> None:
+    """Write into the lines of columns what is said of their cells, in place of what was."""
+    held = draft()
+    held["columns"] = [
+        {**row, "extra": {**_kept(row), **said[row["name"]]}} if row["name"] in said else row for row in held["columns"]
+    ]
+    renew_editor()
+    st.rerun()
+
+
+def _kept(row: Row) -> dict[str, Any]:
+    """Return what else is said of a column that no cell of the table shows."""
+    return {name: value for name, value in (row.get("extra") or {}).items() if name not in _KEYS[row["role"]]}
+
+
+def _invented() -> None:
     """Show what becomes of invented cells of the columns that are written otherwise than a program writes them."""
+    held = draft()
     try:
-        read_by = parse_format(form)
+        read_by = parse_format(held["format"])
     except SynthError:
         return  # said where the form of the file is asked for
     lines: list[tuple[str, str, str]] = []
-    for column in columns:
+    for column in declared_columns(held["columns"]):
         if len(lines) > _MOST_LINES:
             break
         lines += [(visible(column.name), *pair) for pair in invented_cells_of(column, read_by)]
     if not lines:
         return
-    with st.expander("How cells are read, on invented cells"):
-        note("Made from what you declared, and from no row.")
-        frame = pd.DataFrame(lines[:_MOST_LINES], columns=["Column", "As written in the file", "What it becomes"])
-        show_table(frame, alt="Invented cells of columns, and what they become", key="invented-cells")
-        if len(lines) > _MOST_LINES:
-            note("More columns are read in the same way.")
+    note("Invented cells, made from what you declared and from no row:")
+    frame = pd.DataFrame(lines[:_MOST_LINES], columns=["Column", "As written in the file", "What it becomes"])
+    show_table(frame, alt="Invented cells of columns, and what they become", key="invented-cells")
+    if len(lines) > _MOST_LINES:
+        note("More columns are read in the same way.")
+
+
+_NUMBER, _DATE, _CATEGORY = (COLUMN_TYPES[kind].role for kind in ("number", "date", "category"))
+_KEYS: dict[str, tuple[str, ...]] = {_NUMBER: _NUMBERS, _DATE: ("pattern",), _CATEGORY: ("ordered",)}
+"""What is asked here, by the role of a column."""

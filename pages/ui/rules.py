@@ -117,7 +117,12 @@ def _propose(schema: Schema) -> None:
 
 def _build(schema: Schema) -> None:
     kind = st.selectbox(
-        "What do you know?", list(_KINDS), index=None, placeholder="choose a kind of rule", key="rule-kind"
+        "What do you know?",
+        list(_KINDS),
+        index=None,
+        placeholder="choose a kind of rule",
+        key="rule-kind",
+        help="Something that holds in every row, as anybody who knows the questionnaire could say.",
     )
     if kind is None:
         return
@@ -201,14 +206,27 @@ def _heaped(columns: dict[str, ModelledColumn]) -> str:
     with second:
         step = st.text_input("is a multiple of", placeholder="100", key=_key("step")).strip()
     with third:
-        share = st.number_input("in this share of rows, %", 1.0, 100.0, None, 1.0, placeholder="40", key=_key("share"))
+        share = st.number_input(
+            "in this share of rows, %",
+            1.0,
+            100.0,
+            None,
+            1.0,
+            placeholder="40",
+            key=_key("share"),
+            help="About how many people round. It is yours to say, and never measured in the rows.",
+        )
     return f"{quoted(name)} is a multiple of {step} in {share:g} % of rows" if name and step and share else ""
 
 
 def _typed(columns: dict[str, ModelledColumn]) -> str:
     del columns
     return st.text_input(
-        "The rule", placeholder="if age < 15 and works = yes then income <= 5000", key=_key("typed")
+        "The rule",
+        placeholder="if age < 15 and works = yes then income <= 5000",
+        key=_key("typed"),
+        help="Comparisons, in (...), is missing, if ... then ..., joined by and; names with odd signs stand in double "
+        "quotation marks.",
     ).strip()
 
 

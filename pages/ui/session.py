@@ -5,7 +5,9 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from typing import Any
+from uuid import uuid4
 from zoneinfo import ZoneInfo
 
 import streamlit as st
@@ -27,7 +29,7 @@ from pages.ui.words import note
 from synth.application import Application
 from synth.errors import DatabaseAwayError, SynthError
 from synth.services.views import ReceivedTable
-from synth.store import SavedDraft, now
+from synth.store import Drafts, SavedDraft, now
 from synth.system.settings import Settings
 
 __all__ = [
@@ -40,9 +42,11 @@ __all__ = [
     "forget_uploads",
     "forget_widgets",
     "go",
+    "in_their_zone",
     "keep_address",
     "keep_draft",
     "keeping_draft",
+    "open_draft",
     "own_table",
     "renew_editor",
     "say_what_changed_elsewhere",
@@ -58,7 +62,8 @@ MOST_BUNDLE_MEGABYTES = 200
 """A bundle is held whole in the memory of the process that checks it."""
 
 _FIELD = "field:"
-_IDENTIFIERS = {"table": "table_id", "run": "run_id"}
+_IDENTIFIERS = {"table": "table_id", "run": "run_id", "begun": "begun_id"}
+_GONE = "table gone"
 
 
 @st.cache_resource(show_spinner=False)
@@ -87,6 +92,15 @@ def start_again() -> None:
     # The address still names what was left, and is not changed before the next run of the page.
     st.session_state["left"] = [*st.session_state.get("left", []), *left]
     st.session_state["draft"] = new_draft()
+    st.session_state.pop(_GONE, None)
+    forget_widgets()
+
+
+def open_draft(name: str, identifier: str) -> None:
+    """Go on with what was begun: the draft of a ``table``, or one that was ``begun`` before a table came."""
+    start_again()
+    st.session_state["left"] = [one for one in st.session_state["left"] if one != identifier]
+    _adopt(name, identifier)
     forget_widgets()
 
 
@@ -98,6 +112,8 @@ def own_table() -> ReceivedTable | None:
     table = _stored(table_id)
     if table is None:
         # Deleted by hand or by the retention timer: the description stays, the table has to come again.
+        # It is not begun anew by that: what was saved about it went with it.
+        st.session_state[_GONE] = True
         draft().update(table_id=None, described=False)
     return table
 
@@ -135,7 +151,12 @@ def _adopt(name: str, identifier: str) -> None:
             table = _stored(identifier)
             if table is not None:
                 take_table(held, table.table_id, table.account, [(c.name, c.kind) for c in table.columns])
-                _restore(table.table_id)
+                _restore(application().drafts, table.table_id)
+        elif name == "begun":
+            # Where a table stands in the address too, it has come since.
+            if held["table_id"] is None and application().begun.find(identifier) is not None:
+                held["begun_id"] = identifier
+                _restore(application().begun, identifier)
         else:
             run = application().run(identifier)
             held.update(run_id=run.run_id, account=held["account"] or run.account)
@@ -158,14 +179,21 @@ _MOST_TRIES = 5
 """Times that a draft is merged with what others save at the same moment; what is left comes with the next change."""
 
 
+def _saved_as() -> str | None:
+    """Return the id under which this session's draft is saved: its table's, or before there is one its own."""
+    held = draft()
+    identifier: str | None = held["table_id"] or held["begun_id"]
+    return identifier
+
+
 def _kept() -> SavedDraft | None:
-    """Return what was last saved of the draft of this session's table, as far as this session knows."""
+    """Return what was last saved of this session's draft, as far as this session knows."""
     kept: SavedDraft | None = st.session_state.get(_KEPT)
-    return kept if kept is not None and kept.table_id == draft()["table_id"] else None
+    return kept if kept is not None and kept.table_id == _saved_as() else None
 
 
-def _restore(table_id: str) -> None:
-    found = application().drafts.find(table_id)
+def _restore(drafts: Drafts, identifier: str) -> None:
+    found = drafts.find(identifier)
     if found is not None:
         fill_from_body(draft(), found.body)
         st.session_state[_KEPT] = found
@@ -197,9 +225,9 @@ def keep_draft(*, merge: bool = True) -> bool:
         Whether answers from elsewhere have come into the draft.
     """
     held = draft()
-    if held["table_id"] is None:
-        return False
     try:
+        if not _has_a_place(held):
+            return False
         came = _save(held, merge=merge)
         st.session_state.pop(_UNSAVED, None)
     except SynthError as error:
@@ -212,9 +240,24 @@ def keep_draft(*, merge: bool = True) -> bool:
     return came > 0
 
 
+def _has_a_place(held: Draft) -> bool:
+    """Give a draft a place where it is saved, as soon as something was typed; return whether it has one."""
+    if held["table_id"] is not None:
+        st.session_state.pop(_GONE, None)
+        if held["begun_id"] is not None:
+            application().begun.forget(held["begun_id"])
+            held["begun_id"] = None
+        return True
+    if held["begun_id"] is None and not st.session_state.get(_GONE) and body_of(held) != body_of(new_draft()):
+        held["begun_id"] = begun = str(uuid4())
+        st.query_params["begun"] = begun  # a reload may come before the page runs again
+    return held["begun_id"] is not None
+
+
 def _save(held: Draft, *, merge: bool) -> int:
     """Return how many answers came from elsewhere."""
-    drafts, table_id, ours = application().drafts, held["table_id"], body_of(held)
+    drafts = application().begun if held["table_id"] is None else application().drafts
+    table_id, ours = str(_saved_as()), body_of(held)
     kept = _kept()
     number = drafts.number(table_id)
     if kept is None:
@@ -246,14 +289,15 @@ def say_when_saved(place: DeltaGenerator) -> None:
     if _UNSAVED in st.session_state:
         place.warning("Not saved yet. What you typed stands here and is saved with your next change.")
     elif kept is not None:
-        note(f"Saved {kept.saved.astimezone(_zone()):%H:%M}", place)
+        note(f"Saved {in_their_zone(kept.saved):%H:%M}", place)
 
 
-def _zone() -> ZoneInfo:
+def in_their_zone(moment: datetime) -> datetime:
+    """Return a moment as clocks show it where the browser is."""
     try:
-        return ZoneInfo(st.context.timezone or "UTC")
+        return moment.astimezone(ZoneInfo(st.context.timezone or "UTC"))
     except (KeyError, ValueError):  # a browser may name a zone that this machine does not know
-        return ZoneInfo("UTC")
+        return moment.astimezone(ZoneInfo("UTC"))
 
 
 def say_what_changed_elsewhere() -> None:
@@ -304,8 +348,10 @@ def uploader_key(name: str) -> str:
     return f"upload:{name}:{st.session_state.get('uploads', 0)}"
 
 
-def forget_uploads() -> None:
+def forget_uploads(*, keep: bytes | None = None) -> None:
     """Forget every upload of this session: the encrypted files, and the tickets that Streamlit keeps for them.
+
+    The file whose ticket is ``keep`` stays where it is, encrypted, for as long as uploads wait.
 
     Streamlit keeps a ticket until *another* session ends. The call is undocumented, so the version of Streamlit is
     pinned and a test holds that they are gone.
@@ -316,7 +362,7 @@ def forget_uploads() -> None:
     context = get_script_run_ctx()
     if context is not None:
         context.uploaded_file_mgr.remove_session_files(context.session_id)
-        incoming().forget(context.session_id)
+        incoming().forget(context.session_id, keep=keep)
 
 
 def go(page: str) -> None:

@@ -93,6 +93,10 @@ def test_what_was_typed_survives_reloads_another_tab_and_a_restart(browser: Any,
         walker.open("upload")
         walker.choose("No, new people")
         walker.fill("A name for these people", "clinic")
+        # Before a table has come a reload loses nothing either.
+        page.reload()
+        page.get_by_text("Table: CSV, TSV, Excel").wait_for()
+        assert page.get_by_role("textbox", name="A name for these people").input_value() == "clinic"
         walker.upload(0, table)
         page.get_by_text("Stored, encrypted.").wait_for()
         walker.press("Continue to 2 Describe")
@@ -136,7 +140,7 @@ def test_what_was_typed_survives_reloads_another_tab_and_a_restart(browser: Any,
         # What is known between columns is built in words, and survives as everything else does.
         page.get_by_text("Add a rule").click()
         walker.settle()
-        page.get_by_label("What do you know?").wait_for()
+        page.get_by_role("combobox", name="What do you know?").wait_for()
         for label, option in (
             ("What do you know?", "If one thing holds, another follows"),
             ("If", "chol"),

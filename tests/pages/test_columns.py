@@ -63,6 +63,12 @@ def test_nothing_is_dropped_or_replaced_by_a_guess_that_nobody_accepted(name: st
     assert not state_of(accepted).is_open
 
 
+def test_a_line_that_was_found_privately_bears_a_mark() -> None:
+    filled = {**new_row("age", "number"), "low": "0", "high": "9", "missing": True}
+    assert state_of(filled, "found privately, epsilon 0.1").words == "● found"
+    assert state_of({**filled, "low": ""}, "found privately, epsilon 0.1").words == "○ lowest"
+
+
 @pytest.mark.parametrize(
     ("fields", "words"),
     [

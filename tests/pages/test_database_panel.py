@@ -5,7 +5,9 @@ from __future__ import annotations
 import sqlite3
 from pathlib import Path
 
+import psycopg
 import pytest
+from database_here import asks_for_password
 from driving import CODEBOOK, TABLE, errors, go, open_app, texts, uploader, wait_for_run
 from streamlit.testing.v1 import AppTest
 
@@ -69,6 +71,30 @@ def test_what_is_refused_is_said_there_and_nothing_typed_is_lost(folder: Path) -
     assert "CANARY" not in texts(app)
     assert not application().tables()
     assert not application().account_names()
+
+
+@pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
+def test_the_password_of_a_database_is_asked_for_beside_its_address(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        connection.execute("CREATE TABLE visits (age int)")
+        connection.execute("INSERT INTO visits VALUES (34)")
+    with asks_for_password(database_url, "CANARY secret") as url:
+        host = url.rpartition("=")[2]
+        monkeypatch.setenv("HERMITAGE_DATABASES", f"{host}:5432")
+        app = go(open_app(), "upload")
+        app.radio(key="people").set_value("No, new people").run()
+        app.text_input(key="field:account").set_value("survey").run()
+        read(filled(app, url=url, table="visits"))
+        assert errors(app) == ["The database asks for a password. Type it beside the address."]
+        assert errors(read(filled(app, password="CANARY wrong"))) == [
+            "The database does not accept this name with this password."
+        ]
+        assert app.text_input(key="database-table").value == "visits"
+        assert "Stored, encrypted." in texts(read(filled(app, password="CANARY secret")))
+    assert "CANARY" not in str(app.session_state["draft"])
+    assert "database-password" not in app.session_state
 
 
 def test_rows_of_a_database_go_the_way_of_a_file_to_a_certificate(folder: Path) -> None:

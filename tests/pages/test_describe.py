@@ -343,8 +343,39 @@ def test_notations_are_shown_on_cells_invented_from_the_declaration() -> None:
         ["smoker", "N", "no"],
         ["town", "nth", "north"],
     ]
-    assert "How cells are read, on invented cells" in texts(app)
+    assert "Invented cells, made from what you declared and from no row:" in texts(app)
 
 
 def test_cells_as_programs_write_them_need_no_invented_ones() -> None:
-    assert "invented cells" not in texts(go(described(), "describe"))
+    assert "Invented cells" not in texts(go(described(), "describe"))
+
+
+def test_a_column_is_given_a_notation_of_its_own_on_the_page() -> None:
+    app = go(described(CODEBOOK.replace("low: 0, high: 120", "low: 0, high: 12000")), "describe")
+    asked = app.multiselect(key="notation-columns")
+    assert asked.options == ["age"]
+    asked.set_value(["age"]).run()
+    for field, value in (("decimal", "a comma: 1,5"), ("thousands", "a comma: 1,234"), ("units", "years, y")):
+        widget = next(one for one in (*app.selectbox, *app.text_input) if f"notation-{field}:" in str(one.key))
+        widget.set_value(value).run()
+    # Two signs that are one are refused where they are chosen, and nothing can be written so.
+    assert "are both ','. Give two signs." in errors(app)[0]
+    assert app.button(key="notation-use").disabled
+    next(one for one in app.selectbox if "notation-thousands:" in str(one.key)).set_value("a point: 1.234").run()
+    assert "1.234,5 years is read as 1234.5" in texts(app)
+    app.button(key="notation-use").click().run()
+    declared = next(row for row in app.session_state["draft"]["columns"] if row["name"] == "age")
+    assert declared["extra"] == {"decimal": ",", "thousands": ".", "units": ["years", "y"]}
+    assert fold(app)[0] == ["age", "6.000 years", "6000"]
+    app.button(key="continue-budget").click().run()
+    assert app.session_state["draft"]["described"]
+
+
+def test_categories_are_said_to_be_listed_in_order() -> None:
+    app = go(described(), "describe")
+    next(one for one in app.multiselect if "ordered-columns" in str(one.key)).set_value(["region"]).run()
+    (row,) = (row for row in app.session_state["draft"]["columns"] if row["name"] == "region")
+    assert row["extra"] == {"ordered": True}
+    next(one for one in app.multiselect if "ordered-columns" in str(one.key)).set_value([]).run()
+    (row,) = (row for row in app.session_state["draft"]["columns"] if row["name"] == "region")
+    assert row["extra"] == {}

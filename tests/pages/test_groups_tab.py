@@ -31,7 +31,7 @@ def test_what_groups_lose_stands_below_what_noise_allows(finished: AppTest) -> N
     for title in (
         "Smallest group of region to trust",
         OWNER_ONLY_NOTE,
-        "Largest excessive risk gap by region",
+        "No two groups of region are large enough to compare",
         "Largest error by region, above that of all rows",
     ):
         assert title in words
@@ -70,7 +70,7 @@ def test_what_was_paid_for_by_group_stands_here_alone(finished: AppTest, home: P
 
 def test_groups_are_shown_once(finished: AppTest) -> None:
     for tab in ("○ Prediction", "○ Owner only"):
-        assert "by region" not in texts(opened(finished, tab))
+        assert "of region" not in texts(opened(finished, tab))
 
 
 def test_without_groups_nothing_is_looked_at(finished: AppTest, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,7 +92,7 @@ def test_groups_are_chosen_where_the_table_is_described() -> None:
 
 
 def test_groups_of_a_wide_table_are_named_in_its_codebook(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pages.ui.draft.MOST_PILLS", 2)
+    monkeypatch.setattr("pages.ui.people.MOST_PILLS", 2)
     app = go(described(LABELLED), "describe")
     assert "Columns whose groups are compared: region. In a table as wide as this" in texts(app)
     assert app.session_state["draft"]["groups"] == ["region"]

@@ -74,7 +74,7 @@ def test_a_grid_is_rehearsed_on_simulated_rows_and_a_cell_is_taken_over() -> Non
     assert not errors(app)
     words = texts(app)
     assert f"{SIMULATED_SENTENCE} {REHEARSAL_SENTENCE}" in words
-    assert "Error of pairs of columns" in words
+    assert "Distance of pairs of independent: " in words
     (table,) = [frame.value for frame in app.table if "distance of pairs" in frame.value.columns]
     assert list(table["epsilon"]) == [1.0, 4.0]
     app.selectbox(key="grid-choice").set_value("independent, ε = 4").run()
@@ -82,7 +82,7 @@ def test_a_grid_is_rehearsed_on_simulated_rows_and_a_cell_is_taken_over() -> Non
     assert app.session_state["draft"]["epsilon"] == 4.0
     assert app.session_state["draft"]["generator"] == "independent"
     # The numbers are of the table, and stay whatever is chosen.
-    assert "Error of pairs of columns" in texts(app)
+    assert "Distance of pairs of independent: " in texts(app)
     assert go(app, "generate").button(key="spend").label == "Spend 4.00 and generate"
     assert application().account("survey").epsilon_spent == 0
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driving import TABLE, described, go, open_app, texts, upload_table
+from driving import CODEBOOK, TABLE, described, go, open_app, texts, upload_table, uploader
 from sqlalchemy import text
 from streamlit.testing.v1 import AppTest
 from test_describe import answer, edit, with_columns
@@ -19,7 +19,7 @@ from pages.ui.session import application
 def reloaded(app: AppTest, page: str) -> AppTest:
     """Open the application as a browser does that reloads a page: nothing but the address is left of the session."""
     fresh = open_app()
-    for name in ("table", "run"):
+    for name in ("table", "run", "begun"):
         if name in app.query_params:
             fresh.query_params[name] = app.query_params[name]
     return go(fresh.run(), page)
@@ -40,6 +40,97 @@ def test_a_reload_brings_back_everything_that_was_typed(page: str) -> None:
     assert cells(again, "age")["high"] == "99"
     assert again.session_state["draft"]["epsilon"] == 1.7
     assert not again.exception
+
+
+def begun() -> AppTest:
+    app = go(open_app(), "upload")
+    app.radio(key="people").set_value("No, new people").run()
+    app.text_input(key="field:account").set_value("survey").run()
+    app.selectbox(key="field:format-separator").set_value("semicolon ;").run()
+    return app
+
+
+def test_what_is_typed_before_a_table_has_come_survives_a_reload_and_goes_on_with_the_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HERMITAGE_DATABASES", str(tmp_path))
+    app = begun()
+    app.text_input(key="database-url").set_value("sqlite:////data/clinic.sqlite").run()
+    app.text_input(key="database-table").set_value("visits").run()
+    app.text_input(key="database-password").set_value("CANARY").run()
+    uploader(app, "codebook").upload("codebook.yaml", CODEBOOK.encode(), "application/yaml")
+    app.run()
+    again = reloaded(app, "upload")
+    assert body_of(again.session_state["draft"]) == body_of(app.session_state["draft"])
+    assert again.radio(key="people").value == "No, new people"
+    assert again.text_input(key="field:account").value == "survey"
+    assert again.text_input(key="database-table").value == "visits"
+    assert again.text_input(key="database-password").value == ""
+    assert "Saved " in texts(again)
+    with application().store.reading() as connection:
+        (body,) = connection.execute(text("SELECT body FROM begun")).scalars().all()
+    assert "CANARY" not in body
+    uploader(again, "table").upload("survey.csv", TABLE.encode(), "text/csv")
+    again.run()
+    assert cells(again, "age")["high"] == "120"
+    assert application().begun.latest(9) == ()
+    assert "begun" not in again.run().query_params
+
+
+def test_an_address_with_a_password_is_kept_nowhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, home: Path
+) -> None:
+    monkeypatch.setenv("HERMITAGE_DATABASES", str(tmp_path))
+    app = begun()
+    app.text_input(key="database-url").set_value("postgresql://me:CANARY@db.example.org/x").run()
+    assert app.session_state["draft"]["database"] == {}
+    assert b"CANARY" not in (home / "hermitage.sqlite").read_bytes()
+
+
+def test_start_lists_what_was_begun_and_goes_on_with_it() -> None:
+    one = answer(with_columns("age,region"))
+    edit(one, age={"role": "number", "low": "0", "high": "99"})
+    other = begun()
+    app = open_app()
+    # Nothing of another tab is on the page before somebody asks for it.
+    assert "survey.csv" not in texts(app)
+    app.button(key="list-begun").click().run()
+    shown = texts(app).replace("*", "")
+    assert "survey.csv · survey · 2 columns" in shown
+    assert "no table yet · survey" in shown
+    begun_id, table_id = other.session_state["draft"]["begun_id"], one.session_state["draft"]["table_id"]
+    app.button(key=f"go-on:{begun_id}").click().run()
+    assert app.selectbox(key="field:format-separator").value == "semicolon ;"
+    go(app, "start").button(key="list-begun").click().run()
+    app.button(key=f"go-on:{table_id}").click().run()
+    assert cells(app, "age")["high"] == "99"
+    assert app.query_params["table"] == table_id
+    assert "begun" not in app.query_params
+
+
+def test_what_nobody_goes_on_with_is_deleted_when_a_table_would_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun()
+    application().purge()
+    assert len(application().begun.latest(9)) == 1
+    with application().store.writing() as connection:
+        connection.execute(text("UPDATE begun SET saved = 1577836800"))
+    application().purge()
+    assert application().begun.latest(9) == ()
+
+
+def test_rules_and_groups_of_two_tabs_are_merged_one_by_one() -> None:
+    one = described()
+    other = reloaded(one, "describe")
+    for app, rule in ((one, "age >= 18"), (other, "smoker = no")):
+        go(app, "describe")
+        app.selectbox(key="rule-kind").set_value("I write it as a line").run()
+        app.text_input(key="rule-typed:0").set_value(rule).run()
+    one.button(key="rule-add").click().run()
+    other.button(key="rule-add").click().run()
+    assert other.session_state["draft"]["rules"] == ["age >= 18", "smoker = no"]
+    assert "One answer was changed in another tab meanwhile." in texts(other)
+    other.button(key="rule-delete:0").click().run()
+    assert one.run().session_state["draft"]["rules"] == ["smoker = no"]
 
 
 def test_a_restart_of_the_server_brings_it_back() -> None:
@@ -141,6 +232,14 @@ def test_bodies_are_merged_answer_by_answer() -> None:
     whole = {"a": 9, "b": 3, "columns": {"x": {"low": "1", "high": "5"}}, "source": {"y": "file"}}
     assert merged(theirs, before, ours) == whole
     assert changed_answers(ours, whole) == 3
+
+
+def test_lists_are_merged_item_by_item() -> None:
+    before, theirs, ours = {"rules": ["a", "b", "c"]}, {"rules": ["b", "c", "x"]}, {"rules": ["a", "b", "y"]}
+    assert merged(theirs, before, ours) == {"rules": ["b", "x", "y"]}
+    assert changed_answers(ours, {"rules": ["b", "x", "y"]}) == 2
+    # What is no list of choices is one answer: of its items the order matters.
+    assert merged({"options": [2]}, {"options": [1]}, {"options": [1, 3]}) == {"options": [1, 3]}
 
 
 def test_a_draft_of_another_version_is_read_as_far_as_it_is_known() -> None:

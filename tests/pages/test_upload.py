@@ -11,6 +11,10 @@ import pytest
 from driving import CODEBOOK, TABLE, errors, go, open_app, texts, upload_table, uploader
 from streamlit.runtime.memory_uploaded_file_manager import MemoryUploadedFileManager
 
+from pages.server.uploads import incoming
+from pages.ui.draft import config_of
+from pages.ui.session import application
+
 CANARY = "NHS-999-123"
 
 
@@ -39,6 +43,37 @@ def test_a_stored_table_shows_names_and_numbers_but_no_cell() -> None:
     assert "`region`" in words
     assert CANARY not in words
     assert not app.exception
+
+
+def test_names_that_were_given_to_columns_are_changed_and_the_table_is_read_by_them() -> None:
+    app = upload_table(open_app(), b"age,,income,income\n34,7,1200,7\n")
+    fields = {str(one.label): one for one in app.text_input if "given-name:" in str(one.key)}
+    assert {label: one.value for label, one in fields.items()} == {
+        "Column 2 of the file": "column_2",
+        "Column 4 of the file": "income_2",
+    }
+    fields["Column 2 of the file"].set_value("income").run()
+    app.button(key="use-names").click().run()
+    assert "Two columns are called 'income'. Give each column its own name." in errors(app)
+    for label, name in (("Column 2 of the file", "visits"), ("Column 4 of the file", "pension")):
+        next(one for one in app.text_input if one.label == label).set_value(name).run()
+    app.button(key="use-names").click().run()
+    assert [row["name"] for row in app.session_state["draft"]["columns"]] == ["age", "visits", "income", "pension"]
+    # A second change is one of the name in the file, and a codebook without names does not take them back.
+    next(one for one in app.text_input if one.label == "Column 2 of the file").set_value("stays").run()
+    app.button(key="use-names").click().run()
+    assert app.session_state["draft"]["format"]["rename"] == {"column_2": "stays", "income_2": "pension"}
+    columns = "".join(
+        f"  {name}: {{type: number, low: 0, high: 9000, step: 1, fallback: 0}}\n"
+        for name in ("age", "stays", "income", "pension")
+    )
+    codebook = CODEBOOK.partition("columns:")[0] + "columns:\n" + columns
+    uploader(app, "codebook").upload("codebook.yaml", codebook.encode(), "application/yaml")
+    app.run()
+    config = config_of(app.session_state["draft"])
+    held = app.session_state["draft"]
+    application().reserve(config, table_id=held["table_id"])
+    assert [column.name for column in application().table(held["table_id"]).columns] == list(config.schema.names)
 
 
 def test_names_that_deceive_are_told_before_they_are_described() -> None:
@@ -167,6 +202,26 @@ def test_the_format_reaches_the_reader() -> None:
     app.run()
     assert errors(app) == []
     assert [row["name"] for row in app.session_state["draft"]["columns"]] == ["age", "region"]
+
+
+def test_after_a_refused_format_the_file_is_still_there_and_only_the_format_is_asked_anew() -> None:
+    app = upload_table(open_app(), f"âge;région\n33;{CANARY}\n44;south\n".encode("latin-1"), name="enquête.csv")
+    assert "This does not look like UTF-8 text." in errors(app)[0]
+    assert "enquête.csv is still here, encrypted." in texts(app).replace("*", "")
+    assert incoming().waiting("test session id") == 1
+    app.selectbox(key="field:format-encoding").set_value("Western Europe (latin-1, iso-8859-1)").run()
+    app.button(key="read-again").click().run()
+    assert errors(app) == []
+    assert [row["name"] for row in app.session_state["draft"]["columns"]] == ["âge", "région"]
+    assert incoming().waiting("test session id") == 0
+    assert "file kept" not in app.session_state
+
+
+def test_a_file_that_is_kept_can_be_forgotten() -> None:
+    app = upload_table(open_app(), f"1,{CANARY}\n2,{CANARY}\n".encode())
+    app.button(key="forget-kept").click().run()
+    assert incoming().waiting("test session id") == 0
+    assert not [one for one in app.button if one.key == "read-again"]
 
 
 def test_the_format_of_a_codebook_reaches_the_reader() -> None:
