@@ -106,6 +106,11 @@ def insurance() -> list[Column]:
     ]
 
 
+def letters() -> list[Column]:
+    segments = "V1: 0 10 1\n" + "\n".join(f"V{k}: -10 70 1" for k in range(2, 6)) + "\nV6: 0 80 0.01\nV7: 0 80 0.01"
+    return [*numbers(segments), category("Class", counted(1, 10))]
+
+
 def creditcard() -> list[Column]:
     components = "\n".join(f"V{k}: -20 20 0.02" for k in range(1, 29))
     return [*numbers(f"Time: 0 172800 60\n{components}\nAmount: 0 5000 1 0"), *flags(["Class"])]

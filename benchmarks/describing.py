@@ -20,6 +20,7 @@ from __future__ import annotations
 import argparse
 import csv
 import gzip
+import json
 import os
 import re
 import subprocess
@@ -32,7 +33,9 @@ from pathlib import Path
 from typing import Any
 
 import declared
+import numpy as np
 from declared_network import ORDER, network
+from scipy.io import loadmat
 
 from synth.schema import Column, parse_column
 from synth.schema.documents import read_mapping
@@ -59,6 +62,10 @@ class Described:
         What is typed behind ``synth schema`` beside that: how the file is written.
     by_hand : mapping
         Lines of the draft that are edited: column to declaration.
+    written : callable, optional
+        Writes the first rows of what is published, which is no table, as one.
+    generator : str
+        What is asked for instead of the default generator.
     """
 
     file: str
@@ -67,15 +74,11 @@ class Described:
     names: str = ""
     schema: tuple[str, ...] = ()
     by_hand: dict[str, str] = field(default_factory=dict)
+    written: Callable[[Path, Path, int], None] | None = None
+    generator: str = ""
 
 
 HEADERLESS = ("--format", "header=false", "--format", "separator=,")
-
-NOT_TABLES = {
-    "isolet": "Isolet.mat is a matrix of MATLAB, which is no table: write it as CSV first",
-    "mnist": "images in idx files, which are no table; benchmarks/images.py has what applies to images",
-    "adult_discretised": "arrays of NumPy without names or codes of their own; the table itself is adult",
-}
 
 
 def _adult(data: Path) -> Described:
@@ -99,10 +102,7 @@ def _census(data: Path) -> Described:
         numbers,
         "census_income_kdd/census-income.names",
         HEADERLESS,
-        by_hand={
-            "instance weight": "{type: drop}",
-            "class": '{type: category, values: ["- 50000.", "50000+."], missing: true}',
-        },
+        by_hand={"instance weight": "{type: drop}"},
     )
 
 
@@ -116,13 +116,6 @@ def _network(data: Path) -> Described:
     )
 
 
-def _letters(data: Path) -> Described:
-    segments = "V1: 0 10 1\n" + "\n".join(f"V{k}: -10 70 1" for k in range(2, 6)) + "\nV6: 0 80 0.01\nV7: 0 80 0.01"
-    columns = [*declared.numbers(segments), declared.category("Class", declared.counted(1, 10))]
-    file = "artificial_characters/artificial-characters_train.csv.gz"
-    return Described(file, "OpenML 1459 (Botta, Giordana, Saitta 1993)", columns)
-
-
 def _diabetes(data: Path) -> Described:
     columns = [column for column in declared.diabetes() if not column.name.startswith("diag_")]
     diagnoses = {f"diag_{place}": "{type: drop}" for place in (1, 2, 3)}
@@ -134,6 +127,62 @@ def _diabetes(data: Path) -> Described:
     )
 
 
+def _voices(data: Path) -> Described:
+    """Every feature between -1 and 1 in steps of .01, as its documentation scales them."""
+    features = "\n".join(f"f{place}: -1 1 0.01" for place in range(617))
+
+    def written(source: Path, target: Path, rows: int) -> None:
+        file = loadmat(source)
+        names = [*(f"f{place}" for place in range(617)), "letter"]
+        _write(target, names, np.column_stack([file["X"], file["Y"]])[:rows].tolist())
+
+    return Described(
+        "isolet/Isolet.mat",
+        "isolet.info (UCI)",
+        [*declared.numbers(features), declared.category("letter", declared.counted(1, 26))],
+        written=written,
+        generator="independent",
+    )
+
+
+def _digits(data: Path) -> Described:
+    """Grey levels of 784 pixels, and the digit."""
+    pixels = "\n".join(f"p{place}: 0 255 1" for place in range(784))
+
+    def written(source: Path, target: Path, rows: int) -> None:
+        images = gzip.decompress(source.read_bytes())[16:]
+        labels = gzip.decompress(source.with_name("train-labels-idx1-ubyte.gz").read_bytes())[8:]
+        lines = ([*images[784 * row : 784 * row + 784], labels[row]] for row in range(min(rows, len(labels))))
+        _write(target, [*(f"p{place}" for place in range(784)), "digit"], lines)
+
+    return Described(
+        "mnist/train-images-idx3-ubyte.gz",
+        "the page of the MNIST database",
+        [*declared.numbers(pixels), declared.category("digit", declared.counted(0, 9))],
+        written=written,
+        generator="independent",
+    )
+
+
+def _write(target: Path, names: list[str], rows: Iterable[Iterable[object]]) -> None:
+    with target.open("w", newline="", encoding="utf-8") as stream:
+        lines = csv.writer(stream)
+        lines.writerow(names)
+        lines.writerows(rows)
+
+
+def _codes_of_adult(data: Path) -> Described:
+    """Whole codes from 0, as many of each column as its domain file says; long scales are numbers."""
+    domain = json.loads((data / "adult_discretised" / "pgm_adult-domain.json").read_text())
+    columns = [
+        *declared.numbers("\n".join(f"{name}: 0 {size - 1} 1" for name, size in domain.items() if size > 50)),
+        *(declared.category(name, declared.counted(0, size - 1)) for name, size in domain.items() if size <= 50),
+    ]
+    by_name = {column.name: column for column in columns}
+    file = "adult_discretised/pgm_adult.csv.gz"
+    return Described(file, "adult-domain.json (private-pgm)", [by_name[name] for name in domain])
+
+
 def _plain(file: str, source: str, columns: Callable[[], list[Column]]) -> Callable[[Path], Described]:
     return lambda data: Described(file, source, columns())
 
@@ -142,6 +191,7 @@ TABLES: dict[str, Callable[[Path], Described]] = {
     "adult": _adult,
     "titanic": _plain("titanic/titanic.csv", "the data dictionary of Kaggle's Titanic", declared.titanic),
     "wine_red": _plain("wine_quality/winequality-red.csv", "Cortez et al. 2009, table 1, rounded", declared.wine),
+    "wine_white": _plain("wine_quality/winequality-white.csv", "Cortez et al. 2009, table 1, rounded", declared.wine),
     "insurance": _plain("insurance/insurance.csv", "Lantz, Machine Learning with R", declared.insurance),
     "census": _census,
     "diabetes130": _diabetes,
@@ -149,7 +199,14 @@ TABLES: dict[str, Callable[[Path], Described]] = {
     "kddcup99": _network,
     "cervical": _plain("cervical/risk_factors_cervical_cancer.csv", "Fernandes et al. 2017", declared.cervical),
     "creditcard": _plain("creditcard_fraud_sample/creditcard_sample.csv.gz", "ULB's description", declared.creditcard),
-    "artificial_characters": _letters,
+    "artificial_characters": _plain(
+        "artificial_characters/artificial-characters_train.csv.gz",
+        "OpenML 1459 (Botta, Giordana, Saitta 1993)",
+        declared.letters,
+    ),
+    "adult_discretised": _codes_of_adult,
+    "isolet": _voices,
+    "mnist": _digits,
 }
 
 
@@ -239,7 +296,10 @@ def measure(name: str, data: Path, rows: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         table = place / re.sub(r"\.gz$", "", Path(described.file).name)
-        first_rows(data / described.file, table, rows)
+        if described.written is None:
+            first_rows(data / described.file, table, rows)
+        else:
+            described.written(data / described.file, table := table.with_suffix(".csv"), rows)
         arguments = ["schema", str(table), *described.schema]
         if described.names:
             arguments += ["--dictionary", str(data / described.names)]
@@ -253,9 +313,9 @@ def measure(name: str, data: Path, rows: int) -> None:
             return
         text, columns, filled, edited, still = fill(drafted.stdout, name, described, rows)
         (place / "config.yaml").write_text(text.replace(f"table: {table.name}", f"table: {table}"), encoding="utf-8")
-        ran = synth(
-            "run", str(place / "config.yaml"), "--out", str(place / "out"), "--no-owner-report", home=place / "home"
-        )
+        how = ["--out", str(place / "out"), "--no-owner-report"]
+        how += ["--generator", described.generator] if described.generator else []
+        ran = synth("run", str(place / "config.yaml"), *how, home=place / "home")
         last = "finished" if ran.returncode == 0 else f"refused: {ran.stderr.strip().splitlines()[-1]}"
         took = time.monotonic() - began
         print(
@@ -272,8 +332,6 @@ def main() -> None:
     given = parser.parse_args()
     for name in given.tables:
         measure(name, Path(os.environ["HERMITAGE_DATA"]), given.rows)
-    for name, why in NOT_TABLES.items():
-        print(f"{name:24} not a table: {why}")
 
 
 if __name__ == "__main__":

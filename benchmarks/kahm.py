@@ -26,7 +26,6 @@ import argparse
 import datetime
 import json
 import os
-import platform
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -46,6 +45,7 @@ from torch import Tensor
 from synth.models.affine_hull import AffineHull
 from synth.models.wide_hull import DeepHull, WideHull, fit_hulls, fit_wide_hulls, partition_rows
 from synth.reports.membership.score import membership_score_of_distances
+from synth.system.machine import processor_name
 
 DELTA = 1e-5
 SCORED = 5000
@@ -266,7 +266,7 @@ def write_results(path: Path | None, cells: dict[str, Any]) -> None:
     document = {
         "written": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "machine": {
-            "processor": platform.processor() or platform.machine(),
+            "processor": processor_name(),
             "cores": os.cpu_count(),
             "torch": torch.__version__,
             "numpy": np.__version__,

@@ -47,6 +47,9 @@ from synth.generators import GENERATORS
 
 HERE = Path(__file__).resolve().parent
 CONTROL, FLOOR, AIM = "independent", "bootstrap", "aim"
+PEERS = {AIM: "aim/aim.py", "margnet": "margnet.py", "tab-pe": "tab_pe.py"}
+"""Programs of other methods, below ``peers``; each has its README there."""
+
 ALPHAS = (1, 2, 3, 4)
 OVER_TIME = (-signal.SIGXCPU, -signal.SIGKILL)
 SHAPES = ("ks", "wasserstein", "correlation")
@@ -96,7 +99,7 @@ class Results:
 
 def source_of(generator: str) -> str:
     """Return a digest of the code that a cell was made by."""
-    folder = HERE / "peers" / "aim" if generator == AIM else HERE.parent / "synth"
+    folder = HERE / "peers" if generator in PEERS else HERE.parent / "synth"
     digest = hashlib.sha256()
     for path in sorted(folder.rglob("*.py")):
         digest.update(path.read_bytes())
@@ -106,15 +109,20 @@ def source_of(generator: str) -> str:
 def command_of(cell: Cell, table: Table, folder: Path, out: Path, aim_python: Path) -> list[str]:
     common = ["--epsilon", str(cell.epsilon), "--delta", str(cell.delta), "--seed", str(cell.seed)]
     common += ["--rows", str(cell.rows), "--out", str(out)]
-    if cell.generator != AIM:
+    if cell.generator not in PEERS:
         options = ["--generator", cell.generator, "--options", cell.options]
         return [sys.executable, str(HERE / "cell.py"), str(folder), *options, *common]
-    words = [str(HERE / "peers" / "aim" / "aim.py"), "--input", str(folder / "bins.npy")]
+    words = [str(HERE / "peers" / PEERS[cell.generator]), "--input", str(folder / "bins.npy")]
     words += ["--domain", str(folder / "domain.json"), "--neighbours", cell.neighbours]
     words += ["--rows-per-unit", str(table.schema.unit.rows_per_unit)]
     for name, value in json.loads(cell.options).items():
         words += [f"--{name}", str(value)]
-    return [str(aim_python), *words, *common]
+    if cell.generator == "tab-pe":
+        places = {column.name: place for place, column in enumerate(table.schema.modelled)}
+        ordered = [places[column.name] for column in table.schema.modelled if column.levels > 2]
+        words += ["--ordered", *map(str, ordered)] if ordered else []
+        words += ["--label", str(places[table.label])] if table.label else []
+    return [str(aim_python if cell.generator == AIM else sys.executable), *words, *common]
 
 
 def write_inputs(folder: Path, table: Table) -> None:
@@ -129,10 +137,10 @@ def released(
 ) -> tuple[dict[str, object], np.ndarray | None]:
     """Make one synthetic table in a process of its own; return what that used, and the rows if it made them.
 
-    Rows of AIM are bins, ours are codes.
+    Rows of peers are bins, ours are codes.
     """
     source: dict[str, object] = {"source": source_of(cell.generator)}
-    if asked.untimed and cell.generator != AIM:
+    if asked.untimed and cell.generator not in PEERS:
         options = json.loads(cell.options)
         return source, synthetic(folder, cell.generator, options, (cell.epsilon, cell.delta), cell.rows, cell.seed)
     out = folder / "synthetic.npy"
@@ -170,8 +178,8 @@ def measure(cell: Cell, table: Table, folder: Path, asked: argparse.Namespace) -
         asked.keep.mkdir(parents=True, exist_ok=True)
         name = f"{cell.table}-{cell.generator}-{cell.epsilon:g}-{cell.neighbours}-{cell.seed}.npy"
         np.save(asked.keep / name, rows)
-    bins = rows.astype(np.int64) if cell.generator == AIM else table.binned(rows)
-    codes = table.unbinned(rows, cell.seed) if cell.generator == AIM else rows
+    bins = rows.astype(np.int64) if cell.generator in PEERS else table.binned(rows)
+    codes = table.unbinned(rows, cell.seed) if cell.generator in PEERS else rows
     return result | distances(bins, codes)
 
 
@@ -263,14 +271,14 @@ def compare(name: str, asked: argparse.Namespace, results: Results, scratch: Pat
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tables", nargs="+", choices=TABLES, default=["simple"])
-    parser.add_argument("--generators", nargs="+", choices=[AIM, *GENERATORS], default=[AIM, "independent"])
+    parser.add_argument("--generators", nargs="+", choices=[*PEERS, *GENERATORS], default=[AIM, "independent"])
     parser.add_argument("--epsilons", nargs="+", type=float, default=[0.1, 0.3, 1.0])
     parser.add_argument("--delta", type=float, default=1e-5)
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--neighbours", choices=("add_remove", "replace_one"), default="add_remove")
     parser.add_argument("--alphas", nargs="+", type=int, choices=ALPHAS, default=list(ALPHAS), help="sizes of sets")
-    parser.add_argument("--against", choices=[AIM, *GENERATORS], help="say who is worse than this one")
+    parser.add_argument("--against", choices=[*PEERS, *GENERATORS], help="say who is worse than this one")
     parser.add_argument("--untimed", action="store_true", help="ours in this process: soon done, no time and memory")
     parser.add_argument("--rows", type=int, help="rows to make; default: as many as the real table has")
     parser.add_argument("--subsets", type=int, default=500, help="sets compared at most, on raw tables")

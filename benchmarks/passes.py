@@ -13,7 +13,6 @@ import argparse
 import datetime
 import json
 import os
-import platform
 import resource
 import statistics
 import subprocess
@@ -34,12 +33,13 @@ import torch
 from synth.generators.hermite.dp_hp import hermite_features
 from synth.privacy.accounting import PrivacyBudget
 from synth.privacy.feature_maps import Stack
-from synth.privacy.more.fourier import Fourier
+from synth.privacy.more.fourier import Fourier, angles_at_a_time
 from synth.privacy.more.lookups import Lookup
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
 from synth.schema import Neighbours, NumberColumn, Schema, TableFormat
 from synth.services.pipeline import peak_memory_bytes
+from synth.system.machine import core_cache_bytes, processor_name
 
 COLUMNS = 15
 LEVELS = 101
@@ -193,7 +193,10 @@ def main() -> None:
         return
     found: dict[str, object] = {
         "measured": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "processor": platform.processor() or platform.machine(),
+        "processor": processor_name(),
+        "vectors": torch.backends.cpu.get_cpu_capability(),
+        "core_cache_bytes": core_cache_bytes(),
+        "fourier_angles_at_a_time": angles_at_a_time("cpu"),
         "torch": torch.__version__,
         "numpy": np.__version__,
         **compare(given.rows, given.repeats),

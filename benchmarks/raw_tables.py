@@ -34,7 +34,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 import pandas as pd
-from marginals import AIM, HERE, Cell, Results, released, spread, write_inputs
+from marginals import AIM, HERE, PEERS, Cell, Results, released, spread, write_inputs
 from shapes import shape_distances, values_of
 from tables import Table, load_split
 from whole_runs import accuracies
@@ -71,7 +71,7 @@ def measure(cell: Cell, table: Table, test: np.ndarray, folder: Path, asked: arg
         result, codes = released(cell, table, folder, asked)
     if codes is None:
         return result
-    if cell.generator == AIM:
+    if cell.generator in PEERS:
         codes = table.unbinned(codes, cell.seed)
     learnt = np.random.default_rng(cell.seed).permutation(len(codes))[:LEARNT_FROM]
     found = accuracies(table.schema, table.label or "", frame(table, codes[learnt]), frame(table, test), cell.seed)
@@ -149,7 +149,7 @@ def main() -> None:
     parser.add_argument(
         "--generators",
         nargs="+",
-        choices=[AIM, *GENERATORS],
+        choices=[*PEERS, *GENERATORS],
         default=["dp-hp-adaptive", AIM, "independent-by-class"],
     )
     parser.add_argument("--epsilon", type=float, default=1.0)

@@ -12,8 +12,10 @@ from pathlib import Path
 import declared
 import numpy as np
 import pandas as pd
+from coded import CODED
 from declared_network import ORDER, network
 from numpy.typing import NDArray
+from simulated_tables import LABEL, SIMULATED
 
 import synth
 from synth.generators.coarse_grid import CoarseGrid, coarse_grid
@@ -41,7 +43,9 @@ class Table:
     units : array of shape (rows,), or None
         Whose row it is, where the schema has an id column.
     every_code : bool
-        Compare with one bin for each code and over all sets of columns, not with numbers in at most 32 bins.
+        Compare with one bin for each code and over all sets of columns, not with numbers in at most ``bins``.
+    bins : int
+        Equal parts of a number's declared range; places of a shorter grid are kept.
     written : bytes, or None
         The file that the codes were read from, in ``form``.
     """
@@ -52,13 +56,14 @@ class Table:
     codes: NDArray[np.int64]
     units: NDArray[np.int64] | None = None
     every_code: bool = False
+    bins: int = AIM_BINS
     written: bytes | None = None
     form: TableFormat = field(default_factory=TableFormat)
 
     @property
     def sizes(self) -> tuple[int, ...]:
         """Number of bins of every column, as compared."""
-        return self.schema.sizes if self.every_code else tuple(_places(c).size for c in self.schema.modelled)
+        return self.schema.sizes if self.every_code else tuple(self._places(c).size for c in self.schema.modelled)
 
     def binned(self, codes: NDArray[np.integer]) -> NDArray[np.int64]:
         """Turn codes into the bins that are compared, and that AIM is given."""
@@ -66,7 +71,7 @@ class Table:
             return np.asarray(codes, dtype=np.int64)
         rows = np.array(codes, dtype=np.int64)
         for d, column in enumerate(self.schema.modelled):
-            bins = _places(column).bins
+            bins = self._places(column).bins
             rows[:, d] = rows[:, d] if bins is None else bins[rows[:, d]]
         return rows
 
@@ -76,13 +81,12 @@ class Table:
         if not self.every_code:
             random = np.random.default_rng(seed)
             for d, column in enumerate(self.schema.modelled):
-                rows[:, d] = _places(column).codes(rows[:, d], random.random(len(rows)))
+                rows[:, d] = self._places(column).codes(rows[:, d], random.random(len(rows)))
         return rows
 
-
-def _places(column: ModelledColumn) -> CoarseGrid:
-    """Return the product's own equal parts, so that nobody loses by where the edges are."""
-    return coarse_grid(column, grid=AIM_BINS, atoms=column.size)
+    def _places(self, column: ModelledColumn) -> CoarseGrid:
+        """Return the product's own equal parts, so that nobody loses by where the edges are."""
+        return coarse_grid(column, grid=self.bins, atoms=column.size)
 
 
 NUMBERS_OF_ADULT = (0, 4, 10, 11, 12)
@@ -146,6 +150,16 @@ def _cervical(data: Path) -> Table:
     return _read("cervical", declared.cervical(), "Biopsy", rows)
 
 
+def _letters(data: Path, part: str = "train") -> Table:
+    rows = _text(data / "artificial_characters" / f"artificial-characters_{part}.csv.gz")
+    return _read("artificial_characters", declared.letters(), "Class", rows)
+
+
+def _simulated(name: str, *, tested: bool = False) -> Table:
+    columns, rows, learnt = SIMULATED[name]()
+    return _read(name, columns, LABEL, rows[learnt:] if tested else rows[:learnt])
+
+
 def _titanic(data: Path) -> Table:
     return _read("titanic", declared.titanic(), "Survived", _text(data / "titanic" / "titanic.csv"))
 
@@ -201,6 +215,7 @@ def _isolet(data: Path) -> Table:
 
 RAW: dict[str, Callable[[Path], Table]] = {
     "adult": _adult,
+    "artificial_characters": _letters,
     "census": _census,
     "cervical": _cervical,
     "covtype": _covtype,
@@ -214,8 +229,17 @@ RAW: dict[str, Callable[[Path], Table]] = {
     "wine_150": lambda data: _wine(data, "red", 150),
     "wine_red": lambda data: _wine(data, "red"),
     "wine_white": lambda data: _wine(data, "white"),
+    **{name: lambda _data, name=name: _simulated(name) for name in SIMULATED},
+    **{name: lambda _data, name=name: _read(name, *CODED[name]()) for name in CODED},
 }
 """Raw tables by name, each with the function that reads it."""
+
+TESTS: dict[str, Callable[[Path], Table]] = {
+    "adult": lambda data: _adult(data, "adult.test.gz"),
+    "artificial_characters": lambda data: _letters(data, "test"),
+    **{name: lambda _data, name=name: _simulated(name, tested=True) for name in SIMULATED},
+}
+"""Rows to test on, where they are published apart from those to learn from."""
 
 TABLES = ("simple", "bounded", *RAW)
 
@@ -231,9 +255,14 @@ def load(name: str, *, neighbours: str, categories_only: bool = False) -> Table:
 def load_split(name: str, *, neighbours: str, seed: int) -> tuple[Table, NDArray[np.int64]]:
     """Return rows to learn from, and the codes of rows to test on: the published test file where there is one."""
     table = load(name, neighbours=neighbours)
-    if name == "adult":
-        return table, _adult(Path(os.environ["HERMITAGE_DATA"]), "adult.test.gz").codes
+    if name in TESTS:
+        return table, TESTS[name](Path(os.environ["HERMITAGE_DATA"])).codes
     return split(table, seed)
+
+
+def read_again(table: Table, rows: pd.DataFrame) -> Table:
+    """Read rows that a run made, cells as texts, back into the codes of the table they were made from."""
+    return _read(table.name, list(table.schema.modelled), table.label or "", rows)
 
 
 def split(table: Table, seed: int) -> tuple[Table, NDArray[np.int64]]:

@@ -22,7 +22,7 @@ import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -146,8 +146,10 @@ def accuracies(
     train: tuple[pd.DataFrame, np.ndarray],
     test: tuple[pd.DataFrame, np.ndarray],
     seed: int,
+    *,
+    models: Mapping[str, Pipeline] | None = None,
 ) -> dict[str, dict[str, float]]:
-    """Train every classifier on some rows and test it on others: areas under both curves, and macro F1.
+    """Train classifiers on some rows and test them on others: areas under both curves, macro F1 and accuracy.
 
     Areas are those of the rarer class of two, and means over classes, one against the rest, of more.
     """
@@ -155,7 +157,7 @@ def accuracies(
     classes, counts = np.unique(y_test, return_counts=True)
     asked = classes if len(classes) > 2 else classes[[counts.argmin()]]
     result = {}
-    for name, model in classifiers(schema, label, seed).items():
+    for name, model in (models or classifiers(schema, label, seed)).items():
         if len(set(y)) == 1:
             probabilities = pd.DataFrame({y[0]: np.ones(len(y_test))})
         else:
@@ -168,6 +170,7 @@ def accuracies(
             "roc_auc": float(np.mean([roc_auc_score(*each) for each in columns])),
             "pr_auc": float(np.mean([average_precision_score(*each) for each in columns])),
             "macro_f1": float(f1_score(y_test, guesses, labels=classes, average="macro", zero_division=0.0)),
+            "accuracy": float(np.mean(guesses == y_test)),
         }
     return result
 

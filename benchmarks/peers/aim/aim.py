@@ -170,8 +170,9 @@ def fit(
     return model, spent
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def parser_of(about: str | None) -> argparse.ArgumentParser:
+    """Return a parser of what every program of another method is told: the bins, what is promised, where rows go."""
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--input", type=Path, required=True)
     parser.add_argument("--domain", type=Path, required=True)
     parser.add_argument("--epsilon", type=float, required=True)
@@ -181,6 +182,11 @@ def main() -> None:
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--rows-per-unit", type=int, default=1)
+    return parser
+
+
+def main() -> None:
+    parser = parser_of(__doc__)
     parser.add_argument("--rounds", type=int, help="default: four for each column")
     parser.add_argument("--degree", type=int, default=2)
     parser.add_argument("--iterations", type=int, default=100)

@@ -1,0 +1,206 @@
+"""Which constants of a generator matter: each halved and doubled on several tables.
+
+    HERMITAGE_DATA=FOLDER python benchmarks/sensitivity.py --generator dp-hp --seeds 2 --hours 1 \
+        --keep build/sensitivity.jsonl [--tables scm_tree wine_white] [--only split learning_rate]
+
+A generator's constants stand in one table in its code (``CONSTANTS`` beside its card: what it is, why it has its value,
+what it was tuned on). Each is halved and doubled, the others left alone; the generator learns from the real rows
+through a private session with fresh noise (epsilon 1, delta 1e-5, one row added or removed) and its rows are compared:
+mean total variation over sets of two and three columns (numbers in ten parts), and the area under the ROC curve of
+boosting on real test rows, as in ``whole_row.py``.
+
+Printed for each constant and table is by how much the mean of the two measures' changes exceeds their standard errors;
+a constant is *felt* on a table where one of them is worse or better by more than two. One that is felt nowhere may be a
+round figure or go; one that is felt on a single table fits that table. Finished cells are kept as lines of JSON; when
+``--hours`` of CPU are used no more are begun, and what is missing is said.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import math
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import numpy as np
+from cell import synthetic, write_folder
+from metrics import mean_total_variation
+from raw_tables import frame
+from tables import RAW, Table, load_split
+from whole_row import BINS, LEARNT_FROM
+from whole_runs import accuracies, classifiers
+
+from synth.generators import GENERATORS
+from synth.generators.options import option_fields
+from synth.generators.protocol import Tuned
+
+TABLES = ("artificial_characters", "scm_tree", "wine_white", "adult")
+MEASURES = ("tv2", "tv3", "auc")
+BUDGET = (1.0, 1e-5)
+MOST_ROWS = 20_000
+FACTORS = (0.5, 2.0)
+AS_IT_IS = ("", 1.0)
+
+Cell = tuple[str, str, float, str, int]
+
+
+def value_of(generator: str, constant: Tuned) -> float:
+    """Return what a constant is today."""
+    if constant.is_option:
+        return next(one.default for one in option_fields(GENERATORS[generator].options) if one.name == constant.name)  # type: ignore[return-value]
+    return getattr(importlib.import_module(constant.module), constant.name)  # type: ignore[no-any-return]
+
+
+def changed(value: float, factor: float) -> float:
+    """Return a constant times a factor, whole where it is whole, and a share as odds, so that it stays one."""
+    if isinstance(value, int):
+        return max(1, round(value * factor))
+    if 0 < value < 1 and factor > 1 and value * factor >= 1:
+        return 1 - (1 - value) / factor
+    return value * factor
+
+
+@contextmanager
+def set_to(constant: Tuned, value: float) -> Iterator[None]:
+    """Set a constant in its module and wherever it was imported from there."""
+    before = getattr(importlib.import_module(constant.module), constant.name)
+    ours = [module for name, module in list(sys.modules.items()) if name.startswith("synth.")]
+    holders = [one for one in ours if vars(one).get(constant.name) is before]
+    for module in holders:
+        setattr(module, constant.name, value)
+    try:
+        yield
+    finally:
+        for module in holders:
+            setattr(module, constant.name, before)
+
+
+def measure(table: Table, test: np.ndarray, folder: Path, generator: str, options: dict[str, Any], seed: int) -> dict:
+    """Make one synthetic table and compare it."""
+    rows = synthetic(folder, generator, options, BUDGET, len(table.codes), seed).astype(np.int64)
+    real, made = table.binned(table.codes), table.binned(rows)
+    found = {
+        f"tv{size}": mean_total_variation(real, made, table.sizes, size, at_most=200)
+        for size in (2, 3)
+        if size <= len(table.sizes)
+    }
+    label = table.label or ""
+    sides = frame(table, rows[:LEARNT_FROM]), frame(table, test)
+    boosting = {"boosting": classifiers(table.schema, label, seed)["histogram boosting"]}
+    return found | {"auc": accuracies(table.schema, label, *sides, seed, models=boosting)["boosting"]["roc_auc"]}
+
+
+def excess(changed_: list[dict], before: list[dict], measure_: str) -> float:
+    """Return a change in standard errors, positive where it is better."""
+    sides = [[one[measure_] for one in each] for each in (changed_, before)]
+    if min(map(len, sides)) < 2:
+        return math.nan
+    error = math.sqrt(sum(statistics.variance(each) / len(each) for each in sides))
+    difference = statistics.fmean(sides[0]) - statistics.fmean(sides[1])
+    return (difference if measure_ == "auc" else -difference) / max(error, 1e-9)
+
+
+def read(path: Path | None) -> dict[Cell, dict]:
+    if path is None or not path.exists():
+        return {}
+    lines = map(json.loads, path.read_text(encoding="utf-8").splitlines())
+    return {tuple(line["cell"]): line["result"] for line in lines}  # type: ignore[misc]
+
+
+def measure_all(asked: argparse.Namespace, constants: list[Tuned], done: dict[Cell, dict], folder: Path) -> int:
+    """Measure what is missing, table by table; return how many cells are left when the time is used."""
+    started, left = time.process_time(), 0
+    # As it is on all tables first; then constants in their order, so that a stopped run knows the first ones wholly.
+    plan = [AS_IT_IS, *((one.name, factor) for one in constants for factor in FACTORS)]
+    by_name, ready = {one.name: one for one in constants}, {}
+    for name, factor in plan:
+        for at in asked.tables:
+            for seed in asked.seeds:
+                cell = (asked.generator, name, factor, at, seed)
+                if cell in done:
+                    continue
+                if time.process_time() - started > 3600 * asked.hours:
+                    left += 1
+                    continue
+                if at not in ready:
+                    table, test = load_split(at, neighbours="add_remove", seed=0)
+                    table = replace(table, bins=BINS, codes=table.codes[:MOST_ROWS])
+                    ready = {at: (table, test)}
+                    write_folder(folder / at, table.schema, table.label, table.codes, None)
+                constant, options = by_name.get(name), {}
+                value = None if constant is None else changed(value_of(asked.generator, constant), factor)
+                if constant is not None and constant.is_option:
+                    options, constant = {name: value}, None
+                arguments = (*ready[at], folder / at, asked.generator, options, seed)
+                if constant is None:
+                    done[cell] = measure(*arguments)
+                else:
+                    with set_to(constant, value):  # type: ignore[arg-type]
+                        done[cell] = measure(*arguments)
+                if asked.keep is not None:
+                    asked.keep.parent.mkdir(parents=True, exist_ok=True)
+                    with asked.keep.open("a", encoding="utf-8") as file:
+                        file.write(json.dumps({"cell": cell, "value": value, "result": done[cell]}) + "\n")
+    return left
+
+
+def show(asked: argparse.Namespace, constants: list[Tuned], done: dict[Cell, dict]) -> None:
+    """Print how much each change is felt, table by table."""
+
+    def found(name: str, factor: float, table: str) -> list[dict]:
+        cells = ((asked.generator, name, factor, table, seed) for seed in asked.seeds)
+        return [done[cell] for cell in cells if cell in done]
+
+    print(f"{'constant':>28} {'value':>10}  " + "  ".join(f"{table:>22}" for table in asked.tables) + "  felt on")
+    for constant in constants:
+        felt: set[str] = set()
+        for factor in FACTORS:
+            cells = []
+            for table in asked.tables:
+                sides = found(constant.name, factor, table), found(*AS_IT_IS, table)
+                excesses = [excess(*sides, each) for each in MEASURES]
+                felt |= {table} if any(abs(each) > 2 for each in excesses) else set()
+                cells.append(" ".join(f"{each:+.1f}" for each in excesses))
+            title = f"{constant.name} x {factor:g}"
+            value = changed(value_of(asked.generator, constant), factor)
+            print(f"{title:>28} {value:>10.4g}  " + "  ".join(f"{each:>22}" for each in cells))
+        verdict = "nowhere" if not felt else "one table alone" if len(felt) == 1 else f"{len(felt)} tables"
+        print(f"{'':>40}  {verdict}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(
+        "--generator", choices=[name for name, card in GENERATORS.items() if card.constants], required=True
+    )
+    parser.add_argument("--tables", nargs="+", choices=RAW, default=list(TABLES))
+    parser.add_argument("--only", nargs="+", help="names of constants")
+    parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3])
+    parser.add_argument("--hours", type=float, default=1.0, help="CPU hours after which no cell is begun")
+    parser.add_argument("--keep", type=Path, help="file of finished cells, which are not run again")
+    asked = parser.parse_args()
+    if "HERMITAGE_DATA" not in os.environ:
+        sys.exit("Set HERMITAGE_DATA to the folder that holds the public tables.")
+    constants = [one for one in GENERATORS[asked.generator].constants if asked.only is None or one.name in asked.only]
+    done = read(asked.keep)
+    with tempfile.TemporaryDirectory() as folder:
+        left = measure_all(asked, constants, done, Path(folder))
+    show(asked, constants, done)
+    if left:
+        print(f"{left} cells are missing: the time is used. Run it again with the same --keep.")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,59 @@
+"""Constants that were chosen: every one that a card lists is there, and is halved and doubled where it is used."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+
+import sensitivity
+from sensitivity import AS_IT_IS, changed, set_to, show, value_of
+
+from synth.generators import GENERATORS, hermite, neural
+from synth.generators.hermite import dp_hp
+
+LISTED = [(name, one) for name, card in GENERATORS.items() for one in card.constants]
+
+
+@pytest.mark.parametrize(("generator", "constant"), LISTED, ids=lambda each: getattr(each, "name", each))
+def test_a_listed_constant_is_a_number_that_can_be_halved_and_doubled(generator: str, constant: object) -> None:
+    value = value_of(generator, constant)  # type: ignore[arg-type]
+    assert changed(value, 2.0) > value > 0
+    assert changed(value, 0.5) < value
+    assert constant.why  # type: ignore[attr-defined]
+    assert constant.tuned_on  # type: ignore[attr-defined]
+
+
+def test_a_constant_is_set_where_it_is_used_and_set_back() -> None:
+    (hidden,) = (one for one in hermite.CONSTANTS if one.name == "HIDDEN")
+    (turns,) = (one for one in hermite.CONSTANTS if one.name == "TURNS")
+    before = neural.HIDDEN
+    with set_to(hidden, 7), set_to(turns, 5):
+        assert neural.RowNetwork(classes=1, outputs=1).body[0].out_features == 7
+        assert dp_hp.TURNS == 5
+    assert (before, 2) == (neural.HIDDEN, dp_hp.TURNS)
+
+
+def test_a_share_that_is_doubled_stays_a_share() -> None:
+    assert (changed(0.2, 2.0), changed(0.5, 2.0), changed(0.9, 2.0)) == pytest.approx((0.4, 0.75, 0.95))
+    assert (changed(3, 0.5), changed(1.5, 2.0)) == (2, 3.0)
+
+
+def test_a_constant_that_one_table_feels_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = argparse.Namespace(generator="dp-hp", tables=["scm_tree", "wine_white"], seeds=[1, 2])
+    constants = [one for one in hermite.CONSTANTS if one.name in ("gamma", "split")]
+    done = {}
+    for name, factor in (AS_IT_IS, *((one.name, factor) for one in constants for factor in sensitivity.FACTORS)):
+        for table in asked.tables:
+            moved = 0.1 if (name, factor, table) == ("gamma", 2.0, "scm_tree") else 0.0
+            for seed in asked.seeds:
+                found = {"tv2": 0.1 + moved + 0.001 * seed, "tv3": 0.2 + 0.001 * seed, "auc": 0.8 + 0.001 * seed}
+                done["dp-hp", name, factor, table, seed] = found
+    show(asked, constants, done)
+    said = capsys.readouterr().out.splitlines()
+    assert [line.strip() for line in said if "x" not in line][1:] == ["one table alone", "nowhere"]
+    assert "-141.4" in said[2] or "-141.4" in said[1]
