@@ -15,15 +15,18 @@ from __future__ import annotations
 import io
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
-from pandas.api.extensions import ExtensionArray
 
 from synth.errors import InputError
 from synth.schema import RunConfig, parse_config
 from synth.schema.documents import read_mapping
 from synth.system.paths import path_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from pandas.api.extensions import ExtensionArray
 
 __all__ = [
     "CLINIC",
@@ -148,6 +151,8 @@ def demonstration_table(which: Demonstration = NETWORK, *, seed: int = 2026) -> 
     -------
     DataFrame of ``which.visits`` visits of at most ``which.patients`` patients, 14 columns, in the order of the visits
     """
+    import pandas as pd  # here and below, as it starts slowly and most who know of the tables make none
+
     random = np.random.default_rng(seed)
     n_patients, n = which.patients, which.visits
     # One to four visits, few for most people; the last patients may drop out so that the table has a round length.
@@ -293,6 +298,8 @@ def _costs(stay: np.ndarray, diagnosis: np.ndarray, insurance: np.ndarray, rando
 
 def _pressures(age: np.ndarray, smoker: np.ndarray, random: np.random.Generator) -> list[ExtensionArray]:
     """Two correlated pressures; about 7 % missing, the young more often."""
+    import pandas as pd
+
     common = random.normal(0, 1, len(age))
     systolic = np.clip(np.round(104 + 0.45 * age + 4 * smoker + 13 * common), 70, 230)
     diastolic = np.clip(np.round(66 + 0.16 * age + 8 * (0.75 * common + 0.66 * random.normal(0, 1, len(age)))), 40, 140)

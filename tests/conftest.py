@@ -7,6 +7,7 @@ import random
 import shutil
 import subprocess
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,6 +25,30 @@ hypothesis.settings.register_profile("steady", deadline=None, suppress_health_ch
 hypothesis.settings.load_profile("steady")
 
 
+_LONG = (
+    "end_to_end/",
+    "test_printed_examples.py",
+    "services/test_going_on.py",
+    "services/test_backup.py",
+    "services/test_odd_runs.py",
+    "bytes/test_bundles.py",
+    "bytes/test_planted_bugs.py",
+    "audit/test_run_faults.py",
+    "test_tour.py",
+)
+"""Files of few tests that each take long, browser walks above all."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put files that take long first, then those of many tests: no worker is left alone with a long file at the end."""
+    folder, number = Path(__file__).parent, Counter(item.path for item in items)
+
+    def order(item: pytest.Item) -> tuple[bool, int]:
+        return not item.path.relative_to(folder).as_posix().startswith(_LONG), -number[item.path]
+
+    items.sort(key=order)
+
+
 _ABOUT_RANDOMNESS = {"audit", "bytes", "end_to_end", "jobs", "ledger", "privacy", "vault"}
 """Folders whose tests are about noise, keys and processes, and draw from the operating system as a release does."""
 
@@ -33,6 +58,19 @@ def known_randomness(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyP
     """Draw noise, keys and ids of this process the same whenever this test is run: no assertion meets a new draw."""
     if request.path.relative_to(Path(__file__).parent).parts[0] not in _ABOUT_RANDOMNESS:
         monkeypatch.setattr(os, "urandom", random.Random(request.node.nodeid).randbytes)
+
+
+@pytest.fixture
+def card(monkeypatch: pytest.MonkeyPatch) -> Iterator[object]:
+    """The device "cuda": this machine's own, or a pretended one, which counts, where it has none."""
+    import torch  # here, as most tests start without it
+    from pretended_card import pretended_card
+
+    if torch.cuda.is_available():
+        yield None
+        return
+    with pretended_card(monkeypatch) as traffic:
+        yield traffic
 
 
 def _postgres_programs() -> Path | None:

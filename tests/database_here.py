@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psycopg
 
 from synth.reading.more import database
 from synth.schema.source import DatabaseSource
@@ -10,7 +15,7 @@ from synth.services import databases
 from synth.system.conversation import read_frame
 from synth.system.settings import ReaderLimits
 
-__all__ = ["file_read_here"]
+__all__ = ["asks_for_password", "file_read_here"]
 
 
 class _Heard(io.BytesIO):
@@ -29,3 +34,21 @@ def file_read_here(source: DatabaseSource, limits: ReaderLimits | None = None) -
         file.write(piece)
     file.seek(0)
     return file
+
+
+@contextmanager
+def asks_for_password(url: str, password: str) -> Iterator[str]:
+    """Let the server of a test ask one name for a password; give the address of that name."""
+    rules = Path(url.rpartition("=")[2]) / "data" / "pg_hba.conf"
+    before = rules.read_text()
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("DROP ROLE IF EXISTS locked")
+        connection.execute(f"CREATE ROLE locked LOGIN SUPERUSER PASSWORD '{password}'".encode())
+        rules.write_text("local all locked scram-sha-256\n" + before)
+        connection.execute("SELECT pg_reload_conf()")
+        try:
+            yield url.replace("postgres@", "locked@")
+        finally:
+            rules.write_text(before)
+            connection.execute("SELECT pg_reload_conf()")
+            connection.execute("DROP ROLE locked")

@@ -18,7 +18,19 @@ from synth.privacy.more.found_values import FoundValues, ValuesQuestion
 from synth.privacy.session import PrivateSession
 from synth.schema import DropColumn, FindColumn, IdentifierColumn, PrivacyUnit, Schema, TableFormat
 
-__all__ = ["KEY", "LEVEL", "OPEN", "WORLDS", "LevelNoise", "OpenWorld", "as_csv", "exact", "ordinary", "values_asked"]
+__all__ = [
+    "KEY",
+    "LEVEL",
+    "OPEN",
+    "WORLDS",
+    "LevelNoise",
+    "OpenWorld",
+    "as_csv",
+    "exact",
+    "exact_of",
+    "ordinary",
+    "values_asked",
+]
 
 KEY = b"the key of an account in a test!"
 OPEN = ("age", "town", "income", "seen", "note")
@@ -118,7 +130,11 @@ def values_asked(session: PrivateSession, columns: Sequence[str] = OPEN) -> Foun
 
 def exact(world: OpenWorld, lines: Sequence[Line]) -> dict[tuple[str, object], int]:
     """Return every exact count that a finding looks at, by column and kind, bin or text; from bytes."""
-    session = world.session(as_csv(lines), LevelNoise())
+    return exact_of(world.session(as_csv(lines), LevelNoise()))
+
+
+def exact_of(session: PrivateSession) -> dict[tuple[str, object], int]:
+    """Return the same of a session whose noise is level."""
     found: dict[tuple[str, object], int] = {}
     for name in OPEN:
         column = session.schema[name]

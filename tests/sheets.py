@@ -32,10 +32,12 @@ def xlsx(
     sheets: Mapping[str, str] | None = None,
     date1904: bool = False,
     strings: Iterable[str] = STRINGS,
+    rows_of: Mapping[str, str] | None = None,
 ) -> bytes:
     """Return an .xlsx file: ``rows`` is what stands between the tags of ``sheetData``, ``behind`` what comes after.
 
-    ``sheets`` are more sheets, by their names, each with its state; ``strings`` are kept once for all cells.
+    ``sheets`` are more sheets, by their names, each with its state, and ``rows_of`` what stands in them. ``strings``
+    are kept once for all cells.
     """
     parts = _xlsx_parts([], "People")
     parts["xl/sheet1.xml"] = f'<worksheet xmlns="{_MAIN}"><sheetData>{rows}</sheetData>{behind}</worksheet>'
@@ -46,9 +48,8 @@ def xlsx(
     relations += [("rId3", "sharedStrings", "sharedStrings.xml")]
     listed = '<sheet name="People" sheetId="1" r:id="rId1"/>'
     for number, (name, state) in enumerate((sheets or {}).items(), start=2):
-        parts[f"xl/sheet{number}.xml"] = (
-            f'<worksheet xmlns="{_MAIN}"><sheetData><row><c><v>1</v></c></row></sheetData></worksheet>'
-        )
+        inside = (rows_of or {}).get(name, "<row><c><v>1</v></c></row>")
+        parts[f"xl/sheet{number}.xml"] = f'<worksheet xmlns="{_MAIN}"><sheetData>{inside}</sheetData></worksheet>'
         relations.append((f"rId{number + 10}", "worksheet", f"sheet{number}.xml"))
         listed += f'<sheet name={quoteattr(name)} sheetId="{number}" r:id="rId{number + 10}" state="{state}"/>'
     parts["xl/_rels/workbook.xml.rels"] = (

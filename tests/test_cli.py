@@ -19,6 +19,7 @@ import pytest
 
 from synth.application import Application
 from synth.cli import main
+from synth.dictionaries import read_dictionary
 from synth.store import EventKind
 
 Synth = Callable[..., subprocess.CompletedProcess[str]]
@@ -38,7 +39,7 @@ rules: ["left >= joined"]
 columns:
   name: {type: identifier}
   age: {type: number, low: 0, high: 100, step: 1, fallback: 40}
-  town: {type: category, values: [north, south], other: true}
+  town: {type: category, values: [north, south], other: true, labels: {north: Uplands}}
   joined: {type: date, low: 2020-01-01, high: 2020-12-31, step: day, fallback: 2020-07-01}
   left: {type: date, low: 2020-01-01, high: 2020-12-31, step: day, missing: true}
   note: {type: drop}
@@ -97,6 +98,13 @@ def test_a_run_writes_its_files_verifies_and_replays(synth: Synth, config: Path,
     assert set(table["town"]) <= {"north", "south", "other"}
     kept = table[table["left"] != ""]
     assert (kept["left"] >= kept["joined"]).all()
+
+    # Labels go with the release and are what its report shows; the table holds the words of the file.
+    with zipfile.ZipFile(release / "bundle.zip") as bundle:
+        report, page = (bundle.read(name).decode() for name in ("report.json", "report.html"))
+    assert all("Uplands" in shown for shown in (report, page))
+    taken = {one.name: one.body for one in read_dictionary("b.zip", (release / "bundle.zip").read_bytes()).columns}
+    assert taken["town"]["labels"] == {"north": "Uplands"}
 
     checked = synth("verify", "release/bundle.zip")
     assert checked.returncode == 0, checked.stdout
@@ -338,9 +346,9 @@ def test_without_a_configuration_a_run_asks_what_it_needs(
     assert refused.returncode == 2
     assert "Name a configuration: synth run CONFIG.yaml" in refused.stderr
     config.unlink()
-    of_people = ["town", "person", "1", "n", "1000", "2", "50"]
     name, note = ["identifier"], ["drop"]
-    age = ["number", "n", "0", "a hundred", "1", "", "40", "number", "n", "0", "100", "1", "", "40"]
+    of_people = ["", "town", "", "none", "1", "perhaps", "n", "some", "1000", "-2", "2", "0", "50"]
+    age = ["nummer", "number", "n", "0", "a hundred", "100", "none", "1", "", "", "200", "40"]
     town = ["", "y", "north, south", "y"]
     dates = ["date", "y", "2020-01-01", "2020-12-31", "month"]
     typed = [*of_people, *name, *age, "category", *town[1:], *dates, *dates, *note]
@@ -352,7 +360,13 @@ def test_without_a_configuration_a_run_asks_what_it_needs(
     monkeypatch.setattr(sys, "stdin", Typed("\n".join(typed) + "\n"))
     done = synth(*asked)
     assert done.returncode == 0, done.stderr
-    assert "'age': high must be a number" in done.stderr
+    # Each is refused where it is typed, and asked again.
+    for refusal in (
+        "account must", "rows_per_unit must be a number", "Answer y or n.", "people_at_most must be a number",
+        "epsilon must be positive", "rows must be between 1", "'age': type must be", "'age': high must be a number",
+        "'age': step must be a number", "unreadable cell of 'age'", "'age': fallback must lie between low and high",
+    ):  # fmt: skip
+        assert done.stderr.count(refusal) == 1, refusal
     assert "CANARY" not in done.stderr
     written = (tmp_path / "people.yaml").read_text()
     assert "row_count: private" in written
@@ -405,6 +419,26 @@ def test_what_is_open_is_found_and_the_completed_configuration_runs(synth: Synth
         assert (said.returncode, words in said.stderr) == (2, True), said.stderr
     everything = written + found.stdout + found.stderr + done.stdout + done.stderr + verified.stdout
     assert "CANARY" not in everything
+
+
+def test_find_and_run_in_one_go(synth: Synth, tmp_path: Path) -> None:
+    votes(tmp_path)
+    (tmp_path / "open.yaml").write_text(OPEN)
+    asked = ("run", "open.yaml", "--epsilon", "9", "--find", "4", "--no-owner-report", "--out", "release")
+    (tmp_path / "release").write_text("in the way")
+    assert synth(*asked).stderr == "synth: 'release' is a file. Name a folder after --out.\n"
+    (tmp_path / "release").unlink()
+    wrong = synth(*asked, "--generator", "magic")
+    assert "There is no generator called 'magic'" in wrong.stderr
+    assert not (tmp_path / "open-found.yaml").exists(), "nothing is found before the rest was checked"
+    done = synth(*asked)
+    assert done.returncode == 0, done.stderr
+    assert "4 at delta 1e-07 of the budget of 9; 5 remains for rows" in done.stderr
+    certificate = json.loads((tmp_path / "release" / "certificate.json").read_text())
+    assert certificate["found"]["epsilon"] == 4.0
+    assert 5 <= certificate["epsilon"] < 9
+    again = synth(*asked[:-1], "again")
+    assert "'open-found.yaml' exists. It was found before: run that file" in again.stderr
 
 
 def test_whoever_is_asked_may_have_a_column_found(

@@ -490,15 +490,17 @@ def test_no_pattern_runs_over_what_a_stranger_wrote() -> None:
     """Patterns take more than linear time only where someone forgets; here nobody can.
 
     Listed: ids of our own numbers, what checks or seals a bundle, in a process with limits of its own, the outside of
-    the server, whose patterns see paths and names of hosts, and two screens of a report: one looks for the drawings
-    that we drew, where names are escaped, the other for ends of sentences, two characters at a time. A condition on the
-    rows of a database has a bounded length, over which its pattern goes once (tests/test_conditions.py); cells of a
-    database are compared with forms of fixed lengths, in a process with limits of its own, and so are those of
-    workbooks, where no part of a pattern can be repeated in two ways.
+    the server, whose patterns see paths and names of hosts, and two places of a report: one looks for the drawings that
+    we drew, where names are escaped, the other for ends of sentences, two characters at a time. Which answer a refusal
+    at a terminal means is looked for by fixed words in a sentence of ours. A condition on the rows of a database has a
+    bounded length, over which its pattern goes once (tests/test_conditions.py); cells of a database are compared with
+    forms of fixed lengths, in a process with limits of its own, and so are those of workbooks, where no part of a
+    pattern can be repeated in two ways.
     """
     allowed = {
         "synth/dictionaries/values.py",  # short texts of a public codebook; lists are split sign by sign
-        "pages/report.py", "pages/server/serving.py", "pages/server/uploads.py", "pages/ui/evidence.py",
+        "pages/report.py", "pages/server/serving.py", "pages/server/uploads.py",
+        "synth/cli/speaking.py", "synth/reports/drawing.py",
         "synth/bundle/checks.py", "synth/bundle/linter.py", "synth/bundle/table_files.py",
         "synth/reading/more/database.py", "synth/schema/conditions.py",
         "synth/reading/more/ods.py", "synth/reading/more/parts.py", "synth/reading/more/xlsx.py",

@@ -158,3 +158,49 @@ def test_a_schema_is_what_a_configuration_says_of_its_table(tmp_path: Path) -> N
     with pytest.raises(InputError) as caught:
         synth.load_schema(path)
     assert CANARY not in str(caught.value)
+
+
+OPEN = SCHEMA | {"columns": {name: {"type": "find"} for name in ("age", "ward", "code")} | {"note": {"type": "drop"}}}
+
+
+def people(n: int = 900) -> pd.DataFrame:
+    rows = {"age": [20 + place % 60 for place in range(n)], "ward": ["A", "B", "A"] * (n // 3)}
+    return pd.DataFrame(rows | {"code": [f"{CANARY} {place}" for place in range(n)], "note": CANARY})
+
+
+def charges() -> list[tuple[float, str]]:
+    with Application.from_environment() as application:
+        account = application.store.accounts.named("clinic")
+        return [] if account is None else [(one.epsilon, one.state) for one in application.ledger.current(account.id)]
+
+
+def test_what_is_open_is_found_first_and_once(home: Path) -> None:
+    how = HOW | {"epsilon": 4.0, "find_epsilon": 1.5, "account": "clinic"}
+    release = synth.Release(people(), OPEN, **how).fit("release")
+    assert release.found_["columns"]["ward"] == {"type": "category", "values": ["A", "B"], "other": True}
+    assert release.certificate_["found"]["epsilon"] == 1.5
+    assert set(release.certificate_["domain_source"].values()) == {"found privately, epsilon 1.5"}
+    assert list(release.table_) == ["age", "ward"]
+    # Finding and run as one release: more than what was left for the run, less than both.
+    assert 2.5 <= release.spent_[0] < 4.0
+    assert synth.verify(release.bundle_).ok
+    again = synth.Release(people(), release.found_, account="clinic", **HOW).fit()
+    assert again.certificate_["found"] == release.certificate_["found"]
+    assert charges() == [(1.5, "released"), (2.5, "released"), (2.0, "released")]
+    with Application.from_environment() as application:
+        assert application.tables() == []
+    assert not [path for path in home.rglob("*") if path.is_file() and CANARY.encode() in path.read_bytes()]
+
+
+def test_what_was_found_is_kept_where_it_cannot_be_run() -> None:
+    how = HOW | {"epsilon": 4.0, "account": "clinic"}
+    for change, message in (({"generator": "magic"}, "no generator called"), ({"find_epsilon": 5.0}, "between 0 and")):
+        with pytest.raises(synth.SynthError, match=message):
+            synth.Release(people(), OPEN, **how | change).fit()
+    assert charges() == []
+    release = synth.Release(people(), OPEN, label="code", **how)
+    for _ in range(2):
+        with pytest.raises(synth.SynthError, match=r"code.*stands in found_"):
+            release.fit()
+        assert charges() == [(0.4, "released")], "found once"
+    assert release.found_["columns"]["code"] == {"type": "drop"}

@@ -12,7 +12,7 @@ import pytest
 
 from synth.cli import main
 from synth.cli.files import format_of
-from synth.errors import ConfigError, SchemaError
+from synth.errors import ConfigError, SchemaError, TableError
 from synth.schema import (
     ENCODINGS,
     CategoryColumn,
@@ -55,6 +55,27 @@ def test_lines_of_every_encoding_are_told_apart_before_they_are_decoded(codec: s
                 assert text == data[:-1].decode(codec) + chr(sign)
     for high in range(128, 256):
         assert not set(bytes([high]).decode(codec, "ignore")) & set('\n\r",;\t|')
+
+
+@pytest.mark.audit
+@pytest.mark.parametrize("codec", sorted(name for name in _CODECS if not name.startswith("utf-16")))
+def test_no_two_bytes_take_the_sign_behind_them_in(codec: str) -> None:
+    """All pairs of bytes, and of the only encoding with four bytes a character all its threes that begin one."""
+    leads = [bytes((first, second)) for first in range(256) for second in range(256)]
+    if codec == "gb18030":
+        leads += [
+            bytes((first, second, third))
+            for first in range(0x81, 0xFF)
+            for second in range(0x30, 0x3A)
+            for third in range(0x81, 0xFF)
+        ]
+    for sign in (b"\n", b"\r", b'"'):
+        for lead in leads:
+            try:
+                text = (lead + sign).decode(codec)
+            except UnicodeError:
+                continue
+            assert text == lead.decode(codec) + chr(sign[0]), (lead, sign)
 
 
 def test_encodings_are_known_to_the_format_and_others_are_not() -> None:
@@ -134,10 +155,12 @@ def test_a_format_is_written_with_what_it_says_and_read_back() -> None:
         "separator", "header", "encoding", "missing", "strip", "skip_rows", "kind", "newlines",
     }  # fmt: skip
     full = TableFormat(
-        sheet="A", header_rows=2, names_from=1, decimal=",", thousands=" ", units=("€",), dates=("%d/%m/%Y",)
-    )
+        sheet="A", header_rows=2, names_from=1, decimal=",", thousands=" ", units=("€",), dates=("%d/%m/%Y",),
+        rename=(("column_2", "weight"), ("age_2", "age at death")),
+    )  # fmt: skip
     assert parse_format(format_to_mapping(full)) == full
     said = ["sheet=A", "header_rows=2", "names_from=1", "decimal=,", "thousands= ", "units=€", "dates=%d/%m/%Y"]
+    said += ["rename=column_2:weight,age_2:age at death"]
     assert format_of(said) == full
     assert format_of(["separator=tab", "missing=NA,?"]) == TableFormat(separator="\t", missing=("NA", "?"))
     with pytest.raises(ConfigError, match="must be a key and a value"):
@@ -145,9 +168,14 @@ def test_a_format_is_written_with_what_it_says_and_read_back() -> None:
 
 
 def test_names_are_given_where_there_are_none_and_never_to_a_row() -> None:
-    assert public_names(("a", "", "a", "a_2", "")) == ("a", "column_2", "a_3", "a_2", "column_5")
-    assert public_names(("", "column_1")) == ("column_1_2", "column_1")
-    assert public_names(("a", "a", "47")) == ("a", "a", "47")
+    assert public_names(("a", "", "a", "a_2", ""), {}) == ("a", "column_2", "a_3", "a_2", "column_5")
+    assert public_names(("", "column_1"), {}) == ("column_1_2", "column_1")
+    assert public_names(("a", "a", "47"), {}) == ("a", "a", "47")
+    assert public_names(("a", ""), {"column_2": "weight", "sex": "a"}) == ("a", "weight")
+    with pytest.raises(TableError, match="No column of the table is called 'b', which 'rename' speaks of"):
+        public_names(("a", ""), {"b": "weight"})
+    with pytest.raises(ConfigError, match="'rename' is for the names of a header line"):
+        TableFormat(separator=",", header=False, names=("a",), rename=(("a", "b"),))
     assert joined_names([["id", "pay", ""], ["", "2019", "2020", ""]], None) == ("id", "pay_2019", "pay_2020", "pay")
     header = inspect_header(io.BytesIO(b"a,,a\n1,2,3\n"))
     assert header.names == ("a", "column_2", "a_2")

@@ -23,9 +23,11 @@ __all__ = [
     "MACHINE_GPUS",
     "available_gpus",
     "computes_exactly",
+    "core_cache_bytes",
     "cores",
     "cuda_is_available",
     "is_lack_of_means",
+    "processor_name",
     "quota_threads",
     "require_device",
     "resolved_device",
@@ -59,6 +61,26 @@ def _quota() -> list[str]:
         return (CGROUPS / "cpu.max").read_text(encoding="ascii").split()
     older = ("cpu.cfs_quota_us", "cpu.cfs_period_us")
     return [(CGROUPS / "cpu" / name).read_text(encoding="ascii") for name in older]
+
+
+@cache
+def core_cache_bytes() -> int:
+    """Return how much the second-level cache of one core holds; 1 MB where the machine does not tell."""
+    try:
+        told = os.sysconf("SC_LEVEL2_CACHE_SIZE")
+    except (AttributeError, OSError, ValueError):
+        told = 0
+    return told if told > 0 else 2**20
+
+
+def processor_name() -> str:
+    """Return what the processor calls itself; its architecture where the machine tells no more."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        lines = []
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(filter(None, names), platform.processor() or platform.machine())
 
 
 def available_gpus(environment: Mapping[str, str] | None = None) -> tuple[str, ...]:

@@ -1,7 +1,8 @@
 """Who asks: every generator of the registry, and a hand-made run with the questions most likely to go wrong.
 
-The adaptive generator chooses no tables where rows are as few as here, so it asks thrice more: told that there are many
-rows, with either of its models, and as of a table of too many columns to choose from.
+The adaptive generator chooses no tables where rows are as few as here, so it asks four times more: told that there are
+many rows, with either of its models, as of a table whose columns all go together, and as of one of too many columns to
+choose from.
 """
 
 from __future__ import annotations
@@ -18,9 +19,10 @@ from suited import suited
 from worlds import LABEL
 
 from synth.generators import GENERATORS, GeneratorTask, make
-from synth.generators.adaptive import dp_hp_adaptive, tables
+from synth.generators.adaptive import all_pairs, dp_hp_adaptive, tables, whole_rows
 from synth.generators.adaptive.tables import SelectionRounds
 from synth.generators.sums_of_squares import kernel_sos
+from synth.models import pool
 from synth.models.joint_model import MarkovRandomFieldFitter, MixtureFitter
 from synth.models.sos_estimation import sobol_pool
 from synth.privacy.answers import AnswerSource, RowCount
@@ -39,6 +41,7 @@ from synth.schema import Schema
 HAND_MADE = "hand-made questions"
 CHOOSING = {f"choices by a {model}": model for model in ("field", "mixture")}
 TREE = "a tree of columns"
+PAIRS = "all pairs of columns"
 DESCENT = "noisy gradients"
 MIXTURE = "steps of EM"
 
@@ -86,6 +89,11 @@ def choosing(model: str, schema: Schema) -> Callable[[AnswerSource], Any]:
             for fitter in (MarkovRandomFieldFitter, MixtureFitter):
                 patch.setattr(fitter, "first_steps", 2)
                 patch.setattr(fitter, "last_steps", 2)
+            # Sets of many columns too, whatever they show, and pools and lists of them that take a moment.
+            patch.setattr(dp_hp_adaptive, "STANDS_OUT", -10.0)
+            patch.setattr(whole_rows, "_LEAST_EFFECTIVE", 0.0)
+            patch.setattr(whole_rows, "_MOST_SETS", 12)
+            patch.setattr(pool, "POOL_ROWS", 1000)
             # Rounds that double from the first: a handful of tables instead of dozens.
             patch.setattr(SelectionRounds, "_below_noise", lambda self, chosen: True)
             return make("dp-hp-adaptive", task, {"model": model, "bins": 4, "cells": 3000}).fit(
@@ -128,11 +136,28 @@ def tree(schema: Schema) -> Callable[[AnswerSource], Any]:
     return ask
 
 
+def pairs(schema: Schema) -> Callable[[AnswerSource], Any]:
+    def ask(session: AnswerSource) -> Any:
+        task = GeneratorTask(schema, LABEL, seed=0, device="cpu")
+        with pytest.MonkeyPatch.context() as patch:
+            # Whatever is told of so few rows: a dense table.
+            patch.setattr(all_pairs, "relations_left", lambda *told, **more: 1.0)
+            patch.setattr(all_pairs, "_STEPS", 2)
+            patch.setattr(all_pairs, "_COMPONENTS", 4)
+            return make("dp-hp-adaptive", task, {"bins": 6}).fit(Crowded(session), NullProgress())
+
+    return ask
+
+
 def hand_made(schema: Schema) -> Callable[[AnswerSource], Any]:
     sizes = dict(zip(schema.names, schema.sizes, strict=True))
 
     def one_hot(*columns: str) -> OneHot:
         return OneHot(columns, (None,) * len(columns), tuple(sizes[column] for column in columns))
+
+    def wide() -> OneHot:
+        names = ("age", "region", "income", "visited", "smoker", LABEL)
+        return OneHot(names, tuple(np.arange(sizes[name]) * 2 // sizes[name] for name in names))
 
     def ask(session: AnswerSource) -> list[np.ndarray]:
         rng = np.random.default_rng(5)
@@ -159,6 +184,7 @@ def hand_made(schema: Schema) -> Callable[[AnswerSource], Any]:
             "huge": Lookup("age", huge),
             "bins of a forest": Product((stump_forest(schema), label, one_hot("region"))),
             "counts": one_hot("job", "smoker"),
+            "six columns": wide(),
             "halves": OneHot(("age",), (np.arange(sizes["age"]) * 2 // sizes["age"],)),
             "other halves": OneHot(("age",), (np.arange(sizes["age"]) % 2,)),
             "by class": Product((Lookup("age", huge), label)),
@@ -176,9 +202,10 @@ def hand_made(schema: Schema) -> Callable[[AnswerSource], Any]:
             candidate_of(("job",), np.full(41, 2.5), weight=5.0, penalty=1.0),
             candidate_of(("region", LABEL), np.full((6, 2), 4.0), weight=0.5),
             candidate_of(("smoker",), np.array([10.0, 20.0, 3.0]), weight=2.0),
+            candidate_of(wide().columns, np.full((2,) * 6, 1.0), bins=wide().bins),
         ]
         first = session.noisy_max(candidates, share=share, query="first choice", source="hand-made")
-        chosen = one_hot(*first.candidate.columns)
+        chosen = first.candidate.one_hot
         answers.append(
             session.noisy_sum(chosen, share=session.remaining_share, query="chosen", source="hand-made").value
         )
@@ -280,6 +307,8 @@ def asker(name: str, schema: Schema) -> Callable[[AnswerSource], Any]:
         return choosing(CHOOSING[name], schema)
     if name == TREE:
         return tree(schema)
+    if name == PAIRS:
+        return pairs(schema)
     if name == DESCENT:
         return descent(schema)
     if name == MIXTURE:
@@ -287,4 +316,4 @@ def asker(name: str, schema: Schema) -> Callable[[AnswerSource], Any]:
     return hand_made(schema) if name == HAND_MADE else generator(name, schema)
 
 
-NAMES = [HAND_MADE, DESCENT, MIXTURE, *GENERATORS, *CHOOSING]
+NAMES = [HAND_MADE, DESCENT, MIXTURE, *GENERATORS, *CHOOSING, PAIRS]

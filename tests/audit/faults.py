@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
-from synth.generators.adaptive import dp_hp_adaptive, tables
+from synth.generators.adaptive import dp_hp_adaptive, tables, whole_rows
 from synth.generators.adaptive.bins import ColumnBins
-from synth.privacy import accounting, answers, costs, counting, noise, selection, session, table
+from synth.privacy import accounting, answers, costs, counting, feature_maps, noise, selection, session, table
 from synth.privacy.answers import NoisyAnswer, RowCount
 from synth.privacy.costs import Bound
 from synth.privacy.feature_maps import Block
@@ -335,6 +335,16 @@ def _(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(dp_hp_adaptive, "coarsen", coarsen)
 
 
+@fault("groups from data")
+def _(patch: pytest.MonkeyPatch) -> None:
+    right, opened = ColumnBins.grouped, tables_opened(patch)
+
+    def grouped(self: ColumnBins, most: int, clear: float) -> np.ndarray:
+        return right(self, max(2, min(most, len(np.unique(opened[-1]._column("age"))) % 5)), clear)
+
+    patch.setattr(ColumnBins, "grouped", grouped)
+
+
 @fault("candidates from data")
 def _(patch: pytest.MonkeyPatch) -> None:
     right, opened = tables.SelectionRounds._candidates, tables_opened(patch)
@@ -344,6 +354,27 @@ def _(patch: pytest.MonkeyPatch) -> None:
         return sorted(right(self, limit), key=lambda subset: math.prod(present[d] for d in subset))
 
     patch.setattr(tables.SelectionRounds, "_candidates", candidates)
+
+
+@fault("sets of columns from data")
+def _(patch: pytest.MonkeyPatch) -> None:
+    right, opened = whole_rows._Candidates.sets, tables_opened(patch)
+
+    def sets(self: Any) -> list[Any]:
+        present = {name: len(np.unique(opened[-1]._column(name))) for name in opened[-1].schema.names}
+        return sorted(right(self), key=lambda one: math.prod(present[name] for name in one.one_hot.columns))
+
+    patch.setattr(whole_rows._Candidates, "sets", sets)
+
+
+@fault("a row twice in a table of many columns")
+def _(patch: pytest.MonkeyPatch) -> None:
+    right = feature_maps.joint_counts
+
+    def joint_counts(rows: Any, axes: Any) -> np.ndarray:
+        return right(rows, axes) * (2 if len(axes) > 3 else 1)
+
+    patch.setattr(feature_maps, "joint_counts", joint_counts)
 
 
 @fault("private number of rows told")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import layers
 import pytest
-from askers import CHOOSING, DESCENT, HAND_MADE, MIXTURE, NAMES
+from askers import CHOOSING, DESCENT, HAND_MADE, MIXTURE, NAMES, PAIRS
 from density_faults import DENSITY_FAULTS
 from faults import FAULTS
 from gradient_faults import GRADIENT_FAULTS
@@ -25,6 +25,7 @@ QUICK = {name: "noise draws stored" for name in NAMES} | {
     "independent-by-class": "half the noise",
     "kahm": "class means from data",
     "kernel-sos": "a row in every group",
+    PAIRS: "groups from data",
     **dict(zip(CHOOSING, ("bins from data", "candidates from data"), strict=True)),
 }
 """One planted bug for each asker; the noise bugs and the factor bugs show in every one."""
@@ -41,7 +42,7 @@ def layers_of(name: str, folder: Path) -> Iterator[tuple[str, Layer]]:
     yield "T0 keys", layers.t0_keys
     for world in WORLDS.values():
         yield "T2b", lambda world=world: layers.t2b_selection_law(world, 1500)
-    for other in (HAND_MADE, DESCENT, MIXTURE, *CHOOSING, "kahm", "kernel-sos"):
+    for other in (HAND_MADE, DESCENT, MIXTURE, *CHOOSING, PAIRS, "kahm", "kernel-sos"):
         if other != name:
             yield from layers_of_asker(other, folder)
 

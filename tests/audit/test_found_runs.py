@@ -4,29 +4,23 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from audited_runs import WORLDS, Browser, Dictation, Public, Watched, World, differences, neighbours, start_home
-from recorded_noise import RecordedNoise
+from audited_runs import WORLDS, Public, Watched, World, neighbours, start_home
+from found_runs import moved_by_finding, same_bytes
 
-from synth.application import Application
 from synth.bundle import finding as of_bundle
-from synth.jobs.processes import birth_of
 from synth.privacy.more import finding as questions
 from synth.privacy.more.found_values import FoundValues, ValuesPlan, ValuesQuestion
 from synth.privacy.table import PrivateTable
-from synth.progress import NullProgress
 from synth.reading.more.texts import TextCounts
-from synth.schema import FindColumn, ModelledColumn, RunConfig, config_to_mapping, parse_config
+from synth.schema import RunConfig
 from synth.services import finding as findings
-from synth.services import run_folder
-from synth.system.machine import this_host
 
-UNITS, EPSILON, OF_FINDING = 400, 30.0, 8.0
+UNITS, EPSILON = 400, 30.0
 BROUGHT = {
     "replace one": "far beyond all bounds",
     "add or remove": "a line that cannot be read",
@@ -35,65 +29,12 @@ BROUGHT = {
 }
 
 
-class FoundDictation(Dictation):
-    """What dictates found values too: the second world draws its own, and is told those of the first."""
-
-    def again(self) -> FoundDictation:
-        other = FoundDictation()
-        other._answers, other._place = self._answers, 0
-        return other
-
-    def install(self, patch: pytest.MonkeyPatch) -> None:
-        super().install(patch)
-        right = ValuesQuestion.draw
-
-        def draw(question: ValuesQuestion, plan: ValuesPlan, rows: Any, noise: Any, *, device: str) -> Any:
-            found = right(question, plan, rows, RecordedNoise(11), device=device)
-            return self._answer(("values", question.columns, plan.threshold, plan.gaussian.variance), found)
-
-        patch.setattr(ValuesQuestion, "draw", draw)
-
-
-@dataclasses.dataclass(frozen=True)
-class FindingBrowser(Browser):
-    """A run whose columns were found privately first."""
-
-    def _carried(self, application: Application, table_id: str, patch: pytest.MonkeyPatch) -> Public:
-        columns = tuple(
-            FindColumn(one.name) if isinstance(one, ModelledColumn) else one for one in self.config.schema.columns
-        )
-        config = dataclasses.replace(self.config, schema=dataclasses.replace(self.config.schema, columns=columns))
-        public: Public = {"plan of the finding": repr(application.findings.plan(config, epsilon=OF_FINDING))}
-        work = application.findings.reserve(config, table_id=table_id, epsilon=OF_FINDING)
-        pid = os.getpid()
-        application.store.work.claim(work.id, host=this_host(), pid=pid, pid_created=birth_of(pid))
-        watched = Watched(NullProgress())
-        finding = findings.carry_out(application.installation, work.id, watched)
-        folder = run_folder.of(application.settings, work.id)
-        filled = parse_config(findings.completed(config_to_mapping(config), finding))
-        public |= {
-            "what was found": {
-                str(one.relative_to(folder)): one.read_bytes() for one in sorted(folder.glob("found.*"))
-            },
-            "steps of the finding": watched.seen,
-            "columns": repr(filled.schema),
-            "what is said of it": repr(finding.columns),
-        }
-        run = Browser(filled, self.home, self.owner_report, self.verify)
-        return public | run._carried(application, table_id, patch)
-
-
 def compared(world: World, name: str, home: Path, *, verify: bool = False) -> Public:
     """With the answers forced to be equal, no public byte of finding and run depends on one unit."""
     units, first, second = neighbours(world, name, UNITS)
     config: RunConfig = world.config(units, "independent", epsilon=EPSILON)
-    browser, dictation = FindingBrowser(config, home, owner_report=False, verify=verify), FoundDictation()
-    before = browser.public(first, dictation)
-    assert before["shown after the release"]["run"].state == "released", before["shown"]["run"].message
-    again = dictation.again()
-    found = differences(before, browser.public(second, again))
-    again.require_all_asked()
-    assert not found, f"a finding and its run depend on one unit in {', '.join(found[:8])}"
+    before, *heard = same_bytes(config, first, second, home, verify=verify)
+    moved_by_finding(before, *heard)
     return before
 
 
