@@ -73,7 +73,10 @@ class Watch(threading.Thread):
 
     def run(self) -> None:
         while not self._ended.is_set():
-            self._look()
+            try:
+                self._look()
+            except (OSError, psutil.NoSuchProcess):  # a folder or a process went while it was listed: look again
+                continue
             self.rounds += 1
 
     def _look(self) -> None:
@@ -88,7 +91,11 @@ class Watch(threading.Thread):
 
     def _files(self) -> Iterator[tuple[str, Path]]:
         for path in open_files(self.server.pid):
-            yield os.readlink(path), path
+            try:
+                place = os.readlink(path)
+            except OSError:  # closed since it was listed
+                continue
+            yield place, path
         for folder in (self.server.temporary, self.server.home):
             for path in folder.rglob("*"):
                 if path.is_file():
