@@ -6,12 +6,15 @@ import logging
 import shutil
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import pytest
+from streamlit.components.v2 import manifest_scanner
 from streamlit.runtime.pages_manager import PagesManager
+from streamlit.runtime.scriptrunner.script_cache import ScriptCache
 from streamlit.testing.v1 import AppTest
 from streamlit.testing.v1.element_tree import FileUploader
 
@@ -23,6 +26,16 @@ from driving import LABELLED, open_app, started, wait_for_run  # noqa: E402 - af
 
 from pages.server.uploads import incoming  # noqa: E402
 from pages.ui.session import application  # noqa: E402
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_server() -> Iterator[None]:
+    """Find components and compile screens once, as one server does for all its visitors; AppTest would every time."""
+    compiled, known = ScriptCache.get_bytecode, ScriptCache()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(manifest_scanner, "scan_component_manifests", cache(manifest_scanner.scan_component_manifests))
+        patch.setattr(ScriptCache, "get_bytecode", lambda _, path: compiled(known, path))
+        yield
 
 
 @pytest.fixture(autouse=True)
