@@ -14,9 +14,11 @@ from pathlib import Path
 import hypothesis
 import psutil
 import pytest
+from forked_children import ForkedChildren
 
 from synth.schema import Neighbours, PrivacyUnit
 from synth.store import Account, Store
+from synth.system import confined
 from synth.system.settings import Settings
 from synth.vault.keys import Keys, load_keys
 
@@ -47,6 +49,37 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return not item.path.relative_to(folder).as_posix().startswith(_LONG), -number[item.path]
 
     items.sort(key=order)
+
+
+_STARTED_ANEW = (
+    "bundle/test_limits.py",
+    "privacy/test_reader_memory.py",
+    "privacy/test_reader_refusals.py",
+    "services/test_failing_intake.py",
+    "system/",
+)
+"""Tests of how confined processes start, end, and stay within their limits: theirs start as a release's do."""
+
+_CHILDREN = ForkedChildren()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def forked_children() -> Iterator[None]:
+    """Fork confined processes that this process asks for, where nothing else stands in their place already."""
+    if not hasattr(os, "pidfd_open") or subprocess.Popen.__module__ != "subprocess":
+        yield
+        return
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(confined, "subprocess", _CHILDREN)
+        yield
+        _CHILDREN.close()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Choose before any fixture how confined processes of this test are started."""
+    place = item.path.relative_to(Path(__file__).parent).as_posix()
+    _CHILDREN.are_started_anew = place.startswith(_STARTED_ANEW)
 
 
 _ABOUT_RANDOMNESS = {"audit", "bytes", "end_to_end", "jobs", "ledger", "privacy", "vault"}
