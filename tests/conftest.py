@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import same_kernels  # noqa: F401 - before numpy
+
+# isort: split
 import os
 import random
 import shutil
