@@ -38,7 +38,8 @@ import numpy as np
 from cell import synthetic, write_folder
 from metrics import mean_total_variation
 from raw_tables import frame
-from tables import RAW, Table, load_split
+from tables import TABLES as EVERY
+from tables import Table, load_split
 from whole_row import BINS, LEARNT_FROM
 from whole_runs import accuracies, classifiers
 
@@ -137,7 +138,7 @@ def measure_all(asked: argparse.Namespace, constants: list[Tuned], done: dict[Ce
                 if at not in ready:
                     table, test = load_split(at, neighbours="add_remove", seed=0)
                     table = replace(table, bins=BINS, codes=table.codes[:MOST_ROWS])
-                    ready = {at: (table, test)}
+                    ready[at] = table, test
                     write_folder(folder / at, table.schema, table.label, table.codes, None)
                 constant, options = by_name.get(name), {}
                 value = None if constant is None else changed(value_of(asked.generator, constant), factor)
@@ -185,7 +186,7 @@ def main() -> None:
     parser.add_argument(
         "--generator", choices=[name for name, card in GENERATORS.items() if card.constants], required=True
     )
-    parser.add_argument("--tables", nargs="+", choices=RAW, default=list(TABLES))
+    parser.add_argument("--tables", nargs="+", choices=EVERY, default=list(TABLES))
     parser.add_argument("--only", nargs="+", help="names of constants")
     parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3])
     parser.add_argument("--hours", type=float, default=1.0, help="CPU hours after which no cell is begun")

@@ -42,12 +42,12 @@ class GroupedMarginals:
         """Groups of each column."""
         return tuple(int(group.max()) + 1 for group in self.groups)
 
-    def sums(self, bins: BinLayout, groups: BinLayout) -> NDArray[np.float64]:
-        """Return the matrix that adds bins up to groups, both in the order of their layouts."""
-        matrix = np.zeros((sum(self.sizes), sum(bins.sizes)))
+    def rows(self, bins: BinLayout, groups: BinLayout) -> NDArray[np.int64]:
+        """Return the row of the group of every bin, both in the order of their layouts; shape (sum of bins,)."""
+        rows = np.empty(sum(bins.sizes), dtype=np.int64)
         for column, group in enumerate(self.groups):
-            matrix[groups.rows(column).start + group, np.r_[bins.rows(column)]] = 1.0
-        return matrix
+            rows[bins.rows(column)] = groups.rows(column).start + group
+        return rows
 
 
 def fit_mixture(
@@ -63,6 +63,8 @@ def fit_mixture(
     start: Mixture | None = None,
     spread: float = 0.3,
     price: float = 2.0,
+    overlap: float = 0.5,
+    tilt: tuple[NDArray[np.float64], float] | None = None,
     grouped: GroupedMarginals | None = None,
     report: Callable[[int, float], None] | None = None,
 ) -> Mixture:
@@ -112,6 +114,12 @@ def fit_mixture(
     measured = pooled(measured)
     layout = BinLayout(sizes)
     first = _logits(layout, measured, components, spread, seed) if start is None else _logits_of(layout, start)
+    if tilt is not None and start is None:
+        r = np.random.Generator(np.random.PCG64([seed, 1]))
+        at = 0
+        for column, size in enumerate(sizes):
+            first[layout.rows(column)] += tilt[1] * tilt[0][at : at + size, None] * r.standard_normal(components)[None]
+            at += size
     where = torch.device(device)
     with single_thread():
         logits = torch.tensor(first, dtype=torch.float32, device=where, requires_grad=True)
@@ -119,9 +127,7 @@ def fit_mixture(
         if grouped is not None:
             of_groups = BinLayout(grouped.sizes)
             coarse = MarginalLoss(of_groups, grouped.measured, total, device=where, dtype=torch.float32)
-            losses.append(
-                _Loss(coarse, torch.tensor(grouped.sums(layout, of_groups), dtype=torch.float32, device=where))
-            )
+            losses.append(_Loss(coarse, _Summed(torch.tensor(grouped.rows(layout, of_groups), device=where))))
         per_cell = 1.0 / max(sum(one.loss.n_cells for one in losses), 1)
         nat = price * total * _inverse_noise([*measured, *(() if grouped is None else grouped.measured)])
         optimiser = torch.optim.Adam([logits], lr=learning_rate, betas=(0.95, 0.99), fused=True)
@@ -134,7 +140,7 @@ def fit_mixture(
             log_probabilities = layout.log_probabilities(logits[:-1])
             probabilities = log_probabilities.exp()
             chi_square = torch.stack([one(weights, probabilities) for one in losses]).sum()
-            objective = chi_square + nat * _dependence(weights, probabilities, log_probabilities)
+            objective = chi_square + nat * _dependence(weights, probabilities, log_probabilities, overlap)
             (per_cell * objective).backward()  # type: ignore[no-untyped-call]
             optimiser.step()
             if report is not None and (step % 20 == 19 or step == steps - 1):
@@ -148,13 +154,27 @@ def fit_mixture(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Loss:
-    """What tables cost, of bins or of the groups that ``sums`` makes of them."""
+    """What tables cost, of bins or of the groups that they are summed up to."""
 
     loss: MarginalLoss
-    sums: Tensor | None = None
+    summed: _Summed | None = None
 
     def __call__(self, weights: Tensor, probabilities: Tensor) -> Tensor:
-        return self.loss(weights, probabilities if self.sums is None else self.sums @ probabilities)
+        return self.loss(weights, probabilities if self.summed is None else self.summed(probabilities))
+
+
+class _Summed:
+    """Adds bins up to their groups, given the row of the group of every bin."""
+
+    def __init__(self, rows: Tensor) -> None:
+        self._rows, self._n_groups = rows, int(rows.max()) + 1
+        # On a card index_add adds in whatever order threads arrive; on a processor a product takes ten times as long.
+        self._matrix = torch.nn.functional.one_hot(rows).T.float() if rows.is_cuda else None
+
+    def __call__(self, probabilities: Tensor) -> Tensor:
+        if self._matrix is not None:
+            return self._matrix @ probabilities
+        return probabilities.new_zeros((self._n_groups, probabilities.shape[1])).index_add(0, self._rows, probabilities)
 
 
 def _check(
@@ -207,7 +227,7 @@ def _inverse_noise(measured: Sequence[NoisyMarginal]) -> float:
     return math.exp(-float(np.mean([math.log(one.noise_std) for one in joint]))) if joint else 1.0
 
 
-def _dependence(weights: Tensor, probabilities: Tensor, log_probabilities: Tensor) -> Tensor:
+def _dependence(weights: Tensor, probabilities: Tensor, log_probabilities: Tensor, overlap: float) -> Tensor:
     r"""Return about how far a mixture is from independent columns, in nats.
 
     .. math:: KL(p \| \textstyle\prod_j p_j) = \sum_j I(z; x_j) - I(z; x)
@@ -220,10 +240,12 @@ def _dependence(weights: Tensor, probabilities: Tensor, log_probabilities: Tenso
     marginal = probabilities @ weights
     within = (probabilities * log_probabilities).sum(dim=0)
     of_columns = within @ weights - (marginal * marginal.clamp_min(_LEAST).log()).sum()
+    if not overlap:
+        return of_columns
     # Minus the distance of component k from l, plus the log-weight of l.
     nearness = probabilities.T @ log_probabilities - within[:, None] + weights.clamp_min(_LEAST).log()
     of_rows = -(weights @ nearness.logsumexp(dim=1))
-    return of_columns - 0.5 * of_rows
+    return of_columns - overlap * of_rows
 
 
 class BinLayout:
@@ -369,7 +391,7 @@ class _SingleColumns:
 
 
 class _AllPairs:
-    """Tables of two columns, out of the product of all bins with all bins."""
+    """Tables of two columns, out of the product of all bins with all bins: every table is computed from both sides."""
 
     def __init__(
         self,
@@ -382,15 +404,24 @@ class _AllPairs:
         target = np.zeros((sum(layout.sizes), sum(layout.sizes)))
         scale = np.zeros_like(target)
         for one in measured:
-            place = (layout.rows(one.columns[0]), layout.rows(one.columns[1]))
-            target[place] = one.table / one.noise_std
-            scale[place] = total / one.noise_std
-        self._target = torch.tensor(target, dtype=dtype, device=device)
-        self._scale = torch.tensor(scale, dtype=dtype, device=device)
+            # Each side is half of the chi-square.
+            std = one.noise_std * 2**0.5
+            first, second = map(layout.rows, one.columns)
+            for place, table in (((first, second), one.table), ((second, first), one.table.T)):
+                target[place] = table / std
+                scale[place] = total / std
+        everything = slice(0, sum(layout.sizes))
+        self._sides: list[_Side] = [
+            (
+                everything,
+                None,
+                torch.tensor(scale, dtype=dtype, device=device),
+                torch.tensor(target, dtype=dtype, device=device),
+            )
+        ]
 
     def __call__(self, weights: Tensor, probabilities: Tensor) -> Tensor:
-        model = (probabilities * weights) @ probabilities.T
-        return (self._scale * model - self._target).square().sum()
+        return _of_sides(weights, probabilities, self._sides)
 
 
 class _Partners:
@@ -411,7 +442,7 @@ class _Partners:
         for one in measured:
             sides.setdefault(one.columns[0], []).append((one.columns[1], one))
             sides.setdefault(one.columns[1], []).append((one.columns[0], one))
-        self._sides: list[tuple[slice, Tensor, Tensor, Tensor]] = []
+        self._sides: list[_Side] = []
         for column, partners in sides.items():
             rows = np.concatenate([np.r_[layout.rows(partner)] for partner, _ in partners])
             facing = [one.table if one.columns[0] == column else one.table.T for _, one in partners]
@@ -429,23 +460,29 @@ class _Partners:
             )
 
     def __call__(self, weights: Tensor, probabilities: Tensor) -> Tensor:
-        result: Tensor = _PartnersFunction.apply(weights, probabilities, self._sides)  # type: ignore[no-untyped-call]
-        return result
+        return _of_sides(weights, probabilities, self._sides)
 
 
-class _PartnersFunction(torch.autograd.Function):
-    """The chi-square of ``_Partners``, with its gradient computed on the way."""
+_Side = tuple[slice, Tensor | None, Tensor, Tensor]
+"""Rows of a column's bins, those of its partners (none: all), scale and target of their tables side by side."""
+
+
+def _of_sides(weights: Tensor, probabilities: Tensor, sides: list[_Side]) -> Tensor:
+    result: Tensor = _SidesFunction.apply(weights, probabilities, sides)  # type: ignore[no-untyped-call]
+    return result
+
+
+class _SidesFunction(torch.autograd.Function):
+    """The chi-square of tables that are computed from both sides, with its gradient computed on the way."""
 
     @staticmethod
-    def forward(
-        ctx: Any, weights: Tensor, probabilities: Tensor, sides: list[tuple[slice, Tensor, Tensor, Tensor]]
-    ) -> Tensor:
+    def forward(ctx: Any, weights: Tensor, probabilities: Tensor, sides: list[_Side]) -> Tensor:
         """Return the chi-square, shape ()."""
         weighted = probabilities * weights
         chi_square = weights.new_zeros(())
         slope = torch.zeros_like(probabilities)
         for place, rows, scale, target in sides:
-            partners = probabilities.index_select(0, rows)
+            partners = probabilities if rows is None else probabilities.index_select(0, rows)
             residual = (weighted[place] @ partners.T).mul_(scale).sub_(target)
             chi_square += residual.square().sum()
             torch.mm(residual.mul_(scale), partners, out=slope[place])

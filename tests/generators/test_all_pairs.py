@@ -12,11 +12,12 @@ from simulated import check_domain, session, task
 
 from synth import generators
 from synth.bundle.recorded_session import RecordedSession
-from synth.generators.adaptive import all_pairs, dp_hp_adaptive
+from synth.generators.adaptive import all_pairs, dp_hp_adaptive, whole_rows
 from synth.generators.adaptive.all_pairs import halves, noise_of_all_pairs, relations_left
 from synth.generators.adaptive.bins import CoarseningOptions, coarsen
 from synth.generators.adaptive.dp_hp_adaptive import DpHpAdaptive
 from synth.generators.one_way_marginals import OneWayOptions, measure_one_way_marginals
+from synth.models import mixture_estimation
 from synth.privacy.session import PrivateSession
 from synth.progress import NullProgress
 from synth.schema import CategoryColumn, NumberColumn, Schema
@@ -161,6 +162,31 @@ def test_other_tables_are_asked_round_by_round(correlations):
     assert "choice 1" in queries
 
 
+@pytest.mark.parametrize("correlations", [dense(), chain()], ids=["dense", "chain"])
+def test_a_label_of_two_classes_is_looked_at_before_it_is_asked_for(correlations):
+    is_dense = correlations[0, 2] != pytest.approx(0.49)
+    codes = numbers_of(correlations)
+    codes["kind"] = (codes["kind"] > 0).astype(int)
+    schema = Schema((*declared().columns[:-1], CategoryColumn("kind", ("a", "b"))), row_count="public")
+    opened = session(schema, codes, epsilon=3.0)
+    fitted(opened)
+    queries = [receipt.query for receipt in opened.receipts]
+    assert queries[queries.index(LOOK) - 1].startswith("one-way tables")
+    assert queries[queries.index(LOOK) + 1] == (ALL if is_dense else "tables by label")
+    # A dense table's label is one of its columns, and asked for once.
+    assert ("tables by label" in queries) != is_dense
+
+
+def test_what_a_label_tells_is_not_missing():
+    # All columns follow the last one and nothing else.
+    loadings = np.array([0.6, 0.5, 0.7, 0.6, 0.5, 1.0])
+    correlations = np.outer(loadings, loadings)
+    np.fill_diagonal(correlations, 1.0)
+    arguments = {"noise": 0.0, "deviations": np.ones(6), "sizes": (16,) * 6, "cells": 5000, "tables": 0}
+    assert relations_left(halved(correlations), **arguments) > 0.1
+    assert relations_left(halved(correlations), **arguments, hub=5) < 1e-9
+
+
 @pytest.mark.parametrize("model", ["field", "mixture"])
 def test_nothing_is_looked_at_where_a_model_was_chosen(model):
     opened = session(declared(), numbers_of(chain(), 1500), epsilon=3.0)
@@ -192,6 +218,24 @@ def test_the_noise_of_all_pairs_is_that_of_the_question():
     assert len(noise) == 1
     assert 2 * noise.pop() / 6000 == pytest.approx(expected, rel=1e-3)
     assert all(one.table.sum() == pytest.approx(6000, rel=0.2) for one in pairs.answers.measured)
+
+
+def test_the_same_answers_are_fitted_once(monkeypatch):
+    fits = []
+    right = mixture_estimation.fit_mixture
+
+    def counted(*args, **more):
+        fits.append(more["grouped"])
+        return right(*args, **more)
+
+    monkeypatch.setattr(mixture_estimation, "fit_mixture", counted)
+    monkeypatch.setattr(dp_hp_adaptive, "STANDS_OUT", -math.inf)
+    monkeypatch.setattr(whole_rows, "_LEAST_EFFECTIVE", math.inf)
+    opened = session(declared(), numbers_of(dense()), epsilon=3.0)
+    fitted(opened)
+    # Before a set of many columns, and once all pairs were asked again as no pool could follow it.
+    assert f"{ALL} again" in [receipt.query for receipt in opened.receipts]
+    assert [len(one.measured) for one in fits] == [21, 42]
 
 
 def test_groups_are_of_neighbours_and_about_even():

@@ -107,6 +107,24 @@ def test_a_pool_is_tilted_to_nothing_but_answers(found):
     assert all(any(np.array_equal(one.counts, value) for value in answered) for one in asked)
 
 
+def test_tables_that_are_sums_of_larger_ones_are_what_the_pool_holds(monkeypatch: pytest.MonkeyPatch):
+    compared = []
+    right = whole_rows.WholeRows._tables
+
+    def both(self):
+        summed = right(self)
+        compared.extend(zip(summed, [self._expected(one.cells) for one in self._sets], strict=True))
+        counted = sum(one is None for one in self._within)
+        assert 0 < counted < len(summed) / 2
+        return summed
+
+    monkeypatch.setattr(whole_rows.WholeRows, "_tables", both)
+    fit(opened_on())
+    assert compared
+    for summed, counted in compared:
+        np.testing.assert_allclose(summed, counted, rtol=1e-9, atol=1e-6)
+
+
 def test_a_pool_that_too_few_rows_carry_is_dropped_and_pairs_go_on(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(whole_rows, "_LEAST_EFFECTIVE", 99_999.0)
     opened = opened_on()

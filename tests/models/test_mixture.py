@@ -134,7 +134,7 @@ def nats(table: np.ndarray) -> float:
 
 def dependence(mixture: Mixture) -> float:
     weights, probabilities = parameters(mixture, BinLayout(mixture.sizes))
-    return float(_dependence(weights, probabilities, probabilities.clamp_min(1e-300).log()))
+    return float(_dependence(weights, probabilities, probabilities.clamp_min(1e-300).log(), 0.5))
 
 
 def of_columns(mixture: Mixture) -> float:

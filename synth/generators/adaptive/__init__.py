@@ -41,6 +41,8 @@ class AdaptiveOptions(Options):
 
 
 _SETS = "synth.generators.adaptive.whole_rows"
+_PAIRS = "synth.generators.adaptive.all_pairs"
+_BUDGET = "synth.generators.adaptive.budget"
 
 CONSTANTS = (
     Tuned(
@@ -50,8 +52,26 @@ CONSTANTS = (
     Tuned("_CLEAR", "two standard deviations of what noise and chance make", "none", _SETS),
     Tuned("_LEAST_WEIGHED", "wider tables lost by sets, or hardly won", "simple, census, g30, wine_white", _SETS),
     Tuned("_LEAST_EFFECTIVE", "a pool that fewer rows carry was worse in sets of five columns", "g30", _SETS),
+    Tuned("LOOK", "a small part of the budget; less cannot tell dense tables of some 50,000 rows", "none", _PAIRS),
+    Tuned("_MISSING", "between the dense tables and those that a field holds better", "g30, simple, census", _PAIRS),
+    Tuned("_CLEARER", "at three, sets of many columns that followed told less of a class", "characters", _PAIRS),
+    Tuned("_ROOM", "rows a little longer than expected are not shortened", "none", _PAIRS),
+    Tuned("_SIGNAL", "three standard deviations of noise", "none", _PAIRS),
+    Tuned("_GROUPS", "a cell holds about 0.7 times the noise of a count, as in rounds", "none", _PAIRS),
+    Tuned("_MOST_GROUPS", "more cost time and show noise alone", "g30", _PAIRS),
+    Tuned("_COMPONENTS", "more cost time; fewer cannot follow thirty columns", "g10, g30", _PAIRS),
+    Tuned("_STEPS", "where the misfit no longer falls", "g10, g30, scm_tree", _PAIRS),
+    Tuned("_PRICE", "of what noise alone would be fitted with", "g10, g30", _PAIRS),
+    Tuned("_ROUNDS_PER_COLUMN", "each column with three others, where the budget allows", "simple, bounded", _BUDGET),
+    Tuned("_FEWEST_ROUNDS_PER_COLUMN", "below, tables harm columns more than they tell", "simple, bounded", _BUDGET),
+    Tuned("_LARGEST_SHARE", "half the budget for columns at most", "none", _BUDGET),
+    Tuned("_RELATED", "a tenth of what two even columns could tell of each other", "simple, bounded", _BUDGET),
+    Tuned("_TABLE_NOISE", "noise of a fiftieth of the rows hides a table", "simple, bounded", _BUDGET),
+    Tuned("_LABEL_WITHOUT_ROUNDS", "two fifths where nothing but columns by class is asked", "cervical", _BUDGET),
+    Tuned("_CLEAR_CLASSES", "noise of a sixth of what four bins by class hold", "isolet", _BUDGET),
+    Tuned("_MOST_FOR_LABEL", "three fifths at most", "isolet", _BUDGET),
 )
-"""Of the tables of whole rows."""
+"""Of the tables of whole rows, of dense tables, and of how the budget is divided."""
 
 
 CARD = Card(

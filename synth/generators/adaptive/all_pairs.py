@@ -33,7 +33,7 @@ from synth.privacy.more.row_moments import RowMoments
 if TYPE_CHECKING:
     from synth.models.mixture_estimation import GroupedMarginals
 
-__all__ = ["LOOK", "AllPairs", "Halves", "PairsLook", "halves", "noise_of_all_pairs", "relations_left"]
+__all__ = ["LOOK", "AllPairs", "Halves", "PairsLook", "halves", "independent", "noise_of_all_pairs", "relations_left"]
 
 Vector = NDArray[np.float64]
 
@@ -69,7 +69,7 @@ _ALL_GROUPS = 480
 
 _COMPONENTS = 256
 
-_STEPS = 600
+_STEPS = 300
 
 _PRICE = 0.5
 """Price of dependence in the fit: less than where most pairs were never asked for."""
@@ -157,6 +157,12 @@ def halves(bins: ColumnBins) -> Vector:
     return np.where(np.arange(bins.size) <= cut, -1.0, 1.0)
 
 
+def independent(bins: Sequence[ColumnBins]) -> Mixture:
+    """Return a model of columns by themselves."""
+    everything = np.concatenate([one.expected for one in bins])
+    return Mixture(tuple(one.size for one in bins), np.ones(1), everything[None, :])
+
+
 def noise_of_all_pairs(columns: int, unit_noise: float, total: float, share: float) -> float:
     """Return the noise of the product of two halves in one question for all pairs, as a part of the rows."""
     pairs = columns * (columns - 1) / 2
@@ -170,14 +176,14 @@ class PairsLook:
     ----------
     survey : Survey
     bins : tuple of ColumnBins
-    by_class : bool
-        Whether the field will hold every column by class of the label.
     total : float
         Number of rows, as far as it is known.
     unit_noise : float
         Noise of a count that is asked for the whole budget, in rows.
     share : float
         Part of the budget that all pairs would get.
+    by_class : bool
+        Whether columns are taken by class of the label, as far as a model knows them so.
     """
 
     def __init__(
@@ -185,18 +191,18 @@ class PairsLook:
         survey: Survey,
         bins: tuple[ColumnBins, ...],
         *,
-        by_class: bool,
         total: float,
         unit_noise: float,
         share: float,
+        by_class: bool,
     ) -> None:
-        self._survey, self._bins, self._by_class, self._total = survey, bins, by_class, total
+        self._survey, self._bins, self._total, self._by_class = survey, bins, total, by_class
         useful = sum(one.size > 1 for one in bins)
         self._noise = noise_of_all_pairs(useful, unit_noise, total, share)
         self.can_tell = useful > 2 + by_class and _CLEARER * self._noise < _MOST_MISSING
         """Whether a table could be dense at all."""
 
-    def is_dense(self, model: JointModel, *, cells: int, tables: float) -> bool:
+    def is_dense(self, model: JointModel, *, cells: int, tables: float, by_label: bool) -> bool:
         """Look, with the part ``LOOK`` of the budget.
 
         Parameters
@@ -207,6 +213,8 @@ class PairsLook:
             Most cells of a field.
         tables : float
             Most tables that it can be given.
+        by_label : bool
+            Whether it would hold every column by class of the label.
         """
         halved = Halves(self._survey, self._bins, by_class=self._by_class, model=model)
         n = len(halved.columns)
@@ -215,13 +223,15 @@ class PairsLook:
         covariances[np.triu_indices(n)] = products / self._total
         covariances = np.triu(covariances, 1)
         label = self._survey.label
+        classes = self._bins[label].size if self._by_class and label is not None else 1
         missing = relations_left(
             covariances + covariances.T,
             noise / self._total,
             np.sqrt(np.maximum(halved.variances, 1e-4)),
             sizes=tuple(self._bins[d].size for d in halved.columns),
-            cells=cells // (self._bins[label].size if self._by_class and label is not None else 1),
+            cells=cells // classes,
             tables=tables,
+            hub=halved.columns.index(label) if by_label and label in halved.columns else None,
         )
         return missing > max(_MISSING, _CLEARER * self._noise)
 
@@ -234,6 +244,7 @@ def relations_left(
     sizes: tuple[int, ...],
     cells: int,
     tables: float,
+    hub: int | None = None,
 ) -> float:
     """Return how much of the covariances a field would miss, root mean square over pairs; noise is taken off.
 
@@ -254,6 +265,8 @@ def relations_left(
         Most cells of the field.
     tables : float
         Most tables that it is given.
+    hub : int, optional
+        A column of which it holds every pair in any case.
     """
     n = len(sizes)
     scale = _Halving(np.outer(deviations, deviations), np.array(sizes) > 2)
@@ -261,6 +274,8 @@ def relations_left(
     kept = np.maximum(1.0 - noise**2 / np.maximum(covariances**2, 1e-300), 0.0)
     correlations = _proper(scale.whole(kept * covariances))
     subsets: list[ColumnSet] = [(d,) for d in range(n)]
+    if hub is not None:
+        subsets += [(min(d, hub), max(d, hub)) for d in range(n) if d != hub]
     upper = np.triu_indices(n, 1)
     added = 0
     while True:
@@ -353,9 +368,7 @@ class AllPairs:
         device: str,
     ) -> None:
         self._survey, self._bins, self._total, self._seed, self._device = survey, bins, total, seed, device
-        self._model = Mixture(
-            tuple(one.size for one in bins), np.ones(1), np.concatenate([one.expected for one in bins])[None, :]
-        )
+        self._model = independent(bins)
         useful = [d for d, one in enumerate(bins) if one.size > 1]
         self._pairs = list(itertools.combinations(useful, 2))
         noise = unit_noise * math.sqrt(len(self._pairs) / share)
@@ -364,6 +377,7 @@ class AllPairs:
             one.grouped(max(most, 2) if d != survey.label else one.size, noise) for d, one in enumerate(bins)
         )
         self._answers: list[NoisyMarginal] = []
+        self._fitted_to: tuple[NoisyMarginal, ...] = ()
 
     def measure(self, share: float, query: str) -> None:
         """Ask for all pairs; a further answer is averaged with those before."""
@@ -394,15 +408,20 @@ class AllPairs:
     def refit(
         self, measured: Sequence[NoisyMarginal], *, last: bool, report: Callable[[int, float], None] | None = None
     ) -> None:
-        """Fit the mixture to all pairs and to other tables of bins; from the start, the ``last`` time or not."""
+        """Fit the mixture to all pairs and to other tables of bins; ``last`` or not is all the same."""
         from synth.models.mixture_estimation import fit_mixture
 
+        answered = (*measured, *self._answers)
+        if answered == self._fitted_to:
+            return  # the same answers make the same mixture
+        self._fitted_to = answered
         self._model = fit_mixture(
             self._model.sizes,
             measured,
             self._total,
             components=_COMPONENTS,
             steps=_STEPS,
+            overlap=0.0,
             price=_PRICE,
             seed=self._seed,
             device=self._device,

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from synth.errors import InputError
 from synth.generators.adaptive import CARD, AdaptiveOptions
-from synth.generators.adaptive.all_pairs import LOOK, AllPairs, PairsLook
+from synth.generators.adaptive.all_pairs import LOOK, AllPairs, PairsLook, independent
 from synth.generators.adaptive.bins import CoarseningOptions, ColumnBins, bins_that_fit, coarsen, declared_bins
 from synth.generators.adaptive.budget import (
     WIDE,
@@ -101,12 +101,11 @@ class DpHpAdaptive(Generator):
         progress.phase("Counting columns")
         fit.measure_columns()
         fit.choose_bins()
-        fit.measure_by_label()
-        fit.start_model()
         fit.look_at_pairs()
         if fit.is_dense:
             fit.measure_all_pairs()
         else:
+            fit.start_model()
             fit.choose_marginals()
             fit.measure_columns_with_what_is_left()
         progress.phase("Fitting")
@@ -181,6 +180,7 @@ class _Fit:
         self.is_dense = False
         self._measured: list[NoisyMarginal] = []
         self._models: list[JointModel] = []
+        self._base: Fitter | AllPairs
         self._whole: WholeRows | None = None
 
     def measure_columns(self) -> None:
@@ -212,15 +212,46 @@ class _Fit:
             self.bins = coarsen(self._one_ways, CoarseningOptions(bins=self._most_bins))
         self._measured = [one.measured(d) for d, one in enumerate(self.bins)]
 
-    def measure_by_label(self) -> None:
-        """Count every column by class of the label, where that is worth asking."""
+    def look_at_pairs(self) -> None:
+        """See whether nearly all columns go together, where a model that holds all pairs would be another one.
+
+        A label of two classes is a column like others there, and a dense table is not asked for it twice. Of more
+        classes no half tells: columns are counted by class before.
+        """
+        left = self._session.remaining_share - LOOK
+        asked = self._options.all_pairs == self._options.model == "auto" and self._kind() == "field"
+        if not asked or not self._choosing or self._many or left <= LOOK:
+            return
+        label = self._survey.label
+        by_class = self._by_label and label is not None and self.bins[label].size > 2
+        look = PairsLook(
+            self._survey,
+            self.bins,
+            total=self._one_ways.rows,
+            unit_noise=self._one_ways.unit_noise,
+            share=left - (self._budget.by_label if by_class else 0.0),
+            by_class=by_class,
+        )
+        if not look.can_tell:
+            return
+        if by_class:
+            self.start_model()
+        self._progress.phase("Looking at pairs of columns")
+        self.is_dense = look.is_dense(
+            self._fitter.model if by_class else independent(self.bins),
+            cells=self._options.cells,
+            tables=self._budget.n_rounds,
+            by_label=self._by_label and not by_class,
+        )
+
+    def start_model(self) -> None:
+        """Count every column by class of the label, where that is worth asking, and fit a first model; once."""
+        if self._models:
+            return
         if self._by_label:
             # Shares are rounded down; the last question takes what that left.
             share = self._budget.by_label if self._choosing else self._session.remaining_share
             self._measured += self._label_marginals(share, "tables by label")
-
-    def start_model(self) -> None:
-        """Fit a first model: what the columns and the label say."""
         sizes = tuple(one.size for one in self.bins)
         self._fitter = fitter_of(
             self._kind(),
@@ -230,27 +261,9 @@ class _Fit:
             seed=self._task.seed,
             triple_cells=self._options.cells // (64 if len(sizes) > FEW_COLUMNS else 16),
         )
-        self._base: Fitter | AllPairs = self._fitter
+        self._base = self._fitter
         self._fitter.refit(self._measured, last=False)
         self._models.append(self._fitter.model)
-
-    def look_at_pairs(self) -> None:
-        """See whether nearly all columns go together, where a model that holds all pairs would be another one."""
-        left = self._session.remaining_share - LOOK
-        asked = self._options.all_pairs == self._options.model == "auto" and self._kind() == "field"
-        if not asked or not self._choosing or self._many or left <= LOOK:
-            return
-        look = PairsLook(
-            self._survey,
-            self.bins,
-            by_class=self._by_label,
-            total=self._one_ways.rows,
-            unit_noise=self._one_ways.unit_noise,
-            share=left,
-        )
-        if look.can_tell:
-            self._progress.phase("Looking at pairs of columns")
-            self.is_dense = look.is_dense(self._fitter.model, cells=self._options.cells, tables=self._budget.n_rounds)
 
     def measure_all_pairs(self) -> None:
         """Count all pairs of columns in one question; then sets of many columns, or the pairs once more."""
