@@ -67,7 +67,7 @@ def account_cards(accounts: list[AccountView]) -> None:
         )
     for view in accounts:
         for sentence in view.notes:
-            note(f"{plain(view.name)}: {plain(sentence)}")
+            note(f"{plain(view.name)}: {plain(sentence)}.")
         if view.row_worth is not None:
             note(f"{plain(view.name)}: {_cells(view)}")
     note("Composed: the exact total of all charges together; the limit is held against it.")

@@ -107,7 +107,7 @@ def _report(report: dict[str, Any], config: RunConfig, *, several: bool) -> None
     )
     part = str(chosen) if chosen in found else found[0]
     shown = [entry for entry in entries if (of := report_of(entry.section)) is not None and of.id == part]
-    cards(shown, key=f"rehearsal-{part}")
+    cards(shown, key=f"rehearsal-{part}", badged=report["incident"] is None)
 
 
 def _parts(entries: list[Evidence]) -> list[Report]:
@@ -242,7 +242,7 @@ def grid_report(report: dict[str, Any]) -> None:
         st.info(f"{count(report['done'])} of {count(report['of'])} rehearsals are done; these are their numbers.")
     for failure in report["failures"]:
         st.warning(plain(failure))
-    cards(read_evidence(report), key="grid")
+    cards(read_evidence(report), key="grid", badged=report["incident"] is None)
 
 
 def take_over(report: dict[str, Any]) -> None:

@@ -124,7 +124,7 @@ def download(run: RunView) -> None:
         "Download the bundle (zip)",
         # A callable: nothing is served before the press, and an unreleased run is refused inside.
         data=lambda: application().bundle(run_id),
-        file_name=f"hermitage-{run_id[:8]}.zip",
+        file_name=_file_name(run),
         mime="application/zip",
         type="primary",
         on_click="ignore",
@@ -140,6 +140,10 @@ def download(run: RunView) -> None:
             key="download-model",
         )
         note("The model in plain numbers, which need no program of ours. Its certificate is in the bundle.")
+
+
+def _file_name(run: RunView) -> str:
+    return f"hermitage-{run.run_id[:8]}.zip"
 
 
 def certificate_summary(run_id: str) -> None:
@@ -165,15 +169,15 @@ def how_to_verify(run: RunView) -> None:
     st.header("How anybody can check it")
     of_what = "every cell" if run.rows else "every number of the model"
     st.markdown(f"With the package, offline: the promise, every file and {of_what} are checked again:")
-    st.code("python -m synth verify hermitage.zip", language="bash")
+    st.code(f"python -m synth verify {_file_name(run)}", language="bash")
     again = "The same rows again, byte for byte, from the saved model"
     if not run.rows:
         again = "The model fitted again to the noisy answers, to the same bytes"
     st.markdown(f"{again}, with the versions that the certificate names:")
-    st.code("python -m synth replay hermitage.zip --out again", language="bash")
+    st.code(f"python -m synth replay {_file_name(run)} --out again", language="bash")
     if not run.rows and describe(run.generator).predicts:
         st.markdown("Predictions for rows of your own, from the checked bundle:")
-        st.code("python -m synth model predict hermitage.zip TABLE --out predictions.csv", language="bash")
+        st.code(f"python -m synth model predict {_file_name(run)} TABLE --out predictions.csv", language="bash")
     note("Or give it to the third card on the Start page.")
 
 

@@ -1,6 +1,7 @@
 """Take the pictures of docs/screenshots anew: a real server, a real browser, the demonstration table.
 
-Usage: .venv/bin/python scripts/screenshots.py [--into docs/screenshots] [--generator NAME] [--models] [--adult FILE]
+Usage: .venv/bin/python scripts/screenshots.py [--into docs/screenshots] [--only demo,rehearse,kahm,models]
+                                               [--generator NAME] [--adult FILE]
 
 With ``--adult adult.data.gz``, the reports of a run on the Adult table: examples/adult.yaml (epsilon 1, the default
 generator) with a fifth of the rows held out and a twentieth of the budget for predictions that may be published; and
@@ -36,6 +37,9 @@ from walking import (  # noqa: E402
 
 from synth.demonstration import NETWORK, demonstration_bytes  # noqa: E402
 
+PARTS = ("demo", "rehearse", "kahm", "models")
+"""The demonstration from Start to a release; a rehearsed grid; the modes of KAHM; a private model."""
+
 
 class Photographer(Walker):
     """Walks like a person and keeps a picture of every screen."""
@@ -56,7 +60,7 @@ class Photographer(Walker):
         self.page.set_viewport_size({"width": 1280, "height": 900})
 
     def unfold(self, title: str) -> None:
-        """Open what is folded under a title."""
+        """Open what is folded under a title, or close it."""
         self.page.get_by_test_id("stExpander").get_by_text(title).click()
         self.settle()
 
@@ -70,12 +74,13 @@ def modes_of_kahm(photographer: Photographer, folder: Path) -> None:
     photographer.unfold("more, for special tables")
     page.locator(".st-key-choose-kahm button").click()
     photographer.see("What is to be hidden")
+    photographer.unfold("more, for special tables")  # and close again: the others are no part of this picture
     for mode, name in (("Record level, row noise", "kahm-rows"), ("Cell level", "kahm")):
         photographer.choose(mode)
         photographer.picture(name)
 
 
-def walk(photographer: Photographer, generator: str | None, folder: Path) -> None:
+def walk(photographer: Photographer, generator: str | None) -> None:
     """From Start to a sealed release."""
     page = photographer.page
     photographer.open()
@@ -97,8 +102,6 @@ def walk(photographer: Photographer, generator: str | None, folder: Path) -> Non
             page.get_by_label("About how many rows?").fill("60,000")
             photographer.settle()
         photographer.picture(name)
-    rehearse(photographer, folder)
-    photographer.visit("4 Generate", "Generate rows")
     spend(photographer)
     photographer.picture("run")
     reports(photographer)
@@ -113,6 +116,7 @@ def walk(photographer: Photographer, generator: str | None, folder: Path) -> Non
 def rehearse(photographer: Photographer, folder: Path) -> None:
     """Look at what simulated rows are asked for, and rehearse a small grid on another year of the demonstration."""
     page, other = photographer.page, folder / "another-year.csv"
+    to_generate(photographer)
     year = replace(NETWORK, patients=12_000, visits=20_000)  # the network has three
     other.write_bytes(demonstration_bytes(year, seed=7).read())
     photographer.visit("Rehearse (optional)", "Rehearse")
@@ -158,8 +162,8 @@ def reports(photographer: Photographer) -> None:
         photographer.picture(name)
 
 
-def private_model(photographer: Photographer) -> None:
-    """Fit a regression to the demonstration table: its form, its report, its release."""
+def to_generate(photographer: Photographer) -> None:
+    """Go with the demonstration table to the choice of a generator."""
     photographer.open()
     photographer.press("Open the demo table")
     photographer.see("Upload a table")
@@ -170,6 +174,11 @@ def private_model(photographer: Photographer) -> None:
     ):
         photographer.press(f"Continue to {label}")
         photographer.see(heading)
+
+
+def private_model(photographer: Photographer) -> None:
+    """Fit a regression to the demonstration table: its form, its report, its release."""
+    to_generate(photographer)
     walk_to_model(photographer, model="private-regression", target="cost")
     photographer.picture("models")
     walk_to_fitted(photographer)
@@ -204,10 +213,13 @@ def main() -> None:
     """Serve, walk and keep the pictures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--into", type=Path, default=ROOT / "docs" / "screenshots")
-    parser.add_argument("--generator")
-    parser.add_argument("--models", action="store_true", help="the screens of private models alone")
+    parser.add_argument("--only", default=",".join(PARTS), metavar="PARTS", help="some of them, by commas")
+    parser.add_argument("--generator", help="of the demonstration's run; by default the one that is proposed")
     parser.add_argument("--adult", type=Path, metavar="FILE", help="adult.data.gz")
     arguments = parser.parse_args()
+    parts = () if arguments.adult is not None else tuple(arguments.only.split(","))
+    if not set(parts) <= set(PARTS):
+        parser.error(f"--only takes {', '.join(PARTS)}")
     arguments.into.mkdir(parents=True, exist_ok=True)
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     factory = pytest.TempPathFactory.from_config(pytest.Config.fromdictargs({}, []), _ispytest=True)
@@ -217,12 +229,13 @@ def main() -> None:
         photographer = Photographer(engine, running.address, arguments.into)
         if arguments.adult is not None:
             walk_adult(photographer, arguments.adult, factory.mktemp("adult"))
-        elif not arguments.models:
-            walk(photographer, arguments.generator, factory.mktemp("stand-in"))
-        if arguments.models:
-            private_model(photographer)
-        elif arguments.adult is None and arguments.generator is None:
+        if "demo" in parts:
+            walk(photographer, arguments.generator)
+        if "rehearse" in parts:
+            rehearse(photographer, factory.mktemp("stand-in"))
+        if "kahm" in parts:
             modes_of_kahm(photographer, factory.mktemp("kahm"))
+        if "models" in parts:
             private_model(photographer)
         photographer.close()
 

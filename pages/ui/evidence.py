@@ -11,7 +11,7 @@ from pages.ui.badges import badge
 from pages.ui.charts import draw, heading, judged_words, show_picture, show_table, table_of
 from pages.ui.words import note, plain
 from synth.reports import OWNER_ONLY_SENTENCE, Evidence, evidence_from_dict
-from synth.reports.drawing import as_far_as_known, first_sentence, number_text
+from synth.reports.drawing import as_far_as_known, first_sentence, known_range, number_text, short_sentence
 from synth.reports.figures import Bars, Figure, Table
 from synth.reports.measured import OF_NOISE
 from synth.reports.registry import is_upper_bound, section_words
@@ -22,6 +22,9 @@ _CARDS_IN_A_LINE = 3
 _LONG_UNIT = 12
 _LONG_TITLE = 34
 _LONG_VALUE = 18
+_MOST_TABLES = 4
+"""Folded tables in a line."""
+
 _NARROW = 24
 """Categories of bars that can be read in half the width of a page."""
 
@@ -32,30 +35,34 @@ def read_evidence(document: Mapping[str, Any]) -> list[Evidence]:
 
 
 def cards(entries: Sequence[Evidence], *, key: str, badged: bool = False) -> None:
-    """Draw numbers in lines of three, then what has pictures, two beside each other, with its tables folded.
+    """Draw numbers in lines of three, then what has pictures, two beside each other, then tables alone; these folded.
 
     Numbers of one kind have one badge; with ``badged`` it stands above them already. A card has the first sentence of
-    what its number means; all of it is folded.
+    what its number means, where no card before it has the same; all of it is folded.
     """
     badged = badged or _badge_of_all(entries)
     numbers = [entry for entry in entries if not entry.figures]
+    said: set[str] = set()
     for start in range(0, len(numbers), _CARDS_IN_A_LINE):
         places = st.columns(_CARDS_IN_A_LINE)
         for entry, place in zip(numbers[start : start + _CARDS_IN_A_LINE], places, strict=False):
             with place.container(border=True, height="stretch"):
-                number_card(entry, badged=badged)
-    longer = [entry for entry in numbers if _first_sentence(entry) != _sentence(entry)]
+                number_card(entry, badged=badged, said=said)
+    longer = [entry for entry in numbers if _on_card(entry) != _sentence(entry)]
     if longer:
         with st.expander("What these numbers mean"):
             for entry in longer:
                 st.markdown(f"**{plain(entry.title or entry.id)}.** {plain(_sentence(entry))}")
     drawn = [entry for entry in entries if entry.figures]
-    beside = _beside(drawn)
-    for start in range(0, len(drawn), beside):
-        places = st.columns(beside)
-        for position, place in enumerate(places[: len(drawn) - start], start=start):
-            with place.container(border=True, height="stretch"):
-                _pictures(drawn[position], key=f"{key}-{position}", badged=badged)
+    tables = [entry for entry in drawn if all(isinstance(figure, Table) for figure in entry.figures)]
+    pictures = [entry for entry in drawn if entry not in tables]
+    for alike, beside in ((pictures, _beside(pictures)), (tables, _MOST_TABLES)):
+        for start in range(0, len(alike), beside):
+            line = alike[start : start + beside]
+            # One that is left over has the whole width.
+            for entry, place in zip(line, st.columns(len(line)), strict=True):
+                with place.container(border=True, height="stretch"):
+                    _pictures(entry, key=f"{key}-{drawn.index(entry)}", badged=badged)
 
 
 def _badge_of_all(entries: Sequence[Evidence]) -> bool:
@@ -68,11 +75,8 @@ def _badge_of_all(entries: Sequence[Evidence]) -> bool:
 
 
 def _beside(drawn: Sequence[Evidence]) -> int:
-    """Return how many stand in a line: two with pictures that can be read at half the width, four with tables alone."""
-    if not all(_is_narrow(entry.figures) for entry in drawn):
-        return 1
-    without = all(isinstance(figure, Table) for entry in drawn for figure in entry.figures)
-    return max(min(len(drawn), 4 if without else 2), 1)
+    """Return how many stand in a line: two where all of them can be read at half the width."""
+    return 2 if all(_is_narrow(entry.figures) for entry in drawn) else 1
 
 
 def _is_narrow(figures: Sequence[Figure]) -> bool:
@@ -86,19 +90,23 @@ def _is_narrow(figures: Sequence[Figure]) -> bool:
 def _pictures(entry: Evidence, *, key: str, badged: bool) -> None:
     """Draw a number in one line, its pictures, and everything as tables and in words, folded."""
     first = entry.figures[0]
-    st.markdown("  \n".join([f"**{plain(first.title)}**", *map(_small, _under(entry, first))]))
-    if not badged:
-        badge(entry.kind)
     shown = [(number, figure) for number, figure in enumerate(entry.figures) if not isinstance(figure, Table)]
     beside = 2 if len(shown) == 2 and _is_narrow([figure for _, figure in shown]) else 1
-    places = st.columns(beside) if shown else []
+    judged, valued = plain(judged_words(first)), _valued(entry, first)
+    under = [judged] if judged else [plain(_first_sentence(entry)), valued]
+    if beside == 1 or not judged:
+        st.markdown("  \n".join([f"**{plain(first.title)}**", *map(_small, filter(None, under))]))
+    if not badged:
+        badge(entry.kind)
+    # Titles may take another line each: the pictures below them stand level.
+    places = st.columns(beside, vertical_alignment="bottom") if shown else []
     for place, (number, figure) in enumerate(shown):
         with places[place % beside]:
-            if number:
+            if number or (beside == 2 and judged):
                 heading(figure)
             show_picture(figure, key=f"{key}-{number}")
     with st.expander("Numbers"):
-        st.markdown(plain(_sentence(entry)))
+        st.markdown("  \n".join(filter(None, (valued, plain(_sentence(entry))))))
         for number, told in enumerate(entry.figures):
             if isinstance(told, Table) and told.title != first.title:
                 draw(told, key=f"{key}-{number}")
@@ -108,18 +116,20 @@ def _pictures(entry: Evidence, *, key: str, badged: bool) -> None:
                 show_table(table_of(told), alt=f"{told.title}, as a table", key=f"{key}-{number}-table")
 
 
-def _under(entry: Evidence, first: Figure) -> list[str]:
-    """Return what stands under a picture's title: whether what is seen is good, and the number that it belongs to."""
-    judged = judged_words(first) or _first_sentence(entry)
+def _valued(entry: Evidence, first: Figure) -> str:
+    """Return the number that a picture belongs to, in one line; the picture's title says it as a reader counts."""
     if entry.value is None:
-        return [plain(judged)] if judged else []
-    covers = "" if entry.error is None else f" ± {_error_text(entry)}"
+        return ""
+    covers = "" if _half(entry) is None else f" ± {_error_text(entry)}"
     name = f"{plain(entry.title)}: " if entry.title != first.title else ""
-    return [plain(judged), f"{name}{value_text(entry)}{covers} {plain(entry.unit)}".rstrip()]
+    return f"{name}{value_text(entry)}{covers} {plain(entry.unit)}".rstrip()
 
 
-def number_card(entry: Evidence, *, badged: bool = False, whole: bool = False) -> None:
-    """Draw one number: title, value, unit and range, badge where it needs its own, first sentence or all of them."""
+def number_card(entry: Evidence, *, badged: bool = False, whole: bool = False, said: set[str] | None = None) -> None:
+    """Draw one number: title, value, unit and range, badge where it needs its own, first sentence or all of them.
+
+    What stands in ``said`` is not said again; what this card says is added to it.
+    """
     title = plain(entry.title or entry.id)
     short = bool(entry.unit) and len(entry.unit) < _LONG_UNIT
     if entry.value is None:
@@ -128,9 +138,14 @@ def number_card(entry: Evidence, *, badged: bool = False, whole: bool = False) -
         show_value(title, f"{value_text(entry)} {plain(entry.unit)}" if short else value_text(entry))
     if not badged:
         badge(entry.kind)
-    lines = _lines(entry, unit=not short and entry.value is not None, whole=whole)
-    if lines:
-        st.markdown("  \n".join(map(_small, lines)))
+    sentence = plain(_sentence(entry) if whole else _on_card(entry))
+    lines = [_range_of(entry, unit=not short and entry.value is not None)]
+    if said is None or sentence not in said:
+        lines.append(sentence)
+    if said is not None:
+        said.add(sentence)
+    if any(lines):
+        st.markdown("  \n".join(map(_small, filter(None, lines))))
 
 
 def show_value(title: str, value: str) -> None:
@@ -144,27 +159,35 @@ def show_value(title: str, value: str) -> None:
         st.metric(title, value, label_visibility="collapsed" if wraps else "visible")
 
 
-def _lines(entry: Evidence, *, unit: bool, whole: bool = False) -> list[str]:
-    """Return what stands under a value: its unit and its range in one line, and what it means."""
+def _range_of(entry: Evidence, *, unit: bool) -> str:
+    """Return the line under a value: its unit and its range."""
     words = [plain(entry.unit)] if unit and entry.unit else []
-    if entry.error is not None:
+    if _half(entry) is not None:
         covers = section_words(entry.section).covers
         words.append(f"± {_error_text(entry)} (95 %, {covers})")
-    sentence = _sentence(entry) if whole else _first_sentence(entry)
-    return [line for line in (", ".join(words), plain(sentence)) if line]
+    return ", ".join(words)
 
 
 def _small(line: str) -> str:
     return f":small[:gray[{line}]]"
 
 
+def _half(entry: Evidence) -> float | None:
+    return known_range(entry.value, entry.error)
+
+
 def _error_text(entry: Evidence) -> str:
-    return number_text(as_far_as_known(0.0, entry.error or 0.0)[1])
+    return number_text(as_far_as_known(0.0, _half(entry) or 0.0)[1])
 
 
 def _sentence(entry: Evidence) -> str:
     # The badge, the head of the tab and the line of the range say it already; once more would hide what differs.
     return entry.sentence.replace(OWNER_ONLY_SENTENCE, "").replace(OF_NOISE, "").strip()
+
+
+def _on_card(entry: Evidence) -> str:
+    """Return what stands under a number; why nothing was measured is said however long it is."""
+    return _first_sentence(entry) if entry.value is None else short_sentence(_sentence(entry))
 
 
 def _first_sentence(entry: Evidence) -> str:
@@ -173,9 +196,9 @@ def _first_sentence(entry: Evidence) -> str:
 
 def value_text(entry: Evidence) -> str:
     """Write a value; thousands apart, as far as its range leaves its digits any meaning, and three figures at most."""
-    value = entry.value
-    if entry.error and isinstance(value, float) and not is_upper_bound(entry):
-        value = as_far_as_known(value, entry.error)[0]
+    value, half = entry.value, _half(entry)
+    if half is not None and isinstance(value, float) and not is_upper_bound(entry):
+        value = as_far_as_known(value, half)[0]
     if isinstance(value, bool):
         return "yes" if value else "no"
     if is_upper_bound(entry):

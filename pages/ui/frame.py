@@ -21,7 +21,15 @@ ONE_OWNER = "There is no login: one installation has one owner, and whoever reac
 _OUTSIDE = "No page asks another server for anything; usage statistics are off."
 _PICTURES = Path(__file__).parent / "pictures"
 _SIDEBAR = 200
-"""Width of the list of screens."""
+"""Width of the list of screens in pixels, where it stands beside a screen."""
+
+_WIDTH = f"""<style>
+@media (min-width: 768px) {{
+[data-testid='stSidebar'][data-collapsed='false']
+{{width: {_SIDEBAR}px !important; min-width: {_SIDEBAR}px !important; max-width: {_SIDEBAR}px !important}}
+}}
+</style>"""
+"""Streamlit keeps the width that it is told only where that comes before the list itself, which a reload may undo."""
 
 _GROUPS = """<style>
 [data-testid='stSidebarNavItems'] > li:nth-child(2), [data-testid='stSidebarNavItems'] > li:nth-child(10)
@@ -44,7 +52,7 @@ def brand(title: str) -> None:
         page_title=f"{name} · Hermitage", page_icon=_PICTURES / "icon.png", initial_sidebar_state=_sidebar(title)
     )
     st.logo(str(_PICTURES / "logo.svg"), size="large")
-    st.html(_GROUPS + _SPACE)
+    st.html(_GROUPS + _SPACE + _WIDTH)
 
 
 def sidebar_at_first() -> int | None:

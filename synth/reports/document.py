@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from importlib import resources
 from typing import Any
 
@@ -26,12 +26,12 @@ from synth.reports.drawing import (
     draw_gauge,
     draw_small,
     draw_triangle,
-    first_sentence,
     letters,
     mark_symbol,
     mark_text,
     pairs_of,
     ranged_text,
+    short_sentence,
     twin_of_bars,
 )
 from synth.reports.evidence import Evidence, Publishable, evidence_to_dict, publishable
@@ -65,13 +65,15 @@ _WORDS = frozenset({"title", "subtitle", "sentence", "unit", "header", "name"})
 _COUNTS = ("evaluated", "of")
 """Last words of ids that a page leaves out: how many sets were compared stands in the sentences beside the means."""
 
+_UNIT = "overview.unit"
+
 _ORIGIN = (
-    "Every number here was computed from the synthetic rows, from noisy answers that are already paid for, and from "
-    "what was declared public. None was read from the private rows. ± is the 95 % range of the privacy noise."
+    "Every number here follows from the synthetic rows, from noisy answers that are paid for and from declarations; "
+    "none was read from the private rows. ± is the 95 % range of the privacy noise."
 )
 
 _ORIGIN_OF_MODEL = _ORIGIN.replace("from the synthetic rows, from noisy answers", "from noisy answers")
-_ORIGIN += " Distances compare the synthetic rows with the noisy counts."
+_ORIGIN += " Distances compare synthetic rows with noisy counts."
 
 
 # What may be published ----------------------------------------------------------------------------------------------
@@ -239,15 +241,23 @@ def report_page(
             first=Markup("" if first is None else first_screen_html(first)),  # noqa: S704 - escaped there
             promise=promise,
             sections=sections,
+            folded=_folded({entry.id for entry in evidence}, under=first),
             origin=_ORIGIN if from_rows else _ORIGIN_OF_MODEL,
             # As it stands: nothing in a style sheet is anybody's text.
             style=Markup(f"\n{style}"),  # noqa: S704
             draw=_drawn,
-            first_sentence=first_sentence,
             ranged_text=ranged_text,
+            short_sentence=short_sentence,
         )
         + "\n"
     )
+
+
+def _folded(ids: Set[str], *, under: FirstScreen | None) -> frozenset[str]:
+    """Return the numbers that are said otherwise already: in coarse bins, or on the first screen."""
+    above = set() if under is None else {_UNIT}
+    heads = {one: one.rpartition(".") for one in ids}
+    return frozenset(above | {one for one, (head, _, name) in heads.items() if f"{head}.coarse_{name}" in ids})
 
 
 def first_screen_html(first: FirstScreen) -> str:

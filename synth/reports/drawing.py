@@ -19,6 +19,7 @@ __all__ = [
     "draw_small",
     "draw_triangle",
     "first_sentence",
+    "known_range",
     "letters",
     "mark_symbol",
     "mark_text",
@@ -26,6 +27,7 @@ __all__ = [
     "pairs_of",
     "ranged_text",
     "rounded_up",
+    "short_sentence",
     "short_text",
     "twin_of_bars",
     "twin_of_picture",
@@ -72,6 +74,12 @@ def number_text(value: Cell) -> str:
     return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:.4g}"
 
 
+_MOST_WORDS = 12
+"""Under a number; a longer sentence is folded with the others."""
+
+_ROUNDING = 1e-12
+"""A range that is no larger, beside its value, is the rounding of floating-point numbers."""
+
 _ENDS = re.compile(r"(?<=[a-z0-9)%'\]]\.) (?=[A-Z'])")
 """Between two sentences; a number has no space after its point."""
 
@@ -84,11 +92,19 @@ def as_far_as_known(value: float, error: float) -> tuple[float, float]:
     return round(value, places), round(error, places)
 
 
+def known_range(value: Cell, error: float | None) -> float | None:
+    """Return half a range; None where there is none, or where it is what rounding left."""
+    if error is None or not isinstance(value, int | float) or error <= _ROUNDING * max(1.0, abs(value)):
+        return None
+    return error
+
+
 def ranged_text(value: Cell, error: float | None) -> str:
     """Write a number with half its range, where it has one."""
-    if error is None or not isinstance(value, int | float):
+    half = known_range(value, error)
+    if half is None or not isinstance(value, int | float):
         return number_text(value)
-    known, around = as_far_as_known(value, error)
+    known, around = as_far_as_known(value, half)
     return f"{number_text(known)} ± {number_text(around)}"
 
 
@@ -96,6 +112,12 @@ def first_sentence(text: str) -> tuple[str, str]:
     """Return the first sentence of a text, and what follows it."""
     first, *rest = _ENDS.split(text, maxsplit=1)
     return first, "".join(rest)
+
+
+def short_sentence(text: str) -> str:
+    """Return the first sentence of a text as far as it is short enough to stand under a number, else nothing."""
+    first = first_sentence(text)[0]
+    return first if len(first.split()) <= _MOST_WORDS else ""
 
 
 def rounded_up(bound: float) -> float:

@@ -163,22 +163,25 @@ def _in_percent(bars: Bars) -> Iterator[Series]:
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """What is said of one use: that the rows are fit for it where its number keeps to the limit, and else not."""
+    """What is said of one use: that the rows are fit for it where its number keeps to the limit, and else not.
+
+    ``use`` is what it is called where it was not measured.
+    """
 
     number: Callable[[_Known], float | None]
     limit: float
     fit: str
     unfit: str
-    not_measured: str
+    use: str
     larger: bool = False
     asked: Callable[[_Known], bool] = lambda known: True
 
-    def said(self, known: _Known) -> tuple[bool, str]:
-        """Return whether the rows are fit for it, and the words."""
+    def said(self, known: _Known) -> tuple[bool | None, str]:
+        """Return whether the rows are fit for it, None where nobody measured that, and the words."""
         number = self.number(known)
         label = {"label": known.config.label}
         if number is None:
-            return False, self.not_measured.format(**label)
+            return None, self.use.format(**label)
         is_fit = number >= self.limit if self.larger else number <= self.limit
         printed = _down(number) if self.larger else _up(number)
         return is_fit, (self.fit if is_fit else self.unfit).format(printed, **label)
@@ -217,25 +220,25 @@ _RULES = (
     _Rule(
         _share_error,
         5.0,
-        "shares of single columns, each within {} points",
-        "shares of single columns, of which one may be {} points off",
-        "single columns (not measured)",
+        "shares of single columns, within {} points",
+        "shares of single columns, up to {} points off",
+        "single columns",
         asked=lambda known: not known.config.is_model,
     ),
     _Rule(
         _out_of_place,
         10.0,
-        "the measured pairs of columns, with at most {} in 100 rows out of place",
-        "pairs of columns, in which up to {} in 100 rows may be out of place",
-        "pairs of columns (not measured)",
+        "the measured pairs of columns, at most {} in 100 rows out of place",
+        "pairs of columns, up to {} in 100 rows out of place",
+        "pairs of columns",
         asked=lambda known: not known.config.is_model and len(known.config.schema.names) > 1,
     ),
     _Rule(
         _told_apart,
         70.0,
-        "predicting {label}: two of its classes are told apart at least {} times in 100",
-        "predicting {label}: its classes may be told apart only {} times in 100, where guessing does 50",
-        "predicting {label} (not measured)",
+        "predicting {label}: classes told apart at least {} times in 100",
+        "predicting {label}: classes told apart perhaps only {} times in 100, guessing 50",
+        "predicting {label}",
         larger=True,
         asked=lambda known: bool(known.config.label) and known.predicted,
     ),
@@ -243,8 +246,8 @@ _RULES = (
         _missed,
         10.0,
         "predicting {label}, typically within {} % of its range",
-        "predicting {label}, which may be missed by {} % of its range",
-        "predicting {label} (not measured)",
+        "predicting {label}, missed by up to {} % of its range",
+        "predicting {label}",
         asked=lambda known: not known.predicted,
     ),
 )
@@ -264,10 +267,13 @@ def _verdict(known: _Known) -> tuple[str, str]:
     said = [rule.said(known) for rule in _RULES if rule.asked(known)]
     always = _ALWAYS_FIT_OF_MODEL if known.config.is_model else _ALWAYS_FIT
     fit = [words for is_fit, words in said if is_fit] or [always]
-    unfit = [words for is_fit, words in said if not is_fit]
+    unfit = [words for is_fit, words in said if is_fit is False]
+    unmeasured = [words for is_fit, words in said if is_fit is None]
     if not known.config.is_model:
-        unfit = [*_repaired(known), *unfit, *_small(known), *_unmeasured(known)]
-    return _sentence(fit), _sentence(unfit[:_MOST_SAID])
+        unfit = [*_repaired(known), *unfit, *_small(known)]
+        unmeasured += _unmeasured(known)
+    unfit = unfit[:_MOST_SAID]
+    return _sentence(fit), _sentence([*unfit, f"not measured: {', '.join(unmeasured)}"] if unmeasured else unfit)
 
 
 def _repaired(known: _Known) -> list[str]:
@@ -287,9 +293,9 @@ def _small(known: _Known) -> list[str]:
     groups = [known.value(f"groups.smallest.{name}") for name in known.config.groups]
     needed = max((size for size in groups if size is not None), default=None)
     if needed is not None:
-        return [f"groups under {_rows(needed)} rows, in which noise moves a share by more than 5 points"]
+        return [f"groups under {_rows(needed)} rows (shares over 5 points off)"]
     trusted = known.value("accuracy.trust")
-    return [] if trusted is None else [f"counts under {_rows(trusted)} rows, of which noise is more than a tenth"]
+    return [] if trusted is None else [f"counts under {_rows(trusted)} rows (noise over a tenth)"]
 
 
 def _unmeasured(known: _Known) -> list[str]:
@@ -297,10 +303,10 @@ def _unmeasured(known: _Known) -> list[str]:
     found, width = [], len(known.config.schema.names)
     measured, of = known.value("marginals.2.evaluated"), known.value("marginals.2.of")
     if measured and of and measured < of:
-        found.append(f"{of - measured:,.0f} of {of:,.0f} pairs of columns (not measured)")
+        found.append(f"{of - measured:,.0f} of {of:,.0f} pairs")
     widest = next((alpha for alpha in _ALPHAS if known.value(f"marginals.{alpha}.evaluated")), 0)
     if 2 <= widest < width:
-        found.append(f"relations of {_COUNTED[widest + 1]} and more columns (not measured)")
+        found.append(f"{_COUNTED[widest + 1]} and more columns together")
     return found
 
 
@@ -347,7 +353,7 @@ def _chance(config: RunConfig) -> float:
 
 def _proven(config: RunConfig, chance: float) -> str:
     schema, made = config.schema, "this model" if config.is_model else "these rows"
-    times = f"better than {math.ceil(100 * chance)} times in 100, where guessing is right 50 times"
+    times = f"better than {math.ceil(100 * chance)} times in 100; guessing does 50"
     if schema.neighbours is Neighbours.CELL:
         return f"Nobody can tell from {made} which of two values one cell holds {times}. Whole rows are not hidden."
     unit = schema.unit.protects
@@ -406,8 +412,8 @@ def _prediction(known: _Known) -> tuple[Gauge, ...]:
 
 
 def _attacks(chance: float) -> Gauge:
-    marks = (Mark("guessing", "floor", 50.0), Mark("no attack can pass", "ceiling", float(math.ceil(100 * chance))))
-    return Gauge("Attacks", "right in 100", 50.0, 100.0, marks, "Proven for every attack, whatever it knows.")
+    marks = (Mark("guessing", "floor", 50.0), Mark("at most", "ceiling", float(math.ceil(100 * chance))))
+    return Gauge("Attacks", "right in 100", 50.0, 100.0, marks, "Proven, whatever the attacker knows.")
 
 
 def _round(highest: float) -> float:

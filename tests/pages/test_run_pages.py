@@ -242,7 +242,7 @@ def test_the_first_screen_answers_before_anything_exact_is_looked_at(finished: A
         "<b>Good for</b>",
         "<b>Not for</b>",
         "<b>Safe</b>",
-        "redicting smoker (not measured)",
+        "ot measured: pairs of columns, predicting smoker",
         'alt="Attacks',
     ):
         assert words in shown

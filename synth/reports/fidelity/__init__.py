@@ -443,7 +443,7 @@ def _evidence(alpha: int, scale: SubsampleScale) -> OwnerOnlyEvidence:
     place, control, floor = scale.percentages
     smallest = 100 * scale.sizes[0] / scale.n_rows
     sentence = (
-        f"As close as so large a random sub-sample: {_words(place, smallest)}. "
+        f"As close as a random sub-sample of this size ({_words(place, smallest)}). "
         f"Independent control: {_words(control, smallest)}; bootstrap of all rows: {_words(floor, smallest)}. "
         f"{scale.subsets.sentence}"
     )
@@ -488,7 +488,6 @@ _SECTION = "fidelity"
 _SCALES = ("fidelity.ks", "fidelity.wasserstein", "fidelity.apart", "fidelity.scales", "fidelity.apart_cells")
 _QUANTILES = "fidelity.quantiles."
 _SUBSAMPLES = "fidelity.subsample."
-_DISTANCES = "fidelity.subsample.distances"
 _ASSOCIATIONS = "fidelity.associations"
 
 
@@ -523,15 +522,9 @@ def _exact_panels(shown: Shown) -> list[Panel]:
 
 
 def _subsamples(entries: Sequence[Evidence]) -> list[Panel]:
-    """Show which random sub-sample a table is worth, and the distances that say so folded below."""
+    """Show which random sub-sample a table is worth, and the distances that say so; folded."""
     found = [entry for entry in entries if entry.id.startswith(_SUBSAMPLES)]
-    panels: list[Panel] = [
-        Cards([entry for entry in found if entry.id != _DISTANCES], key="owner-subsamples-places"),
-    ]
-    distances = [entry for entry in found if entry.id == _DISTANCES]
-    if distances:
-        panels.append(Folded("How this was measured", [Cards(distances, key="owner-subsamples-distances")]))
-    return panels
+    return [Folded("Which random sub-sample is as close?", [Cards(found, key="owner-subsamples")])] if found else []
 
 
 def _distributions(entries: Sequence[Evidence], *, key: str) -> list[Panel]:

@@ -236,10 +236,10 @@ def _of_alpha(alpha: int, way: AlphaWay, prefix: str) -> list[OwnerOnlyEvidence]
             "mean",
             f"Mean distance over {sets}",
             mean,
-            f"Synthetic rows compared with the private rows. {bins} {coverage}",
+            f"Synthetic beside private rows. {bins} {coverage}",
         ),
-        number(CONTROL, "Independent control", control, "The same for unrelated columns with this run's noise."),
-        number("floor", "Bootstrap of the private rows", floor, "Another random draw of as many of the same rows."),
+        number(CONTROL, "Independent control", control, "Unrelated columns with this run's noise."),
+        number("floor", "Bootstrap of the private rows", floor, "Another draw of the same rows."),
         number("worst", f"Largest distance among {sets}", largest, bins),
     ]
     if not prefix:
