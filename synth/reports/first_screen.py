@@ -184,7 +184,8 @@ class _Rule:
             return None, self.use.format(**label)
         is_fit = number >= self.limit if self.larger else number <= self.limit
         printed = _down(number) if self.larger else _up(number)
-        return is_fit, (self.fit if is_fit else self.unfit).format(printed, **label)
+        points = f"{printed} point{'' if printed == '1' else 's'}"
+        return is_fit, (self.fit if is_fit else self.unfit).format(printed, points=points, **label)
 
 
 def _share_error(known: _Known) -> float | None:
@@ -220,8 +221,8 @@ _RULES = (
     _Rule(
         _share_error,
         5.0,
-        "shares of single columns, within {} points",
-        "shares of single columns, up to {} points off",
+        "shares of single columns, within {points}",
+        "shares of single columns, up to {points} off",
         "single columns",
         asked=lambda known: not known.config.is_model,
     ),
