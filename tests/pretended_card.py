@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
 from synth.system import machine
+
+CARD_NAME = "NVIDIA pretended"
 
 _STAND_IN = torch.device("meta")  # of all devices that torch itself knows, the one that needs no driver
 _ATEN = torch.ops.aten
@@ -49,6 +52,11 @@ class Traffic:
     downloads: int = 0
     waits: int = 0
     by_name: Counter[str] = field(default_factory=Counter)
+
+    def forget(self) -> None:
+        """Count from nothing."""
+        self.operations = self.uploads = self.downloads = self.waits = 0
+        self.by_name.clear()
 
     def crossings(self) -> int:
         """All after which one side waits for the other."""
@@ -196,7 +204,10 @@ def pretended_card(patch: pytest.MonkeyPatch) -> Iterator[Traffic]:
     torch.__future__.set_overwrite_module_params_on_conversion(True)
     with patch.context() as patched, _OfFunctions(), _OfOperations(traffic):
         patched.setattr(machine, "cuda_is_available", lambda: True)
-        patched.setattr(machine, "computes_exactly", machine.computes_exactly.__wrapped__)
+        patched.setattr(torch.cuda, "get_device_name", lambda: CARD_NAME)
+        patched.setattr(machine, "computes_exactly", cache(machine.computes_exactly.__wrapped__))
+        machine.computes_exactly("cuda")  # tried once in a process, whatever is fitted
+        traffic.forget()
         try:
             yield traffic
         finally:

@@ -104,7 +104,7 @@ def build(card: Card, task: GeneratorTask, options: Mapping[str, object]) -> Pri
             f"{who} needs {card.needs.words}. Declare it ('label:' and 'columns:', or 2 Describe), or choose another "
             f"{card.kind}{instead} (4 Generate)."
         )
-    if task.device == "auto" and not card.on_card:
+    if task.device == "auto" and card.on_card == "never":
         task = replace(task, device="cpu")
     made = card.model(task, build_options(card.options, options, of=who))
     if not task.schema.allows_sums and not made.perturbs_rows:

@@ -67,6 +67,9 @@ MOST_PLACES = 1024
 _UPLOADED = 2**23
 """Numbers of latent noise uploaded at a time: 32 MB."""
 
+_SAMPLED = 2**27
+"""Numbers of a layer's outputs that a card holds at a time: 1 GB, or one batch."""
+
 _MOST_CLASSES = 1000
 """A training batch holds at least two rows of every class."""
 
@@ -147,29 +150,46 @@ class OutputHeads:
         choices = [torch.softmax(next(following), dim=1) if size else ones for size in self._chosen]
         return Draw(choices=choices, values=values)
 
-    def codes(self, draw: Draw, random: np.random.Generator) -> NDArray[np.int64]:
-        """Pick codes from a drawn batch, shape (batch, n_heads), int64."""
-        n_rows = len(draw.values)
-        codes = np.empty((n_rows, len(self.heads)), dtype=np.int64)
-        values = dict(zip(self.continuous, draw.values.T.numpy(), strict=True))
+    def picked(self, draw: Draw, uniforms: Tensor) -> Tensor:
+        """Pick from a drawn batch, where it lies.
+
+        Parameters
+        ----------
+        draw : Draw
+            In float64.
+        uniforms : Tensor of shape (batch, n_heads)
+            In [0, 1).
+
+        Returns
+        -------
+        int64 Tensor of shape (batch, n_heads + n_continuous)
+            The choice of every head, then the place on the grid of every continuous one.
+        """
+        parts = []
+        for d, probabilities in enumerate(draw.choices):
+            cumulative = torch.cumsum(probabilities, dim=1)
+            choice = (uniforms[:, d, None] * cumulative[:, -1:] >= cumulative).sum(dim=1)
+            parts.append(choice.clamp(max=probabilities.shape[1] - 1))
+        for place, d in enumerate(self.continuous):
+            parts.append((draw.values[:, place] * (self.heads[d].column.levels - 1)).round().long())
+        return torch.stack(parts, dim=1) if parts else uniforms.long()
+
+    def codes(self, picked: NDArray[np.int64], uniforms: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Return the codes, shape (batch, n_heads), of what was picked; ``uniforms``, of that shape, pick in places."""
+        codes = np.empty((len(picked), len(self.heads)), dtype=np.int64)
+        on_grid = dict(zip(self.continuous, picked.T[len(self.heads) :], strict=True))
         for d, head in enumerate(self.heads):
-            uniforms = random.random((2, n_rows))
-            picked = _inverse(draw.choices[d].numpy(), uniforms[0])
+            choice = picked[:, d]
             if head.is_continuous:
-                on_grid = np.rint(values[d] * (head.column.levels - 1)).astype(np.int64)
                 atoms = (
-                    head.grid.codes(head.grid.levels + np.maximum(picked - 1, 0), uniforms[1]) if head.grid.atoms else 0
+                    head.grid.codes(head.grid.levels + np.maximum(choice - 1, 0), uniforms[:, d])
+                    if head.grid.atoms
+                    else 0
                 )
-                codes[:, d] = np.where(picked == 0, on_grid, atoms)
+                codes[:, d] = np.where(choice == 0, on_grid[d], atoms)
             else:
-                codes[:, d] = head.grid.codes(picked, uniforms[1])
+                codes[:, d] = head.grid.codes(choice, uniforms[:, d])
         return codes
-
-
-def _inverse(probabilities: NDArray[np.float64], uniforms: NDArray[np.float64]) -> NDArray[np.int64]:
-    cumulative = np.cumsum(probabilities, axis=1)
-    picked = (uniforms[:, None] * cumulative[:, -1:] >= cumulative).sum(axis=1)
-    return np.asarray(np.minimum(picked, probabilities.shape[1] - 1), dtype=np.int64)
 
 
 class RowNetwork(nn.Module):
@@ -308,8 +328,11 @@ def sample_rows(
     *,
     n_rows: int,
     seed: int,
+    device: str = "cpu",
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Draw classes and codes in float64 on one CPU thread.
+    """Draw classes and codes in float64, on one thread of a CPU or on a card.
+
+    What is random is drawn on the processor, in one order for every device; a card gets many batches of it at a time.
 
     Parameters
     ----------
@@ -318,6 +341,7 @@ def sample_rows(
     layout : OutputHeads
     probabilities : array of shape (classes,)
     n_rows, seed : int
+    device : str
 
     Returns
     -------
@@ -327,16 +351,35 @@ def sample_rows(
     random = random_source(seed)
     counts = rounded_counts(probabilities, n_rows, random)
     classes = random.permutation(np.repeat(np.arange(len(counts)), counts))
-    double = None if network is None else copy.deepcopy(network).cpu().double()
+    double = None if network is None else copy.deepcopy(network).to(device).double()
+    widest = max(layout.outputs, HIDDEN)
+    together = SAMPLE_BATCH * (1 if device == "cpu" else max(1, _SAMPLED // (SAMPLE_BATCH * widest)))
     parts = []
     with single_thread(), torch.no_grad():
-        for start in range(0, n_rows, SAMPLE_BATCH):
-            here = classes[start : start + SAMPLE_BATCH]
-            noise = torch.from_numpy(random.standard_normal((len(here), LATENT + len(layout.continuous))))
-            one_hot = torch.nn.functional.one_hot(torch.from_numpy(here), len(counts)).double()
-            outputs = noise[:, :0] if double is None else double(noise[:, :LATENT], one_hot)
-            parts.append(layout.codes(layout.draw(outputs, noise[:, LATENT:]), random))
+        for start in range(0, n_rows, together):
+            here = classes[start : start + together]
+            noise, uniforms = _randomness(layout, len(here), random)
+            latent = torch.from_numpy(noise).to(device)
+            one_hot = torch.nn.functional.one_hot(torch.from_numpy(here).to(device), len(counts)).double()
+            outputs = latent[:, :0] if double is None else double(latent[:, :LATENT], one_hot)
+            draw = layout.draw(outputs, latent[:, LATENT:])
+            picked = layout.picked(draw, torch.from_numpy(uniforms[0]).to(device))
+            parts.append(layout.codes(picked.cpu().numpy(), uniforms[1]))
     return classes, np.concatenate(parts)
+
+
+def _randomness(
+    layout: OutputHeads, n_rows: int, random: np.random.Generator
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Draw latent noise, shape (rows, numbers), and uniforms, shape (2, rows, heads), batch by batch."""
+    noise = np.empty((n_rows, LATENT + len(layout.continuous)))
+    uniforms = np.empty((2, n_rows, len(layout.heads)))
+    for start in range(0, n_rows, SAMPLE_BATCH):
+        rows = slice(start, min(start + SAMPLE_BATCH, n_rows))
+        noise[rows] = random.standard_normal(noise[rows].shape)
+        for d in range(len(layout.heads)):
+            uniforms[:, rows, d] = random.random((2, rows.stop - rows.start))
+    return noise, uniforms
 
 
 class NeuralGenerator(Generator):
@@ -366,16 +409,23 @@ class NeuralGenerator(Generator):
         return f"generator {self.card.name}"
 
     @property
+    def device(self) -> str:
+        """What trains the network and draws from it, "cpu" or "cuda"."""
+        return resolved_device(self._task.device)
+
+    @property
     def classes(self) -> int:
         """Number of classes of the label; 1 without a label."""
         return 1 if self._label_places is None else self._label_places.size
 
     def sample(self, n_rows: int, seed: int) -> NDArray[np.int64]:
-        """Draw rows in float64 on one CPU thread; classes follow the fitted proportions to within one row."""
+        """Draw rows in float64; classes follow the fitted proportions to within one row."""
         check_rows(n_rows)
         if self._probabilities is None:
             raise InputError("This generator has not been fitted yet.")
-        classes, codes = sample_rows(self._network, self._layout, self._probabilities, n_rows=n_rows, seed=seed)
+        classes, codes = sample_rows(
+            self._network, self._layout, self._probabilities, n_rows=n_rows, seed=seed, device=self.device
+        )
         if self._label_places is not None and self._task.label is not None:
             uniforms = random_source(seed + 1).random(n_rows)
             position = self._task.schema.names.index(self._task.label)
@@ -435,7 +485,7 @@ class NeuralGenerator(Generator):
         steps: int,
         progress: Progress,
     ) -> None:
-        device = torch.device(resolved_device(self._task.device))
+        device = torch.device(self.device)
         network = self._new_network()
         if network is None or self._probabilities is None:
             return

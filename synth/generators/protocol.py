@@ -197,8 +197,11 @@ class Card:
         Whether a model foretells the label of rows that it is given.
     paid : {"", "number", "classes"}
         Which kind of label's predictions, of held-out rows, can be paid for: the model's ``predictor`` is data then.
-    on_card : bool
-        Whether a graphics card makes its fit quicker: where the device is left open, it fits on one for that alone.
+    on_card : {"never", "part", "whole"}
+        Which of its work a graphics card does quicker, and takes over where the device is left open; "never" computes
+        on the processor whatever is asked for.
+    card_work : str
+        What that work is, and why it is quicker there, as it stands behind "The GPU does"; empty for "never".
     defaults_before : mapping of str to mapping of str to object
         Options whose defaults a version changed, with those before, by that version: what it sealed is fitted again
         with its own.
@@ -223,7 +226,8 @@ class Card:
     kind: Literal["generator", "model"] = "generator"
     predicts: bool = False
     paid: Literal["", "number", "classes"] = ""
-    on_card: bool = False
+    on_card: Literal["never", "part", "whole"] = "never"
+    card_work: str = ""
     defaults_before: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     constants: tuple[Tuned, ...] = ()
 
@@ -407,6 +411,11 @@ class PrivateModel(ABC):
     def perturbs_rows(self) -> bool:
         """Whether it asks for noisy rows, one for every private one: the one question where one cell is hidden."""
         return False
+
+    @property
+    def device(self) -> str:
+        """What does its work, "cpu" or "cuda"; before a fit what is foreseen. Last bits of its numbers depend on it."""
+        return "cpu"
 
     @property
     def assumptions(self) -> tuple[str, ...]:

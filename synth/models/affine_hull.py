@@ -18,7 +18,7 @@ columns to [0, 1] by public bounds first.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -31,7 +31,18 @@ from torch import Tensor
 from synth.errors import InputError
 from synth.models.ridge_search import Ridge, factor_of, find_ridge
 
-__all__ = ["GUARD", "AffineHull", "HullImages", "HullReport", "Whitening", "checked_rows", "encoded_kernel", "whiten"]
+__all__ = [
+    "GUARD",
+    "AffineHull",
+    "HullBatch",
+    "HullImages",
+    "HullReport",
+    "Whitening",
+    "checked_blocks",
+    "checked_rows",
+    "encoded_kernel",
+    "whiten",
+]
 
 # Where the weights of an image sum to less than this part of their absolute sum, the nearest row takes its place.
 GUARD = 1e-3
@@ -129,7 +140,7 @@ class AffineHull:
     report: HullReport
 
     @classmethod
-    def fit(cls, rows: Tensor, n: int = 20, *, start: float | None = None) -> Self:
+    def fit(cls, rows: Tensor, n: int = 20, *, start: float | None = None) -> AffineHull:
         """Build a machine.
 
         Parameters
@@ -152,7 +163,7 @@ class AffineHull:
         return cls.fit_padded(rows[None], real, n=n, start=begin)[0]
 
     @classmethod
-    def fit_padded(cls, rows: Tensor, real: Tensor, *, n: int, start: Tensor | None = None) -> list[Self]:
+    def fit_padded(cls, rows: Tensor, real: Tensor, *, n: int, start: Tensor | None = None) -> list[AffineHull]:
         """Build one machine from every block of a padded batch; blocks know nothing of each other.
 
         Parameters
@@ -164,45 +175,9 @@ class AffineHull:
         n : int
         start : Tensor of shape (blocks,), optional
         """
-        if n < 1:
-            raise InputError(f"The dimension n of an affine hull must be at least 1, got {n}.")
-        whitening = whiten(rows, real, n=n)
-        encoded = whitening.encode(rows).masked_fill(~real[..., None], 0.0)
-        dimensions = torch.tensor(whitening.n_effective, dtype=torch.float64, device=rows.device)
-        kernel = encoded_kernel(encoded, dimensions, real).to(rows.dtype)
-        ridge = find_ridge(kernel, rows, real, start=start, gram=whitening.gram)
-        del kernel
-        return [cls._of(rows, real, whitening, encoded, ridge, block) for block in range(rows.shape[0])]
+        return HullBatch.fit(rows, real, n=n, start=start).hulls()
 
-    @classmethod
-    def _of(cls, rows: Tensor, real: Tensor, whitening: Whitening, encoded: Tensor, ridge: Ridge, block: int) -> Self:
-        n_rows, width = int(real[block].sum()), whitening.n_effective[block]
-        used, value = float(ridge.used[block]), float(ridge.value[block])
-        report = HullReport(
-            n_rows=n_rows,
-            n_columns=rows.shape[2],
-            n_effective=width,
-            regulariser=value,
-            excess=float(ridge.excess[block]),
-            residual=float(ridge.residual[block]),
-            condition=(n_rows + used) / used,
-            double_precision=rows.dtype == torch.float64,
-            raised=used > value,
-            newton_steps=ridge.steps,
-        )
-        return cls(
-            rows=rows[block, :n_rows],
-            centre=whitening.centre[block],
-            # One layout in memory, whatever was solved how: products of the same numbers then have the same last digit.
-            directions=whitening.directions[block, :, :width].contiguous(),
-            encoded=encoded[block, :n_rows, :width].contiguous(),
-            values=ridge.values[block, :n_rows].contiguous(),
-            ones=ridge.ones[block, :n_rows].contiguous(),
-            ridge=used,
-            report=report,
-        )
-
-    def narrowed(self, n: int) -> Self:
+    def narrowed(self, n: int) -> AffineHull:
         """Build the machine of the same rows with fewer principal coordinates, from those already known.
 
         Raises
@@ -213,13 +188,13 @@ class AffineHull:
         if not 1 <= n <= self.report.n_effective:
             raise InputError(f"n must lie between 1 and {self.report.n_effective}, got {n}.")
         real = torch.ones(1, self.rows.shape[0], dtype=torch.bool, device=self.rows.device)
-        whitening = Whitening(self.centre[None], self.directions[None, :, :n], (n,))
-        encoded = self.encoded[None, :, :n]
         dimensions = torch.tensor([n], dtype=torch.float64, device=self.rows.device)
+        whitening = Whitening(self.centre[None], self.directions[None, :, :n], dimensions)
+        encoded = self.encoded[None, :, :n]
         kernel = encoded_kernel(encoded, dimensions, real).to(self.rows.dtype)
         start = torch.tensor([self.report.excess], dtype=torch.float64, device=self.rows.device)
         ridge = find_ridge(kernel, self.rows[None], real, start=start)
-        return self._of(self.rows[None], real, whitening, encoded, ridge, 0)
+        return HullBatch(self.rows[None], real, whitening, encoded, ridge).hulls()[0]
 
     def image(self, points: Tensor) -> Tensor:
         """Return the images of points of shape (m, p), in the precision of the machine (eq. 33)."""
@@ -318,6 +293,120 @@ class AffineHull:
             yield own
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class HullBatch:
+    """Machines of several blocks of rows, fitted together; padding comes last in a block and holds zeros.
+
+    Attributes
+    ----------
+    rows : Tensor of shape (blocks, N, p)
+        As :func:`checked_rows` gives them.
+    real : Tensor of shape (blocks, N), bool
+        Which rows are not padding.
+    whitening : Whitening
+    encoded : Tensor of shape (blocks, N, n), float64
+    ridge : Ridge
+    """
+
+    rows: Tensor
+    real: Tensor
+    whitening: Whitening
+    encoded: Tensor
+    ridge: Ridge
+
+    @classmethod
+    def fit(
+        cls, rows: Tensor, real: Tensor, *, n: int, start: Tensor | None = None, signs: Tensor | None = None
+    ) -> Self:
+        """Build one machine from every block; blocks know nothing of each other.
+
+        Parameters
+        ----------
+        rows, real : Tensor
+        n : int
+        start : Tensor of shape (blocks,), optional
+            Where the search for the fixed point starts.
+        signs : Tensor, optional
+            Of :func:`synth.models.ridge_search.sketch_signs`, where they lie on the device of the rows already.
+
+        Raises
+        ------
+        InputError
+            If n is below 1 or a kernel matrix cannot be factored.
+        """
+        if n < 1:
+            raise InputError(f"The dimension n of an affine hull must be at least 1, got {n}.")
+        whitening = whiten(rows, real, n=n)
+        encoded = whitening.encode(rows).masked_fill(~real[..., None], 0.0)
+        kernel = encoded_kernel(encoded, whitening.dimensions, real).to(rows.dtype)
+        ridge = find_ridge(kernel, rows, real, start=start, gram=whitening.gram, signs=signs)
+        return cls(rows, real, whitening, encoded, ridge)
+
+    def smoothed_rows(self) -> Tensor:
+        """Return kernel ridge regression's fit to the rows of every block, shape (blocks, N, p); padding stays zero."""
+        return self.rows - self.ridge.used.to(self.rows.dtype)[:, None, None] * self.ridge.values
+
+    def row_images(self) -> tuple[Tensor, Tensor]:
+        """Return the images of every block's own rows, and how many of a block's rows the guard replaced.
+
+        Returns
+        -------
+        images : Tensor of shape (blocks, N, p)
+        guarded : Tensor of shape (blocks,), int64
+        """
+        used = self.ridge.used.to(self.rows.dtype)[:, None]
+        totals = 1 - used * self.ridge.ones
+        images = self.smoothed_rows() / totals[..., None]
+        counts = self.real.sum(dim=1)
+        bound = (GUARD * (counts / self.ridge.used).sqrt()).to(totals.dtype)
+        guarded = torch.zeros_like(counts)
+        # Rarely is a row in doubt; then the machine of every block looks at its own.
+        if bool(((totals <= bound[:, None]) & self.real).any()):
+            for block, hull in enumerate(self.hulls()):
+                found = hull.row_images()
+                images[block, : len(found.images)] = found.images
+                guarded[block] = found.guarded.sum()
+        return images, guarded
+
+    def reports(self) -> list[HullReport]:
+        """Return what was found for every block; one download."""
+        ridge = self.ridge
+        found = (self.real.sum(dim=1).double(), self.whitening.dimensions)
+        numbers = torch.stack([*found, ridge.value, ridge.used, ridge.excess, ridge.residual])
+        return [
+            HullReport(
+                n_rows=int(n_rows),
+                n_columns=self.rows.shape[2],
+                n_effective=int(width),
+                regulariser=value,
+                excess=excess,
+                residual=residual,
+                condition=(n_rows + used) / used,
+                double_precision=self.rows.dtype == torch.float64,
+                raised=used > value,
+                newton_steps=ridge.steps,
+            )
+            for n_rows, width, value, used, excess, residual in numbers.T.tolist()
+        ]
+
+    def hulls(self) -> list[AffineHull]:
+        """Return the machine of every block by itself."""
+        return [
+            AffineHull(
+                rows=self.rows[block, : report.n_rows],
+                centre=self.whitening.centre[block],
+                # One layout in memory, whatever was solved how: products of the same numbers then have the same digits.
+                directions=self.whitening.directions[block, :, : report.n_effective].contiguous(),
+                encoded=self.encoded[block, : report.n_rows, : report.n_effective].contiguous(),
+                values=self.ridge.values[block, : report.n_rows].contiguous(),
+                ones=self.ridge.ones[block, : report.n_rows].contiguous(),
+                ridge=used,
+                report=report,
+            )
+            for block, (report, used) in enumerate(zip(self.reports(), self.ridge.used.tolist(), strict=True))
+        ]
+
+
 class _Cancellation:
     """Says where weights nearly cancel. K is built and factored once more, if a point ever comes in doubt."""
 
@@ -339,19 +428,23 @@ class _Cancellation:
 
 def checked_rows(rows: Tensor) -> Tensor:
     """Return rows in the precision their machine needs, or say why no machine can be built from them."""
-    if rows.ndim != 2 or rows.shape[0] == 0 or rows.shape[1] == 0:
-        raise InputError(f"An affine hull needs at least one row and one column, got shape {tuple(rows.shape)}.")
-    if rows.shape[0] > _MAXIMUM_ROWS:
-        raise InputError(
-            f"One affine hull takes at most {_MAXIMUM_ROWS} rows, got {rows.shape[0]}: use a wide one, made of blocks."
-        )
-    if rows.dtype not in (torch.float32, torch.float64):
-        rows = rows.double()
-    if not bool(torch.isfinite(rows).all()):
+    return checked_blocks([rows])[0]
+
+
+def checked_blocks(blocks: Sequence[Tensor]) -> list[Tensor]:
+    """Return blocks of rows, at least one, as :func:`checked_rows` does; a card is waited for once."""
+    for rows in blocks:
+        if rows.ndim != 2 or rows.shape[0] == 0 or rows.shape[1] == 0:
+            raise InputError(f"An affine hull needs at least one row and one column, got shape {tuple(rows.shape)}.")
+        if rows.shape[0] > _MAXIMUM_ROWS:
+            raise InputError(
+                f"One affine hull takes at most {_MAXIMUM_ROWS} rows, got {rows.shape[0]}: use a wide one, made of "
+                "blocks."
+            )
+    own = [rows if rows.dtype in (torch.float32, torch.float64) else rows.double() for rows in blocks]
+    if not bool(torch.stack([torch.isfinite(rows).all() for rows in own]).all()):
         raise InputError("Rows hold entries that are not finite; replace missing values first.")
-    if rows.dtype == torch.float32 and not _single_will_do(rows):
-        rows = rows.double()
-    return rows
+    return [rows.double() if rows.dtype == torch.float32 and not _single_will_do(rows) else rows for rows in own]
 
 
 def _norms(rows: Tensor) -> Tensor:
@@ -376,7 +469,7 @@ class Whitening:
         Means of the rows.
     directions : Tensor of shape (blocks, p, n), float64
         ``(row - centre) @ directions`` has mean 0 and covariance I. Columns that a block has no variance for are 0.
-    n_effective : tuple of int
+    dimensions : Tensor of shape (blocks,), float64
         For each block, how many columns of ``directions`` are not 0.
     gram : Tensor of shape (blocks, N, N), float64, optional
         Inner products of the rows, not centred, where they were needed anyway.
@@ -384,7 +477,7 @@ class Whitening:
 
     centre: Tensor
     directions: Tensor
-    n_effective: tuple[int, ...]
+    dimensions: Tensor
     gram: Tensor | None = None
 
     def encode(self, rows: Tensor) -> Tensor:
@@ -419,7 +512,7 @@ def whiten(rows: Tensor, real: Tensor, *, n: int) -> Whitening:
     centre = torch.where(constant, first[:, 0], centre)
     centred = exact - centre[:, None]
     del exact
-    if not bool(real.all()):
+    if _has_padding(real):
         centred = centred.masked_fill_(~real[..., None], 0.0)
     n = min(n, rows.shape[2], rows.shape[1])
     freedom = (counts - 1).clamp(min=1).double()
@@ -438,7 +531,7 @@ def whiten(rows: Tensor, real: Tensor, *, n: int) -> Whitening:
     kept = (variances > _LEAST_PART * variances[:, :1]) & (variances > 0) & (place < (counts - 1)[:, None])
     scales = torch.where(kept, variances, 1.0).rsqrt()
     directions = torch.where(kept[:, None], vectors * scales[:, None], 0.0)
-    return Whitening(centre, directions, tuple(int(count) for count in kept.sum(dim=1).tolist()), gram)
+    return Whitening(centre, directions, kept.sum(dim=1).double(), gram)
 
 
 def encoded_kernel(encoded: Tensor, dimensions: Tensor, real: Tensor) -> Tensor:
@@ -459,10 +552,15 @@ def encoded_kernel(encoded: Tensor, dimensions: Tensor, real: Tensor) -> Tensor:
     squares = encoded.square().sum(dim=2)
     distances = squares[:, :, None] + squares[:, None, :] - 2 * encoded @ encoded.mT
     kernel = torch.exp(-distances.clamp(min=0.0) / (2 * dimensions.clamp(min=1.0))[:, None, None])
-    if not bool(real.all()):
+    if _has_padding(real):
         kernel = kernel * (real[:, :, None] & real[:, None, :])
     kernel.diagonal(dim1=-2, dim2=-1).fill_(1.0)
     return kernel
+
+
+def _has_padding(real: Tensor) -> bool:
+    """Whether padding has to be put out; not looked for on a card, where waiting for the answer takes longer."""
+    return real.device.type != "cpu" or not bool(real.all())
 
 
 def _inner_products(matrices: Tensor, *, rows: bool) -> Tensor:

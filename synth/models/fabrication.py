@@ -13,15 +13,21 @@ Fabricated rows are images of the smoothed ones, :math:`\tilde Y = A_{\hat Y_{M-
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from synth.errors import InputError
-from synth.models.affine_hull import AffineHull, checked_rows
+from synth.models.affine_hull import HullBatch, checked_blocks
+from synth.models.ridge_search import sketch_signs
 
-__all__ = ["Fabrication", "fabricate", "fabrication", "in_blocks"]
+__all__ = ["Fabrication", "batch_size", "fabricate", "fabrication", "fabrications", "in_blocks", "padded"]
+
+_TOGETHER_ON_A_CARD = 16
+"""Blocks of a batch: of a thousand rows each, matrices of 128 MB in float64, which keep a card busy."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,15 +80,56 @@ def fabricate(noisy: Tensor, *, n: int, steps: int = 2) -> Tensor:
 
 def fabrication(noisy: Tensor, *, n: int, steps: int = 2) -> Fabrication:
     """Return what :func:`fabricate` returns, with the machines' report."""
-    smoothed, regularisers, excess = _smoothed(noisy, n=n, times=steps)
-    hull = AffineHull.fit(smoothed, n, start=excess)
-    found = hull.row_images()
-    return Fabrication(
-        found.images,
-        (*regularisers, hull.report.regulariser),
-        hull.report.n_effective,
-        int(found.guarded.sum()),
-    )
+    (made,) = fabrications([noisy], n=n, steps=steps)
+    return made
+
+
+def fabrications(
+    blocks: Iterable[Tensor], *, n: int, steps: int = 2, together: int | None = None
+) -> Iterator[Fabrication]:
+    """Yield what :func:`fabrication` returns, of several blocks of rows that know nothing of each other.
+
+    Parameters
+    ----------
+    blocks : iterable of Tensors of shape (rows of the block, p)
+        On one device, where all of it is computed; taken as they are needed.
+    n, steps : int
+        As in :func:`fabricate`.
+    together : int, optional
+        How many blocks are padded to one batch: 1 on the CPU, where that is as fast, and 16 on a card if not given.
+    """
+    if steps < 1:
+        raise InputError(f"The number of steps must be at least 1, got {steps}.")
+    waiting, signs = iter(blocks), None
+    for first in waiting:
+        more = itertools.islice(waiting, (together or batch_size(first.device)) - 1)
+        batch = checked_blocks([first, *more])
+        if signs is None:
+            signs = sketch_signs(first.shape[1]).to(first.device)
+        yield from _fabricated(batch, n=n, steps=steps, signs=signs)
+
+
+def batch_size(device: torch.device) -> int:
+    """Return how many blocks are padded to one batch: on a CPU one after another is as fast and takes less memory."""
+    return _TOGETHER_ON_A_CARD if device.type != "cpu" else 1
+
+
+def padded(blocks: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+    """Return blocks of rows as one batch, shape (blocks, N, p), and which of its rows are not padding.
+
+    Parameters
+    ----------
+    blocks : sequence of Tensors of shape (rows of the block, p)
+    """
+    if len({block.dtype for block in blocks}) > 1:
+        blocks = [block.double() for block in blocks]
+    if len(blocks) == 1:
+        (block,) = blocks
+        return block[None], torch.ones(1, block.shape[0], dtype=torch.bool, device=block.device)
+    batch = torch.nn.utils.rnn.pad_sequence(list(blocks), batch_first=True)
+    place = torch.arange(batch.shape[1], device=batch.device)
+    # Of numbers that the program knows: no tensor of sizes has to be taken to a card.
+    return batch, torch.stack([place < block.shape[0] for block in blocks])
 
 
 def in_blocks(n_rows: int, *, block: int = 1000, generator: torch.Generator) -> list[Tensor]:
@@ -115,15 +162,30 @@ def in_blocks(n_rows: int, *, block: int = 1000, generator: torch.Generator) -> 
     return [part.sort().values for part in torch.tensor_split(order, -(-n_rows // block))]
 
 
-def _smoothed(noisy: Tensor, *, n: int, times: int) -> tuple[Tensor, list[float], float | None]:
-    if times < 1:
-        raise InputError(f"The number of steps must be at least 1, got {times}.")
-    rows = checked_rows(noisy)
-    regularisers: list[float] = []
-    excess: float | None = None
+def _fabricated(blocks: list[Tensor], *, n: int, steps: int, signs: Tensor) -> list[Fabrication]:
+    """Return what is fabricated from a batch of blocks; of a card's numbers one download says what was found."""
+    rows, real, found, excess = _smoothed(blocks, n=n, times=steps, signs=signs)
+    batch = HullBatch.fit(rows, real, n=n, start=excess, signs=signs)
+    images, guarded = batch.row_images()
+    told = torch.stack([*found, batch.ridge.value, batch.whitening.dimensions, guarded.double()])
+    return [
+        Fabrication(images[place, : len(block)], tuple(regularisers), int(n_effective), int(replaced))
+        for place, (block, (*regularisers, n_effective, replaced)) in enumerate(
+            zip(blocks, told.T.tolist(), strict=True)
+        )
+    ]
+
+
+def _smoothed(
+    blocks: list[Tensor], *, n: int, times: int, signs: Tensor | None = None
+) -> tuple[Tensor, Tensor, list[Tensor], Tensor | None]:
+    """Return smoothed rows as a padded batch, what is none, the lambda of every machine, and the last fixed point."""
+    rows, real = padded(blocks)
+    regularisers: list[Tensor] = []
+    excess: Tensor | None = None
     for _ in range(times - 1):
         # Rows change little from step to step, so the last fixed point is a good start for the next.
-        hull = AffineHull.fit(rows, n, start=excess)
-        rows, excess = hull.smoothed_rows(), hull.report.excess
-        regularisers.append(hull.report.regulariser)
-    return rows, regularisers, excess
+        batch = HullBatch.fit(rows, real, n=n, start=excess, signs=signs)
+        rows, excess = batch.smoothed_rows(), batch.ridge.excess
+        regularisers.append(batch.ridge.value)
+    return rows, real, regularisers, excess

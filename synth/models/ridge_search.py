@@ -22,7 +22,7 @@ from torch import Tensor
 
 from synth.errors import InputError
 
-__all__ = ["Ridge", "factor_of", "find_ridge"]
+__all__ = ["Ridge", "factor_of", "find_ridge", "sketch_signs"]
 
 _SKETCH = 64
 _STEPS = 60
@@ -69,19 +69,34 @@ def factor_of(kernel: Tensor, ridge: Tensor) -> Tensor:
     InputError
         If it is not positive definite.
     """
-    shifted = kernel.clone()
-    shifted.diagonal(dim1=-2, dim2=-1).add_(ridge.to(kernel.dtype)[:, None])
-    factor: Tensor
-    factor, failed = torch.linalg.cholesky_ex(shifted)
-    if bool((failed != 0).any()):
-        raise InputError(
-            "The kernel matrix of these rows cannot be factored: scale the columns to [0, 1], by public bounds."
-        )
+    factor, failed = _factored(kernel, ridge)
+    _require_factored(bool(failed))
     return factor
 
 
+def _factored(kernel: Tensor, ridge: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the factors, and whether one of them is none, which is not waited for."""
+    shifted = kernel.clone()
+    shifted.diagonal(dim1=-2, dim2=-1).add_(ridge.to(kernel.dtype)[:, None])
+    factor, failed = torch.linalg.cholesky_ex(shifted)
+    return factor, (failed != 0).any()
+
+
+def _require_factored(failed: bool) -> None:
+    if failed:
+        raise InputError(
+            "The kernel matrix of these rows cannot be factored: scale the columns to [0, 1], by public bounds."
+        )
+
+
 def find_ridge(
-    kernel: Tensor, rows: Tensor, real: Tensor, *, start: Tensor | None = None, gram: Tensor | None = None
+    kernel: Tensor,
+    rows: Tensor,
+    real: Tensor,
+    *,
+    start: Tensor | None = None,
+    gram: Tensor | None = None,
+    signs: Tensor | None = None,
 ) -> Ridge:
     r"""Find lambda of every block and solve with it.
 
@@ -96,6 +111,8 @@ def find_ridge(
         Where the search for the fixed point starts. Without it a sketch of the columns gives the start.
     gram : Tensor of shape (blocks, N, N), optional
         Inner products of the rows, where they are known already; what it holds for padding does not matter.
+    signs : Tensor, optional
+        Of :func:`sketch_signs`, where they lie on the device of the rows already.
 
     Returns
     -------
@@ -117,14 +134,17 @@ def find_ridge(
     def ridge_of(excess: Tensor) -> Tensor:
         return (excess + 2 * level).clamp(min=lowest)
 
-    def newton(error: Callable[[Tensor], tuple[Tensor, Tensor]], excess: Tensor) -> tuple[Tensor, int]:
+    def newton(error: Callable[[Tensor], tuple[Tensor, Tensor, Tensor]], excess: Tensor) -> tuple[Tensor, int]:
         for taken in range(1, _STEPS + 1):
-            value, slope = error(ridge_of(excess))
+            value, slope, failed = error(ridge_of(excess))
             moved = (excess + (value - excess) / (1 - slope.clamp(0.0, 0.99))).clamp(min=0.0)
             moved = torch.minimum(moved, level)
             small = (moved - excess).abs() <= _LAST_STEP[kernel.dtype] * ridge_of(excess)
             excess = moved
-            if bool(small.all()):
+            # Both in one number: a card is waited for once a step.
+            outcome = int(small.all() + 2 * failed)
+            _require_factored(outcome > 1)
+            if outcome:
                 return excess, taken
         return excess, _STEPS
 
@@ -133,7 +153,7 @@ def find_ridge(
     else:
         excess = level / 2
         if rows.shape[2] > 2 * _SKETCH:
-            excess, _ = newton(_error_by_rows(kernel, _sketch(rows, level, entries), entries), excess)
+            excess, _ = newton(_error_by_rows(kernel, _sketch(rows, level, entries, signs), entries), excess)
     if rows.shape[2] > 2 * rows.shape[1]:
         inner = rows @ rows.mT if gram is None else gram.to(rows.dtype) * (real[:, :, None] & real[:, None, :])
         excess, steps = newton(_error_by_gram(kernel, inner, entries), excess)
@@ -150,28 +170,29 @@ def find_ridge(
     return Ridge(excess, excess + 2 * level, used, values, ones, (reached - excess).abs() / used, steps)
 
 
-def _error_by_rows(kernel: Tensor, rows: Tensor, entries: Tensor) -> Callable[[Tensor], tuple[Tensor, Tensor]]:
-    """Return R and its derivative as functions of lambda, by solving for the rows."""
+def _error_by_rows(kernel: Tensor, rows: Tensor, entries: Tensor) -> Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]:
+    """Return R, its derivative and whether they are none, as functions of lambda, by solving for the rows."""
 
-    def error(ridge: Tensor) -> tuple[Tensor, Tensor]:
-        factor = factor_of(kernel, ridge)
+    def error(ridge: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        factor, failed = _factored(kernel, ridge)
         values = torch.cholesky_solve(rows, factor)
         value = ridge.square() * _squares(values) / entries
         cubes = _squares(torch.linalg.solve_triangular(factor, values, upper=False))
-        return value, 2 * value / ridge - 2 * ridge.square() * cubes / entries
+        return value, 2 * value / ridge - 2 * ridge.square() * cubes / entries, failed
 
     return error
 
 
-def _error_by_gram(kernel: Tensor, gram: Tensor, entries: Tensor) -> Callable[[Tensor], tuple[Tensor, Tensor]]:
+def _error_by_gram(kernel: Tensor, gram: Tensor, entries: Tensor) -> Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]:
     """Return the same functions by the rows' Gram matrix, so that a step does not depend on the number of columns."""
 
-    def error(ridge: Tensor) -> tuple[Tensor, Tensor]:
-        inverse = torch.cholesky_inverse(factor_of(kernel, ridge))
+    def error(ridge: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        factor, failed = _factored(kernel, ridge)
+        inverse = torch.cholesky_inverse(factor)
         product = inverse @ gram
         value = ridge.square() * (product * inverse).sum(dim=(1, 2), dtype=torch.float64) / entries
         cubes = (product * (inverse @ inverse)).sum(dim=(1, 2), dtype=torch.float64)
-        return value, 2 * value / ridge - 2 * ridge.square() * cubes / entries
+        return value, 2 * value / ridge - 2 * ridge.square() * cubes / entries, failed
 
     return error
 
@@ -181,10 +202,14 @@ def _squares(matrices: Tensor) -> Tensor:
     return norms.square()
 
 
-def _sketch(rows: Tensor, level: Tensor, entries: Tensor) -> Tensor:
-    """Return a few random combinations of the columns, scaled to the rows' mean square: a start, not a result."""
+def sketch_signs(columns: int) -> Tensor:
+    """Return public random signs, shape (columns, 64), float64, on the processor: the same for every device."""
     generator = torch.Generator().manual_seed(0)
-    signs = torch.randint(0, 2, (rows.shape[2], _SKETCH), generator=generator).to(rows) * 2 - 1
-    sketch = rows @ signs
+    return torch.randint(0, 2, (columns, _SKETCH), generator=generator).double() * 2 - 1
+
+
+def _sketch(rows: Tensor, level: Tensor, entries: Tensor, signs: Tensor | None) -> Tensor:
+    """Return a few random combinations of the columns, scaled to the rows' mean square: a start, not a result."""
+    sketch = rows @ (sketch_signs(rows.shape[2]) if signs is None else signs).to(rows)
     squares = _squares(sketch).clamp(min=torch.finfo(torch.float64).tiny)
     return sketch * (level * entries / squares).sqrt().to(rows.dtype)[:, None, None]

@@ -12,11 +12,6 @@ Many machines may be built at once, from blocks of different sizes padded to one
 the kernel matrix, 0 elsewhere and zeros for a row, so its equations stand apart from the block's own and the machine is
 the same as without it. On the CPU one block after another is as fast and takes less memory; on a CUDA device a batch
 keeps the device busy.
-
-Many machines may be built at once, from blocks of different sizes padded to one batch. Padding has 1 on the diagonal of
-the kernel matrix, 0 elsewhere and zeros for a row, so its equations stand apart from the block's own and the machine is
-the same as without it. On the CPU one block after another is as fast and takes less memory; on a CUDA device a batch
-keeps the device busy.
 """
 
 from __future__ import annotations
@@ -30,13 +25,11 @@ from torch import Tensor
 
 from synth.errors import InputError
 from synth.models.affine_hull import AffineHull, HullReport, checked_rows
-from synth.models.fabrication import in_blocks
+from synth.models.fabrication import batch_size, in_blocks, padded
 
 __all__ = ["DeepHull", "Partition", "WideHull", "fit_hulls", "fit_wide_hulls", "k_means", "partition_rows"]
 
 Partition = Literal["k-means", "random"]
-
-_TOGETHER_ON_CUDA = 16
 
 
 @dataclass(slots=True, eq=False)
@@ -273,7 +266,7 @@ def fit_hulls(
     if len({block.shape[1] for block in checked}) > 1:
         raise InputError("Blocks that are fitted together must have the same columns.")
     if together is None:
-        together = _TOGETHER_ON_CUDA if checked and checked[0].device.type == "cuda" else 1
+        together = batch_size(checked[0].device) if checked else 1
     if together < 1:
         raise InputError(f"At least 1 block must be fitted at a time, got {together}.")
     fitted: dict[int, AffineHull] = {}
@@ -281,18 +274,10 @@ def fit_hulls(
         alike = sorted((len(block), place) for place, block in enumerate(checked) if block.dtype == dtype)
         for first in range(0, len(alike), together):
             batch = [place for _, place in alike[first : first + together]]
-            padded, real = _padded([checked[place] for place in batch])
-            fitted.update(zip(batch, AffineHull.fit_padded(padded, real, n=n), strict=True))
+            fitted.update(
+                zip(batch, AffineHull.fit_padded(*padded([checked[place] for place in batch]), n=n), strict=True)
+            )
     return [fitted[block] for block in range(len(checked))]
-
-
-def _padded(blocks: list[Tensor]) -> tuple[Tensor, Tensor]:
-    if len(blocks) == 1:
-        (block,) = blocks
-        return block[None], torch.ones(1, block.shape[0], dtype=torch.bool, device=block.device)
-    padded = torch.nn.utils.rnn.pad_sequence(blocks, batch_first=True)
-    sizes = torch.tensor([block.shape[0] for block in blocks], device=padded.device)
-    return padded, torch.arange(padded.shape[1], device=padded.device) < sizes[:, None]
 
 
 def k_means(rows: Tensor, clusters: int, *, generator: torch.Generator, iterations: int = 50) -> Tensor:

@@ -99,7 +99,8 @@ def test_drawn_codes_follow_the_probabilities():
     layout = OutputHeads(schema(), "outcome")
     draw = some_draw(layout, 1)
     repeated = Draw([c.double().repeat(20_000, 1) for c in draw.choices], draw.values.double().repeat(20_000, 1))
-    codes = layout.codes(repeated, random_source(0))
+    picking, inside = random_source(0).random((2, 20_000, len(layout.heads)))
+    codes = layout.codes(layout.picked(repeated, torch.from_numpy(picking)).numpy(), inside)
     for d, head in enumerate(layout.heads):
         bins = np.arange(head.column.size) if head.grid.bins is None else head.grid.bins
         places = bins[codes[:, d]]

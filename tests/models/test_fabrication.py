@@ -15,7 +15,7 @@ STEPS = [(name, step["M"]) for name, case in CASES.items() for step in case["ste
 def test_reference_values_of_the_smoother(name, m, dtype):
     case = CASES[name]
     want, noisy = case["steps"][m - 1], tensor(case["Y_plus"], dtype)
-    smoothed = _smoothed(noisy, n=case["n"], times=m)[0]
+    smoothed = _smoothed([noisy], n=case["n"], times=m)[0][0]
     hull = AffineHull.fit(smoothed, case["n"])
     assert hull.report.regulariser == pytest.approx(want["lam"], abs=TOLERANCE[dtype])
     assert float(hull.distance(smoothed).sum()) == pytest.approx(want["err"], abs=len(noisy) * TOLERANCE[dtype])
@@ -26,7 +26,7 @@ def test_reference_values_of_the_smoother(name, m, dtype):
 
 def test_one_step_smooths_nothing():
     noisy = blobs(30, 5) + torch.randn(30, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    assert torch.equal(_smoothed(noisy, n=3, times=1)[0], noisy)
+    assert torch.equal(_smoothed([noisy], n=3, times=1)[0][0], noisy)
     assert furthest(fabricate(noisy, n=3, steps=1), AffineHull.fit(noisy, 3).images_of_rows()) < 1e-12
 
 

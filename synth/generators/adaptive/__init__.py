@@ -85,6 +85,9 @@ CARD = Card(
     defaults_before={"0.7.0": {"all_pairs": "never", "whole_rows": "never"}},
     options=AdaptiveOptions,
     measures_one_ways=True,
+    on_card="part",
+    card_work="mixtures of products, which tables get that are wide or where nearly all columns go together; a Markov "
+    "random field is many thousand small operations, which a processor does quicker",
     constants=CONSTANTS,
     questions={
         "one-way tables": "How often is each value of each column?",

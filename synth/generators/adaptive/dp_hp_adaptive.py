@@ -94,6 +94,7 @@ class DpHpAdaptive(Generator):
         self._task, self._options = task, options
         self._bins: tuple[ColumnBins, ...] = ()
         self._model: JointModel | None = None
+        self._fitted_on = "cpu"
 
     def fit(self, session: AnswerSource, progress: Progress) -> Self:
         """Measure the columns, choose and measure marginals of several, and fit the model to all answers."""
@@ -110,7 +111,13 @@ class DpHpAdaptive(Generator):
             fit.measure_columns_with_what_is_left()
         progress.phase("Fitting")
         self._bins, self._model = fit.bins, fit.finished_model()
+        self._fitted_on = fit.device
         return self
+
+    @property
+    def device(self) -> str:
+        """What fitted the joint model, "cpu" or "cuda"; rows are drawn on the processor."""
+        return self._fitted_on
 
     def sample(self, n_rows: int, seed: int) -> NDArray[np.int64]:
         """Draw bins from the model by controlled rounding, then codes inside the bins."""
@@ -164,6 +171,8 @@ class _Fit:
     ) -> None:
         # Refuses a missing device before anything is spent.
         self._device = resolved_device(task.device)
+        # The many small operations of a field are quicker on the processor: a card does them only where it is asked to.
+        self._device_of_fields = self._device if task.device == "cuda" else "cpu"
         self._task, self._options, self._session, self._progress = task, options, session, progress
         self._columns = task.schema.modelled
         label = None if task.label is None else task.schema.names.index(task.label)
@@ -182,6 +191,11 @@ class _Fit:
         self._models: list[JointModel] = []
         self._base: Fitter | AllPairs
         self._whole: WholeRows | None = None
+
+    @property
+    def device(self) -> str:
+        """What fitted the joint model."""
+        return self._device if self.is_dense or self._kind() == "mixture" else self._device_of_fields
 
     def measure_columns(self) -> None:
         """Count columns with a small part of the budget, divide it by what they are like, and count them again."""
@@ -257,7 +271,7 @@ class _Fit:
             self._kind(),
             sizes,
             self._one_ways.rows,
-            self._device,
+            self._device if self._kind() == "mixture" else self._device_of_fields,
             seed=self._task.seed,
             triple_cells=self._options.cells // (64 if len(sizes) > FEW_COLUMNS else 16),
         )

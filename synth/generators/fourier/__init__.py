@@ -64,7 +64,8 @@ CARD = Card(
     made_by="synth.generators.fourier.dp_merf:DpMerf",
     options=DpMerfOptions,
     short_training={"steps": 2},
-    on_card=True,
+    on_card="whole",
+    card_work="training and sampling, which are few large matrix products a step",
     constants=CONSTANTS,
 )
 

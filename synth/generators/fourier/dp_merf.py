@@ -21,7 +21,6 @@ from synth.privacy.answers import AnswerSource
 from synth.privacy.feature_maps import Constant, FeatureMap, OneHot, Stack
 from synth.privacy.more.fourier import STEPS_PER_TURN, Fourier, angle_steps
 from synth.progress import Progress
-from synth.system.machine import resolved_device
 
 __all__ = ["DpMerf", "ExpectedFourier", "gaussian_frequencies"]
 
@@ -65,7 +64,7 @@ class DpMerf(NeuralGenerator):
 
     def fit(self, session: AnswerSource, progress: Progress) -> Self:
         """Release one mean embedding and train the network on it."""
-        resolved_device(self._task.device)  # refuses a missing device before anything is spent
+        _ = self.device  # refuses a missing one before anything is spent
         progress.phase("Measuring")
         features = self._features()
         release = session.noisy_sum(
@@ -133,7 +132,7 @@ class DpMerf(NeuralGenerator):
         return project_to_simplex(np.average(np.stack(views), axis=0, weights=precisions))
 
     def _fit_embedding(self, answer: NDArray[np.float64], features: Stack, progress: Progress) -> None:
-        device = torch.device(resolved_device(self._task.device))
+        device = torch.device(self.device)
         target = torch.from_numpy(answer.T.copy()).to(device, torch.float32)
         blocks = [self._expected(part, device) for part in features.parts]
 

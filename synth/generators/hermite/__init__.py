@@ -104,7 +104,8 @@ CARD = Card(
     defaults_before={"0.7.0": {"prod_dimension": 2, "epochs": 30, "steps_per_epoch": 50}},
     options=DpHpOptions,
     short_training={"steps_per_epoch": 2},
-    on_card=True,
+    on_card="whole",
+    card_work="training and sampling, which are few large matrix products a step",
     constants=CONSTANTS,
 )
 

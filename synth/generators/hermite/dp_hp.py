@@ -35,7 +35,6 @@ from synth.privacy.feature_maps import Constant, FeatureMap, Stack
 from synth.privacy.more.lookups import Lookup
 from synth.privacy.more.products import Product
 from synth.progress import Progress
-from synth.system.machine import resolved_device
 
 __all__ = ["DpHp", "ExpectedTables", "ProductEmbeddings", "SumEmbedding", "hermite_features", "rho_of_length_scale"]
 
@@ -115,7 +114,7 @@ class DpHp(NeuralGenerator):
 
     def fit(self, session: AnswerSource, progress: Progress) -> Self:
         """Release the sum embedding and one product embedding for each epoch, then train on all of them."""
-        resolved_device(self._task.device)  # refuses a missing device before anything is spent
+        _ = self.device  # refuses a missing one before anything is spent
         progress.phase("Measuring")
         total = max(session.rows.value, 1.0)
         features = self._sum_features()
@@ -203,7 +202,7 @@ class DpHp(NeuralGenerator):
         answers: list[NDArray[np.float64]],
         progress: Progress,
     ) -> None:
-        options, layout, device = self._options, self._layout, torch.device(resolved_device(self._task.device))
+        options, layout, device = self._options, self._layout, torch.device(self.device)
         tables = [
             weight * part.table
             for weight, part in zip(features.weights, features.parts, strict=True)

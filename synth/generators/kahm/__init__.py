@@ -119,6 +119,8 @@ CARD = Card(
     modes=MODES,
     short_training={"steps": 2},
     advice=_advice,
+    on_card="whole",
+    card_work="the affine hull machines, which are products and factors of large matrices",
 )
 
 CARDS = (CARD,)

@@ -1,16 +1,22 @@
-"""What kernel affine hull machines did to blocks of rows, and what is told of it."""
+"""What kernel affine hull machines make of blocks of rows, and what is told of it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from statistics import median
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
 
 from synth.generators.kahm import MODES, KahmOptions
 from synth.generators.protocol import Fact
-from synth.models.fabrication import Fabrication
+from synth.models.fabrication import Fabrication, fabrications
 
-__all__ = ["MOST_CLASSES", "FabricatedBlock", "facts_of_blocks"]
+__all__ = ["MOST_CLASSES", "FabricatedBlock", "fabricated_blocks", "facts_of_blocks"]
 
 MOST_CLASSES = 256
 """A label with more classes, such as a number that is let out code by code, is a column like the others."""
@@ -36,6 +42,59 @@ class FabricatedBlock:
     def of(cls, made: Fabrication, label: int | None) -> FabricatedBlock:
         """Describe fabricated rows."""
         return cls(label, len(made.rows), made.regularisers, made.n_effective, made.guarded)
+
+
+def fabricated_blocks(
+    matrix: NDArray[Any],
+    blocks: Sequence[tuple[int | None, NDArray[np.int64]]],
+    options: KahmOptions,
+    *,
+    device: str,
+    unit: float = 1.0,
+    checked: Callable[[], None] = lambda: None,
+) -> Iterator[tuple[NDArray[np.float64], FabricatedBlock]]:
+    """Yield the fabricated rows of every block, and what is known of it.
+
+    Parameters
+    ----------
+    matrix : array of shape (rows, width)
+        Noisy or drawn rows, in units of ``unit``.
+    blocks : sequence of (code of a class or None, row numbers)
+    options : KahmOptions
+    device : str
+        "cpu", where rows are taken as they are needed, or "cuda", where all rows go up once and come down once.
+    unit : float
+    checked : callable
+        Called block by block; may raise to stop.
+    """
+    if not blocks:
+        return
+    taken = _rows_of(matrix, [rows for _, rows in blocks], device, unit)
+    made = fabrications(taken, n=options.n, steps=options.steps)
+    for (label, _), one in zip(blocks, made if device == "cpu" else _brought_back(made, checked), strict=True):
+        checked()
+        yield one.rows.numpy(), FabricatedBlock.of(one, label)
+
+
+def _rows_of(matrix: NDArray[Any], blocks: list[NDArray[np.int64]], device: str, unit: float) -> Iterator[Tensor]:
+    if device == "cpu":
+        for rows in blocks:
+            yield torch.from_numpy(matrix[rows].astype(np.float64) * unit)
+        return
+    there = torch.tensor(matrix, device=device).double() * unit
+    for places in torch.split(torch.from_numpy(np.concatenate(blocks)).to(device), [len(rows) for rows in blocks]):
+        yield there[places]
+
+
+def _brought_back(made: Iterator[Fabrication], checked: Callable[[], None]) -> Iterator[Fabrication]:
+    """Yield what was made on a card with its rows on the processor: they come down together when all are made."""
+    there = []
+    for one in made:
+        checked()
+        there.append(one)
+    here = torch.cat([one.rows for one in there]).cpu()
+    for one, rows in zip(there, torch.split(here, [len(one.rows) for one in there]), strict=True):
+        yield replace(one, rows=rows)
 
 
 def facts_of_blocks(options: KahmOptions, blocks: Sequence[FabricatedBlock]) -> tuple[Fact, ...]:

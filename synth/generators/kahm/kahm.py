@@ -17,15 +17,16 @@ from torch import Tensor
 
 from synth.errors import ConfigError, InputError
 from synth.generators.kahm import CARD, KahmOptions
-from synth.generators.kahm.blocks import MOST_CLASSES, FabricatedBlock, facts_of_blocks
+from synth.generators.kahm.blocks import MOST_CLASSES, FabricatedBlock, fabricated_blocks, facts_of_blocks
 from synth.generators.kahm.record import RecordMode
 from synth.generators.protocol import Card, Fact, Generator, GeneratorTask, State
 from synth.generators.row_encoding import RowEncoding
 from synth.generators.sampling import check_rows, random_source
-from synth.models.fabrication import fabrication, in_blocks
+from synth.models.fabrication import in_blocks
 from synth.privacy.answers import AnswerSource
 from synth.privacy.more.perturbed_rows import PerturbedRows
 from synth.progress import Progress
+from synth.system.machine import resolved_device
 
 __all__ = ["Kahm", "RowsMode"]
 
@@ -56,6 +57,11 @@ class Kahm(Generator):
     def perturbs_rows(self) -> bool:
         """Whether the mode asks for noisy rows, one for every private one."""
         return isinstance(self._mode, RowsMode)
+
+    @property
+    def device(self) -> str:
+        """What computes the machines, "cpu" or "cuda"."""
+        return self._mode.device
 
     def fit(self, session: AnswerSource, progress: Progress) -> Self:
         """Ask, as the mode does, and learn from the answers."""
@@ -114,8 +120,14 @@ class RowsMode:
         """The column whose codes are classes; None without one."""
         return self._label
 
+    @property
+    def device(self) -> str:
+        """What computes the machines, "cpu" or "cuda"."""
+        return resolved_device(self._task.device)
+
     def fit(self, session: AnswerSource, progress: Progress) -> Self:
         """Ask for noisy rows with all that is left of the budget, and fabricate rows from them."""
+        _ = self.device  # refuses a missing one before anything is spent
         progress.phase("Measuring")
         release = session.perturb_rows(
             self._vectors.tables,
@@ -194,22 +206,27 @@ class RowsMode:
         codes = np.zeros((n_rows, len(names)), dtype=np.int32)
         order = torch.Generator().manual_seed(self._task.seed)
         parts = [
-            (label, rows[part])
+            (label, rows[part].numpy())
             for label, rows in _classes(release.labels, n_rows)
             for part in in_blocks(len(rows), block=options.block, generator=order)
         ]
         columns = [place for place, name in enumerate(names) if name != self._label]
-        blocks = []
-        for place, (label, rows) in enumerate(parts):
-            progress.check_cancelled()
-            noisy = torch.from_numpy(release.vectors_of(rows.numpy()))
-            made = fabrication(noisy, n=options.n, steps=options.steps)
-            codes[rows.numpy()[:, None], columns] = self._vectors.decode(made.rows.numpy())
+        told = []
+        made = fabricated_blocks(
+            release.numbers,
+            parts,
+            options,
+            device=self.device,
+            unit=release.receipt.grid,
+            checked=progress.check_cancelled,
+        )
+        for place, ((label, rows), (vectors, block)) in enumerate(zip(parts, made, strict=True)):
+            codes[rows[:, None], columns] = self._vectors.decode(vectors)
             if label is not None:
-                codes[rows.numpy(), names.index(str(self._label))] = label
-            blocks.append(FabricatedBlock.of(made, label))
+                codes[rows, names.index(str(self._label))] = label
+            told.append(block)
             progress.step(place + 1, len(parts))
-        return codes, tuple(blocks)
+        return codes, tuple(told)
 
 
 def _check_protection(task: GeneratorTask, mode: str) -> None:

@@ -27,13 +27,13 @@ from numpy.typing import NDArray
 from synth.errors import ConfigError, InputError
 from synth.generators.coarse_grid import LABEL_BINS, CoarseGrid, coarse_grid
 from synth.generators.kahm import KahmOptions
-from synth.generators.kahm.blocks import MOST_CLASSES, FabricatedBlock, facts_of_blocks
+from synth.generators.kahm.blocks import MOST_CLASSES, FabricatedBlock, fabricated_blocks, facts_of_blocks
 from synth.generators.one_way_marginals import OneWayMarginals, OneWayOptions, fine_grid, measure_one_way_marginals
 from synth.generators.protocol import Fact, GeneratorTask, State
 from synth.generators.row_encoding import CalibratedColumn, ColumnEncoding
 from synth.generators.sampling import check_rows, random_source, rounded_counts
 from synth.models.class_gaussians import ClassGaussians, leading_directions, shrunk_covariances, shrunk_spread
-from synth.models.fabrication import fabrication, in_blocks
+from synth.models.fabrication import in_blocks
 from synth.privacy.answers import AnswerSource, NoisyAnswer
 from synth.privacy.feature_maps import FeatureMap, OneHot
 from synth.privacy.more.lookups import Lookup
@@ -41,7 +41,7 @@ from synth.privacy.more.products import Product
 from synth.privacy.more.row_moments import RowMoments
 from synth.progress import Progress
 from synth.schema import ModelledColumn
-from synth.system.machine import single_thread
+from synth.system.machine import resolved_device, single_thread
 
 __all__ = ["RecordMode", "RecordQuestions", "RowModel", "class_places", "is_classes"]
 
@@ -112,8 +112,14 @@ class RecordMode:
                 "all classes together. Declare fewer categories, leave columns out, or choose another generator."
             )
 
+    @property
+    def device(self) -> str:
+        """What computes the machines, "cpu" or "cuda"."""
+        return resolved_device(self._task.device)
+
     def fit(self, session: AnswerSource, progress: Progress) -> Self:
         """Ask for the moments of rows, and learn from draws how vectors become codes."""
+        _ = self.device  # refuses a missing one before anything is spent
         progress.phase("Measuring")
         with single_thread():
             asked = RecordQuestions(session, self._columns, label=self._label, source="generator kahm").ask()
@@ -195,17 +201,19 @@ class RecordMode:
         if not self._options.steps or not vectors.shape[1]:
             return vectors, ()
         source = torch.Generator().manual_seed(seed)
-        blocks = []
+        blocks = [
+            (place, rows[block.numpy()])
+            for place in range(len(gaussians.weights))
+            for rows in [np.flatnonzero(classes == place)]
+            for block in in_blocks(len(rows), block=self._options.block, generator=source)
+        ]
+        told = []
         with single_thread():
-            for place in range(len(gaussians.weights)):
-                rows = np.flatnonzero(classes == place)
-                for block in in_blocks(len(rows), block=self._options.block, generator=source):
-                    chosen = rows[block.numpy()]
-                    own = torch.from_numpy(vectors[chosen])
-                    made = fabrication(own, n=self._options.n, steps=self._options.steps)
-                    vectors[chosen] = made.rows.numpy()
-                    blocks.append(FabricatedBlock.of(made, place))
-        return vectors, tuple(blocks)
+            made = fabricated_blocks(vectors, blocks, self._options, device=self.device)
+            for (_, chosen), (rows, one) in zip(blocks, made, strict=True):
+                vectors[chosen] = rows
+                told.append(one)
+        return vectors, tuple(told)
 
 
 def class_places(column: ModelledColumn) -> CoarseGrid:

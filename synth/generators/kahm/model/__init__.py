@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
+from synth.generators.kahm import CARD as GENERATOR
 from synth.generators.kahm import MODES, KahmOptions
 from synth.generators.options import Between
 from synth.generators.protocol import Card, Needs
@@ -40,6 +41,8 @@ CARD = Card(
     short_training={"steps": 2},
     kind="model",
     predicts=True,
+    on_card=GENERATOR.on_card,
+    card_work=GENERATOR.card_work,
 )
 
 CARDS = (CARD,)

@@ -85,6 +85,11 @@ class PrivateKahmClassifier(ReleasedModel):
         """Whether the mode asks for noisy rows, one for every private one."""
         return self._generator.perturbs_rows
 
+    @property
+    def device(self) -> str:
+        """What makes the rows; machines of them are built on the processor when they are asked for."""
+        return self._generator.device
+
     def fit(self, session: AnswerSource, progress: Progress) -> Self:
         """Ask what the generator asks, and keep rows that it makes."""
         self._generator.fit(session, progress)
