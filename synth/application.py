@@ -13,6 +13,7 @@ from typing import Any, BinaryIO, Literal, Self
 from synth.bundle.verify import Verdict, verify
 from synth.demonstration import NETWORK, Demonstration, demonstration_bytes, demonstration_config
 from synth.errors import ApprovalRequiredError, InputError, JobError, LedgerError, SynthError
+from synth.estimators import describe
 from synth.jobs import LocalEngine
 from synth.privacy.accounting import PrivacyBudget
 from synth.rehearsal.rehearsals import Rehearsals
@@ -23,6 +24,7 @@ from synth.schema import RunConfig, TableFormat, config_to_mapping, parse_config
 from synth.schema.source import DatabaseSource
 from synth.services import run_folder
 from synth.services.comparing import Comparison, compared_runs
+from synth.services.devices import device_words
 from synth.services.finding import Findings, finding_of, marked
 from synth.services.installation import Installation
 from synth.services.intake import SINGLE_USER, Intake
@@ -42,7 +44,7 @@ from synth.services.views import (
 )
 from synth.store import ChargeState, Event, EventKind, Run, TableState, Work, WorkKind, WorkState, now
 from synth.system.disk import fullest, has_no_room
-from synth.system.machine import require_device
+from synth.system.machine import available_gpus, require_device
 from synth.system.settings import Settings
 
 __all__ = ["Application"]
@@ -253,6 +255,10 @@ class Application:
             self.store.work.move(run.id, WorkState.CANCELLED, message=str(error))
             raise
         return run
+
+    def device_words(self, config: RunConfig) -> str:
+        """Say which device a run would compute on here, and why."""
+        return device_words(describe(config.generator), config.device, gpu=bool(available_gpus()))
 
     def start(self, config: RunConfig, *, table_id: str, test_table_id: str | None = None) -> str:
         """Reserve the budget, queue the run and return its id."""

@@ -237,7 +237,7 @@ def _option(field: OptionField, held: dict[str, Any], *, key: str) -> None:
 
 
 def seed_and_device(seed_means: str, device: DeltaGenerator, seed: DeltaGenerator) -> None:
-    """Ask for the device and the public seed in two places, and say what the seed draws."""
+    """Ask for the device and the public seed in two places; say what the seed draws, and which device that means."""
     device.selectbox(
         "Device",
         list(_DEVICE_CHOICES),
@@ -253,6 +253,7 @@ def seed_and_device(seed_means: str, device: DeltaGenerator, seed: DeltaGenerato
         help=f"{seed_means} The privacy noise has no seed that anybody can set.",
         **bind("seed"),
     )
+    note(application().device_words(config_of(draft())))
 
 
 # Spending ------------------------------------------------------------------------------------------------------------

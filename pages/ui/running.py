@@ -12,9 +12,11 @@ from pages.ui.charts import show_plot, show_table
 from pages.ui.guards import guarded, require
 from pages.ui.session import application, draft
 from pages.ui.words import add_row_worth, amount, note, plain, row_note, row_worth
+from synth.estimators import describe
 from synth.reports.drawing import COLOURS
 from synth.reports.figures import MAXIMUM_POINTS
 from synth.services.course import OWNER_PHASE, Course
+from synth.services.devices import working_device
 from synth.services.views import RunView
 
 __all__ = ["course_of", "follow_run", "phase_words", "prepare_or_follow"]
@@ -38,7 +40,6 @@ SEALED = (
     "The release is sealed. What remains is your own report on the private rows; how far it is would follow from exact "
     "rows, so nothing shows it; the time left is what tables of this size usually take."
 )
-_DEVICES = {"cpu": "CPU", "cuda": "GPU"}
 
 
 def prepare_or_follow(prepare: Callable[[], None]) -> None:
@@ -197,4 +198,4 @@ def _clock(seconds: int) -> str:
 
 
 def _device(run: RunView) -> str:
-    return f" on the {_DEVICES.get(run.device, plain(run.device))}" if run.device else ""
+    return f" on the {working_device(describe(run.generator), run.device)}" if run.device else ""

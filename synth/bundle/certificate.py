@@ -52,6 +52,9 @@ READ_FROM_ROWS = "read from the private rows"
 FOUND = "found"
 """Key of a certificate whose configuration was filled by a finding: which one, what it was asked at, its receipts."""
 
+DEVICE = "device"
+"""Key that says what fitted the generator or model; certificates up to 0.6.0 do not say it."""
+
 ROW_EPSILON = "row_epsilon"
 """Key of a certificate that hides one cell: what the same noise is worth for a whole row."""
 
@@ -137,6 +140,9 @@ class Certificate:
         Versions of the packages that compute the numbers above.
     ledger : mapping
         The account's number of charges and the head of its hash chain after this run's charge.
+    device : str, optional
+        What fitted the model, and drew rows where drawing is work for a card: "cpu" or a card's name. It is stated, not
+        promised; None in certificates of versions that did not say.
     row_epsilon : float, optional
         Where one cell is hidden, and only there: epsilon at ``delta`` for replacing a whole row by one with the same
         label; computed from the receipts as well.
@@ -159,6 +165,7 @@ class Certificate:
     ledger: Mapping[str, str | int] = field(default_factory=dict)
     row_epsilon: float | None = None
     found: FoundReceipts | None = None
+    device: str | None = None
 
     def __post_init__(self) -> None:
         if not self.receipts or (self.found is not None and not self.found.receipts):
@@ -208,6 +215,7 @@ def certify(
     versions: Mapping[str, str] | None = None,
     ledger: Mapping[str, str | int] | None = None,
     found: FoundReceipts | None = None,
+    device: str | None = None,
 ) -> Certificate:
     """Draw up the certificate of a run; the writer of the bundle adds the hashes of its files.
 
@@ -237,6 +245,7 @@ def certify(
         ledger=dict(ledger or {}),
         row_epsilon=worth_for_a_row(receipts, delta),
         found=found,
+        device=device,
     )
 
 
@@ -328,7 +337,7 @@ def certificate_to_bytes(certificate: Certificate) -> bytes:
 
 
 def certificate_to_dict(certificate: Certificate) -> dict[str, Any]:
-    """Write a certificate as JSON values: its keys, and one more where it hides one cell or rests on a finding."""
+    """Write a certificate as JSON values: its keys, the device where it states one, and what some promises need."""
     unit = certificate.unit
     return {
         "version": CERTIFICATE_VERSION,
@@ -350,6 +359,7 @@ def certificate_to_dict(certificate: Certificate) -> dict[str, Any]:
         "files": dict(certificate.files),
         "versions": dict(certificate.versions),
         "ledger": dict(certificate.ledger),
+        **({} if certificate.device is None else {DEVICE: certificate.device}),
         **({} if certificate.row_epsilon is None else {ROW_EPSILON: certificate.row_epsilon}),
         **({} if certificate.found is None else {FOUND: certificate.found.to_dict()}),
     }
@@ -363,7 +373,7 @@ def certificate_from_dict(document: object) -> Certificate:
     VerificationError
         If a key is missing, unknown, or of the wrong type.
     """
-    keys = set(document) - {ROW_EPSILON, FOUND} if isinstance(document, dict) else set()
+    keys = set(document) - {DEVICE, ROW_EPSILON, FOUND} if isinstance(document, dict) else set()
     if not isinstance(document, dict) or keys not in (CERTIFICATE_KEYS, CERTIFICATE_KEYS_OF_MODEL):
         raise VerificationError("certificate.json does not have exactly the keys of a certificate.")
     if document["version"] != CERTIFICATE_VERSION:
@@ -390,6 +400,7 @@ def certificate_from_dict(document: object) -> Certificate:
             ledger={_text(name): _entry(entry) for name, entry in document["ledger"].items()},
             row_epsilon=_number(document[ROW_EPSILON]) if ROW_EPSILON in document else None,
             found=FoundReceipts.from_dict(document[FOUND]) if FOUND in document else None,
+            device=_text(document[DEVICE]) if DEVICE in document else None,
         )
     except PrivacyError as refusal:
         raise VerificationError(f"certificate.json: {refusal}") from None

@@ -62,6 +62,7 @@ from synth.schema.constraints import unkept
 from synth.schema.documents import read_mapping
 from synth.schema.rule_lines import read_rules
 from synth.system.confined import answers_alone, confine
+from synth.system.machine import is_device_name
 from synth.system.packages import missing_package
 
 __all__ = ["check", "main"]
@@ -303,6 +304,7 @@ def _facts(certificate: Certificate) -> dict[str, Any]:
         "neighbours": certificate.neighbours.value,
         "row_epsilon": certificate.row_epsilon,
         "not_covered": list(certificate.read_columns),
+        "device": certificate.device,
     }
 
 
@@ -352,6 +354,8 @@ def _statement_problems(certificate: Certificate) -> Iterator[str]:
     stated = certificate.versions.items()
     if not all(name in STATED and _VERSION.fullmatch(version) for name, version in stated):
         yield "The certificate states a version of a package that no run uses, or one that is no version."
+    if certificate.device is not None and not is_device_name(certificate.device):
+        yield "The certificate states something else than a processor or a graphics card as its device."
 
 
 def _schema_problems(archive: Archive, certificate: Certificate, schema: Schema, config: RunConfig) -> Iterable[str]:

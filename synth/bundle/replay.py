@@ -44,6 +44,7 @@ from synth.reports.document import (
 )
 from synth.schema import RunConfig, parse_config
 from synth.schema.documents import read_mapping
+from synth.system.machine import device_name, resolved_device
 
 __all__ = ["Replay", "drawn_table", "replay"]
 
@@ -127,7 +128,7 @@ def replay(
     """
     folder = Path(out)
     with open_archive(Path(bundle)) as archive:
-        certificate = certificate_from_dict(parse_canonical(archive.read("certificate.json"), name="certificate.json"))
+        certificate = _certificate(archive)
         card, state = model_from_bytes(archive.read("model.safetensors"))
         config = _config(archive, card)
         if config.is_model:
@@ -136,10 +137,11 @@ def replay(
             return _model_again(archive, certificate, config, state, folder, progress=progress)
         again = refit or generator is not None
         costs_differ: tuple[str, ...] = ()
+        device = _device_again(certificate, config, drawing=not again)
         if again:
             fitted, costs_differ = _refitted(archive, certificate, config, generator, progress)
         else:
-            fitted = restore(card.generator, card.task, card.options, state)
+            fitted = restore(card.generator, replace(card.task, device=device), card.options, state)
         drawn = drawn_rows(fitted, config)
         folder.mkdir(parents=True, exist_ok=True)
         written = folder / "synthetic.csv"
@@ -152,7 +154,8 @@ def replay(
             _write_report(archive, certificate, config, drawn, fitted, folder / "report.json")
             report_identical, words_version = _same_report(archive, certificate, folder / "report.json")
     lines = _lines(identical, distance, generator or config.generator)
-    lines = (*lines, *_report_lines(report_identical, words_version), *costs_differ)
+    other = () if identical else _other_device(certificate, device)
+    lines = (*lines, *other, *_report_lines(report_identical, words_version), *costs_differ)
     return Replay(identical, distance, lines, report_identical, costs_differ, words_version)
 
 
@@ -183,6 +186,7 @@ def drawn_table(bundle: str | Path, *, rows: int, seed: int) -> io.BytesIO:
     with open_archive(Path(bundle)) as archive:
         card, state = model_from_bytes(archive.read("model.safetensors"))
         config = _config(archive, card)
+        task = replace(card.task, device=_device_again(_certificate(archive), config, drawing=True))
     if config.is_model:
         raise ConfigError(f"The bundle is of the model '{card.generator}', from which no rows are drawn.")
     config = replace(config, rows=rows, seed=seed)
@@ -190,7 +194,7 @@ def drawn_table(bundle: str | Path, *, rows: int, seed: int) -> io.BytesIO:
         raise ConfigError("At least one row has to be drawn.")
     drawn = io.BytesIO()
     write_parquet(
-        drawn_rows(restore(card.generator, card.task, card.options, state), config).codes, config.schema, drawn, seed
+        drawn_rows(restore(card.generator, task, card.options, state), config).codes, config.schema, drawn, seed
     )
     drawn.seek(0)
     return drawn
@@ -227,8 +231,35 @@ def _model_again(
         else f"'{config.generator}', fitted again to the noisy answers, is another model than the certified one: the "
         "bundle was altered, or other versions of packages compute it otherwise (certificate.json names them)."
     )
-    lines = (line, *_report_lines(report_identical, words_version), *costs_differ)
+    other = () if identical else _other_device(certificate, _device_again(certificate, config, drawing=False))
+    lines = (line, *other, *_report_lines(report_identical, words_version), *costs_differ)
     return Replay(identical, None, lines, report_identical, costs_differ, words_version)
+
+
+def _certificate(archive: Archive) -> Certificate:
+    return certificate_from_dict(parse_canonical(archive.read("certificate.json"), name="certificate.json"))
+
+
+def _device_again(certificate: Certificate, config: RunConfig, *, drawing: bool) -> str:
+    """Return what to compute a bundle again on: where its certificate states a card, what its configuration asks for.
+
+    The processor stands in for a card that is not there. Certificates of earlier versions state nothing: those drew
+    rows on the processor whatever fitted the model.
+    """
+    stated = certificate.device
+    asked = "cpu" if stated == "cpu" or (drawing and stated is None) else config.device
+    return "cpu" if asked == "cuda" and resolved_device("auto") == "cpu" else asked
+
+
+def _other_device(certificate: Certificate, device: str) -> tuple[str, ...]:
+    """Say that another device may be why bytes differ, where there is one."""
+    here = device_name(resolved_device(device))
+    if certificate.device in (None, here):
+        return ()
+    return (
+        f"It was computed on: {certificate.device}; here: {here}. Last digits depend on the device, and with them "
+        "single rows: compare on the device that the certificate states.",
+    )
 
 
 def _config(archive: Archive, card: ModelCard) -> RunConfig:
@@ -239,8 +270,9 @@ def _config(archive: Archive, card: ModelCard) -> RunConfig:
     return replace(config, schema=card.schema)
 
 
-def _task(config: RunConfig) -> GeneratorTask:
-    return GeneratorTask(schema=config.schema, label=config.label, seed=config.seed, device=config.device)
+def _task(certificate: Certificate, config: RunConfig) -> GeneratorTask:
+    device = _device_again(certificate, config, drawing=False)
+    return GeneratorTask(schema=config.schema, label=config.label, seed=config.seed, device=device)
 
 
 def _write_report(
@@ -297,7 +329,7 @@ def _refitted(
     kind = DerivedSession if other else RecordedSession
     session = kind(config.schema, budget, rows=rows, answers=known.answers)
     options = {} if other else {**_defaults_then(certificate, config.generator), **config.options}
-    fresh = make(generator or config.generator, _task(config), options)
+    fresh = make(generator or config.generator, _task(certificate, config), options)
     if fresh.card.kind != ("model" if config.is_model else "generator"):
         raise ConfigError(f"'{fresh.card.name}' is a {fresh.card.kind}: the bundle holds another kind of release.")
     fitted = fresh.fit(session, progress or NullProgress())

@@ -45,7 +45,7 @@ from synth.reports.measured import EVALUATION_QUERY, evaluation_question
 from synth.reports.tree_predictors import constant_forest, constant_losses, synthetic_forest, synthetic_losses
 from synth.schema import RunConfig
 from synth.services.incidents import record_incident
-from synth.system.machine import is_lack_of_means
+from synth.system.machine import device_name, is_lack_of_means
 
 __all__ = ["FittedRun", "PhaseTimer", "Sealing", "copy_outputs", "fit_and_sample", "peak_memory_bytes", "seal_release"]
 
@@ -103,7 +103,7 @@ class PhaseTimer:
 class FittedRun:
     """What the private part of a run leaves behind: answers, receipts, what was fitted and rows of codes.
 
-    Where a model is released there are no rows.
+    Where a model is released there are no rows. ``device`` names what fitted it: "cpu", or the card.
     """
 
     codes: np.ndarray
@@ -114,6 +114,7 @@ class FittedRun:
     facts: tuple[Fact, ...] = ()
     pictures: tuple[Picture, ...] = ()
     assumptions: tuple[str, ...] = ()
+    device: str = "cpu"
 
     def evidence(self, config: RunConfig, progress: Progress | None = None) -> tuple[Publishable, ...]:
         """Return the numbers that a report of the run may publish."""
@@ -210,6 +211,7 @@ def fit_and_sample(
         (*fitted.facts(), *drawn.facts),
         fitted.pictures(),
         fitted.assumptions,
+        device_name(fitted.device),
     )
 
 
@@ -273,6 +275,7 @@ def seal_release(
         versions=current_versions(),
         ledger=sealing.ledger,
         found=None if sealing.finding is None else sealing.finding.certified,
+        device=fitted.device,
     )
     contents = Contents(
         config=config,

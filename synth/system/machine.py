@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import os
 import platform
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
@@ -26,6 +27,8 @@ __all__ = [
     "core_cache_bytes",
     "cores",
     "cuda_is_available",
+    "device_name",
+    "is_device_name",
     "is_lack_of_means",
     "processor_name",
     "quota_threads",
@@ -161,6 +164,26 @@ def computes_exactly(device: str) -> bool:
     first, second = (torch.from_numpy(side).to(device) for side in (one, other))
     single = ((first * second, one * other), (first + second, one + other), (first / second, one / other))
     return all(np.array_equal(found.cpu().numpy(), expected) for found, expected in single)
+
+
+_CARDS = "NVIDIA|Tesla|Quadro|GeForce|TITAN|AMD|Radeon|Intel"
+_A_CARD = "graphics card"
+_DEVICE_NAME = re.compile(rf"cpu|{_A_CARD}|(?:{_CARDS})[A-Za-z0-9 ()./+-]{{0,60}}", re.ASCII)
+
+
+def device_name(device: str) -> str:
+    """Return what a certificate calls a device: "cpu", or the card that "cuda" is, as its driver names it."""
+    if device == "cpu":
+        return device
+    import torch
+
+    named = torch.cuda.get_device_name()
+    return named if is_device_name(named) else _A_CARD
+
+
+def is_device_name(named: str) -> bool:
+    """Whether this is a name that :func:`device_name` gives."""
+    return _DEVICE_NAME.fullmatch(named) is not None
 
 
 def require_device(device: str) -> None:

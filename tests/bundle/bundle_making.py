@@ -44,6 +44,7 @@ from synth.schema import (
     Schema,
     YesNoColumn,
 )
+from synth.system.machine import device_name
 
 COLUMNS: tuple[Column, ...] = (
     IdentifierColumn("person"),
@@ -123,7 +124,7 @@ def run(
     if not schema.rows_are_public:
         session.count_rows(share=0.02)
     session.noisy_sum(evaluation_question(schema), share=0.1, query=EVALUATION_QUERY, source="report")
-    task = GeneratorTask(schema=schema, label=config.label, seed=config.seed, device="cpu")
+    task = GeneratorTask(schema=schema, label=config.label, seed=config.seed, device=config.device)
     fitted = make(config.generator, task, config.options).fit(
         session.sub_session(session.remaining_share), NullProgress()
     )
@@ -145,6 +146,7 @@ def run(
         domain_source={column.name: config.domain_source.get(column.name, "declared") for column in schema.modelled},
         versions=current_versions(),
         ledger={"charges": 1, "head": "ab" * 32},
+        device=device_name(fitted.device),
     )
     contents = Contents(
         config=config,

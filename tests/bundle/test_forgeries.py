@@ -336,12 +336,13 @@ def test_a_question_of_another_part_of_the_table(query: str, part: Part, tmp_pat
         ),
         ("ledger", {"charges": 1, "head": "exactly 12345 rows"}, "more about its ledger than its head"),
         ("ledger", {"charges": "many", "head": "ab" * 32}, "more about its ledger than its head"),
+        ("device", "exactly 12345 rows", "something else than a processor or a graphics card"),
         ("versions", {"note": "12345"}, "a version of a package that no run uses"),
         ("versions", {"numpy": "exactly 12345 rows"}, "a version of a package that no run uses"),
     ],
 )
 def test_a_word_where_a_certificate_has_room_for_one(
-    place: str, values: dict[str, Any], reason: str, tmp_path: Path, key: Key
+    place: str, values: object, reason: str, tmp_path: Path, key: Key
 ) -> None:
     path = forged(
         golden("independent"), tmp_path / "f.zip", key, certificate=lambda document: document.update({place: values})
