@@ -158,6 +158,23 @@ def test_a_graphics_card_that_is_not_there_is_refused_before_anything_is_spent()
     assert not application().store.runs.all()
 
 
+@pytest.mark.parametrize(
+    ("gpus", "said"),
+    [
+        ((), "this machine has no GPU"),
+        (("0",), "The CPU fits `independent`, which has nothing that a GPU does quicker"),
+    ],
+)
+def test_which_device_will_compute_is_said_before_anything_is_spent(
+    gpus: tuple[str, ...], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("synth.application.available_gpus", lambda: gpus)
+    app = go(described(), "generate")
+    assert said in texts(app)
+    app.session_state["draft"]["device"] = "cpu"
+    assert "The CPU computes, as you chose." in texts(go(app, "generate"))
+
+
 def test_a_waiting_run_can_be_cancelled_and_costs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     from pages.ui.session import application
 

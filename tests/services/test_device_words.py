@@ -1,0 +1,41 @@
+"""Which device a run computes on is said beforehand, and while it runs, as it will be."""
+
+from __future__ import annotations
+
+import pytest
+
+from synth.estimators import describe
+from synth.services.devices import device_words, working_device
+
+
+@pytest.mark.parametrize(
+    ("name", "asked", "gpu", "said"),
+    [
+        ("dp-merf", "cpu", True, "The CPU computes, as you chose."),
+        ("dp-merf", "auto", False, "The CPU computes: this machine has no GPU."),
+        ("dp-merf", "cuda", False, "would be refused before anything is spent"),
+        ("dp-merf", "auto", True, "The GPU does training and sampling, which are few large matrix products"),
+        ("dp-merf", "cuda", True, "The GPU fits `dp-merf`, as you chose."),
+        ("kahm", "auto", True, "The GPU does the affine hull machines"),
+        ("kahm-classifier", "auto", True, "The GPU does the affine hull machines"),
+        ("dp-hp-adaptive", "auto", True, "The CPU fits `dp-hp-adaptive`; the GPU takes over mixtures of products"),
+        ("independent", "auto", True, "The CPU fits `independent`, which has nothing that a GPU does quicker"),
+        ("independent", "cuda", True, "The CPU fits `independent`, which has nothing that a GPU does quicker"),
+        ("private-regression", "auto", True, "The CPU fits `private-regression`"),
+    ],
+)
+def test_the_device_is_said_with_its_reason(name: str, asked: str, gpu: bool, said: str) -> None:
+    assert said in device_words(describe(name), asked, gpu=gpu)
+
+
+@pytest.mark.parametrize(
+    ("name", "device", "said"),
+    [
+        ("dp-merf", "cpu", "CPU"),
+        ("dp-merf", "cuda", "GPU"),
+        ("dp-hp-adaptive", "cuda", "CPU and GPU"),
+        ("independent", "cuda", "CPU"),
+    ],
+)
+def test_a_run_is_said_to_be_where_its_work_is(name: str, device: str, said: str) -> None:
+    assert working_device(describe(name), device) == said
