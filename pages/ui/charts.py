@@ -15,7 +15,7 @@ import streamlit as st
 from pages.ui.words import plain
 from synth.generators.protocol import Picture
 from synth.names import visible
-from synth.reports.drawing import COLOURS, TRACES, letters, number_text, twin_of_picture
+from synth.reports.drawing import COLOURS, TRACES, letters, number_text, pairs_of, twin_of_picture
 from synth.reports.figures import MAXIMUM_POINTS, Bars, Figure, HeatMap, Meaning, Table
 
 __all__ = [
@@ -179,7 +179,7 @@ def bars_figure(figure: Bars) -> go.Figure:
 
 
 def heat_map_figure(figure: HeatMap) -> go.Figure:
-    """Return a square of values; one hue, darker is larger."""
+    """Return a square of values; one hue, darker is larger. Of words the first is darkest."""
     names = _texts(figure.names)
     made = go.Figure(
         go.Heatmap(
@@ -191,10 +191,44 @@ def heat_map_figure(figure: HeatMap) -> go.Figure:
             hovertemplate="%{y} and %{x}: %{z:.3g}<extra></extra>",
         )
     )
+    if figure.states:
+        made.update_traces(**_in_words(figure))
     made.update_yaxes(autorange="reversed")
     finished = _finish(made, "")
     finished.update_layout(height=max(320, 26 * len(names) + 160))
     return finished
+
+
+def _in_words(figure: HeatMap) -> dict[str, object]:
+    """Return what a map shows whose values are places of words: as many shades, each named beside the map."""
+    of, words = len(figure.states), _texts(figure.states)
+    # From one edge to the next a shade stays what it is.
+    edges = [(place + side) / of for place in range(of) for side in (0, 1)]
+    shades = [_between(place / max(of - 1, 1)) for place in range(of) for _ in range(2)]
+    return {
+        "colorscale": [list(one) for one in zip(edges, shades, strict=True)],
+        "zmin": -0.5,
+        "zmax": of - 0.5,
+        "xgap": 1,
+        "ygap": 1,
+        "colorbar": {
+            "tickvals": list(range(of)),
+            "ticktext": words,
+            "orientation": "h",
+            "y": -0.02,
+            "yanchor": "top",
+            "thickness": 10,
+        },
+        "hovertemplate": "%{y} and %{x}: %{text}<extra></extra>",
+        "text": [[letters(str(figure.word(cell))) for cell in row] for row in figure.values],  # noqa: PD011
+    }
+
+
+def _between(share: float) -> str:
+    """Return a shade from the darkest, at 0, to the lightest, at 1."""
+    dark, light = (tuple(bytes.fromhex(one[1:])) for one in (COLOURS["synthetic"], "#D3E6F3"))
+    mixed = [round(start + share * (end - start)) for start, end in zip(dark, light, strict=True)]
+    return f"#{bytes(mixed).hex()}"
 
 
 def picture_figure(picture: Picture) -> go.Figure:
@@ -237,6 +271,8 @@ def table_of(figure: Figure) -> pd.DataFrame:
         return table_of(twin_of_picture(figure))
     if isinstance(figure, Table):
         return pd.DataFrame([list(row) for row in figure.rows], columns=_told_apart(figure.header))
+    if isinstance(figure, HeatMap) and figure.states:
+        return table_of(pairs_of(figure))
     if isinstance(figure, HeatMap):
         frame = pd.DataFrame(list(figure.values), columns=list(figure.names))
         frame.insert(0, "column", list(figure.names))

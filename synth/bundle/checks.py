@@ -46,7 +46,7 @@ from synth.errors import SynthError, VerificationError
 from synth.estimators import MODELS, restore
 from synth.generators import GENERATORS
 from synth.privacy.accounting import PrivacyBudget, epsilon_of_receipts, worth_for_a_row
-from synth.reports.document import REPORT_VERSION, owner_document
+from synth.reports.document import REPORT_VERSION, altered_evidence, holds_answered, owner_document
 from synth.reports.evidence import (
     ChargedEvidence,
     Evidence,
@@ -176,6 +176,10 @@ class _Check:
         if certificate.is_model:
             self._step("model in plain numbers", lambda: self._told_problems(certificate, config, same=same))
         self._step("report", lambda: _report_problems(archive, certificate, same=same))
+        # Earlier versions reported nothing that follows from the answers without the rows.
+        if not certificate.is_model and (same or holds_answered(archive.read("report.json"))):
+            what = "numbers of the report that follow from the noisy answers alone"
+            self._step(what, lambda: _answered_problems(archive, config, same=same))
         self._step("texts", lambda: self._text_problems(certificate, config, same=same))
         self._step("no leak in any text", lambda: _leak_problems(archive, schema))
 
@@ -478,6 +482,14 @@ def _report_problems(archive: Archive, certificate: Certificate, *, same: bool) 
                 yield f"report.json states another epsilon than its receipts for a charged number: {entry.title}."
     if owner_document(evidence) | {"version": version} != report:
         yield "report.json holds more than its numbers, or marginals that are not among them."
+
+
+def _answered_problems(archive: Archive, config: RunConfig, *, same: bool) -> Iterator[str]:
+    report = parse_canonical(archive.read("report.json"), name="report.json")
+    known = measurements_from_bytes(archive.read("measurements.npz"))
+    receipts = [receipt for answer in known.answers for receipt in answer.receipts]
+    for title in altered_evidence(report, known.sums, receipts, config, rows=known.rows, words=same):
+        yield f"report.json says other things under '{title}' than follow from the noisy answers."
 
 
 def _leak_problems(archive: Archive, schema: Schema) -> Iterable[str]:

@@ -287,8 +287,8 @@ def _write_report(
     known = measurements_from_bytes(archive.read("measurements.npz"))
     receipts = [receipt for answer in known.answers for receipt in answer.receipts]
     # Versions up to 0.5.0 did not say how many rows were repaired; this one always does.
-    tells = certificate.versions.get(SOURCE) == current_versions()[SOURCE]
-    tells = tells or f'"generator.{REPAIRED}"'.encode() in archive.read("report.json")
+    ours, certified = certificate.versions.get(SOURCE) == current_versions()[SOURCE], archive.read("report.json")
+    tells = ours or f'"generator.{REPAIRED}"'.encode() in certified
     evidence = published_evidence(
         drawn.codes,
         known.sums,
@@ -297,6 +297,7 @@ def _write_report(
         facts=(*fitted.facts(), *(drawn.facts if tells else ())),
         pictures=fitted.pictures(),
         receipts=receipts,
+        like=None if ours else parse_canonical(certified, name="report.json"),
     )
     path.write_bytes(canonical_json(report_document(evidence)))
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -327,9 +327,21 @@ def _deliver(application: Application, run_id: str, out: Path | None, *, owner_r
         f"Wrote {made} and the bundle to {folder / 'bundle.zip'}.",
         f"epsilon {certificate['epsilon']:.6g}{row_worth_words(worth)}, delta {certificate['delta']:g}; "
         f"certificate {identity}.",
+        *_kept(folder),
         f"Account {view.name}: epsilon {view.epsilon_spent:.4g}{cell_words(worth)} spent in all.",
     )
     return RunResult(folder, run_id, certificate["epsilon"], certificate["delta"], identity, lines)
+
+
+def _kept(folder: Path) -> Iterator[str]:
+    """Yield in a line what of the relations between columns was not kept."""
+    said = json.loads((folder / "report.json").read_bytes())["evidence"]
+    told = {entry["id"]: entry["value"] for entry in said if entry["id"].startswith("relations.")}
+    if "relations.unknown" in told:
+        yield (
+            f"Treat {told['relations.unknown']:,} of {told['relations.of']:,} pairs of columns as unknown: not "
+            "measured, or hidden by noise (report.html, 'What was not kept')."
+        )
 
 
 def _copy_out(source: Path, folder: Path) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from importlib import resources
 from typing import Any
 
@@ -39,13 +39,15 @@ from synth.reports.figures import Figure
 from synth.reports.first_screen import FirstScreen
 from synth.reports.measured import MeasuredTable, compare_measured, measured_tables
 from synth.reports.registry import reports, section_words
-from synth.reports.report import PaidAnswers
+from synth.reports.report import PaidAnswers, Report
 from synth.schema import RunConfig
 
 __all__ = [
     "REPORT_VERSION",
+    "altered_evidence",
     "first_screen_html",
     "first_screen_style",
+    "holds_answered",
     "owner_document",
     "published_evidence",
     "published_rows",
@@ -88,6 +90,7 @@ def published_evidence(
     facts: Sequence[Fact] = (),
     pictures: Sequence[Picture] = (),
     receipts: Sequence[Receipt] = (),
+    like: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
 ) -> tuple[Publishable, ...]:
     """Work out what every report says that may be published.
@@ -108,6 +111,8 @@ def published_evidence(
         And shows of itself.
     receipts : sequence of Receipt
         All of the run: where it hides one cell they say what that is worth for a whole row.
+    like : mapping, optional
+        A report.json of an earlier version: reports that came later and have no number in it are left out.
     progress : Progress, optional
         Told when the report begins and ends.
     """
@@ -122,10 +127,55 @@ def published_evidence(
         for merged in (False, True)
     )
     answers = PaidAnswers(config, columns, len(codes), releases, receipts, facts, pictures, count, fine, coarse)
-    found = [entry for report in reports() if report.public is not None for entry in report.public(answers)]
+    found = [entry for report in _wanted(like) if report.public is not None for entry in report.public(answers)]
     if progress is not None:
         progress.step(1, 1)
     return tuple(found)
+
+
+def _wanted(like: Mapping[str, Any] | None) -> list[Report]:
+    sections = set() if like is None else {str(entry["id"]).partition(".")[0] for entry in like["evidence"]}
+    return [one for one in reports() if like is None or not one.later or sections & one.sections.keys()]
+
+
+def holds_answered(document: bytes) -> bool:
+    """Whether a report.json holds numbers that follow from answers and declared facts alone."""
+    sections = [section for report in reports() if report.from_answers for section in report.sections]
+    return any(f'"id":"{section}.'.encode() in document for section in sections)
+
+
+def altered_evidence(
+    document: Mapping[str, Any],
+    releases: Sequence[NoisyAnswer],
+    receipts: Sequence[Receipt],
+    config: RunConfig,
+    *,
+    rows: RowCount | None,
+    words: bool,
+) -> Iterator[str]:
+    """Yield the titles of reports whose numbers do not follow from the answers, of those that need nothing else.
+
+    Parameters
+    ----------
+    document : mapping
+        A report.json.
+    releases, receipts
+        The paid answers of the run, and all of its receipts.
+    config : RunConfig
+    rows : RowCount, optional
+        What the file of answers says about the number of rows.
+    words : bool
+        Whether the words are compared too, and no report may be missing: the program that wrote it is this one.
+    """
+    count = published_rows(releases) if rows is None else rows
+    answers = PaidAnswers(config, (), 0, releases, receipts, (), (), count)
+    for report in _wanted(None if words else document):
+        if report.public is None or not report.from_answers:
+            continue
+        made = [evidence_to_dict(entry) for entry in report.public(answers)]
+        held = [entry for entry in document["evidence"] if entry["id"].partition(".")[0] in report.sections]
+        if (made if words else list(map(_wordless, made))) != (held if words else list(map(_wordless, held))):
+            yield report.title
 
 
 def published_rows(releases: Sequence[NoisyAnswer]) -> RowCount | None:

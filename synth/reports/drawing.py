@@ -135,7 +135,7 @@ def draw(figure: Figure, *, headed: bool = True) -> str:
         picture = _cells(figure) if figure.kind == "heat_map" else _traces(figure)
         twin = twin_of_picture(figure)
     elif isinstance(figure, HeatMap):
-        picture, twin = _heat_map(figure), _heat_map_twin(figure)
+        picture, twin = (draw_triangle if figure.states else _heat_map)(figure), _heat_map_twin(figure)
     else:
         picture, twin = _bars(figure), twin_of_bars(figure)
     caption = f"<figcaption>{_heading(figure)}</figcaption>" if headed else ""
@@ -439,6 +439,8 @@ def _with_error(series: Series, index: int) -> Cell:
 
 
 def _heat_map_twin(figure: HeatMap) -> Table:
+    if figure.states:
+        return pairs_of(figure)
     rows = tuple((name, *row) for name, row in zip(figure.names, figure.values, strict=True))
     return Table(figure.title, ("", *figure.names), rows)
 
@@ -543,25 +545,35 @@ def _end_of(text: str, *, last: bool) -> str:
 
 
 def draw_triangle(figure: HeatMap) -> str:
-    """Return every pair once, under the diagonal of names; what was not measured is crossed out."""
+    """Return every pair once, under the diagonal of names; what was not measured is crossed out.
+
+    A map of words has them below it.
+    """
     count = len(figure.names)
     side = max(11, min(24, 300 // max(count, 1)))
     shapes = []
     for line, name in enumerate(figure.names):
         y = 4 + line * side
         for column in range(line):
-            x, value = 4 + column * side, figure.values[line][column]
-            box = f'x="{x}" y="{y}" width="{side - 1}" height="{side - 1}"'
-            if value is None:
-                shapes.append(
-                    f'<rect {box} fill="none" stroke="currentColor" stroke-opacity="0.2"/><path d="M{x} {y + side - 1}'
-                    f'l{side - 1} {1 - side}" stroke="currentColor" stroke-opacity="0.3"/>'
-                )
-            else:
-                shapes.append(f'<rect {box} fill="#0072B2" fill-opacity="{_darkness(value):.3f}"/>')
+            shapes.append(_pair(4 + column * side, y, side, figure.values[line][column], figure))
         label = name if len(name) <= 18 else name[:17] + "…"
         shapes.append(_mark(4 + line * side + 3, y + side / 2 + 4, "start", label))
-    return _svg(figure.title, 4 + count * side + 110, 8 + count * side, shapes)
+    high = 8 + count * side
+    for value in (*range(len(figure.states)), None) if figure.states else ():
+        shapes.append(_pair(4, high + 6, 13, value, figure) + _mark(24, high + 16, "start", figure.word(value)))
+        high += 18
+    return _svg(figure.title, 4 + count * side + 110, high, shapes)
+
+
+def _pair(x: int, y: int, side: int, value: float | None, figure: HeatMap) -> str:
+    box = f'x="{x}" y="{y}" width="{side - 1}" height="{side - 1}"'
+    if value is None:
+        return (
+            f'<rect {box} fill="none" stroke="currentColor" stroke-opacity="0.2"/><path d="M{x} {y + side - 1}'
+            f'l{side - 1} {1 - side}" stroke="currentColor" stroke-opacity="0.3"/>'
+        )
+    dark = 1 - 0.85 * value / max(len(figure.states) - 1, 1) if figure.states else _darkness(value)
+    return f'<rect {box} fill="#0072B2" fill-opacity="{dark:.3f}"/>'
 
 
 FAR = 0.2
@@ -573,7 +585,14 @@ def _darkness(value: float) -> float:
 
 
 def pairs_of(figure: HeatMap) -> Table:
-    """Return the pairs of a map that were measured as a table, the farthest first."""
+    """Return the pairs of a map that were measured as a table, the farthest first; of a map of words all pairs."""
+    if figure.states:
+        words = tuple(
+            (f"{figure.names[left]} + {name}", figure.word(figure.values[line][left]))
+            for line, name in enumerate(figure.names)
+            for left in range(line)
+        )
+        return Table(figure.title, ("pair", "what is known"), words)
     found = [
         (value, f"{figure.names[line]} + {figure.names[column]}")
         for line in range(len(figure.names))

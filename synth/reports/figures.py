@@ -83,13 +83,18 @@ class Bars:
 
 @dataclass(frozen=True, slots=True)
 class HeatMap:
-    """A square of values, one row and one column for every name; None where nothing was computed."""
+    """A square of values, one row and one column for every name; None where nothing was computed.
+
+    With ``states`` a value is no amount but the place of a word in them, the strongest first; ``unit`` then says what
+    None means.
+    """
 
     title: str
     unit: str
     names: tuple[str, ...]
     values: tuple[tuple[float | None, ...], ...]
     subtitle: str = ""
+    states: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         side = len(self.names)
@@ -97,6 +102,13 @@ class HeatMap:
             raise InputError(f"'{self.title}': a heat map shows at most {MAXIMUM_HEAT_MAP_SIDE} columns, got {side}.")
         if len(self.values) != side or any(len(row) != side for row in self.values):
             raise InputError(f"'{self.title}': a heat map needs one row and one column for every name.")
+        known = range(len(self.states))
+        if self.states and any(cell is not None and cell not in known for row in self.values for cell in row):
+            raise InputError(f"'{self.title}': a value of a heat map is the place of one of its states.")
+
+    def word(self, value: float | None) -> Cell:
+        """Return a value as a table prints it."""
+        return value if not self.states else self.unit if value is None else self.states[int(value)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +165,9 @@ def figure_to_dict(figure: Figure) -> dict[str, Any]:
     if isinstance(figure, HeatMap):
         values = [[_finite(cell) for cell in row] for row in figure.values]
         body = {"figure": "heat_map", **_headed(figure), "unit": figure.unit}
-        return {**body, "names": list(figure.names), "values": values}
+        # Left out where it says nothing, as below.
+        states = {"states": list(figure.states)} if figure.states else {}
+        return {**body, "names": list(figure.names), "values": values, **states}
     series = [
         {
             "name": trace.name,
@@ -216,7 +230,8 @@ def _read_table(body: Mapping[str, Any]) -> Table:
 
 def _read_heat_map(body: Mapping[str, Any]) -> HeatMap:
     values = tuple(tuple(None if cell is None else float(cell) for cell in row) for row in body["values"])
-    return HeatMap(str(body["title"]), str(body["unit"]), _texts(body["names"]), values, _subtitle(body))
+    words, states = (str(body["title"]), str(body["unit"])), _texts(body.get("states", ()))
+    return HeatMap(*words, _texts(body["names"]), values, _subtitle(body), states)
 
 
 def _read_bars(body: Mapping[str, Any]) -> Bars:

@@ -271,7 +271,7 @@ def _verdict(known: _Known) -> tuple[str, str]:
     unfit = [words for is_fit, words in said if is_fit is False]
     unmeasured = [words for is_fit, words in said if is_fit is None]
     if not known.config.is_model:
-        unfit = [*_repaired(known), *unfit, *_small(known)]
+        unfit = [*_repaired(known), *unfit, *_unknown(known), *_small(known)]
         unmeasured += _unmeasured(known)
     unfit = unfit[:_MOST_SAID]
     return _sentence(fit), _sentence([*unfit, f"not measured: {', '.join(unmeasured)}"] if unmeasured else unfit)
@@ -299,11 +299,19 @@ def _small(known: _Known) -> list[str]:
     return [] if trusted is None else [f"counts under {_rows(trusted)} rows (noise over a tenth)"]
 
 
+def _unknown(known: _Known) -> list[str]:
+    """Say of how many pairs nothing is known."""
+    unknown, pairs = known.value("relations.unknown"), known.value("relations.of")
+    if not unknown or not pairs:
+        return []
+    return [f"relations in {unknown:,.0f} of {pairs:,.0f} pairs of columns (not measured, or drowned by noise)"]
+
+
 def _unmeasured(known: _Known) -> list[str]:
     """Say which relations between columns nothing was measured of."""
     found, width = [], len(known.config.schema.names)
     measured, of = known.value("marginals.2.evaluated"), known.value("marginals.2.of")
-    if measured and of and measured < of:
+    if measured and of and measured < of and known.value("relations.of") is None:
         found.append(f"{of - measured:,.0f} of {of:,.0f} pairs")
     widest = next((alpha for alpha in _ALPHAS if known.value(f"marginals.{alpha}.evaluated")), 0)
     if 2 <= widest < width:

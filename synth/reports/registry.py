@@ -29,6 +29,7 @@ REPORTS = [
     "synth.reports.reading",
     "synth.reports.accuracy",
     "synth.reports.marginals",
+    "synth.reports.relations",
     "synth.reports.fidelity",
     "synth.reports.groups",
     "synth.reports.scores",

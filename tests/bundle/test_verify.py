@@ -299,6 +299,13 @@ def other_mean(data: bytes) -> bytes:
     return canonical_json(document)
 
 
+def other_relation(data: bytes) -> bytes:
+    document = json.loads(data)
+    (entry,) = [entry for entry in document["evidence"] if entry["id"] == "relations.unknown"]
+    entry["value"] -= 1
+    return canonical_json(document)
+
+
 def unpaid(data: bytes) -> bytes:
     document = json.loads(data)
     document["evidence"][0] |= {"kind": "charged", "epsilon": 0.1, "receipts": [99]}
@@ -333,6 +340,7 @@ FORGERIES = [
     ("report.json", owner_only, "may not be published"),
     ("report.json", other_mean, "not among them"),
     ("report.json", unpaid, "without its receipt"),
+    ("report.json", other_relation, "than follow from the noisy answers"),
     ("report.html", owner_only_text, "report.html holds an owner-only number"),
     ("README.txt", path_of_a_machine, "README.txt holds a path of a machine"),
 ]

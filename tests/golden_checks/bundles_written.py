@@ -79,7 +79,14 @@ def written_again(path: Path, folder: Path) -> dict[str, bytes]:
         rows=known.rows,
         state=state,
         evidence=published_evidence(
-            codes, known.sums, config, rows=known.rows, facts=facts, pictures=pictures, receipts=receipts
+            codes,
+            known.sums,
+            config,
+            rows=known.rows,
+            facts=facts,
+            pictures=pictures,
+            receipts=receipts,
+            like=parse_canonical(members["report.json"], name="report.json"),
         ),
         certificate=certificate_from_dict(parse_canonical(members["certificate.json"], name="certificate.json")),
     )

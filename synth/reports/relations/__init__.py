@@ -1,0 +1,469 @@
+"""What was not kept: pairs of columns that were never measured, and those of which noise hides what was measured.
+
+An analyst reads relations out of the rows, whether or not anything was learned of them. This report says of every pair
+which of the two it is, from answers, their questions and the noise that receipts state: the same whichever rows were
+drawn. Tables of counts can be read pair by pair. Sums of features of several columns cannot: which columns they took
+together is known, and nothing more.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from statistics import NormalDist
+
+import numpy as np
+from numpy.typing import NDArray
+
+from synth.names import visible
+from synth.privacy.answers import NoisyAnswer
+from synth.privacy.feature_maps import OneHot, columns_of
+from synth.privacy.more.row_moments import RowMoments
+from synth.privacy.receipt import Receipt
+from synth.reports.evidence import SafeEvidence
+from synth.reports.figures import Cell, HeatMap, Table
+from synth.reports.measured import LEVEL, Excess, excess_of, pieces_of
+from synth.reports.panels import Badge, Cards, Folded, Heading, Listing, Option, Panel, Pick, Words
+from synth.reports.report import PaidAnswers, Report, Screen, Section, Shown, Tab
+from synth.schema import RunConfig
+
+__all__ = ["REPORT", "CountedPair", "Relations", "State", "published_relations", "relations_of"]
+
+_MOST_TABLES = 3
+"""Tables of one pair that are read: those that carry the least noise, whatever they say."""
+
+_ROWS = ("gaussian_rows", "discrete_laplace", "randomised_response")
+"""Mechanisms that let rows out one by one, noise on every cell."""
+
+
+class State(IntEnum):
+    """What is known of a pair; the larger, the less."""
+
+    ALONE = 0
+    TOGETHER = 1
+    FEATURES = 2
+    DROWNED = 3
+    UNMEASURED = 4
+
+
+@dataclass(frozen=True, slots=True)
+class CountedPair:
+    """A pair of which there is a table of counts.
+
+    Attributes
+    ----------
+    question : str
+        The question whose answer decided.
+    noise_std : float
+        Standard deviation of the noise on a count of that table, in rows.
+    excess : Excess
+        What the table says beyond its margins; its p-value counts every table of the pair that was read.
+    alone : bool
+        Whether there is a table of these two columns alone.
+    """
+
+    question: str
+    noise_std: float
+    excess: Excess
+    alone: bool
+
+    @property
+    def state(self) -> State:
+        """What is known of the pair."""
+        if not self.excess.clear:
+            return State.DROWNED
+        return State.ALONE if self.alone else State.TOGETHER
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Relations:
+    """What is known of all pairs.
+
+    Attributes
+    ----------
+    names : tuple of str
+        The columns.
+    counted : mapping of two positions in ascending order to CountedPair
+    featured : bool array of shape (columns, columns)
+        Which columns stood together in sums that cannot be read pair by pair.
+    seen : tuple of two positions
+        Pairs that a first look at halves of columns surely saw a relation in, and that nobody counted.
+    """
+
+    names: tuple[str, ...]
+    counted: dict[tuple[int, int], CountedPair]
+    featured: NDArray[np.bool_]
+    seen: tuple[tuple[int, int], ...] = ()
+    states: NDArray[np.int8] = field(init=False)
+
+    def __post_init__(self) -> None:
+        states = np.where(self.featured, np.int8(State.FEATURES), np.int8(State.UNMEASURED))
+        for (left, right), pair in self.counted.items():
+            # What a table does not show, such as numbers beside missing cells, features may.
+            if pair.state != State.DROWNED or not self.featured[left, right]:
+                states[left, right] = states[right, left] = pair.state
+        object.__setattr__(self, "states", states)
+
+    @property
+    def pairs(self) -> int:
+        """Pairs in all."""
+        return math.comb(len(self.names), 2)
+
+    def how_many(self, *states: State) -> int:
+        """Return how many pairs are in one of some states."""
+        return int(np.isin(self.states[np.triu_indices(len(self.names), 1)], states).sum())
+
+
+def relations_of(
+    releases: Iterable[NoisyAnswer], receipts: Iterable[Receipt], names: Sequence[str], *, rows: float
+) -> Relations:
+    """Read every pair.
+
+    Parameters
+    ----------
+    releases : iterable of NoisyAnswer
+        The paid answers of the run; those of held-out rows are passed over.
+    receipts : iterable of Receipt
+        All of the run.
+    names : sequence of str
+        The modelled columns.
+    rows : float
+        Rows of the private table, as far as they are known.
+    """
+    read = _Reading(tuple(names), rows)
+    if any(receipt.mechanism in _ROWS and receipt.part == "train" for receipt in receipts):
+        read.featured[:] = True
+    for release in releases:
+        if release.receipt.mechanism == "discrete_gaussian" and release.receipt.part == "train":
+            read.answer(release)
+    counted = {pair: found for pair, tables in read.tables.items() if (found := _counted(tables)) is not None}
+    seen = tuple(sorted(pair for pair in read.seen if pair not in counted))
+    return Relations(read.names, counted, read.featured, seen)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _PairTable:
+    counts: NDArray[np.float64]
+    noise_std: float
+    question: str
+    alone: bool
+
+    @property
+    def noise(self) -> float:
+        """Noise of its total, in rows."""
+        return self.noise_std * math.sqrt(self.counts.size)
+
+
+def _counted(tables: Sequence[_PairTable]) -> CountedPair | None:
+    used = sorted(tables, key=lambda one: one.noise)[:_MOST_TABLES]
+    found = [(excess, one) for one in used if (excess := excess_of(one.counts, one.noise_std)) is not None]
+    if not found:
+        return None
+    excess, table = min(found, key=lambda pair: pair[0].p_value)
+    excess = Excess(min(len(found) * excess.p_value, 1.0), excess.seen, excess.by_chance, excess.shape)
+    return CountedPair(table.question, table.noise_std, excess, any(one.alone for _, one in found))
+
+
+class _Reading:
+    """What was read so far."""
+
+    def __init__(self, names: tuple[str, ...], rows: float) -> None:
+        self.names, self.rows = names, rows
+        self.place = {name: place for place, name in enumerate(names)}
+        self.tables: dict[tuple[int, int], list[_PairTable]] = {}
+        self.featured = np.zeros((len(names), len(names)), dtype=bool)
+        self.seen: set[tuple[int, int]] = set()
+
+    def answer(self, release: NoisyAnswer) -> None:
+        """Read one answer."""
+        flat = np.asarray(release.value, dtype=np.float64).reshape(-1)
+        for leaves, values, noise in pieces_of([release.feature_map], flat, release.noise_std):
+            columns = columns_of(leaves)
+            hots = [leaf for leaf in leaves if isinstance(leaf, OneHot)]
+            if len(columns) < 2:
+                continue
+            if len(hots) == len(leaves):
+                shape = [size for hot in hots for size in hot.shape]
+                if len(shape) == len(columns):
+                    self._table(columns, values.reshape(shape), noise, release.receipt.query)
+            elif len(leaves) == 1 and isinstance(leaves[0], RowMoments) and _is_first_look(leaves[0]):
+                self._look(leaves[0], values.reshape(-1), noise)
+            else:
+                places = [self.place[name] for name in columns]
+                self.featured[np.ix_(places, places)] = True
+
+    def _table(self, columns: Sequence[str], counts: NDArray[np.float64], noise: float, question: str) -> None:
+        axes = range(len(columns))
+        for kept in itertools.combinations(axes, 2):
+            others = tuple(axis for axis in axes if axis not in kept)
+            left, right = (self.place[columns[axis]] for axis in kept)
+            table = counts.sum(axis=others)
+            of_pair = noise * math.sqrt(math.prod(counts.shape[axis] for axis in others))
+            found = _PairTable(table if left < right else table.T, of_pair, question, not others)
+            self.tables.setdefault((min(left, right), max(left, right)), []).append(found)
+
+    def _look(self, asked: RowMoments, values: NDArray[np.float64], noise: float) -> None:
+        """Find pairs of halves that surely go together: among all that are looked at none is named wrongly in 95 %."""
+        places = [self.place[table.column] for table in asked.tables]
+        products = values / asked.factors * asked.clip**2
+        first, second = np.triu_indices(len(places))
+        alone = np.clip(products[first == second], 0.0, self.rows)
+        off = first != second
+        first, second = first[off], second[off]
+        of_noise = noise * asked.clip**2 / asked.factors[off]
+        spread = np.sqrt(of_noise**2 + alone[first] * alone[second] / self.rows)
+        least = NormalDist().inv_cdf(1 - LEVEL / (2 * max(len(first), 1)))
+        for place in np.flatnonzero(np.abs(products[off]) > least * spread):
+            ends = sorted((places[first[place]], places[second[place]]))
+            self.seen.add((ends[0], ends[1]))
+
+
+def _is_first_look(asked: RowMoments) -> bool:
+    """Whether it holds the products of one number of each column and nothing else."""
+    constant, linear, _ = asked.weights
+    plain = constant == linear == 0 and asked.projection is None and asked.waves is None
+    return plain and all(table.table.shape[1] == 1 for table in asked.tables)
+
+
+# What is said of it -------------------------------------------------------------------------------------------------
+
+
+_MOST_ON_MAP = 24
+_MOST_PAIRS = 200
+_MOST_NAMES = 8
+_MOST_LINES = 12
+"""Columns that a screen lists at once; of more, one is picked."""
+
+_WORDS = ("measured alone", "among others", "in features", "drowned")
+"""States of a pair, from the one of which most is known; what is left was not measured."""
+
+_NOT_MEASURED = "not measured"
+
+
+def published_relations(known: Relations, config: RunConfig) -> tuple[SafeEvidence, ...]:
+    """Report what is known of every pair.
+
+    Parameters
+    ----------
+    known : Relations
+        What was read from the answers.
+    config : RunConfig
+        Whose label and groups come first.
+
+    Returns
+    -------
+    tuple of SafeEvidence
+        ``relations.measured`` with a map and the pairs that were counted, ``relations.of``, ``relations.clear`` and
+        ``relations.unknown`` with what is unknown of every column; ``relations.features`` alone where no pair can be
+        read from the answers. Nothing of a single column.
+    """
+    if not known.pairs:
+        return ()
+    featured = known.how_many(State.FEATURES)
+    if featured == known.pairs:
+        return (_unreadable(),)
+    clear = known.how_many(State.ALONE, State.TOGETHER)
+    measured = clear + known.how_many(State.DROWNED)
+    unknown = known.pairs - clear - featured
+    order = _order(known, config)
+    title = _title(known.pairs, measured, clear, featured)
+    map_ = (_map(known, order, title, _judged(unknown, known.pairs)),) if len(known.names) > 2 else ()
+
+    def number(name: str, words: str, value: int, sentence: str, *figures: HeatMap | Table) -> SafeEvidence:
+        identity = f"relations.{name}"
+        return SafeEvidence(id=identity, title=words, value=value, unit="pairs", sentence=sentence, figures=figures)
+
+    return (
+        number("measured", "Measured", measured, _how_it_is_told(known, featured), *map_, *_measured_pairs(known)),
+        number("of", "Pairs of columns", known.pairs, "All of them."),
+        number("clear", "Say more than their noise", clear, "Beyond what the columns alone say."),
+        number("unknown", "Treat as unknown", unknown, _warning(known, order, unknown), _by_column(known, order)),
+    )
+
+
+def _title(pairs: int, measured: int, clear: int, featured: int) -> str:
+    title = f"None of {pairs:,} pairs was counted"
+    if measured:
+        said = f"{clear:,}" if clear else "none"
+        title = f"{measured:,} of {pairs:,} pairs were measured; {said} of them say more than their noise"
+    return f"{title}; {featured:,} were asked in features" if featured else title
+
+
+def _unreadable() -> SafeEvidence:
+    return SafeEvidence(
+        id="relations.features",
+        title="Pairs of columns",
+        value="cannot be told apart",
+        sentence="Noise was added to rows or to sums of features that take many columns together, so what the answers "
+        "say of one pair cannot be told from its noise: confirm every relation on the real table.",
+    )
+
+
+def _judged(unknown: int, of: int) -> str:
+    if not unknown:
+        return "Good: every pair says more than noise and chance explain."
+    which = "all of them" if unknown == of else f"the other {unknown:,}" if unknown > 1 else "the other one"
+    return f"Treat {which} as unknown."
+
+
+def _how_it_is_told(known: Relations, featured: int) -> str:
+    words = (
+        "A pair says more than its noise where its table of noisy counts differs from unrelated columns by more than "
+        f"noise and the draw of the rows explain (chi-square test; {100 * LEVEL:.0f} in 100 pairs of unrelated columns "
+        "are taken for related)."
+    )
+    if featured:
+        words += " Of features that take several columns together noise is not told apart pair by pair."
+    if known.seen:
+        named = ", ".join(_pair_of(known, *pair) for pair in known.seen[:_MOST_NAMES])
+        more = f" and {len(known.seen) - _MOST_NAMES:,} more" if len(known.seen) > _MOST_NAMES else ""
+        words += f" A first look saw relations that were not counted, so the rows need not hold them: {named}{more}."
+    return words
+
+
+def _warning(known: Relations, order: Sequence[int], unknown: int) -> str:
+    if not unknown:
+        return "No pair is unknown."
+    examples = "; ".join(_examples(known, order))
+    return (
+        f"{examples}. Do not tabulate, correlate or regress one such column on the other: the rows show only what "
+        "follows from other columns, if anything, and no standard error says so."
+    )
+
+
+def _examples(known: Relations, order: Sequence[int]) -> Iterator[str]:
+    """Yield a pair of each sort, of the columns that matter most."""
+    for state, words in ((State.UNMEASURED, _NOT_MEASURED), (State.DROWNED, "measured, but noise hides it")):
+        found = next(
+            (
+                (left, right)
+                for place, left in enumerate(order)
+                for right in order[place + 1 :]
+                if known.states[left, right] == state
+            ),
+            None,
+        )
+        if found is not None:
+            yield f"{_pair_of(known, *found)}: {words}; treat as unknown"
+
+
+def _pair_of(known: Relations, left: int, right: int) -> str:
+    return f"{known.names[left]} and {known.names[right]}"
+
+
+def _order(known: Relations, config: RunConfig) -> list[int]:
+    """Return the columns' positions: the label first, then declared groups, then the rest as declared."""
+    names = dict.fromkeys([name for name in (config.label, *config.groups) if name in known.names])
+    first = [known.names.index(name) for name in names]
+    return [*first, *(place for place in range(len(known.names)) if known.names[place] not in names)]
+
+
+def _map(known: Relations, order: Sequence[int], title: str, judged: str) -> HeatMap:
+    """Draw the pairs of the columns that matter most, and of which most was measured."""
+    counted = (known.states < State.UNMEASURED).sum(axis=1)
+    first = sorted(range(len(order)), key=lambda rank: (rank > 0, -counted[order[rank]]))[:_MOST_ON_MAP]
+    shown = [order[rank] for rank in sorted(first)] if len(order) > _MOST_ON_MAP else list(order)
+    states = [state for state in State if state < State.UNMEASURED]
+    if not (known.states == State.FEATURES).any():
+        states.remove(State.FEATURES)
+    place = {int(state): rank for rank, state in enumerate(states)}
+    values = tuple(
+        tuple(None if left == right else place.get(int(known.states[left, right])) for right in shown) for left in shown
+    )
+    names = tuple(known.names[one] for one in shown)
+    return HeatMap(title, _NOT_MEASURED, names, values, judged, tuple(_WORDS[state] for state in states))
+
+
+def _measured_pairs(known: Relations) -> tuple[Table, ...]:
+    """List the pairs that were counted, those that say least beside their noise first."""
+    told = [(pair, one) for pair, one in known.counted.items() if known.states[pair] == one.state]
+    found = sorted(told, key=lambda one: (-one[1].excess.p_value, one[0]))
+    shown = found[:_MOST_PAIRS]
+    which = "" if len(shown) == len(found) else f"; the {len(shown):,} that say least"
+    header = ("pair", "what is known", "question", "bins", "beyond unrelated columns", "by noise and chance")
+    rows = tuple(_line(known, pair, one) for pair, one in shown)
+    return (Table(f"Pairs that were measured, in 100 rows{which}", header, rows),) if rows else ()
+
+
+def _line(known: Relations, pair: tuple[int, int], one: CountedPair) -> tuple[Cell, ...]:
+    bins = " x ".join(map(str, one.excess.shape))
+    said = (float(f"{100 * share:.2g}") for share in (one.excess.seen, one.excess.by_chance))
+    return (" + ".join(known.names[place] for place in pair), _WORDS[one.state], one.question, bins, *said)
+
+
+def _by_column(known: Relations, order: Sequence[int]) -> Table:
+    """Group the pairs by column: what each says something with, and what it does not."""
+    sorts = [(State.ALONE, State.TOGETHER), (State.FEATURES,), (State.DROWNED,), (State.UNMEASURED,)]
+    headings = ["more than noise", "in features", "drowned by noise", _NOT_MEASURED]
+    if not (known.states == State.FEATURES).any():
+        del sorts[1], headings[1]
+    rows = []
+    for column in order:
+        of = [np.isin(known.states[column], states) for states in sorts]
+        cells = [_named([known.names[other] for other in order if other != column and mine[other]]) for mine in of]
+        rows.append((known.names[column], *cells))
+    return Table("What is known of every column with the others", ("column", *headings), tuple(rows))
+
+
+def _named(names: Sequence[str]) -> str:
+    more = len(names) - _MOST_NAMES
+    said = ", ".join(names[:_MOST_NAMES]) or "\N{EN DASH}"
+    return said if more <= 0 else f"{said} and {more:,} more"
+
+
+# The report ---------------------------------------------------------------------------------------------------------
+
+
+_TAB = Tab(25, "● What was not kept")
+_SECTION = "relations"
+
+
+def _public(answers: PaidAnswers) -> Sequence[SafeEvidence]:
+    config = answers.config
+    if config.is_model:
+        return ()
+    rows = 1.0 if answers.rows is None else max(answers.rows.value, 1.0)
+    known = relations_of(answers.releases, answers.receipts, config.schema.names, rows=rows)
+    return published_relations(known, config)
+
+
+def _panels(shown: Shown) -> list[Panel]:
+    found = {entry.id.partition(".")[2]: entry for entry in shown.public_of(_SECTION)}
+    if "unknown" not in found:
+        words = next((entry.sentence for entry in found.values()), "This release says nothing of pairs of columns.")
+        return [*([Badge("safe")] if found else []), Words(words)]
+    measured, unknown = found["measured"], found["unknown"]
+    tables = [figure for figure in unknown.figures if isinstance(figure, Table)]
+    return [
+        Heading(f"{unknown.value:,} pairs to treat as unknown"),
+        Words(unknown.sentence, "paragraph"),
+        *(panel for table in tables for panel in _of_columns(table)),
+        Cards([measured], key="relations"),
+    ]
+
+
+def _of_columns(table: Table) -> list[Panel]:
+    listed = Listing(table, "relations-by-column")
+    if len(table.rows) <= _MOST_LINES:
+        return [listed]
+    options = []
+    for name, *cells in table.rows:
+        lines = zip(table.header[1:], map(str, cells), strict=True)
+        options.append(
+            Option(str(name), visible(str(name)), [Words(f"**{what}:** {who}", "paragraph") for what, who in lines])
+        )
+    return [Pick("Look at one column", "relations-of-column", options), Folded("All columns", [listed])]
+
+
+REPORT = Report(
+    id="relations",
+    title="What was not kept",
+    sections={_SECTION: Section("What was not kept")},
+    public=_public,
+    screens=(Screen(_TAB, _panels),),
+    later=True,
+    from_answers=True,
+)
