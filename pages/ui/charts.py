@@ -193,6 +193,8 @@ def heat_map_figure(figure: HeatMap) -> go.Figure:
     )
     if figure.states:
         made.update_traces(**_in_words(figure))
+        made.update_xaxes(side="top", showgrid=False)
+        made.update_yaxes(showgrid=False)
     made.update_yaxes(autorange="reversed")
     finished = _finish(made, "")
     finished.update_layout(height=max(320, 26 * len(names) + 160))
@@ -212,6 +214,7 @@ def _in_words(figure: HeatMap) -> dict[str, object]:
         "xgap": 1,
         "ygap": 1,
         "colorbar": {
+            "title": {"text": letters(f"white: {figure.unit}"), "side": "bottom"},
             "tickvals": list(range(of)),
             "ticktext": words,
             "orientation": "h",

@@ -545,10 +545,7 @@ def _end_of(text: str, *, last: bool) -> str:
 
 
 def draw_triangle(figure: HeatMap) -> str:
-    """Return every pair once, under the diagonal of names; what was not measured is crossed out.
-
-    A map of words has them below it.
-    """
+    """Return every pair once, under the diagonal of names; what was not measured is crossed out. Words stand below."""
     count = len(figure.names)
     side = max(11, min(24, 300 // max(count, 1)))
     shapes = []

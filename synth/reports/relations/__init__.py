@@ -62,7 +62,7 @@ class CountedPair:
     excess : Excess
         What the table says beyond its margins; its p-value counts every table of the pair that was read.
     alone : bool
-        Whether there is a table of these two columns alone.
+        Whether that table is of these two columns alone.
     """
 
     question: str
@@ -162,9 +162,11 @@ def _counted(tables: Sequence[_PairTable]) -> CountedPair | None:
     found = [(excess, one) for one in used if (excess := excess_of(one.counts, one.noise_std)) is not None]
     if not found:
         return None
-    excess, table = min(found, key=lambda pair: pair[0].p_value)
+    # Of tables that are clear, one of these two columns alone says it best.
+    alone = [pair for pair in found if pair[1].alone and len(found) * pair[0].p_value < LEVEL]
+    excess, table = min(alone or found, key=lambda pair: pair[0].p_value)
     excess = Excess(min(len(found) * excess.p_value, 1.0), excess.seen, excess.by_chance, excess.shape)
-    return CountedPair(table.question, table.noise_std, excess, any(one.alone for _, one in found))
+    return CountedPair(table.question, table.noise_std, excess, table.alone)
 
 
 class _Reading:
@@ -234,13 +236,11 @@ def _is_first_look(asked: RowMoments) -> bool:
 _MOST_ON_MAP = 24
 _MOST_PAIRS = 200
 _MOST_NAMES = 8
-_MOST_LINES = 12
-"""Columns that a screen lists at once; of more, one is picked."""
-
 _WORDS = ("measured alone", "among others", "in features", "drowned")
 """States of a pair, from the one of which most is known; what is left was not measured."""
 
 _NOT_MEASURED = "not measured"
+_SAID = ("in 100 rows, beyond unrelated columns", "in 100 rows, by noise and chance")
 
 
 def published_relations(known: Relations, config: RunConfig) -> tuple[SafeEvidence, ...]:
@@ -383,15 +383,16 @@ def _measured_pairs(known: Relations) -> tuple[Table, ...]:
     found = sorted(told, key=lambda one: (-one[1].excess.p_value, one[0]))
     shown = found[:_MOST_PAIRS]
     which = "" if len(shown) == len(found) else f"; the {len(shown):,} that say least"
-    header = ("pair", "what is known", "question", "bins", "beyond unrelated columns", "by noise and chance")
+    header = ("pair", "what is known", "question", "bins", "noise of a count", *_SAID)
     rows = tuple(_line(known, pair, one) for pair, one in shown)
-    return (Table(f"Pairs that were measured, in 100 rows{which}", header, rows),) if rows else ()
+    return (Table(f"Pairs that were measured{which}", header, rows),) if rows else ()
 
 
 def _line(known: Relations, pair: tuple[int, int], one: CountedPair) -> tuple[Cell, ...]:
     bins = " x ".join(map(str, one.excess.shape))
     said = (float(f"{100 * share:.2g}") for share in (one.excess.seen, one.excess.by_chance))
-    return (" + ".join(known.names[place] for place in pair), _WORDS[one.state], one.question, bins, *said)
+    noise = float(f"{one.noise_std:.2g}")
+    return (" + ".join(known.names[place] for place in pair), _WORDS[one.state], one.question, bins, noise, *said)
 
 
 def _by_column(known: Relations, order: Sequence[int]) -> Table:
@@ -438,24 +439,21 @@ def _panels(shown: Shown) -> list[Panel]:
     measured, unknown = found["measured"], found["unknown"]
     tables = [figure for figure in unknown.figures if isinstance(figure, Table)]
     return [
-        Heading(f"{unknown.value:,} pairs to treat as unknown"),
+        Heading(f"{unknown.value:,} of {found['of'].value:,} pairs to treat as unknown"),
         Words(unknown.sentence, "paragraph"),
-        *(panel for table in tables for panel in _of_columns(table)),
+        *map(_one_column, tables),
         Cards([measured], key="relations"),
+        *(Folded("Every column", [Listing(table, "relations-by-column")]) for table in tables),
     ]
 
 
-def _of_columns(table: Table) -> list[Panel]:
-    listed = Listing(table, "relations-by-column")
-    if len(table.rows) <= _MOST_LINES:
-        return [listed]
+def _one_column(table: Table) -> Pick:
+    """Offer what is known of one column with the others."""
     options = []
     for name, *cells in table.rows:
-        lines = zip(table.header[1:], map(str, cells), strict=True)
-        options.append(
-            Option(str(name), visible(str(name)), [Words(f"**{what}:** {who}", "paragraph") for what, who in lines])
-        )
-    return [Pick("Look at one column", "relations-of-column", options), Folded("All columns", [listed])]
+        said = [f"{what.capitalize()}: {who}" for what, who in zip(table.header[1:], cells, strict=True)]
+        options.append(Option(str(name), visible(str(name)), [Words(one, "paragraph") for one in said]))
+    return Pick("Look at one column", "relations-of-column", options)
 
 
 REPORT = Report(
