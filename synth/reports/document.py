@@ -165,11 +165,11 @@ def altered_evidence(
     rows : RowCount, optional
         What the file of answers says about the number of rows.
     words : bool
-        Whether the words are compared too, and no report may be missing: the program that wrote it is this one.
+        Whether the words are compared too: the program that wrote it is this one.
     """
     count = published_rows(releases) if rows is None else rows
     answers = PaidAnswers(config, (), 0, releases, receipts, (), (), count)
-    for report in _wanted(None if words else document):
+    for report in _wanted(document):
         if report.public is None or not report.from_answers:
             continue
         made = [evidence_to_dict(entry) for entry in report.public(answers)]
