@@ -138,10 +138,10 @@ def _wanted(like: Mapping[str, Any] | None) -> list[Report]:
     return [one for one in reports() if like is None or not one.later or sections & one.sections.keys()]
 
 
-def holds_answered(document: bytes) -> bool:
-    """Whether a report.json holds numbers that follow from answers and declared facts alone."""
-    sections = [section for report in reports() if report.from_answers for section in report.sections]
-    return any(f'"id":"{section}.'.encode() in document for section in sections)
+def holds_answered(evidence: Sequence[Evidence]) -> bool:
+    """Whether some numbers of a report follow from answers and declared facts alone."""
+    sections = {section for report in reports() if report.from_answers for section in report.sections}
+    return any(entry.section in sections for entry in evidence)
 
 
 def altered_evidence(
