@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+import os
+import random
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -26,6 +28,9 @@ from driving import LABELLED, open_app, started, wait_for_run  # noqa: E402 - af
 
 from pages.server.uploads import incoming  # noqa: E402
 from pages.ui.session import application  # noqa: E402
+from synth import worker  # noqa: E402
+from synth.jobs import processes  # noqa: E402
+from synth.system.settings import Settings  # noqa: E402
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -50,10 +55,15 @@ def home(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
 
 @pytest.fixture(scope="session")
 def finished_home(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, str]:
-    """Carry one run to its report; tests work on copies of its home. Returns the home, the table and the run."""
+    """Carry one run to its report; tests work on copies of its home. Returns the home, the table and the run.
+
+    What its noise is, is known, as that of every test here is: what tests read from its report does not change.
+    """
     folder = tmp_path_factory.mktemp("finished") / "home"
     with pytest.MonkeyPatch.context() as patch:
         use(folder, patch)
+        patch.setattr(os, "urandom", random.Random("finished").randbytes)
+        work_in_this_process(patch)
         app = started(LABELLED)
         assert wait_for_run(app) == "reported"
         held = app.session_state["draft"]
@@ -70,6 +80,22 @@ def finished(finished_home: tuple[Path, str, str], home: Path) -> AppTest:
     app.query_params["table"] = table_id
     app.query_params["run"] = run_id
     return app.run()
+
+
+@pytest.fixture
+def worker_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Carry work out in the process of the test, with its known randomness, before the page that starts it is drawn."""
+    work_in_this_process(monkeypatch)
+
+
+def work_in_this_process(patch: pytest.MonkeyPatch) -> None:
+    """Have no worker started: its ``main`` is called where one would be."""
+
+    def start(command: Sequence[str], *, environment: Mapping[str, str]) -> tuple[int, float]:
+        worker.main([command[-1]], settings=Settings.from_environment(environment))
+        return os.getpid(), 0.0
+
+    patch.setattr(processes, "start", start)
 
 
 def use(folder: Path, patch: pytest.MonkeyPatch, *, warm: bool = True) -> None:

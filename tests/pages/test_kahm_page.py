@@ -93,6 +93,7 @@ def test_the_paper_is_explained_and_cannot_be_spent_on(chosen: AppTest) -> None:
     assert "spend" not in {str(button.key) for button in chosen.button}
 
 
+@pytest.mark.usefixtures("worker_here")
 def test_a_cell_level_run_goes_to_its_report_in_an_account_of_its_own(chosen: AppTest) -> None:
     chosen.radio(key=CHOICE).set_value("cell").run()
     chosen.button(key="spend").click().run()

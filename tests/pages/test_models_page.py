@@ -144,6 +144,7 @@ def test_the_draft_of_a_model_survives_its_configuration(chosen: AppTest) -> Non
     assert draft["rows"] == rows_before
 
 
+@pytest.mark.usefixtures("worker_here")
 def test_a_model_goes_from_its_card_to_a_download() -> None:
     app = go(described(), "models")
     app.button(key="choose-gaussian-mixture").click().run()

@@ -83,6 +83,7 @@ def test_training_every_predictor_is_followed_and_stopped(finished: AppTest, hom
     assert app.button(key="predictions")
 
 
+@pytest.mark.usefixtures("worker_here")
 def test_a_run_without_a_label_says_what_is_missing() -> None:
     app = started()
     assert wait_for_run(app) == "reported"
@@ -142,6 +143,7 @@ def test_what_was_paid_for_stands_apart_from_what_is_exact(finished: AppTest, ho
     assert "Accuracy, majority class" not in texts(app)
 
 
+@pytest.mark.usefixtures("worker_here")
 def test_what_was_paid_for_is_drawn_by_group_as_a_run_reports_it() -> None:
     """Nothing is made up here: a run that pays for predictions, and its groups, on the page."""
     app = started(LABELLED.replace("epsilon: 1.0", "epsilon: 20.0") + "holdout: 0.4\nprediction_share: 0.3\n")

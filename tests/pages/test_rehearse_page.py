@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 
+import pytest
 from driving import CODEBOOK, TABLE, described, errors, go, texts, uploader
 from streamlit.testing.v1 import AppTest
 
@@ -30,6 +31,7 @@ def rehearsed(app: AppTest, *, grid: bool = False) -> str:
     raise AssertionError("the rehearsal did not end within ten minutes")
 
 
+@pytest.mark.usefixtures("worker_here")
 def test_a_stand_in_is_declared_rehearsed_on_and_shown() -> None:
     app = go(described(), "rehearse")
     assert REHEARSAL_SENTENCE in texts(app)
@@ -54,6 +56,7 @@ def test_a_stand_in_is_declared_rehearsed_on_and_shown() -> None:
     assert application().account("survey").notes == ()
 
 
+@pytest.mark.usefixtures("worker_here")
 def test_a_grid_is_rehearsed_on_simulated_rows_and_a_cell_is_taken_over() -> None:
     app = go(described(), "rehearse")
     app.segmented_control(key="rehearsal-what").set_value("grid").run()
