@@ -76,14 +76,14 @@ def test_from_a_file_to_a_bundle_that_verifies(server: Server, browser: Any, tmp
             walker.page.get_by_test_id("stSidebarNav").get_by_text(screen.strip(), exact=True).click()
             expect(walker.page).to_have_title(f"{screen.strip().lstrip('0123456789 ')} · Hermitage", timeout=600_000)
             walker.settle()
-            assert serious(walker) == [], (screen, scheme)
-            assert unnamed_stops(walker) == [], screen
+            assert serious(walker, colours_alone=scheme == "dark") == [], (screen, scheme)
+            assert scheme == "dark" or unnamed_stops(walker) == [], screen
             for tab in walker.page.get_by_role("tab").all():
                 tab.click()
                 walker.settle()
                 assert height(walker) <= TWO_SCREENS, (screen, tab.inner_text())
-                assert serious(walker) == [], (screen, tab.inner_text(), scheme)
-                assert unnamed_stops(walker) == [], (screen, tab.inner_text())
+                assert serious(walker, colours_alone=scheme == "dark") == [], (screen, tab.inner_text(), scheme)
+                assert scheme == "dark" or unnamed_stops(walker) == [], (screen, tab.inner_text())
     walker.close()
 
 
@@ -93,12 +93,16 @@ def height(walker: Walker) -> int:
     return int(main.evaluate("main => Math.max(...[...main.children].map(child => child.scrollHeight))"))
 
 
-def serious(walker: Walker) -> list[str]:
+def serious(walker: Walker, *, colours_alone: bool = False) -> list[str]:
     """Return what axe finds on the screen as it stands: names, roles, contrast, keyboard; serious and critical.
 
-    And headings that leave out a step, which it calls moderate: a screen reader goes by them.
+    And headings that leave out a step, which it calls moderate: a screen reader goes by them. Where the same screen was
+    looked at in other colours, its colours alone are new.
     """
-    found = Axe().run(walker.page, options={"resultTypes": ["violations"]}).response["violations"]
+    options: dict[str, Any] = {"resultTypes": ["violations"]}
+    if colours_alone:
+        options["runOnly"] = {"type": "tag", "values": ["cat.color"]}
+    found = Axe().run(walker.page, options=options).response["violations"]
     return [
         f"{finding['id']}: {node['html'][:200]}"
         for finding in found
@@ -237,7 +241,7 @@ def stop_a_run(walker: Walker) -> None:
     """Make so many rows that there is time to stop, once the table was read; reload the screen in the middle."""
     page = walker.page
     walker.visit("4 Generate", "Generate rows")
-    page.get_by_role("spinbutton", name="Rows to make").fill("3000000")
+    page.get_by_role("spinbutton", name="Rows to make").fill("1000000")
     page.get_by_role("spinbutton", name="Rows to make").press("Enter")
     walker.settle()
     button = page.get_by_role("button", name="and generate").first.inner_text()
