@@ -113,9 +113,9 @@ class LabelColumn(ModelledColumn):
         self, codes: Sequence[int] | npt.NDArray[Any] | None = None, *, missing: str = "missing"
     ) -> list[str]:
         """Return the label of every code, and its text where none is declared."""
-        label_of, absent = dict(self.labels), self.missing_code
+        label_of, absent, words = dict(self.labels), self.missing_code, self.words
         every = range(self.size) if codes is None else map(int, codes)
-        return [missing if code == absent else label_of.get(self.words[code], self.words[code]) for code in every]
+        return [missing if code == absent else label_of.get(words[code], words[code]) for code in every]
 
     def cells(self, codes: npt.NDArray[np.int64]) -> list[Any]:
         """Return the text of every code."""
