@@ -96,6 +96,19 @@ def known_randomness(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyP
         monkeypatch.setattr(os, "urandom", random.Random(request.node.nodeid).randbytes)
 
 
+@pytest.hookimpl(hookwrapper=True)
+def pytest_fixture_setup(fixturedef: pytest.FixtureDef[object], request: pytest.FixtureRequest) -> Iterator[None]:
+    """Draw what several tests share the same too, whichever of them is run first and in whichever process."""
+    folder = fixturedef.baseid.split("/")[1:2]
+    if fixturedef.scope == "function" or not folder or folder[0] in _ABOUT_RANDOMNESS:
+        yield
+        return
+    known = random.Random(f"{fixturedef.baseid} {fixturedef.argname} {getattr(request, 'param', '')}")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "urandom", known.randbytes)
+        yield
+
+
 @pytest.fixture
 def card(monkeypatch: pytest.MonkeyPatch) -> Iterator[object]:
     """The device "cuda": this machine's own, or a pretended one, which counts, where it has none."""

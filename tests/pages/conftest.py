@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import logging
 import os
-import random
 import shutil
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -62,7 +61,6 @@ def finished_home(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, 
     folder = tmp_path_factory.mktemp("finished") / "home"
     with pytest.MonkeyPatch.context() as patch:
         use(folder, patch)
-        patch.setattr(os, "urandom", random.Random("finished").randbytes)
         work_in_this_process(patch)
         app = started(LABELLED)
         assert wait_for_run(app) == "reported"
@@ -86,6 +84,19 @@ def finished(finished_home: tuple[Path, str, str], home: Path) -> AppTest:
 def worker_here(monkeypatch: pytest.MonkeyPatch) -> None:
     """Carry work out in the process of the test, with its known randomness, before the page that starts it is drawn."""
     work_in_this_process(monkeypatch)
+
+
+@pytest.fixture
+def work_to_do(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], int]]:
+    """Start no worker: what one would do waits here until the test does it, with its known randomness."""
+    waiting: list[Callable[[], int]] = []
+
+    def start(command: Sequence[str], *, environment: Mapping[str, str]) -> tuple[int, float]:
+        waiting.append(partial(worker.main, [command[-1]], settings=Settings.from_environment(environment)))
+        return os.getpid(), processes.birth_of(os.getpid())
+
+    monkeypatch.setattr(processes, "start", start)
+    return waiting
 
 
 def work_in_this_process(patch: pytest.MonkeyPatch) -> None:
