@@ -64,7 +64,6 @@ def fit_mixture(
     spread: float = 0.3,
     price: float = 2.0,
     overlap: float = 0.5,
-    tilt: tuple[NDArray[np.float64], float] | None = None,
     grouped: GroupedMarginals | None = None,
     report: Callable[[int, float], None] | None = None,
 ) -> Mixture:
@@ -101,6 +100,9 @@ def fit_mixture(
         Standard deviation of the first components' logits around the columns' own.
     price : float
         What one nat of dependence costs a row, in units of 1 / noise; 0 for none.
+    overlap : float
+        Part of what rows tell of their component, by its estimate, that is taken off the dependence, in [0, 1]; 0 is a
+        third of the time.
     grouped : GroupedMarginals, optional
         Tables of groups of bins, to which the mixture is fitted as well.
     report : callable, optional
@@ -114,12 +116,6 @@ def fit_mixture(
     measured = pooled(measured)
     layout = BinLayout(sizes)
     first = _logits(layout, measured, components, spread, seed) if start is None else _logits_of(layout, start)
-    if tilt is not None and start is None:
-        r = np.random.Generator(np.random.PCG64([seed, 1]))
-        at = 0
-        for column, size in enumerate(sizes):
-            first[layout.rows(column)] += tilt[1] * tilt[0][at : at + size, None] * r.standard_normal(components)[None]
-            at += size
     where = torch.device(device)
     with single_thread():
         logits = torch.tensor(first, dtype=torch.float32, device=where, requires_grad=True)
@@ -130,19 +126,17 @@ def fit_mixture(
             losses.append(_Loss(coarse, _Summed(torch.tensor(grouped.rows(layout, of_groups), device=where))))
         per_cell = 1.0 / max(sum(one.loss.n_cells for one in losses), 1)
         nat = price * total * _inverse_noise([*measured, *(() if grouped is None else grouped.measured)])
-        optimiser = torch.optim.Adam([logits], lr=learning_rate, betas=(0.95, 0.99), fused=True)
+        adam = _Adam(logits)
         for step in range(steps):
             # A few steps of rising length, since the first ones know neither slope nor curvature.
             rise, fall = (step + 1) / 20, 2.0 * (1.0 - step / steps)
-            optimiser.param_groups[0]["lr"] = learning_rate * min(1.0, rise, fall)
-            optimiser.zero_grad()
             weights = logits[-1].softmax(dim=0)
             log_probabilities = layout.log_probabilities(logits[:-1])
             probabilities = log_probabilities.exp()
             chi_square = torch.stack([one(weights, probabilities) for one in losses]).sum()
             objective = chi_square + nat * _dependence(weights, probabilities, log_probabilities, overlap)
-            (per_cell * objective).backward()  # type: ignore[no-untyped-call]
-            optimiser.step()
+            (slope,) = torch.autograd.grad(per_cell * objective, logits)
+            adam.step(slope, learning_rate * min(1.0, rise, fall))
             if report is not None and (step % 20 == 19 or step == steps - 1):
                 report(step, per_cell * float(chi_square.detach()))
         # Rounding of float32 sums is taken out by normalising once more.
@@ -150,6 +144,27 @@ def fit_mixture(
         weights = final[-1].softmax(dim=0)
         probabilities = layout.log_probabilities(final[:-1]).exp()
     return Mixture(sizes, weights.numpy(), np.ascontiguousarray(probabilities.numpy()[layout.original_order].T))
+
+
+class _Adam:
+    """Adam on one tensor (Kingma and Ba 2015, algorithm 1).
+
+    The optimiser that comes with torch loads its compiler first, which takes longer than most fits.
+    """
+
+    _FIRST, _SECOND, _LEAST = 0.95, 0.99, 1e-8
+
+    def __init__(self, values: Tensor) -> None:
+        self._values, self._steps = values.detach(), 0
+        self._mean, self._square = torch.zeros_like(self._values), torch.zeros_like(self._values)
+
+    def step(self, slope: Tensor, rate: float) -> None:
+        """Move the values down a slope, in place."""
+        self._steps += 1
+        self._mean.lerp_(slope, 1.0 - self._FIRST)
+        self._square.mul_(self._SECOND).addcmul_(slope, slope, value=1.0 - self._SECOND)
+        root = (self._square / (1.0 - self._SECOND**self._steps)).sqrt_().add_(self._LEAST)
+        self._values.addcdiv_(self._mean, root, value=-rate / (1.0 - self._FIRST**self._steps))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -234,8 +249,8 @@ def _dependence(weights: Tensor, probabilities: Tensor, log_probabilities: Tenso
 
     where z is the component. The first term is exact. The second has no closed form. Putting the distances of
     components two by two in the place of rows gives an estimate that is never too small (Jensen's inequality), exact
-    for components that are equal or have no row in common; all of it would pay for components that overlap, so half of
-    it is taken.
+    for components that are equal or have no row in common; all of it would pay for components that overlap, so a part
+    of it is taken: ``overlap``.
     """
     marginal = probabilities @ weights
     within = (probabilities * log_probabilities).sum(dim=0)

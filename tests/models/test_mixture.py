@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -10,7 +12,14 @@ import torch
 
 from synth.models.marginals import NoisyMarginal
 from synth.models.mixture import Mixture
-from synth.models.mixture_estimation import BinLayout, GroupedMarginals, MarginalLoss, _dependence, fit_mixture
+from synth.models.mixture_estimation import (
+    BinLayout,
+    GroupedMarginals,
+    MarginalLoss,
+    _Adam,
+    _dependence,
+    fit_mixture,
+)
 
 SIZES = (3, 1, 4, 2, 3)
 # Several columns of a size, a table of one column, tables of two and three, the column of one bin, and one asked twice.
@@ -172,6 +181,33 @@ def test_the_price_of_dependence_keeps_noise_out():
         return np.abs(joint(fitted) - joint(independent)).sum()
 
     assert error(2.0) < 0.5 * error(0.0)
+
+
+def test_steps_are_those_of_adam():
+    random = torch.Generator().manual_seed(0)
+    ours = torch.randn(7, 3, generator=random, dtype=torch.float64)
+    theirs = ours.clone().requires_grad_()
+    adam = _Adam(ours)
+    published = torch.optim.Adam([theirs], lr=0.1, betas=(0.95, 0.99))
+    for rate in (0.1, 0.2, 0.05, 0.1):
+        slope = torch.randn(7, 3, generator=random, dtype=torch.float64)
+        adam.step(slope, rate)
+        published.param_groups[0]["lr"], theirs.grad = rate, slope
+        published.step()
+    torch.testing.assert_close(ours, theirs.detach())
+
+
+def test_a_fit_loads_no_compiler():
+    fit = "fit_mixture((2, 2), [NoisyMarginal((0, 1), np.ones((2, 2)), 1.0)], 4.0, components=2, steps=2)"
+    script = f"""
+import sys
+import numpy as np
+from synth.models.marginals import NoisyMarginal
+from synth.models.mixture_estimation import fit_mixture
+{fit}
+sys.exit("torch._dynamo" in sys.modules)
+"""
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
 
 
 def test_the_same_seed_fits_the_same_bytes_and_another_does_not():
