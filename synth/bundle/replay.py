@@ -44,7 +44,7 @@ from synth.reports.document import (
 )
 from synth.schema import RunConfig, parse_config
 from synth.schema.documents import read_mapping
-from synth.system.machine import device_name, resolved_device
+from synth.system.machine import device_name, is_lack_of_means, resolved_device
 
 __all__ = ["Replay", "drawn_table", "replay"]
 
@@ -75,6 +75,9 @@ class Replay:
     words_version : int, optional
         The version of the words of the certified report where it is another than this program writes: they were not
         compared.
+    model_identical : bool, optional
+        Where the generator of a table was fitted again by the very versions that sealed it: whether every number of its
+        model is the certified one. None elsewhere.
     """
 
     identical: bool
@@ -83,12 +86,13 @@ class Replay:
     report_identical: bool | None = None
     costs_differ: tuple[str, ...] = ()
     words_version: int | None = None
+    model_identical: bool | None = None
 
     @property
     def as_certified(self) -> bool:
-        """Whether everything that ought to be as certified is: another table may come of answers fitted again."""
+        """Whether everything that ought to be as certified is: of another generator another table may come."""
         if self.report_identical is None:
-            return not self.costs_differ
+            return not self.costs_differ and self.model_identical is not False
         return self.identical and self.report_identical and not self.costs_differ
 
 
@@ -120,7 +124,7 @@ def replay(
     Raises
     ------
     VerificationError
-        If the bundle cannot be read.
+        If the bundle cannot be read, or its model is none that rows can be drawn from.
     PrivacyError
         If the generator asks a question that was never answered and follows from no answer.
     ConfigError
@@ -140,9 +144,9 @@ def replay(
         device = _device_again(certificate, config, drawing=not again)
         if again:
             fitted, costs_differ = _refitted(archive, certificate, config, generator, progress)
+            drawn = drawn_rows(fitted, config)
         else:
-            fitted = restore(card.generator, replace(card.task, device=device), card.options, state)
-        drawn = drawn_rows(fitted, config)
+            fitted, drawn = _drawn_from(card, replace(card.task, device=device), state, config)
         folder.mkdir(parents=True, exist_ok=True)
         written = folder / "synthetic.csv"
         write_table(drawn.codes, config.schema, written, folder / "synthetic.parquet", config.seed)
@@ -153,10 +157,13 @@ def replay(
         if not again:
             _write_report(archive, certificate, config, drawn, fitted, folder / "report.json")
             report_identical, words_version = _same_report(archive, certificate, folder / "report.json")
+    model_identical, model_lines = None, tuple[str, ...]()
+    if again and generator in (None, config.generator) and dict(certificate.versions) == current_versions():
+        model_identical, model_lines = _same_model(fitted.state(), state)
     lines = _lines(identical, distance, generator or config.generator)
-    other = () if identical else _other_device(certificate, device)
-    lines = (*lines, *other, *_report_lines(report_identical, words_version), *costs_differ)
-    return Replay(identical, distance, lines, report_identical, costs_differ, words_version)
+    other = () if identical and model_identical is not False else _other_device(certificate, device)
+    lines = (*lines, *model_lines, *other, *_report_lines(report_identical, words_version), *costs_differ)
+    return Replay(identical, distance, lines, report_identical, costs_differ, words_version, model_identical)
 
 
 def drawn_table(bundle: str | Path, *, rows: int, seed: int) -> io.BytesIO:
@@ -179,7 +186,7 @@ def drawn_table(bundle: str | Path, *, rows: int, seed: int) -> io.BytesIO:
     Raises
     ------
     VerificationError
-        If the bundle cannot be read.
+        If the bundle cannot be read, or its model is none that rows can be drawn from.
     ConfigError
         If it is of a model, or there cannot be so many rows.
     """
@@ -192,12 +199,37 @@ def drawn_table(bundle: str | Path, *, rows: int, seed: int) -> io.BytesIO:
     config = replace(config, rows=rows, seed=seed)
     if config.is_model:
         raise ConfigError("At least one row has to be drawn.")
-    drawn = io.BytesIO()
-    write_parquet(
-        drawn_rows(restore(card.generator, task, card.options, state), config).codes, config.schema, drawn, seed
+    made = io.BytesIO()
+    write_parquet(_drawn_from(card, task, state, config)[1].codes, config.schema, made, seed)
+    made.seek(0)
+    return made
+
+
+def _drawn_from(
+    card: ModelCard, task: GeneratorTask, state: State, config: RunConfig
+) -> tuple[PrivateModel, DrawnRows]:
+    """Rebuild a saved generator, which a stranger may have written, and draw its rows."""
+    try:
+        fitted = restore(card.generator, task, card.options, state)
+        return fitted, drawn_rows(fitted, config)
+    except (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError) as error:  # of what no fit leaves
+        if is_lack_of_means(error):
+            raise
+        raise VerificationError(
+            "No rows can be drawn from model.safetensors: it was altered or damaged. Ask for the bundle again."
+        ) from None
+
+
+def _same_model(ours: State, theirs: State) -> tuple[bool, tuple[str, ...]]:
+    """Say whether a generator that was fitted again is the certified one, and where it is not."""
+    away = [*sorted(ours.keys() ^ theirs.keys()), *differing(ours, theirs)]
+    if not away:
+        return True, ("model.safetensors holds what the noisy answers give, to the last bit.",)
+    return False, (
+        f"model.safetensors does not hold what the noisy answers give: they differ in '{away[0]}'"
+        f"{f' and {len(away) - 1} more tensors' if len(away) > 1 else ''}. The bundle was altered, or another processor "
+        "than the one that fitted it computes other last bits.",
     )
-    drawn.seek(0)
-    return drawn
 
 
 def _model_again(

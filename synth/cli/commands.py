@@ -462,7 +462,7 @@ def _parser(*, options_of_reports: bool = True) -> argparse.ArgumentParser:
         "replay", help="make the table and its report again from a bundle, at no cost; exit code 1 where they differ"
     )
     replay.add_argument("bundle", metavar="BUNDLE", help=_BUNDLE)
-    replay.add_argument("--refit", action="store_true", help="fit the saved noisy answers again")
+    replay.add_argument("--refit", action="store_true", help="fit the saved noisy answers again, and compare the model")
     replay.add_argument("--generator", metavar="NAME", help="fit another generator to the same answers")
     replay.add_argument("--out", required=True, metavar="DIR", help=_OUT)
     replay.add_argument("--force", action="store_true", help=_FORCE)

@@ -195,14 +195,14 @@ def fitter_of(kind: str, sizes: tuple[int, ...], total: float, device: str, *, s
     return MixtureFitter(sizes, total, device, seed=seed)
 
 
-def restored_model(sizes: tuple[int, ...], state: Mapping[str, NDArray[Any]]) -> JointModel:
-    """Rebuild the model whose ``state`` was saved, of whichever kind."""
+def restored_model(sizes: tuple[int, ...], state: Mapping[str, NDArray[Any]], *, seed: int) -> JointModel:
+    """Rebuild the model whose ``state`` was saved, of whichever kind; ``seed`` is that of the run that fitted it."""
     arrays = {name: array.astype(np.float64) for name, array in state.items()}
     if not arrays:
         raise ConfigError("The saved model is empty.")
     if "pool.seed" in arrays:
         base = {name.removeprefix("base."): one for name, one in arrays.items() if name.startswith("base.")}
-        return TiltedPool.from_state(restored_model(sizes, base), arrays)
+        return TiltedPool.from_state(restored_model(sizes, base, seed=seed), arrays, seed=seed)
     if "weights" in arrays:
         return Mixture.from_state(sizes, arrays)
     return MarkovRandomField.from_state(sizes, arrays)

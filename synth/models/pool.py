@@ -100,10 +100,21 @@ class CellsOfSet:
         return {"columns": np.array(self.columns, dtype=np.int64), **parts}
 
     @classmethod
-    def from_state(cls, state: Mapping[str, NDArray[Any]]) -> Self:
-        """Return the cells of a state."""
+    def from_state(cls, state: Mapping[str, NDArray[Any]], sizes: Sequence[int]) -> Self:
+        """Return the cells of a state, by columns of these sizes.
+
+        Raises
+        ------
+        LookupError, ValueError
+            If they are not cells of such columns.
+        """
         columns = tuple(state["columns"].astype(np.int64).tolist())
-        return cls(columns, tuple(state[f"parts.{column}"].astype(np.int32) for column in columns))
+        if not columns or list(columns) != sorted(set(columns)) or columns[0] < 0:
+            raise ValueError("The cells of a pool need different columns, in ascending order.")
+        parts = tuple(state[f"parts.{column}"].astype(np.int32) for column in columns)
+        if any(one.shape != (sizes[column],) or one.min() < 0 for column, one in zip(columns, parts, strict=True)):
+            raise ValueError("The cells of a pool need a part for every bin.")
+        return cls(columns, parts)
 
 
 def cells_of_columns(columns: ColumnSet, sizes: Sequence[int]) -> CellsOfSet:
@@ -318,21 +329,28 @@ class TiltedPool:
         return said
 
     @classmethod
-    def from_state(cls, base: JointModel, state: Mapping[str, Vector]) -> Self:
-        """Return the tilted pool of a base and the state's other part; it samples the same bytes."""
-        high, low = state["pool.seed"].tolist()
+    def from_state(cls, base: JointModel, state: Mapping[str, Vector], *, seed: int) -> Self:
+        """Return the tilted pool of a base and the state's other part; it samples the same bytes.
+
+        The seed is the run's, which a certificate states: what a file says instead is not believed, and stands out
+        where a state that was made again is held against it.
+
+        Raises
+        ------
+        LookupError, ValueError
+            If the state is of no tilted pool.
+        """
         tables: dict[int, dict[str, Vector]] = {}
         for name, one in state.items():
             if name.startswith("pool.") and name != "pool.seed":
                 _, place, rest = name.split(".", 2)
                 tables.setdefault(int(place), {})[rest] = one
         ordered = [tables[place] for place in sorted(tables)]
-        return cls(
-            base,
-            (int(high) << 32) + int(low),
-            tuple(map(CellsOfSet.from_state, ordered)),
-            tuple(one["factors"] for one in ordered),
-        )
+        cells = tuple(CellsOfSet.from_state(one, base.sizes) for one in ordered)
+        factors = tuple(one["factors"] for one in ordered)
+        if any(one.shape != (own.size,) or not np.isfinite(one).all() for own, one in zip(cells, factors, strict=True)):
+            raise ValueError("The cells of a pool need one finite factor each.")
+        return cls(base, seed, cells, factors)
 
     def _controlled(self, pool: Pool) -> list[tuple[NDArray[Any], int]]:
         """Return the tables whose counts are controlled: every column by itself, and what was counted."""

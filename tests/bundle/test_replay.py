@@ -62,6 +62,9 @@ def test_every_generator_keeps_every_rule_and_is_replayed_byte_for_byte(tmp_path
     assert "rules between columns, in every row" in verdict.json["checked"]
     for file in ("synthetic.csv", "synthetic.parquet", "report.json"):
         assert (tmp_path / "again" / file).read_bytes() == members_of(sealed.path)[file]
+    refitted = replay(sealed.path, tmp_path / "refitted", refit=True)
+    assert refitted.model_identical, refitted.lines
+    assert refitted.as_certified
 
 
 def test_rules_are_repaired_again(tmp_path: Path, key: Key) -> None:

@@ -68,7 +68,22 @@ def test_more_rows_than_a_pool_has_come_from_several(monkeypatch: pytest.MonkeyP
     assert rows.shape == (1700, 4)
     likely = np.e / (np.e + 1)
     assert abs(np.mean(rows[:, 0] < 2) - likely) < 0.02
-    again = TiltedPool.from_state(even(), {name: one.copy() for name, one in model.state().items()})
-    assert again.seed == model.seed
+    again = TiltedPool.from_state(even(), {name: one.copy() for name, one in model.state().items()}, seed=2**62 + 5)
+    assert model.state()["pool.seed"].tolist() == [2**30, 5]
     assert (again.sample(1700, np.random.default_rng(0)) == rows).all()
     assert model.marginal((0,)).sum() == pytest.approx(1.0)
+
+
+def test_a_state_that_is_of_no_pool_is_refused():
+    cells, seed = cells_of_columns((0, 1), SIZES), 7
+    state = TiltedPool(even(), seed, (cells,), (np.zeros(12),)).state()
+    TiltedPool.from_state(even(), state, seed=seed)
+    forged = {
+        "columns": np.array([1.0, 0.0]),
+        "parts.0": np.array([0.0, 1, -1, 3]),
+        "parts.1": np.array([0.0, 1]),
+        "factors": np.zeros(11),
+    }
+    for name, value in (*forged.items(), ("columns", np.array([0.0, 9])), ("factors", np.full(12, np.inf))):
+        with pytest.raises((ValueError, LookupError)):
+            TiltedPool.from_state(even(), state | {f"pool.0.{name}": value}, seed=seed)

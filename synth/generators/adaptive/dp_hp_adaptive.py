@@ -151,7 +151,7 @@ class DpHpAdaptive(Generator):
             bins.append(ColumnBins.from_state(fine_grid(column, OneWayOptions()), parts))
         generator._bins = tuple(bins)
         model = {name.removeprefix("model."): one for name, one in state.items() if name.startswith("model.")}
-        generator._model = restored_model(tuple(one.size for one in bins), model)
+        generator._model = restored_model(tuple(one.size for one in bins), model, seed=task.seed)
         return generator
 
 

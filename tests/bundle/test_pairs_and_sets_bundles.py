@@ -1,0 +1,317 @@
+"""Bundles of runs that asked for all pairs and for sets of many columns: held, replayed, and forged in what is new."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import bundle_making
+import numpy as np
+import pytest
+from bundle_making import Key, altered, checked, config_of, members_of, seal
+from forging import failures, forged, only, require_half_a_sensitivity_is_found, with_answer
+
+from synth.bundle.measurements import Measurements
+from synth.bundle.model_file import model_from_bytes, model_to_bytes
+from synth.bundle.replay import Replay, drawn_table, replay
+from synth.errors import PrivacyError, VerificationError
+from synth.generators.adaptive import all_pairs, whole_rows
+from synth.models import pool
+from synth.privacy.answers import NoisyAnswer, of_kind
+from synth.privacy.selection import Selection
+from synth.schema import CategoryColumn, NumberColumn, Schema, YesNoColumn
+
+ROWS = 1500
+
+Arrays = dict[str, np.ndarray]
+
+
+def of_three(schema: Schema, rows: int) -> Arrays:
+    """Flags, and whether an odd number of the first three is set: no two columns tell anything."""
+    codes = dict(zip(schema.names, np.random.default_rng(0).integers(0, 2, (len(schema.names), rows)), strict=True))
+    return codes | {"odd": (codes["c0"] + codes["c1"] + codes["c2"]) % 2}
+
+
+def of_factors(schema: Schema, rows: int) -> Arrays:
+    """Numbers and a class that all follow two hidden causes."""
+    random, loads = np.random.default_rng(1), np.random.default_rng(8).normal(size=(2, 6))
+    loads[0] = np.abs(loads[0]) + 1.0
+    told = random.normal(size=(rows, 2)) @ loads / np.linalg.norm(loads, axis=0) + 0.25 * random.normal(size=(rows, 6))
+    codes = dict(zip(schema.names, np.clip(np.rint(told.T * 1.6 + 3.5), 0, 7).astype(int), strict=True))
+    return codes | {"kind": np.digitize(told[:, 5], [-0.45, 0.45])}
+
+
+TABLES: dict[str, tuple[tuple[Any, ...], dict[str, Any], Callable[[Schema, int], Arrays]]] = {
+    "sets": (tuple(YesNoColumn(name, fallback="no") for name in ("c0", "c1", "c2", "c3", "c4", "odd")), {}, of_three),
+    "pairs": (
+        (
+            *(NumberColumn(name, 0, 7, 1, fallback=3) for name in "abcde"),
+            CategoryColumn("kind", ("low", "mid", "high"), fallback="low"),
+        ),
+        {"bins": 6, "cells": 1000, "whole_rows": "never"},
+        of_factors,
+    ),
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _small() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pool, "POOL_ROWS", 3000)
+        patch.setattr(whole_rows, "_LEAST_EFFECTIVE", 120.0)
+        patch.setattr(all_pairs, "_STEPS", 30)
+        patch.setattr(all_pairs, "_COMPONENTS", 12)
+        yield
+
+
+@pytest.fixture(scope="module")
+def bundles(tmp_path_factory: pytest.TempPathFactory, key: Key) -> dict[str, Path]:
+    """An honest bundle of each table."""
+    found = {}
+    for name, (columns, options, codes) in TABLES.items():
+        config = config_of(
+            columns,
+            generator="dp-hp-adaptive",
+            options=options,
+            label=columns[-1].name,
+            epsilon=20.0,
+            rows=60,
+            number_of_units=ROWS,
+            holdout=0.0,
+        )
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(bundle_making, "simulated_codes", lambda schema, _, codes=codes: codes(schema, ROWS))
+            found[name] = seal(config, tmp_path_factory.mktemp(name), key).path
+    return found
+
+
+def queries(bundle: Path) -> list[str]:
+    return [one["query"] for one in json.loads(members_of(bundle)["certificate.json"])["receipts"]]
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_an_honest_bundle_holds_and_comes_again(name: str, bundles: dict[str, Path], tmp_path: Path, key: Key) -> None:
+    asked = queries(bundles[name])
+    assert "which columns go together" in asked
+    assert ("all pairs of columns" in asked) == (name == "pairs")
+    assert any(query.startswith("wide table 2") for query in asked) == (name == "sets")
+    assert checked(bundles[name], key.public_key_pem).ok
+    again = replay(bundles[name], tmp_path / "again")
+    assert again.identical
+    assert again.report_identical
+    refitted = replay(bundles[name], tmp_path / "refitted", refit=True)
+    assert refitted.identical
+    assert refitted.model_identical
+    assert refitted.as_certified, refitted.lines
+    assert "model.safetensors holds what the noisy answers give, to the last bit." in refitted.lines
+
+
+# What a model holds
+
+
+def with_tensor(change: Callable[[np.ndarray], np.ndarray], *, ends: str) -> Callable[[bytes], bytes]:
+    """Return a change of the last tensor whose name ends so."""
+
+    def other(data: bytes) -> bytes:
+        card, state = model_from_bytes(data)
+        name = max(one for one in state if one.endswith(ends))
+        return model_to_bytes(card, state | {name: change(state[name].copy())})
+
+    return other
+
+
+def more_of_the_first(array: np.ndarray) -> np.ndarray:
+    array.reshape(-1)[0] += 1.0
+    return array
+
+
+def swapped(array: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(array[::-1])
+
+
+MODELS = {
+    "a factor of a set": ("sets", with_tensor(more_of_the_first, ends=".factors"), ".factors'"),
+    "weights of the mixture": ("pairs", with_tensor(swapped, ends="model.weights"), "'model.weights'"),
+    "a component of the mixture": ("pairs", with_tensor(swapped, ends="model.probabilities"), "'model.probabilities'"),
+}
+
+
+@pytest.mark.parametrize("what", MODELS)
+def test_a_model_that_its_answers_do_not_give(what: str, bundles: dict[str, Path], tmp_path: Path, key: Key) -> None:
+    """``verify`` leaves it to a replay, and says so; replays say what does not agree."""
+    name, change, place = MODELS[what]
+    path = altered(bundles[name], tmp_path / "f.zip", files={"model.safetensors": change}, sign_with=key)
+    verdict = checked(path)
+    assert verdict.ok, verdict.json["failures"]
+    assert any("replay --refit fits it again" in line for line in verdict.lines if line.startswith("Not recomputed"))
+    again = replay(path, tmp_path / "again")
+    assert not again.as_certified
+    assert "made another table than the certified one" in again.lines[0]
+    require_another_model(replay(path, tmp_path / "refitted", refit=True), place)
+
+
+def test_rows_and_report_of_a_forged_model_are_found_by_a_refit(
+    bundles: dict[str, Path], tmp_path: Path, key: Key
+) -> None:
+    """The forger draws rows and report from the forged model, so that they agree with it."""
+    _, change, place = MODELS["a factor of a set"]
+    path = altered(bundles["sets"], tmp_path / "1.zip", files={"model.safetensors": change}, sign_with=key)
+    replay(path, tmp_path / "own")
+    own = {
+        name: (lambda _, name=name: (tmp_path / "own" / name).read_bytes())
+        for name in ("synthetic.csv", "synthetic.parquet", "report.json")
+    }
+    path = forged(altered(path, tmp_path / "2.zip", files=own, sign_with=key), tmp_path / "3.zip", key)
+    verdict = checked(path)
+    assert verdict.ok, verdict.json["failures"]
+    again = replay(path, tmp_path / "again")
+    assert again.as_certified, "a replay has only the model to go by"
+    require_another_model(replay(path, tmp_path / "refitted", refit=True), place)
+
+
+def require_another_model(again: Replay, place: str) -> None:
+    assert not again.as_certified
+    assert again.model_identical is False
+    (said,) = [line for line in again.lines if line.startswith("model.safetensors")]
+    assert "does not hold what the noisy answers give" in said
+    assert place in said
+
+
+def test_a_pool_of_another_seed(bundles: dict[str, Path], tmp_path: Path, key: Key) -> None:
+    def other(seed: np.ndarray) -> np.ndarray:
+        return seed + 1.0
+
+    files = {"model.safetensors": with_tensor(other, ends="pool.seed")}
+    path = altered(bundles["sets"], tmp_path / "f.zip", files=files, sign_with=key)
+    only(path, "other numbers in 'model.pool.seed' than drawing rows needs")
+    assert replay(path, tmp_path / "again").identical, "rows are drawn by the seed of the run"
+
+
+NO_POOL: dict[str, Callable[[bytes], bytes]] = {
+    "a part below nothing": with_tensor(lambda one: one - 1.0, ends=".parts.0"),
+    "a column that there is not": with_tensor(lambda one: one + 9.0, ends=".columns"),
+    "too few factors": with_tensor(lambda one: one[:-1].copy(), ends=".factors"),
+    "a factor that is no number": with_tensor(lambda one: one * np.nan, ends=".factors"),
+}
+
+
+@pytest.mark.parametrize("what", NO_POOL)
+def test_what_is_no_pool_is_refused_in_a_sentence(
+    what: str, bundles: dict[str, Path], tmp_path: Path, key: Key
+) -> None:
+    path = altered(bundles["sets"], tmp_path / "f.zip", files={"model.safetensors": NO_POOL[what]}, sign_with=key)
+    only(path, "model.safetensors does not hold exactly the tensors that drawing rows needs.")
+    for draw in (lambda: replay(path, tmp_path / "again"), lambda: drawn_table(path, rows=5, seed=1)):
+        with pytest.raises(VerificationError, match=r"No rows can be drawn from model\.safetensors"):
+            draw()
+
+
+# Answers and receipts
+
+
+def answer_named(found: Measurements, begins: str) -> NoisyAnswer:
+    return next(one for one in found.sums if one.receipt.query.startswith(begins))
+
+
+ANSWERS = [("sets", "wide table 2"), ("pairs", "all pairs of columns"), ("pairs", "which columns go together")]
+
+
+def refused(path: Path, folder: Path) -> str:
+    """Return what a fit to the answers says of a bundle that it does not bear out."""
+    try:
+        again = replay(path, folder, refit=True)
+    except PrivacyError as refusal:
+        return str(refusal)
+    assert not again.as_certified
+    return " ".join(again.lines)
+
+
+def shifted(value: np.ndarray) -> np.ndarray:
+    """Another table of as many rows."""
+    return np.roll(value.reshape(-1), 1).reshape(value.shape)
+
+
+@pytest.mark.parametrize(
+    ("name", "begins", "change", "said"),
+    [
+        ("sets", "wide table 1", shifted, "was asked with another feature map|was never asked|the noisy answers give"),
+        ("sets", "wide table 2", shifted, "was asked with another feature map|was never asked|the noisy answers give"),
+        ("pairs", "all pairs of columns", shifted, "does not hold what the noisy answers give"),
+        # An answer that decides alone: what was asked next does not follow from this one.
+        ("pairs", "which columns go together", np.zeros_like, "'choice 1' was never asked"),
+    ],
+)
+def test_an_answer_that_was_changed(
+    name: str,
+    begins: str,
+    change: Callable[[np.ndarray], np.ndarray],
+    said: str,
+    bundles: dict[str, Path],
+    tmp_path: Path,
+    key: Key,
+) -> None:
+    """Everything else agrees with it: a fit to the answers is another model, or asks another question next."""
+
+    def other(found: Measurements) -> Measurements:
+        old = next(one for one in found.sums if one.receipt.query.startswith(begins))
+        return with_answer(found, old, NoisyAnswer(old.receipt, change(old.value), old.feature_map))
+
+    path = forged(bundles[name], tmp_path / "f.zip", key, answers=other)
+    assert re.search(said, refused(path, tmp_path / "again"))
+
+
+def without(found: Measurements, begins: str) -> Measurements:
+    kept = [one for one in found.answers if not one.query.startswith(begins)]
+    assert len(kept) < len(found.answers)
+    return dataclasses.replace(found, answers=tuple(kept))
+
+
+@pytest.mark.parametrize(("name", "begins"), [*ANSWERS, ("sets", "choice of wide table 2")])
+def test_a_receipt_that_was_left_out(
+    name: str, begins: str, bundles: dict[str, Path], tmp_path: Path, key: Key
+) -> None:
+    """Of the certificate alone; and with its answer, of a question that the model was fitted to."""
+
+    def unstated(document: dict[str, Any]) -> None:
+        document["receipts"] = [one for one in document["receipts"] if not one["query"].startswith(begins)]
+
+    found = failures(forged(bundles[name], tmp_path / "f.zip", key, certificate=unstated))
+    assert any("receipt" in failure for failure in found), found
+    both = forged(
+        bundles[name], tmp_path / "b.zip", key, certificate=unstated, answers=lambda one: without(one, begins)
+    )
+    assert failures(both)
+    with pytest.raises(PrivacyError, match="was never asked"):
+        replay(both, tmp_path / "again", refit=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "begins", "given"),
+    [
+        ("pairs", "all pairs of columns", "1.41"),
+        ("pairs", "which columns go together", "1.41"),
+        ("sets", "wide table", "1.41"),
+        ("sets", "choice of wide table", "2"),
+    ],
+)
+def test_half_a_sensitivity_of_what_is_new(
+    name: str, begins: str, given: str, bundles: dict[str, Path], tmp_path: Path, key: Key
+) -> None:
+    require_half_a_sensitivity_is_found(bundles[name], tmp_path / "f.zip", key, queries=begins, given=given)
+
+
+def test_another_set_than_was_chosen(bundles: dict[str, Path], tmp_path: Path, key: Key) -> None:
+    """``verify`` has no candidates but the chosen one; a fit to the answers has them all."""
+
+    def other(found: Measurements) -> Measurements:
+        chosen = next(one for one in of_kind(found.answers, Selection) if one.query == "choice of wide table 2")
+        index = (chosen.index + 1) % chosen.receipt.dimension
+        return with_answer(found, chosen, dataclasses.replace(chosen, index=index))
+
+    path = forged(bundles["sets"], tmp_path / "f.zip", key, answers=other)
+    with pytest.raises(PrivacyError, match=r"was asked with another feature map|was never asked"):
+        replay(path, tmp_path / "again", refit=True)
