@@ -216,6 +216,8 @@ class Questions(Dictation):
         """Name of every question, with its exact sum in grid steps or the exact scores of its candidates."""
         self.noise: list[int | tuple[int, int]] = []
         """Of every question, the variance that was drawn, or the rate of a choice."""
+        self.wrong = ""
+        """Which question is another one than in the first world."""
         self._before: list[str] | None = None
         self._scores = np.zeros(0, np.int64)
 
@@ -230,9 +232,10 @@ class Questions(Dictation):
 
         def answered(session: PrivateSession, question: Any, plan: Any, receipts: Any) -> Any:
             place, digest, query = len(self.digests), question.digest(), receipts[0].query
-            assert self._before is None or self._before[place : place + 1] == [digest], (
-                f"the question '{query}' depends on more than the answers before it"
-            )
+            if self._before is not None and self._before[place : place + 1] != [digest]:
+                # The run ends here, with an incident: what is wrong is told to who follows it.
+                self.wrong = f"the question '{query}' depends on more than the answers before it"
+                raise AssertionError(self.wrong)
             self.digests.append(digest)
             numbers = right(session, question, plan, receipts)
             chosen = receipts[0].mechanism == "exponential"
@@ -286,6 +289,7 @@ def follow(table: Together, world_name: str, brought: str, home: Path, *, more: 
     def again(data: bytes, what: str) -> Questions:
         other = heard.again()
         found = differences(before, browser.public(data, other))
+        assert not other.wrong, f"{other.wrong}: {what}"
         other.require_all_asked()
         assert not found, f"a whole run depends on {what} in {', '.join(found[:8])}"
         return other

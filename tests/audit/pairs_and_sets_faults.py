@@ -20,7 +20,6 @@ from pairs_and_sets import DENSE, PARITY, Together
 from synth.bundle.recorded_session import RecordedSession
 from synth.generators.adaptive import all_pairs, whole_rows
 from synth.generators.adaptive.all_pairs import AllPairs, Halves, PairsLook
-from synth.generators.adaptive.dp_hp_adaptive import DpHpAdaptive
 from synth.generators.adaptive.whole_rows import WholeRows
 from synth.models import pool
 from synth.models.mixture import Mixture
@@ -32,6 +31,7 @@ from synth.privacy.feature_maps import OneHot
 from synth.privacy.more import row_moments
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
+from synth.services import runs
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 Case = tuple[Together, str, str]
@@ -315,7 +315,7 @@ def _(patch: pytest.MonkeyPatch) -> None:
 
     def ask(self: WholeRows, *arguments: Any, **named: Any) -> tuple[float, bool]:
         excess, clear = right(self, *arguments, **named)
-        return excess, clear and told_by_rows(self._survey.session) % 2 == 0
+        return excess, clear != bool(told_by_rows(self._survey.session) % 2)
 
     patch.setattr(WholeRows, "ask", ask)
 
@@ -387,17 +387,15 @@ def _(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(AllPairs, "refit", refit)
 
 
-@fault("a model keeps its pool", PARITY_ADDED)
+@fault("a model keeps rows that were drawn from it", PARITY_ADDED)
 def _(patch: pytest.MonkeyPatch) -> None:
-    right = DpHpAdaptive.state
+    right = runs.fit_and_sample
 
-    def state(self: DpHpAdaptive) -> Any:
-        found = dict(right(self))
-        if isinstance(self._model, TiltedPool):
-            found["model.rows"] = np.stack(self._model._pool(0)[0].columns, axis=1).astype(np.float64)
-        return found
+    def fit(*arguments: Any, **named: Any) -> Any:
+        made = right(*arguments, **named)
+        return replace(made, state={**made.state, "model.rows": made.codes.astype(np.float64)})
 
-    patch.setattr(DpHpAdaptive, "state", state)
+    patch.setattr(runs, "fit_and_sample", fit)
 
 
 # What it costs, and what is kept of it
