@@ -225,10 +225,10 @@ def _same_model(ours: State, theirs: State) -> tuple[bool, tuple[str, ...]]:
     away = [*sorted(ours.keys() ^ theirs.keys()), *differing(ours, theirs)]
     if not away:
         return True, ("model.safetensors holds what the noisy answers give, to the last bit.",)
+    others = f" and {len(away) - 1} more tensors" if len(away) > 1 else ""
     return False, (
-        f"model.safetensors does not hold what the noisy answers give: they differ in '{away[0]}'"
-        f"{f' and {len(away) - 1} more tensors' if len(away) > 1 else ''}. The bundle was altered, or another processor "
-        "than the one that fitted it computes other last bits.",
+        f"model.safetensors does not hold what the noisy answers give: they differ in '{away[0]}'{others}. The bundle "
+        "was altered, or another processor or number of threads than it was fitted with gives other last bits.",
     )
 
 
