@@ -31,6 +31,7 @@ from synth.bundle.replay import replay
 from synth.generators.adaptive import all_pairs, whole_rows
 from synth.models import pool
 from synth.models.joint_model import MarkovRandomFieldFitter
+from synth.privacy.answers import ROW_COUNT_QUERY
 from synth.privacy.costs import MU_UNIT
 from synth.privacy.session import PrivateSession
 from synth.schema import (
@@ -297,8 +298,9 @@ def follow(table: Together, world_name: str, brought: str, home: Path, *, more: 
     beside = again(second, "one unit")
     alone = shuffled = None
     if more:
-        lines = table.lines(world)
-        shuffled = again(table.file(lines[::-1]), "the order of lines")
+        # Which rows of somebody with too many are kept follows from their order among his own.
+        lines = sorted(table.lines(world), key=lambda line: line.split(b",")[0][::-1])
+        shuffled = again(table.file(lines), "the order of lines")
         if world.row_count == "private":
             alone = again(table.file(table.new(world, brought)), "all units but one")
     return Followed(table, world, before, heard, beside, alone, shuffled)
@@ -329,7 +331,7 @@ def one_unit_moves_no_answer_farther_than_is_stated(run: Followed, folder: Path)
             f"'{query}' moved by {moved:.6g}, its receipt says {receipt['sensitivity']:.6g}"
         )
         # A row adds one number, or a vector of length 1 whose products with others are not negative.
-        row = (2.0 if choice else math.sqrt(2.0)) if replaced else 1.0
+        row = (2.0 if choice else math.sqrt(2.0)) if replaced and query != ROW_COUNT_QUERY else 1.0
         assert receipt["sensitivity"] == pytest.approx(m * row, rel=1e-5), f"'{query}' states another sensitivity"
 
 
@@ -354,10 +356,11 @@ def what_was_drawn_is_paid_for(run: Followed, folder: Path) -> None:
         if isinstance(noise, tuple):
             parameter = noise[0] / noise[1] / receipt["grid"] * 2 * m * (2.0 if replaced else 1.0)
             mu = 2 * float(ndtri(1 / (1 + math.exp(-parameter / 2))))
-            # Of a rate that is all but nothing the last digits are lost.
             mu = abs(mu)
         else:
-            mu = m * (math.sqrt(2.0) if replaced else 1.0) / (math.sqrt(noise) * receipt["grid"])
+            # Two rows are as far apart as two numbers at right angles; both are one row where rows are counted.
+            row = math.sqrt(2.0) if replaced and receipt["query"] != ROW_COUNT_QUERY else 1.0
+            mu = m * row / (math.sqrt(noise) * receipt["grid"])
         assert receipt["mu_squared_units"] * MU_UNIT == pytest.approx(mu**2, rel=1e-5), receipt["query"]
         total += mu**2
     certificate = json.loads(run.public["files"]["certificate.json"])
