@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from synth.generators.options import Between, Options
-from synth.generators.protocol import Card, Needs
+from synth.generators.protocol import Card, Needs, Tuned
 
 __all__ = ["BY_CLASS", "CARDS", "INDEPENDENT", "IndependentOptions"]
 
@@ -19,6 +19,11 @@ class IndependentOptions(Options):
     """Equal parts of a number's or date's declared range; more follow its shape, fewer carry less noise."""
 
 
+_UNKNOWN = "not recorded"
+
+CONSTANTS = (Tuned("bins", "parts of a range whose counts stand clear of noise", _UNKNOWN),)
+"""The numbers that were chosen for both controls."""
+
 INDEPENDENT = Card(
     name="independent",
     title="Independent columns",
@@ -28,6 +33,7 @@ INDEPENDENT = Card(
     reference="Noisy contingency tables (Dwork 2006).",
     made_by="synth.generators.independent.independent:Independent",
     options=IndependentOptions,
+    constants=CONSTANTS,
     measures_one_ways=True,
 )
 
@@ -40,6 +46,7 @@ BY_CLASS = Card(
     reference="Noisy contingency tables (Dwork 2006); the naive Bayes assumption.",
     made_by="synth.generators.independent.independent:IndependentByClass",
     options=IndependentOptions,
+    constants=CONSTANTS,
     needs=Needs(label=True, columns=2),
     measures_one_ways=True,
 )

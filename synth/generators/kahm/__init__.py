@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from synth.errors import ConfigError
 from synth.generators.options import Between, Options
-from synth.generators.protocol import Card, Mode
+from synth.generators.protocol import Card, Mode, Tuned
 from synth.schema import Schema
 
 __all__ = ["CARD", "CARDS", "MODES", "PAPER_REFUSAL", "KahmOptions"]
@@ -85,6 +85,22 @@ class KahmOptions(Options):
             raise ConfigError("option 'steps' must be at least 1 where noisy rows are fabricated, got 0.")
 
 
+_RECORD = "synth.generators.kahm.record"
+_UNKNOWN = "not recorded"
+
+CONSTANTS = (
+    Tuned("n", "as in the paper's experiments", "none"),
+    Tuned("steps", "what the paper's stopping rule took in most blocks, made public", "none"),
+    Tuned("block", "rows of one matrix: the cost of a machine is cubic in them", "none"),
+    Tuned("_MANY_NUMBERS", "beyond it a table is read as one signal", _UNKNOWN, _RECORD),
+    Tuned("_MOST_DIRECTIONS", "directions whose products are asked for by class", _UNKNOWN, _RECORD),
+    Tuned("_CLEAR_MEANS", "squared noise of class means, in squared lengths of a row", _UNKNOWN, _RECORD),
+    Tuned("_CLEAR_COLUMNS", "noise of a count, as a part of the rows, in tables of few numbers", _UNKNOWN, _RECORD),
+    Tuned("_ROOM", "about half of the rows are shortened a little by such a clip", _UNKNOWN, _RECORD),
+)
+"""The numbers that were chosen for mode record."""
+
+
 def _advice(schema: Schema) -> str:
     """Say that rare categories are lost, where there are several columns of categories."""
     categories = sum(column.is_categorical for column in schema.modelled)
@@ -119,6 +135,7 @@ CARD = Card(
     modes=MODES,
     short_training={"steps": 2},
     advice=_advice,
+    constants=CONSTANTS,
     on_card="whole",
     card_work="the affine hull machines, which are products and factors of large matrices",
 )

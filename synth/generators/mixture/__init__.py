@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from synth.generators.options import Between, Options
-from synth.generators.protocol import Card
+from synth.generators.protocol import Card, Tuned
 
 __all__ = ["CARD", "CARDS", "MixtureOptions"]
 
@@ -31,6 +31,16 @@ class MixtureOptions(Options):
     """How numbers look within a kind: bins; or gaussian (a bell: for smooth numbers alone, as spikes and tails go)."""
 
 
+_FAMILY = "synth.generators.mixture.dp_mixture"
+_UNKNOWN = "not recorded"
+
+CONSTANTS = (
+    Tuned("bins", "parts of a range that a kind of row tells apart", _UNKNOWN),
+    Tuned("class_share", "what counting the classes needs", _UNKNOWN),
+    Tuned("ENOUGH", "rows of an average kind, in units of the noise of a count", _UNKNOWN, _FAMILY),
+)
+"""The numbers that were chosen."""
+
 CARD = Card(
     name="dp-mixture",
     title="DP mixture (latent classes)",
@@ -49,6 +59,7 @@ CARD = Card(
     reference="Park et al. 2017 (DP-EM); Wang et al. 2020; one joint sensitivity for all components is ours.",
     made_by="synth.generators.mixture.dp_mixture:DpMixture",
     options=MixtureOptions,
+    constants=CONSTANTS,
     questions={"classes": "How many rows does each class of the label have?"},
 )
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from synth.generators.options import Between, Options
-from synth.generators.protocol import Card, Needs
+from synth.generators.protocol import Card, Needs, Tuned
 from synth.schema import Schema
 
 __all__ = ["CARD", "CARDS", "KernelSosOptions"]
@@ -40,6 +40,17 @@ def _advice(schema: Schema) -> str:
     )
 
 
+_FAMILY = "synth.generators.sums_of_squares.kernel_sos"
+_UNKNOWN = "not recorded"
+
+CONSTANTS = (
+    Tuned("support", "points of the density; the time of a fit grows with their cube", _UNKNOWN),
+    Tuned("steps", "seconds of a fit", _UNKNOWN),
+    Tuned("_COUNT_SHARE", "what counting the groups needs of the norm", _UNKNOWN, _FAMILY),
+    Tuned("_PADDING", "how far beyond its range a density may reach, in ranges", _UNKNOWN, _FAMILY),
+)
+"""The numbers that were chosen."""
+
 CARD = Card(
     name="kernel-sos",
     title="Smooth density (kernel sum-of-squares)",
@@ -57,6 +68,7 @@ CARD = Card(
     options=KernelSosOptions,
     needs=Needs(numbers=6, groups=16),
     questions={"mean embedding": "random Fourier features of the numbers, by class"},
+    constants=CONSTANTS,
     short_training={"steps": 2, "support": 20},
     advice=_advice,
 )
