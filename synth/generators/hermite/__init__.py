@@ -96,8 +96,8 @@ CARD = Card(
     ),
     loses_where=(
         "Long category lists, whose order it treats as a scale, and spikes in numbers; on discretised Adult at epsilon "
-        "0.3 sets of three columns are no closer than unrelated columns, and on Adult classifiers did slightly worse "
-        "than with independent-by-class."
+        "0.3 sets of three columns are hardly closer than unrelated columns, and on Adult classifiers did slightly "
+        "worse than with independent-by-class."
     ),
     reference="Vinaroz, Charusaie, Harder, Adamczewski and Park 2022, ICML.",
     made_by="synth.generators.hermite.dp_hp:DpHp",
