@@ -39,7 +39,7 @@ def test_a_bundle_holds_exactly_the_documented_files(bundle: Path) -> None:
     members = members_of(bundle)
     assert tuple(members) == MEMBERS
     document = json.loads(members["certificate.json"])
-    assert set(document) == CERTIFICATE_KEYS
+    assert set(document) == CERTIFICATE_KEYS | {"device"}
     assert {"version", "evidence", "marginals"} == set(json.loads(members["report.json"]))
     config = yaml.safe_load(members["config.yaml"])
     assert "table" not in config
