@@ -74,7 +74,7 @@ def number_text(value: Cell) -> str:
     return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:.4g}"
 
 
-_MOST_WORDS = 12
+_MOST_WORDS = 16
 """Under a number; a longer sentence is folded with the others."""
 
 _ROUNDING = 1e-12
