@@ -59,7 +59,7 @@ CONSTANTS = (
     Tuned("_SIGNAL", "three standard deviations of noise", "none", _PAIRS),
     Tuned("_GROUPS", "a cell holds about 0.7 times the noise of a count, as in rounds", "none", _PAIRS),
     Tuned("_MOST_GROUPS", "more cost time and show noise alone", "g30", _PAIRS),
-    Tuned("_COMPONENTS", "more cost time; fewer cannot follow thirty columns", "g10, g30", _PAIRS),
+    Tuned("_COMPONENTS", "more cost time; fewer follow ten columns worse, thirty better", "g10, g30", _PAIRS),
     Tuned("_STEPS", "where the misfit no longer falls", "g10, g30, scm_tree", _PAIRS),
     Tuned("_PRICE", "of what noise alone would be fitted with", "g10, g30", _PAIRS),
     Tuned("_ROUNDS_PER_COLUMN", "each column with three others, where the budget allows", "simple, bounded", _BUDGET),
