@@ -323,11 +323,13 @@ def test_identifiers_are_spoken_of_only_where_there_are_any(others: tuple, colum
     assert (found["overview.columns"].value, found["overview.columns"].sentence) == (columns, sentence)
 
 
-def test_without_any_table_of_counts_there_is_an_overview_only() -> None:
+def test_without_any_answer_there_is_an_overview_and_every_pair_is_unknown() -> None:
     schema, codes = simulated()
     made = np.column_stack([codes[name][:50] for name in schema.names])
     found = published_evidence(made, [], config_of(schema))
-    assert {entry.id.partition(".")[0] for entry in found} == {"overview"}
+    assert {entry.section for entry in found} == {"overview", "relations"}
+    values = {entry.id: entry.value for entry in found}
+    assert values["relations.unknown"] == values["relations.of"] > 0
     assert published_rows([]) is None
 
 
