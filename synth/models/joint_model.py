@@ -34,6 +34,9 @@ class Fitter(Protocol):
     together: int
     """Tables that are chosen before the model is fitted again."""
 
+    takes_coarse: bool
+    """Whether it is fitted to coarse tables too."""
+
     @property
     def model(self) -> JointModel:
         """The model as last fitted."""
@@ -74,6 +77,7 @@ class MarkovRandomFieldFitter:
 
     kind = "field"
     together = 1
+    takes_coarse = True
     first_steps = 12
     last_steps = 150
 
@@ -146,6 +150,7 @@ class MixtureFitter:
     """A mixture of products, for tables that no tree of pairs can hold; several tables at a time, as a fit is dear."""
 
     kind = "mixture"
+    takes_coarse = False
     first_steps = 100
     last_steps = 1000
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["JointModel", "NoisyMarginal", "misfit", "pooled", "summed"]
+__all__ = ["JointModel", "NoisyMarginal", "coarse", "misfit", "pooled", "summed"]
 
 _FEW_CELLS = 2048
 """Sums of more cells than this are faster by einsum, whose calls take longer."""
@@ -25,40 +25,53 @@ class NoisyMarginal:
     columns : tuple of int
         Positions of the columns, ascending.
     table : array of shape (bins of each column), float64
-        Counts with noise, in rows; of any sign.
+        Counts with noise, in rows; of any sign. Of a coarse table of any shape.
     noise_std : float
         Standard deviation of the noise of one count, in rows; positive.
     believed : array of the table's shape, optional
         What a model of all earlier answers said of these counts, in rows; a fit may lean towards it.
+    cells : array of shape (bins of each column), whole numbers, optional
+        Of a coarse table: which of its counts, in their flat order, a row of these bins belongs to.
     """
 
     columns: tuple[int, ...]
     table: NDArray[np.float64]
     noise_std: float
     believed: NDArray[np.float64] | None = None
+    cells: NDArray[np.intp] | None = None
 
     def __post_init__(self) -> None:
-        if list(self.columns) != sorted(set(self.columns)) or self.table.ndim != len(self.columns):
+        bins = self.table if self.cells is None else self.cells
+        if list(self.columns) != sorted(set(self.columns)) or bins.ndim != len(self.columns):
             raise ValueError(f"columns must ascend and match the table's axes, got {self.columns}.")
         if not (math.isfinite(self.noise_std) and self.noise_std > 0):
             raise ValueError(f"noise_std must be positive and finite, got {self.noise_std}.")
         if self.believed is not None and self.believed.shape != self.table.shape:
             raise ValueError(f"What is believed of columns {self.columns} has another shape than the table.")
 
+    @property
+    def key(self) -> tuple[int | bytes, ...]:
+        """What its question was about: answers of one key are answers to one question."""
+        return self.columns if self.cells is None else (*self.columns, self.cells.tobytes())
+
+    def counted(self, bins: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return a table of bins as this one counts it, shape of ``table``."""
+        return bins if self.cells is None else coarse(bins, self.cells, self.table.shape)
+
 
 def pooled(measured: Sequence[NoisyMarginal]) -> list[NoisyMarginal]:
-    """Return one table for every set of columns: the mean of its answers weighted by inverse variance.
+    """Return one table for every question: the mean of its answers weighted by inverse variance.
 
     What was believed before the first answer is kept, as it owes nothing to any of them.
     """
-    answers: dict[tuple[int, ...], list[NoisyMarginal]] = {}
+    answers: dict[tuple[int | bytes, ...], list[NoisyMarginal]] = {}
     for one in measured:
-        answers.setdefault(one.columns, []).append(one)
+        answers.setdefault(one.key, []).append(one)
     result = []
-    for columns, tables in answers.items():
+    for tables in answers.values():
         precision = sum(one.noise_std**-2 for one in tables)
         mean = np.sum([one.table * one.noise_std**-2 for one in tables], axis=0) / precision
-        pool = NoisyMarginal(columns, mean, precision**-0.5, tables[0].believed)
+        pool = replace(tables[0], table=mean, noise_std=precision**-0.5)
         result.append(pool if len(tables) > 1 else tables[0])
     return result
 
@@ -96,9 +109,15 @@ def misfit(model: JointModel, measured: Sequence[NoisyMarginal], total: float) -
     """
     squares = cells = 0.0
     for one in measured:
-        squares += float((((total * model.marginal(one.columns) - one.table) / one.noise_std) ** 2).sum())
+        squares += float((((total * one.counted(model.marginal(one.columns)) - one.table) / one.noise_std) ** 2).sum())
         cells += one.table.size
     return math.sqrt(squares / max(cells, 1.0))
+
+
+def coarse(bins: NDArray[np.float64], cells: NDArray[np.intp], shape: tuple[int, ...]) -> NDArray[np.float64]:
+    """Return a coarse table's counts from a table of bins, given which count each combination of bins belongs to."""
+    counts = np.bincount(cells.reshape(-1), weights=bins.reshape(-1), minlength=math.prod(shape))
+    return counts.reshape(shape).astype(np.float64, copy=False)
 
 
 def summed(table: NDArray[np.float64], away: Sequence[int]) -> NDArray[np.float64]:

@@ -34,13 +34,13 @@ class MarkovRandomField:
     tree : JunctionTree
     beliefs : tuple of arrays, float64
         Joint proportions of every clique, axes in order of columns; neighbours agree on what they share.
-    weights : mapping of columns to arrays
-        Logarithmic factors of the tables it was fitted to; a later fit starts from them.
+    weights : mapping of questions to arrays
+        Logarithmic factors of the tables it was fitted to, by their ``key``; a later fit starts from them.
     """
 
     tree: JunctionTree
     beliefs: tuple[NDArray[np.float64], ...]
-    weights: Mapping[ColumnSet, NDArray[np.float64]] = field(default_factory=dict, repr=False)
+    weights: Mapping[tuple[int | bytes, ...], NDArray[np.float64]] = field(default_factory=dict, repr=False)
 
     @property
     def sizes(self) -> tuple[int, ...]:

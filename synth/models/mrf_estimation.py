@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from synth.models.junction_tree import BeliefPropagation, CalibratedTree, ColumnSet, JunctionTree
-from synth.models.marginals import NoisyMarginal, pooled
+from synth.models.marginals import NoisyMarginal, coarse, pooled
 from synth.models.markov_random_field import MarkovRandomField
 
 __all__ = ["Curvature", "FactorPrior", "SpreadPrior", "fit_markov_random_field", "minimise", "shrinkage_factors"]
@@ -133,13 +133,13 @@ def fit_markov_random_field(
         device,
     )
     known = {} if start is None else start.weights
-    first = dual.started({by_size.columns(one): by_size.table(one, weights) for one, weights in known.items()})
+    first = dual.started([None if one.key not in known else by_size.factor(one, known[one.key]) for one in tables])
     theta = dual.minimise(first, steps, report)
     beliefs = dual.calibrated(theta).beliefs
     return MarkovRandomField(
         tree,
         tuple(by_size.restored(clique, belief) for clique, belief in zip(tree.cliques, beliefs, strict=True)),
-        {one.columns: by_size.restored(one.columns, part) for one, part in zip(tables, dual.parts(theta), strict=True)},
+        {one.key: by_size.restored_factor(one, part) for one, part in zip(tables, dual.parts(theta), strict=True)},
     )
 
 
@@ -161,8 +161,17 @@ class _BySize:
         return table.transpose(self._axes(columns))
 
     def measured(self, one: NoisyMarginal) -> NoisyMarginal:
+        columns = self.columns(one.columns)
+        if one.cells is not None:
+            return replace(one, columns=columns, cells=one.cells.transpose(self._axes(one.columns)))
         believed = None if one.believed is None else self.table(one.columns, one.believed)
-        return NoisyMarginal(self.columns(one.columns), self.table(one.columns, one.table), one.noise_std, believed)
+        return NoisyMarginal(columns, self.table(one.columns, one.table), one.noise_std, believed)
+
+    def factor(self, one: NoisyMarginal, factor: NDArray[np.float64]) -> NDArray[np.float64]:
+        return factor if one.cells is not None else self.table(one.columns, factor)
+
+    def restored_factor(self, one: NoisyMarginal, factor: Any) -> NDArray[np.float64]:
+        return _on_cpu(factor) if one.cells is not None else self.restored(one.columns, factor)
 
     def restored(self, columns: ColumnSet, table: Any) -> NDArray[np.float64]:
         return np.ascontiguousarray(_on_cpu(table).transpose(np.argsort(self._axes(columns))))
@@ -180,6 +189,7 @@ class _Dual:
         self.total, self.device = total, device
         self.columns = [one.columns for one in tables]
         self.shapes = [one.table.shape for one in tables]
+        self.coarse = [None if one.cells is None else _Coarse(one.cells, one.table.shape) for one in tables]
         ends = np.cumsum([one.table.size for one in tables]).tolist()
         self.slices = [slice(end - one.table.size, end) for one, end in zip(tables, ends, strict=True)]
         self.propagation = BeliefPropagation(tree, self.columns)
@@ -190,18 +200,20 @@ class _Dual:
         self.ridge = self._vector(ridges)
         # Where noise is small, curvature is the larger of what is believed and what was answered.
         held = [np.maximum(one.table, expected) + 1.0 for one, expected in zip(tables, believed, strict=True)]
-        self.curvature = Curvature(self.columns, held, ridges)
+        # What a coarse table shares with others is sums of neither's cells.
+        shared = [None if one.cells is not None else one.columns for one in tables]
+        self.curvature = Curvature(shared, held, ridges)
         alone: dict[ColumnSet, NDArray[np.float64]] = {
             one.columns: np.log(single[one.columns[0]]) for one in tables if len(one.columns) == 1
         }
         self.centre = self._vector([alone.get(one.columns, np.zeros(one.table.shape)) for one in tables])
 
-    def started(self, known: Mapping[ColumnSet, NDArray[np.float64]]) -> Vector:
+    def started(self, known: Sequence[NDArray[np.float64] | None]) -> Vector:
         """Return the first factors: those that are known, else independent columns."""
-        if not known:
+        if all(one is None for one in known):
             return self.centre
         return self._vector(
-            [known.get(columns, np.zeros(shape)) for columns, shape in zip(self.columns, self.shapes, strict=True)]
+            [np.zeros(shape) if one is None else one for one, shape in zip(known, self.shapes, strict=True)]
         )
 
     def minimise(self, theta: Vector, steps: int, report: Callable[[int, float], None] | None) -> Vector:
@@ -223,7 +235,9 @@ class _Dual:
         found = self.calibrated(theta)
         away = theta - self.centre
         pull = self.ridge * away
-        gradient = self._vector(found.tables)
+        gradient = self._vector(
+            [one if some is None else some.sums(one) for one, some in zip(found.tables, self.coarse, strict=True)]
+        )
         gradient *= self.total
         gradient -= self.counts
         gradient += pull
@@ -232,7 +246,10 @@ class _Dual:
 
     def calibrated(self, theta: Vector) -> CalibratedTree[Any]:
         """Return what the factors say of the cliques and the tables."""
-        return self.propagation(self.parts(theta))
+        parts = self.parts(theta)
+        return self.propagation(
+            [one if some is None else some.spread(one) for one, some in zip(parts, self.coarse, strict=True)]
+        )
 
     def parts(self, theta: Vector) -> list[Any]:
         """Return the factors of each table: arrays on a CPU, whose small operations take least time, else tensors."""
@@ -242,6 +259,34 @@ class _Dual:
     def _vector(self, parts: Sequence[Any]) -> Vector:
         flat = [part.reshape(-1) for part in parts]
         return np.concatenate(flat) if isinstance(flat[0], np.ndarray) else _on_cpu(_joined(flat))
+
+
+class _Coarse:
+    """How a coarse table's factors are those of bins, and bins' proportions its own."""
+
+    def __init__(self, cells: NDArray[np.intp], shape: tuple[int, ...]) -> None:
+        self._cells, self._shape = np.ascontiguousarray(cells), shape
+        self._matrix: Any = None
+
+    def spread(self, factor: Any) -> Any:
+        """Return the factor of every combination of bins."""
+        if isinstance(factor, np.ndarray):
+            return factor.reshape(-1)[self._cells]
+        return (factor.reshape(-1) @ self._on(factor)).reshape(self._cells.shape)
+
+    def sums(self, bins: Any) -> Any:
+        """Return a table of bins as the coarse table counts it."""
+        if isinstance(bins, np.ndarray):
+            return coarse(bins, self._cells, self._shape)
+        return self._on(bins) @ bins.reshape(-1)
+
+    def _on(self, like: Any) -> Any:
+        """Return which bins make which count, as a matrix on a tensor's device: a product has one order of sums."""
+        if self._matrix is None:
+            matrix = np.zeros((math.prod(self._shape), self._cells.size))
+            matrix[self._cells.reshape(-1), np.arange(self._cells.size)] = 1.0
+            self._matrix = like.new_tensor(matrix)
+        return self._matrix
 
 
 def _on_device(vector: Vector, device: str) -> Any:
@@ -278,7 +323,7 @@ def _believed(one: NoisyMarginal, single: list[NDArray[np.float64]], total: floa
     product = np.ones(())
     for column in one.columns:
         product = product[..., None] * single[column]
-    return total * product
+    return one.counted(total * product)
 
 
 def _ridge(one: NoisyMarginal, believed: NDArray[np.float64], prior: FactorPrior) -> NDArray[np.float64]:
@@ -346,15 +391,15 @@ class Curvature:
 
     Parameters
     ----------
-    tables : sequence of Subset
-        Columns of every table.
+    tables : sequence of (Subset or None)
+        Columns of every table; None for a coarse one, whose cells are looked at one by one.
     counts : sequence of arrays
         About how many rows each cell holds; positive.
     ridges : sequence of arrays
         Positive.
     """
 
-    def __init__(self, tables: Sequence[ColumnSet], counts: Sequence[Vector], ridges: Sequence[Vector]) -> None:
+    def __init__(self, tables: Sequence[ColumnSet | None], counts: Sequence[Vector], ridges: Sequence[Vector]) -> None:
         flat_counts, ridge = (np.concatenate([one.reshape(-1) for one in each]) for each in (counts, ridges))
         self._diagonal = 1.0 / (flat_counts + ridge)
         starts = np.cumsum([0, *(one.size for one in counts)])
@@ -362,19 +407,20 @@ class Curvature:
         n_rows = n_values = 0
         holders: dict[int, list[int]] = {}
         firsts: dict[ColumnSet, int] = {}
-        for number, columns in enumerate(tables):
+        fine = {number: columns for number, columns in enumerate(tables) if columns is not None}
+        for number, columns in fine.items():
             firsts.setdefault(columns, number)
             for column in columns:
                 holders.setdefault(column, []).append(number)
         for shared, first in firsts.items():
-            around = holders[shared[0]] if shared else range(len(tables))
-            within = [number for number in around if set(shared) <= set(tables[number])]
+            around = holders[shared[0]] if shared else fine
+            within = [number for number in around if set(shared) <= set(fine[number])]
             if len(within) < 2:
                 continue
             size = counts[first].size
             for number in within:
                 shape = counts[number].shape
-                kept = [n if column in shared else 1 for column, n in zip(tables[number], shape, strict=True)]
+                kept = [n if column in shared else 1 for column, n in zip(fine[number], shape, strict=True)]
                 cells.append(np.arange(starts[number], starts[number + 1]))
                 rows.append(n_rows + np.broadcast_to(np.arange(size).reshape(kept), shape).reshape(-1))
                 values.append(n_values + np.arange(size))

@@ -39,10 +39,14 @@ class AdaptiveOptions(Options):
     whole_rows: Literal["auto", "never"] = "auto"
     """Whether sets of three to six columns are counted too, in coarse cells: auto where a first one stands out."""
 
+    scores: Literal["honest", "distance"] = "honest"
+    """How tables are chosen: honest takes off what chance makes of so few rows, and offers coarse tables too."""
+
 
 _SETS = "synth.generators.adaptive.whole_rows"
 _PAIRS = "synth.generators.adaptive.all_pairs"
 _BUDGET = "synth.generators.adaptive.budget"
+_ROUNDS = "synth.generators.adaptive.tables"
 
 CONSTANTS = (
     Tuned(
@@ -63,15 +67,20 @@ CONSTANTS = (
     Tuned("_STEPS", "where the misfit no longer falls", "g10, g30, scm_tree", _PAIRS),
     Tuned("_PRICE", "of what noise alone would be fitted with", "g10, g30", _PAIRS),
     Tuned("_ROUNDS_PER_COLUMN", "each column with three others, where the budget allows", "simple, bounded", _BUDGET),
-    Tuned("_FEWEST_ROUNDS_PER_COLUMN", "below, tables harm columns more than they tell", "simple, bounded", _BUDGET),
     Tuned("_LARGEST_SHARE", "half the budget for columns at most", "none", _BUDGET),
     Tuned("_RELATED", "a tenth of what two even columns could tell of each other", "simple, bounded", _BUDGET),
     Tuned("_TABLE_NOISE", "noise of a fiftieth of the rows hides a table", "simple, bounded", _BUDGET),
     Tuned("_LABEL_WITHOUT_ROUNDS", "two fifths where nothing but columns by class is asked", "cervical", _BUDGET),
     Tuned("_CLEAR_CLASSES", "noise of a sixth of what four bins by class hold", "isolet", _BUDGET),
     Tuned("_MOST_FOR_LABEL", "three fifths at most", "isolet", _BUDGET),
+    Tuned("_SEVERAL", "one dull answer tells little of other tables", "none", _ROUNDS),
+    Tuned("_REST", "a table asked twice in a row tells little more", "census, insurance", _ROUNDS),
+    Tuned("_TOO_FINE", "finer tables tell of chance and noise alone", "bounded, census, wine_white, trips", _ROUNDS),
+    Tuned("_TOO_FINE_OF_FEW", "few rounds are worth most where tables are clear", "sites, simple, census", _ROUNDS),
+    Tuned("_FEWEST_ROUNDS", "fewer lose by columns what they win by tables", "sites, titanic, wine_red", _BUDGET),
+    Tuned("_FEWEST_ROUNDS_PER_COLUMN", "as above, where every column needs some budget", "census", _BUDGET),
 )
-"""Of the tables of whole rows, of dense tables, and of how the budget is divided."""
+"""Of the tables of whole rows, of dense tables, of the rounds, and of how the budget is divided."""
 
 
 CARD = Card(
@@ -82,7 +91,7 @@ CARD = Card(
     loses_where=("Relations among seven and more columns, and fine detail inside the bins of several numbers at once."),
     reference="Vinaroz et al. 2022 (DP-HP); McKenna et al. 2022 (AIM); McKenna et al. 2019.",
     made_by="synth.generators.adaptive.dp_hp_adaptive:DpHpAdaptive",
-    defaults_before={"0.7.0": {"all_pairs": "never", "whole_rows": "never"}},
+    defaults_before={"0.7.0": {"all_pairs": "never", "whole_rows": "never", "scores": "distance"}},
     options=AdaptiveOptions,
     measures_one_ways=True,
     on_card="part",

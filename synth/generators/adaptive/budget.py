@@ -17,8 +17,13 @@ __all__ = ["WIDE", "AdaptiveBudget", "allocate_budget", "columns_error", "share_
 
 _ROUNDS_PER_COLUMN = 3.0
 
-_FEWEST_ROUNDS_PER_COLUMN = 0.75
-"""Rounds below which chosen tables do more harm to the columns than good to the rest."""
+_FEWEST_ROUNDS, _FEWEST_ROUNDS_PER_COLUMN = 4.0, 0.3
+"""Rounds, and rounds for each column, below which chosen tables do more harm to the columns than good to the rest. On
+nine tables of 300 to 1,200 rows a few coarse rounds brought sets of three columns nearer by .01 to .07 from about four
+rounds on, and nothing below; without a label, 25 columns at .28 rounds each lost .013 in pairs."""
+
+_FEWEST_OF_FINE = 0.75
+"""Rounds for each column below which this holds of tables that are not coarse."""
 
 _LARGEST_SHARE = 0.5
 """Most of the budget that columns by themselves get where there is any left for tables of several."""
@@ -65,12 +70,15 @@ class AdaptiveBudget:
         For tables that are chosen.
     n_rounds : float
         Rounds that the first round's part would last; 0 where noise would drown every table.
+    few : bool
+        Whether these are so few that only coarse tables are worth them.
     """
 
     columns: float
     by_label: float
     rounds: float
     n_rounds: float
+    few: bool = False
 
     @property
     def table(self) -> float:
@@ -86,6 +94,7 @@ def allocate_budget(
     for_columns: float,
     label_share: float,
     label_size: int,
+    coarse: bool = True,
     most_rounds: float | None = None,
 ) -> AdaptiveBudget:
     """Divide a session's budget.
@@ -104,6 +113,8 @@ def allocate_budget(
         drown even a few bins by class.
     label_size : int
         Classes of the label; 1 without one.
+    coarse : bool
+        Whether tables are offered in coarse cells: then a few rounds are worth holding where many are too dear.
     most_rounds : float, optional
         Most rounds of chosen tables; by default three a column.
     """
@@ -125,8 +136,10 @@ def allocate_budget(
     left = 1.0 - for_columns - for_label
     most_rounds = _ROUNDS_PER_COLUMN * columns if most_rounds is None else most_rounds
     n_rounds = min(most_rounds, left * (_TABLE_NOISE * rows) ** 2 / variance)
-    if n_rounds >= _FEWEST_ROUNDS_PER_COLUMN * columns:
-        return AdaptiveBudget(whole * for_columns, whole * for_label, whole * left, n_rounds)
+    fewest = max(_FEWEST_ROUNDS, _FEWEST_ROUNDS_PER_COLUMN * columns) if coarse else _FEWEST_OF_FINE * columns
+    if n_rounds >= fewest:
+        few = n_rounds < _FEWEST_OF_FINE * columns
+        return AdaptiveBudget(whole * for_columns, whole * for_label, whole * left, n_rounds, few)
     for_label = min(max(_LABEL_WITHOUT_ROUNDS, label_share if wide else 0.0), 1.0 - for_columns) if for_label else 0.0
     if for_label and columns * variance / for_label > faintest:
         for_label = 0.0

@@ -108,7 +108,7 @@ class DpHpAdaptive(Generator):
         else:
             fit.start_model()
             fit.choose_marginals()
-            fit.measure_columns_with_what_is_left()
+        fit.measure_columns_with_what_is_left()
         progress.phase("Fitting")
         self._bins, self._model = fit.bins, fit.finished_model()
         self._fitted_on = fit.device
@@ -179,6 +179,7 @@ class _Fit:
         self._survey = Survey(session, self._columns, label, source)
         self._classes = 1 if label is None else self._columns[label].size
         self._many = len(self._columns) > MANY_COLUMNS
+        self._honest = options.scores == "honest"
         self._most_bins = bins_that_fit(declared_bins(self._columns, options.bins), options.bins)
         self._most_rounds: float | None = None
         if self._many:
@@ -312,6 +313,8 @@ class _Fit:
         if not self._choosing:
             return
         share = self._budget.rounds if self._by_label else self._budget.rounds + self._budget.by_label
+        # A look at all pairs has taken its part of it.
+        share = min(share, self._session.remaining_share)
         if self._many:
             self._progress.phase("Finding a tree of columns")
             self._measure_tree(share)
@@ -358,6 +361,7 @@ class _Fit:
             for_columns=for_columns,
             label_share=self._options.label_share,
             label_size=self._classes,
+            coarse=self._honest,
             most_rounds=self._most_rounds,
         )
 
@@ -395,6 +399,8 @@ class _Fit:
             choosing=self._options.choosing_share,
             cells=self._options.cells,
             most_candidates=_MOST_CANDIDATES,
+            honest=self._honest,
+            few=self._budget.few,
         )
         rounds = SelectionRounds(
             self._survey,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,7 +40,9 @@ class Survey:
     label: int | None
     source: str
 
-    def one_hot(self, positions: ColumnSet, bin_of_code: Sequence[NDArray[np.int32] | None]) -> OneHot:
+    def one_hot(
+        self, positions: ColumnSet, bin_of_code: Sequence[NDArray[np.int32] | None] | Mapping[int, NDArray[np.int32]]
+    ) -> OneHot:
         """Return the question for a table of counts of some columns, given the bin of every code by column."""
         return OneHot(
             columns=tuple(self.columns[d].name for d in positions),
