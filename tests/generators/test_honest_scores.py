@@ -68,12 +68,12 @@ def codebook(n_rows: int, n_codes: int = 60) -> tuple[Schema, dict[str, np.ndarr
     return Schema((*declared, YesNoColumn("d")), row_count="public"), codes
 
 
-def related(n_columns: int) -> tuple[Schema, dict[str, np.ndarray]]:
+def related(n_columns: int, n_rows: int = 3000) -> tuple[Schema, dict[str, np.ndarray]]:
     """Columns of yes and no of which each follows the one before."""
     random = np.random.default_rng(6)
-    codes = {"c0": random.integers(0, 2, 3000)}
+    codes = {"c0": random.integers(0, 2, n_rows)}
     for d in range(1, n_columns):
-        codes[f"c{d}"] = np.where(random.random(3000) < 0.7, codes[f"c{d - 1}"], random.integers(0, 2, 3000))
+        codes[f"c{d}"] = np.where(random.random(n_rows) < 0.7, codes[f"c{d - 1}"], random.integers(0, 2, n_rows))
     return Schema(tuple(map(YesNoColumn, codes)), row_count="public"), codes
 
 
@@ -238,6 +238,26 @@ def test_a_rounds_part_grows_only_after_several_different_tables():
     shares = [share for _, share in noted.choices]
     assert len(shares) >= tables._SEVERAL
     assert shares[: tables._SEVERAL] == pytest.approx([shares[0]] * tables._SEVERAL, rel=1e-6)
+
+
+def test_rounds_divide_what_a_look_at_all_pairs_has_left(monkeypatch):
+    """Of a plan that did not know of the look, the last question would be refused after its run was charged."""
+    planned = []
+
+    class Planned(tables.SelectionRounds):
+        def __init__(self, survey, bins, **told):
+            planned.append((told["plan"].share, survey.session.remaining_share))
+            super().__init__(survey, bins, **told)
+
+    monkeypatch.setattr(dp_hp_adaptive, "SelectionRounds", Planned)
+    opened = session(*related(6, 20_000), epsilon=3.0)
+    generators.make(DpHpAdaptive.card.name, task(opened.schema, None), {"whole_rows": "never"}).fit(
+        opened, NullProgress()
+    )
+    assert "which columns go together" in [receipt.query for receipt in opened.receipts]
+    [(share, left)] = planned
+    assert share <= left
+    assert opened.remaining_share < 1e-8
 
 
 def test_what_sets_of_columns_leave_is_spent_on_a_dense_table_too(monkeypatch):
