@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import pandas as pd
@@ -15,6 +16,7 @@ from pages.ui.draft import config_of
 from pages.ui.guards import guarded
 from pages.ui.session import application, bind, draft
 from pages.ui.words import amount, note, plain, upper
+from synth.errors import SynthError
 from synth.generators.options import OptionField
 from synth.generators.protocol import Card, Mode
 from synth.reports.expected import Forecast
@@ -253,7 +255,8 @@ def seed_and_device(seed_means: str, device: DeltaGenerator, seed: DeltaGenerato
         help=f"{seed_means} The privacy noise has no seed that anybody can set.",
         **bind("seed"),
     )
-    note(application().device_words(config_of(draft())))
+    with suppress(SynthError):  # a configuration that cannot be is refused where it is to be spent on
+        note(application().device_words(config_of(draft())))
 
 
 # Spending ------------------------------------------------------------------------------------------------------------
