@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import itertools
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -75,10 +77,15 @@ def test_a_worker_killed_within_what_many_columns_tell_is_followed_by_one_that_g
         options=options,
     )
 
-    def started() -> str:
-        table = application.receive(io.BytesIO(text.encode()), account="town", name="people.csv").table_id
-        return application.start(config, table_id=table)
+    accounts = (f"town {number}" for number in itertools.count())
 
+    def started() -> str:
+        """Start a run that is the only one of its account."""
+        account = next(accounts)
+        table = application.receive(io.BytesIO(text.encode()), account=account, name="people.csv").table_id
+        return application.start(replace(config, account=account), table_id=table)
+
+    stops(application)
     whole = started()
     until(lambda: application.run(whole).state not in ("queued", "running"))
     asked = [receipt["query"] for receipt in application.certificate(whole)["receipts"]]
