@@ -191,7 +191,7 @@ def test_the_title_counts_and_the_label_comes_first() -> None:
     square, counted = found["measured"].figures
     assert isinstance(square, HeatMap)
     assert isinstance(counted, Table)
-    assert square.title == "2 of 6 pairs were measured; 1 of them say more than their noise"
+    assert square.title == "2 of 6 pairs were measured; one of them says more than its noise"
     assert square.subtitle == "Treat the other 5 as unknown."
     assert square.names == ("c", "a", "b", "d")
     assert square.values[0] == (None, 2.0, None, None)

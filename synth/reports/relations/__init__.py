@@ -288,7 +288,8 @@ def _title(pairs: int, measured: int, clear: int, featured: int) -> str:
     title = f"None of {pairs:,} pairs was counted"
     if measured:
         said = f"{clear:,}" if clear else "none"
-        title = f"{measured:,} of {pairs:,} pairs were measured; {said} of them say more than their noise"
+        said = "one of them says more than its" if clear == 1 else f"{said} of them say more than their"
+        title = f"{measured:,} of {pairs:,} pairs were measured; {said} noise"
     return f"{title}; {featured:,} were asked in features" if featured else title
 
 
