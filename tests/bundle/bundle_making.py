@@ -205,7 +205,8 @@ def altered(
     members = members_of(bundle)
     for name, change in (files or {}).items():
         members[name] = change(members[name])
-    document = json.loads(members["certificate.json"])
+    # A certificate that is altered byte by byte need not be a document any more.
+    document = json.loads(members["certificate.json"]) if sign_with is not None or certificate is not None else {}
     if sign_with is not None:
         document["files"] = {name: sha256_of(io.BytesIO(members[name])) for name in signed_by_hash(tuple(members))}
     if certificate is not None:

@@ -313,8 +313,9 @@ class _Fit:
         if not self._choosing:
             return
         share = self._budget.rounds if self._by_label else self._budget.rounds + self._budget.by_label
-        # A look at all pairs has taken its part of it.
-        share = min(share, self._session.remaining_share)
+        if self._session.remaining_share < share - _DUST:
+            # A look at all pairs has taken its part of it.
+            share = self._session.remaining_share
         if self._many:
             self._progress.phase("Finding a tree of columns")
             self._measure_tree(share)
