@@ -6,6 +6,7 @@ Rows are drawn again from the fitted generator. A model draws none, so it is fit
 from __future__ import annotations
 
 import io
+import math
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -52,6 +53,11 @@ _SHARE = 1e-4
 """Parts of the budget that differ by less agree. Costs are rounded to whole units and shares to floats, and the default
 generator divides by a fitted model, whose last bits follow the processor and the version; rounds enlarge them."""
 
+_LAST_DIGITS = 1e-9
+"""Numbers of a report that differ by a smaller part of themselves agree."""
+
+_BUT_FOR_DIGITS = ", but for the last digits of some numbers, which another processor works out otherwise"
+
 
 @dataclass(frozen=True, slots=True)
 class Replay:
@@ -64,8 +70,9 @@ class Replay:
         of ``model.json`` and ``model.safetensors`` is, and byte for byte unless another version of this program wrote
         the words of ``model.json``.
     report_identical : bool, optional
-        Whether ``report.json``, made again from the answers in the bundle, is the certified one: byte for byte, or in
-        all but its words where ``words_version`` says so. None where the answers of a table were fitted again.
+        Whether ``report.json``, made again from the answers in the bundle, is the certified one: byte for byte, but for
+        last digits of numbers (``lines`` says so), or but for its words where ``words_version`` says so. None where the
+        answers of a table were fitted again.
     distance : float, optional
         Mean total variation over columns and pairs between the new table and the one of the bundle, where they differ.
     lines : tuple of str
@@ -154,16 +161,16 @@ def replay(
         with written.open("rb") as stream:
             identical = sha256_of(stream) == certificate.files.get("synthetic.csv")
         distance = None if identical else _distance(archive, written, config)
-        report_identical, words_version = None, None
+        report_identical, words_version, report_lines = None, None, tuple[str, ...]()
         if not again:
             _write_report(archive, certificate, config, drawn, fitted, folder / "report.json")
-            report_identical, words_version = _same_report(archive, certificate, folder / "report.json")
+            report_identical, words_version, report_lines = _same_report(archive, certificate, folder / "report.json")
     model_identical, model_lines = None, tuple[str, ...]()
     if again and generator in (None, config.generator) and dict(certificate.versions) == current_versions():
         model_identical, model_lines = _same_model(fitted.state(), state)
     lines = _lines(identical, distance, generator or config.generator)
     other = () if identical and model_identical is not False else _other_device(certificate, device)
-    lines = (*lines, *model_lines, *other, *_report_lines(report_identical, words_version), *costs_differ)
+    lines = (*lines, *model_lines, *other, *report_lines, *costs_differ)
     return Replay(identical, distance, lines, report_identical, costs_differ, words_version, model_identical)
 
 
@@ -254,7 +261,7 @@ def _model_again(
     same = model_without_words(told) == model_without_words(certified) if reworded else told == certified
     identical = same and again.keys() == state.keys() and not differing(again, state)
     _write_report(archive, certificate, config, drawn_rows(fitted, config), fitted, folder / "report.json")
-    report_identical, words_version = _same_report(archive, certificate, folder / "report.json")
+    report_identical, words_version, report_lines = _same_report(archive, certificate, folder / "report.json")
     line = (
         "model.json: every number is the certified one; the noisy answers were fitted again. Its words are those of "
         "another version, so they were not compared."
@@ -265,7 +272,7 @@ def _model_again(
         "bundle was altered, or other versions of packages compute it otherwise (certificate.json names them)."
     )
     other = () if identical else _other_device(certificate, _device_again(certificate, config, drawing=False))
-    lines = (line, *other, *_report_lines(report_identical, words_version), *costs_differ)
+    lines = (line, *other, *report_lines, *costs_differ)
     return Replay(identical, None, lines, report_identical, costs_differ, words_version)
 
 
@@ -335,20 +342,46 @@ def _write_report(
     path.write_bytes(canonical_json(report_document(evidence)))
 
 
-def _same_report(archive: Archive, certificate: Certificate, path: Path) -> tuple[bool, int | None]:
-    """Say whether a report made again is the certified one, and which other version's words were not compared.
+def _same_report(
+    archive: Archive, certificate: Certificate, path: Path
+) -> tuple[bool, int | None, tuple[str, ...]]:
+    """Say whether a report made again is the certified one, which other version's words were not compared, and so on.
 
-    A report is compared byte for byte. Where it states another version of its words, and the certificate does not
-    state that this very program wrote them, all but the words is compared: they follow from the numbers.
+    A report is compared byte for byte. Where bytes differ and all numbers agree within ``_LAST_DIGITS``, it is the
+    same: products of matrices have other last bits on other processors. Where it states another version of its words,
+    and the certificate does not state that this very program wrote them, all but the words is compared: they follow
+    from the numbers.
     """
     made, certified = path.read_bytes(), archive.read("report.json")
-    stated = parse_canonical(certified, name="report.json")
+    ours, stated = (parse_canonical(one, name="report.json") for one in (made, certified))
     version = stated.get("version") if isinstance(stated, dict) else None
     by_this_program = certificate.versions.get(SOURCE) == current_versions()[SOURCE]
-    if by_this_program or type(version) is not int or version == REPORT_VERSION:
-        return made == certified, None
-    same = without_words(parse_canonical(made, name="report.json")) == without_words(stated)
-    return same, version if same else None
+    reworded = not by_this_program and type(version) is int and version != REPORT_VERSION
+    if not reworded:
+        if made == certified:
+            return True, None, ("report.json is the certified one, byte for byte, from the answers in the bundle.",)
+        if _agree(ours, stated):
+            return True, None, (f"report.json is the certified one, from the answers in the bundle{_BUT_FOR_DIGITS}.",)
+    elif _agree(ours := without_words(ours), stated := without_words(stated)):
+        digits = "" if ours == stated else _BUT_FOR_DIGITS
+        line = (
+            f"report.json: every number is the certified one, worked out from the answers in the bundle{digits}. Its "
+            f"titles and sentences are those of version {version}, this program writes version {REPORT_VERSION}, so "
+            "they were not compared: read those of the new report.json."
+        )
+        return True, version, (line,)
+    return False, None, ("report.json differs from the certified one; other versions of packages can be the reason.",)
+
+
+def _agree(ours: object, theirs: object) -> bool:
+    """Whether two documents say the same, but for the last digits of floats."""
+    if isinstance(ours, dict) and isinstance(theirs, dict):
+        return ours.keys() == theirs.keys() and all(_agree(one, theirs[key]) for key, one in ours.items())
+    if isinstance(ours, list) and isinstance(theirs, list):
+        return len(ours) == len(theirs) and all(map(_agree, ours, theirs))
+    if isinstance(ours, float) and isinstance(theirs, float):
+        return math.isclose(ours, theirs, rel_tol=_LAST_DIGITS)
+    return type(ours) is type(theirs) and ours == theirs
 
 
 def _refitted(
@@ -404,20 +437,6 @@ def _distance(archive: Archive, written: Path, config: RunConfig) -> float:
     found = compare_marginals(columns, config.schema, coarse=True, seed=config.seed)
     means = [found.by_alpha[alpha].means[0] for alpha in (1, 2)]
     return float(np.mean([mean for mean in means if mean is not None]))
-
-
-def _report_lines(identical: bool | None, words_version: int | None) -> tuple[str, ...]:
-    if identical is None:
-        return ()
-    if not identical:
-        return ("report.json differs from the certified one; other versions of packages can be the reason.",)
-    if words_version is None:
-        return ("report.json is the certified one, byte for byte, from the answers in the bundle.",)
-    return (
-        "report.json: every number is the certified one, worked out from the answers in the bundle. Its titles and "
-        f"sentences are those of version {words_version}, this program writes version {REPORT_VERSION}, so they were "
-        "not compared: read those of the new report.json.",
-    )
 
 
 def _lines(identical: bool, distance: float | None, generator: str) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -171,6 +172,24 @@ def test_a_report_in_the_words_of_today_is_compared_byte_for_byte(
     again = replay(path, tmp_path / "again")
     assert not again.report_identical
     assert again.words_version is None
+
+
+@pytest.mark.parametrize(("part", "same"), [(1e-15, True), (1e-6, False)])
+def test_numbers_of_a_report_agree_but_for_their_last_digits(
+    bundle: Path, tmp_path: Path, key: Key, part: float, same: bool
+) -> None:
+    """Another processor multiplies matrices with other last bits."""
+
+    def moved(data: bytes) -> bytes:
+        first = re.search(rb"0\.[0-9]{15,}", data)
+        assert first is not None
+        return data.replace(first[0], repr(float(first[0]) * (1 + part)).encode(), 1)
+
+    path = altered(bundle, tmp_path / "moved.zip", files={"report.json": moved}, sign_with=key)
+    again = replay(path, tmp_path / "again")
+    assert members_of(path)["report.json"] != (tmp_path / "again" / "report.json").read_bytes()
+    assert again.report_identical == same
+    assert ("last digits" in again.lines[1]) == same
 
 
 def test_a_report_in_the_words_of_before_is_compared_in_its_numbers(bundle: Path, tmp_path: Path, key: Key) -> None:

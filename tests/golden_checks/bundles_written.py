@@ -6,6 +6,7 @@ import hashlib
 import zipfile
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from synth.bundle.archive import canonical_json, parse_canonical
 from synth.bundle.certificate import certificate_from_dict
@@ -19,7 +20,7 @@ from synth.reports.document import published_evidence
 from synth.schema import parse_config
 from synth.schema.documents import read_mapping
 
-__all__ = ["PAGE", "WORDED", "digests", "members_of", "remade", "written_again"]
+__all__ = ["PAGE", "WORDED", "digests", "digests_of_words", "members_of", "of_ten_digits", "remade", "written_again"]
 
 PAGE = "report.html"
 """The report as a page, which is laid out anew from one version to the next: it says nothing that the rest does not."""
@@ -48,6 +49,21 @@ def members_of(path: Path) -> dict[str, bytes]:
 def digests(members: dict[str, bytes]) -> dict[str, str]:
     """Return the SHA-256 of what is worded."""
     return {name: hashlib.sha256(members[name]).hexdigest() for name in WORDED}
+
+
+def digests_of_words(members: dict[str, bytes]) -> dict[str, str]:
+    """Return the same on every processor: of numbers ten digits, as products of matrices differ in the last ones."""
+    report = canonical_json(of_ten_digits(parse_canonical(members["report.json"], name="report.json")))
+    return digests(members | {"report.json": report})
+
+
+def of_ten_digits(document: Any) -> Any:
+    """Return a document whose floats have ten digits."""
+    if isinstance(document, dict):
+        return {key: of_ten_digits(one) for key, one in document.items()}
+    if isinstance(document, list):
+        return list(map(of_ten_digits, document))
+    return float(f"{document:.10g}") if isinstance(document, float) else document
 
 
 def remade(members: dict[str, bytes], page: bytes) -> dict[str, bytes]:

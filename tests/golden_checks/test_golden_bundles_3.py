@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
-from bundles_written import WORDED, digests, members_of, written_again
+from bundles_written import WORDED, digests, digests_of_words, members_of, of_ten_digits, written_again
 from golden_cases import BUNDLES
 
 from synth.bundle.archive import parse_canonical
@@ -63,7 +63,7 @@ def test_the_writer_writes_every_file_of_it_again(path: Path, version: int, tmp_
     assert now == before | {"files": before["files"] | digests(again)}
     before, now = (one["report.json"] for one in documents)
     assert (before["version"], now["version"]) == (version, REPORT_VERSION)
-    assert without_words(now) == without_words(before)
+    assert of_ten_digits(without_words(now)) == of_ten_digits(without_words(before))
     remaining = members.keys() - {*WORDED, "certificate.json"}
     assert [name for name in remaining if again[name] != members[name]] == []
 
@@ -73,4 +73,4 @@ def test_words_change_with_their_version(path: Path, tmp_path: Path) -> None:
     """A replay compares the sentences of one version byte for byte, so they may change with its number alone."""
     kept = json.loads((FOLDER / f"words-{REPORT_VERSION}.json").read_text(encoding="utf-8"))[path.stem]
     kept |= json.loads((FOLDER / "pages.json").read_text(encoding="utf-8"))[path.stem]
-    assert digests(written_again(path, tmp_path)) == kept
+    assert digests_of_words(written_again(path, tmp_path)) == kept

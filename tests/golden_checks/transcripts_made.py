@@ -36,6 +36,11 @@ TRAINED = ("dp-merf", "dp-hp")
 """Generators whose rows follow from trained weights, which may differ between processors; their answers do not."""
 
 
+CHOOSING_BY_TRAINED = ("dp-hp-adaptive-several-rows",)
+"""Cases that choose by a model of trained weights, so that later choices may differ between processors: they are held
+to what they ask up to the first choice, and to what they spend in all."""
+
+
 def digest(*arrays: np.ndarray) -> str:
     """Hash arrays with their shapes and values, whatever types hold them."""
     found = hashlib.sha256()
@@ -66,6 +71,16 @@ def transcript_of(name: str) -> dict[str, Any]:
         holdout = table_of(name, part="holdout") if config.prediction_share else None
         made = pipeline.fit_and_sample(config, table_of(name), NullProgress(), holdout=holdout)
     kept = Measurements(made.answers, made.rows)
+    if name in CHOOSING_BY_TRAINED:
+        asked = next(place for place, one in enumerate(made.receipts) if one.mechanism == "exponential")
+        answers, choice = of_kind(made.answers, NoisyAnswer)[:asked], of_kind(made.answers, Selection)[0]
+        return {
+            "receipts": [receipt.to_dict() for receipt in made.receipts[: asked + 1]],
+            "noise": [_call(call) for call in noise.calls[:asked]],
+            "answers": [[one.receipt.query, digest(np.asarray(one.value))] for one in answers],
+            "choices": [[choice.receipt.query, choice.index, list(choice.candidate.columns)]],
+            "spent": _short(sum(receipt.mu_squared_units for receipt in made.receipts), digits=6),
+        }
     return {
         "receipts": [receipt.to_dict() for receipt in made.receipts],
         "noise": [_call(call) for call in noise.calls],
@@ -110,8 +125,8 @@ def _cells(cells: Any) -> str:
     return f"{' by '.join(cells.columns)}: {numbers} ({cells.basis})"
 
 
-def _short(number: float) -> str:
-    return f"{number:.10g}"
+def _short(number: float, *, digits: int = 10) -> str:
+    return f"{number:.{digits}g}"
 
 
 def as_text(value: object) -> str:

@@ -16,14 +16,14 @@ sys.path.insert(0, str(FOLDER.parents[1] / "golden_checks"))
 
 def main() -> None:
     """Write every bundle again and keep the hashes of what is worded."""
-    from bundles_written import PAGE, digests, written_again
+    from bundles_written import PAGE, digests_of_words, written_again
 
     from synth.reports.document import REPORT_VERSION
 
     found = {}
     for path in sorted(FOLDER.glob("*.zip")):
         with tempfile.TemporaryDirectory() as folder:
-            found[path.stem] = digests(written_again(path, Path(folder)))
+            found[path.stem] = digests_of_words(written_again(path, Path(folder)))
     pages = {name: {PAGE: kept[PAGE]} for name, kept in found.items()}
     _keep("pages.json", pages)
     if "--pages" not in sys.argv:
