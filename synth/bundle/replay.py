@@ -342,10 +342,8 @@ def _write_report(
     path.write_bytes(canonical_json(report_document(evidence)))
 
 
-def _same_report(
-    archive: Archive, certificate: Certificate, path: Path
-) -> tuple[bool, int | None, tuple[str, ...]]:
-    """Say whether a report made again is the certified one, which other version's words were not compared, and so on.
+def _same_report(archive: Archive, certificate: Certificate, path: Path) -> tuple[bool, int | None, tuple[str, ...]]:
+    """Say whether a report made again is the certified one, which other version's words were not compared, and why.
 
     A report is compared byte for byte. Where bytes differ and all numbers agree within ``_LAST_DIGITS``, it is the
     same: products of matrices have other last bits on other processors. Where it states another version of its words,
