@@ -90,7 +90,8 @@ class Runs:
 
     @patient
     def _where(self, *conditions: Any) -> tuple[Run, ...]:
-        query = _RUNS.where(*conditions).order_by(WORK.c.created, RUNS.c.id)
+        # Within one second their places in the queue tell which came first; what was not sent to it yet came last.
+        query = _RUNS.where(*conditions).order_by(WORK.c.created, WORK.c.place.is_(None), WORK.c.place, RUNS.c.id)
         with self._transactions.reading() as connection:
             return tuple(_run_of(row) for row in connection.execute(query).mappings())
 

@@ -31,6 +31,11 @@ def test_a_run_comes_back_as_it_was_planned(store: Store, account: Account) -> N
     assert store.runs.of_account(account.id) == store.runs.all() == (run,)
 
 
+def test_runs_of_one_second_stand_in_the_order_they_came(store: Store, account: Account) -> None:
+    came = [queued(store, account).id for _ in range(12)] + [planned(store, account).id]
+    assert [run.id for run in store.runs.all()] == came
+
+
 def test_an_unknown_run_is_a_sentence(store: Store) -> None:
     with pytest.raises(JobError, match="no such run"):
         store.runs["nothing"]
