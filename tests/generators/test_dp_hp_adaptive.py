@@ -191,10 +191,11 @@ def test_every_choice_is_followed_by_its_table():
     opened = opened_on()
     fit(opened)
     kinds = [(receipt.mechanism, receipt.query) for receipt in opened.receipts]
-    assert kinds[0] == ("discrete_gaussian", "one-way tables")
-    assert kinds[1] == ("discrete_gaussian", "one-way tables again (1)")
-    assert kinds[2] == ("discrete_gaussian", "tables by label")
-    choices, tables = kinds[3::2], kinds[4::2]
+    assert kinds[0] == ("discrete_gaussian", "round values")
+    assert kinds[1] == ("discrete_gaussian", "one-way tables")
+    assert kinds[2] == ("discrete_gaussian", "one-way tables again (1)")
+    assert kinds[3] == ("discrete_gaussian", "tables by label")
+    choices, tables = kinds[4::2], kinds[5::2]
     assert [query for _, query in choices] == [f"choice {number + 1}" for number in range(len(choices))]
     assert [mechanism for mechanism, _ in choices] == ["exponential"] * len(choices)
     chosen = counted_together(opened)
@@ -247,7 +248,8 @@ def test_numbers_in_one_bin_are_counted_again_and_nothing_else_is_asked(monkeypa
     codes = {name: np.random.default_rng(0).integers(0, 500, 4000) for name in "ab"}
     opened = session(declared, codes, epsilon=5.0)
     made = fit(opened, label=None, whole_rows="never")
-    queries = [receipt.query for receipt in opened.receipts]
+    first, *queries = [receipt.query for receipt in opened.receipts]
+    assert first == "round values"
     assert all(query.startswith("one-way tables") for query in queries)
     assert len(queries) > 1
     assert opened.remaining_share < 1e-8
@@ -592,7 +594,7 @@ def test_useless_options_are_refused(options):
 def test_a_part_for_columns_of_one_asks_nothing_more():
     opened = opened_on()
     fit(opened, columns_share=1.0)
-    assert [receipt.query for receipt in opened.receipts] == ["one-way tables"]
+    assert [receipt.query for receipt in opened.receipts] == ["round values", "one-way tables"]
 
 
 class Written(NullProgress):
@@ -653,7 +655,7 @@ def test_the_forecast_knows_the_columns_and_sets_the_choices_aside():
     opened = opened_on(2000)
     fit(opened)
     (planned,) = [part for part in found.parts if part.name == "one-way tables"]
-    receipt = opened.receipts[0]
+    (receipt,) = [one for one in opened.receipts if one.query == "one-way tables"]
     assert planned.share == pytest.approx(receipt.mu_squared_units * 2.0**-40 / opened.budget.mu_squared, rel=1e-6)
     assert sum(part.share for part in found.parts) == pytest.approx(1.0)
     assert "private choices" in {part.name for part in found.parts}
@@ -706,7 +708,7 @@ def test_larger_tables_pay_a_larger_penalty_and_important_ones_in_proportion():
 def test_options_as_the_form_shows_them():
     names = {field.name for field in generators.options_of(NAME)}
     shares = {"columns_share", "label_share", "choosing_share"}
-    assert names == shares | {"bins", "cells", "model", "all_pairs", "whole_rows", "scores"}
+    assert names == shares | {"bins", "cells", "model", "all_pairs", "whole_rows", "scores", "values"}
     assert AdaptiveOptions().model == "auto"
 
 

@@ -42,11 +42,15 @@ class AdaptiveOptions(Options):
     scores: Literal["honest", "distance"] = "honest"
     """How tables are chosen: honest takes off what chance makes of so few rows, and offers coarse tables too."""
 
+    values: Literal["round", "even"] = "round"
+    """How numbers are written inside their bins: as round as they were counted, in one question more, or evenly."""
+
 
 _SETS = "synth.generators.adaptive.whole_rows"
 _PAIRS = "synth.generators.adaptive.all_pairs"
 _BUDGET = "synth.generators.adaptive.budget"
 _ROUNDS = "synth.generators.adaptive.tables"
+_VALUES = "synth.generators.round_values"
 
 CONSTANTS = (
     Tuned(
@@ -78,9 +82,13 @@ CONSTANTS = (
     Tuned("_TOO_FINE", "finer tables tell of chance and noise alone", "bounded, census, wine_white, trips", _ROUNDS),
     Tuned("_TOO_FINE_OF_FEW", "few rounds are worth most where tables are clear", "sites, simple, census", _ROUNDS),
     Tuned("_FEWEST_ROUNDS", "fewer lose by columns what they win by tables", "sites, titanic, wine_red", _BUDGET),
+    Tuned("_NOISE", "a class is off by .05 % of the rows: many columns are mostly zero", "none", _VALUES),
+    Tuned("_MOST", "all other questions get 1.5 % more noise at most", "none", _VALUES),
+    Tuned("_DROWNED", "three standard deviations of noise are a quarter of the rows", "none", _VALUES),
+    Tuned("_CLEAR", "three standard deviations of noise", "none", _VALUES),
     Tuned("_FEWEST_ROUNDS_PER_COLUMN", "as above, where every column needs some budget", "census", _BUDGET),
 )
-"""Of the tables of whole rows, of dense tables, of the rounds, and of how the budget is divided."""
+"""Of the tables of whole rows, of dense tables, of the rounds, of round values, and of how the budget is divided."""
 
 
 CARD = Card(
@@ -91,7 +99,10 @@ CARD = Card(
     loses_where=("Relations among seven and more columns, and fine detail inside the bins of several numbers at once."),
     reference="Vinaroz et al. 2022 (DP-HP); McKenna et al. 2022 (AIM); McKenna et al. 2019.",
     made_by="synth.generators.adaptive.dp_hp_adaptive:DpHpAdaptive",
-    defaults_before={"0.7.0": {"all_pairs": "never", "whole_rows": "never", "scores": "distance"}},
+    defaults_before={
+        "0.7.0": {"all_pairs": "never", "whole_rows": "never", "scores": "distance"},
+        "0.8.0": {"values": "even"},
+    },
     options=AdaptiveOptions,
     measures_one_ways=True,
     on_card="part",
@@ -100,6 +111,7 @@ CARD = Card(
     constants=CONSTANTS,
     questions={
         "one-way tables": "How often is each value of each column?",
+        "round values": "How round are the numbers?",
         "tables by label": "How does each column depend on the label?",
     },
 )

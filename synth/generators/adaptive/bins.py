@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Annotated, Any, Self
 
@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 from synth.generators.coarse_grid import CoarseGrid
 from synth.generators.one_way_marginals import OneWayMarginal, OneWayMarginals
 from synth.generators.options import Between, Options
+from synth.generators.round_values import CodeChances, RoundCounts, class_factors, single_values
 from synth.models.marginals import NoisyMarginal
 from synth.schema import ModelledColumn
 
@@ -49,6 +50,23 @@ _PAIR_CELLS = 2**24
 """Most cells of all pairs of columns together; wide tables get coarser bins."""
 
 
+_FAINT = 1e-9
+"""Part of the rows below which a bin is empty."""
+
+_CLEAR_PLACE = 10.0
+"""Rows, in units of the noise of a count that got a column's whole part, from which on a place is clear by itself: that
+is three standard deviations where a tenth of the part goes to single places."""
+
+_FEWEST_BROAD = 3
+"""Bins of several places from which on the first and last one can be told from what is beside them."""
+
+_TAIL = 3.0
+"""Shape of the tails: between those of incomes and exponential ones."""
+
+_CLEAR_TAIL = 2.0
+"""Standard deviations from which on there is clearly more far out."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class ColumnBins:
     """The bins of one column.
@@ -65,6 +83,8 @@ class ColumnBins:
         Counts with noise, in rows, of any sign.
     noise_std : array of shape (bins,), float64
         Standard deviation of the noise of each count, in rows; positive.
+    chances : CodeChances, optional
+        How likely a code is beside the others of its place; absent, all are as likely.
     """
 
     grid: CoarseGrid
@@ -72,6 +92,7 @@ class ColumnBins:
     proportions: Vector
     table: Vector
     noise_std: Vector
+    chances: CodeChances | None = None
     _order: Whole = field(init=False, repr=False)
     _inside: Vector = field(init=False, repr=False)
     _ends: Whole = field(init=False, repr=False)
@@ -138,6 +159,107 @@ class ColumnBins:
         rows = max(float(self.table.sum()), 1.0)
         return NoisyMarginal((position,), self.expected * rows, float(np.sqrt(np.mean(self.noise_std**2))))
 
+    def with_tails(self, one_way: OneWayMarginal) -> Self:
+        """Return bins of the same mass, the first and last of which do not reach farther than what is beside them says.
+
+        Mass that noise leaves undecided is spread evenly, which makes a tail as long as a wide declared range. So from
+        its inner edge on an outermost bin holds at least as much as a Lomax distribution of shape 3, whose density
+        begins with what that of the two bins beside it comes to at the edge: not so light that it cuts off the tails of
+        incomes. Where the counts say clearly that there is more far out, the bin is left as it is.
+
+        Parameters
+        ----------
+        one_way : OneWayMarginal
+            The counts that the bins were made of.
+        """
+        levels, masses = self.grid.levels, self.expected
+        of_place = self.bin_of_place[:levels]
+        starts = np.flatnonzero(np.diff(of_place, prepend=-1))
+        ends = np.append(starts[1:], levels)
+        # Single places are spikes, which say nothing of a density.
+        broad = np.flatnonzero((ends - starts > 1) & (masses[of_place[starts]] > _FAINT))
+        if len(broad) < _FEWEST_BROAD:
+            return self
+        proportions = self.proportions.copy()
+        first = self.grid.first[starts[broad]].astype(np.float64)
+        last = (self.grid.first + self.grid.width)[ends[broad] - 1].astype(np.float64)
+        held = masses[of_place[starts[broad]]]
+        for outer, beside, before, edges in ((-1, -2, -3, first), (0, 1, 2, last)):
+            fall = math.log1p((held[beside] + held[before]) / held[outer]) / abs(edges[before] - edges[outer])
+            width = last[beside] - first[beside]
+            at_edge = held[beside] / width * math.exp(-fall * width / 2)
+            places = np.arange(starts[broad[outer]], ends[broad[outer]])
+            places = places if outer else places[::-1]
+            reach = np.cumsum(self.grid.width[places])
+            inner = 1.0 - (1.0 + at_edge / held[outer] * reach / _TAIL) ** -_TAIL
+            proportions[places] = self._held_in(one_way, places, inner / inner[-1])
+        return replace(self, proportions=proportions)
+
+    def _held_in(self, one_way: OneWayMarginal, places: Whole, least: Vector) -> Vector:
+        """Return the mass of places from the inside out, at least this part of it up to each; or as it is."""
+        now = self.proportions[places]
+        whole = float(now.sum())
+        if whole <= 0:
+            return now
+        parts = np.cumsum(now) / whole
+        farther = least - parts
+        if not (farther > 0).any():
+            return now
+        # Is there clearly more beyond the place where both differ most?
+        beyond = places[int(np.argmax(farther)) + 1 :]
+        groups = np.zeros(self.grid.size, dtype=np.int64)
+        groups[beyond] = 1
+        counted = float(one_way.counts[beyond].sum())
+        wanted = whole * (1.0 - float(least[np.argmax(farther)])) * max(float(self.table.sum()), 1.0)
+        if counted - wanted > _CLEAR_TAIL * math.sqrt(float(one_way.variances_of(groups, 2)[1])):
+            return now
+        least = np.maximum(parts, least)
+        # Half of it lies near, as it was counted: heaps there are not spread.
+        half = int(np.searchsorted(least, 0.5))
+        if parts[half] > 0:
+            least[:half] = parts[:half] * (least[half] / parts[half])
+        return np.diff(least, prepend=0.0) * whole
+
+    def with_round_values(self, counted: RoundCounts, rows: float, cell_std: float) -> Self:
+        """Return bins of the same mass in which codes are as round as they were counted.
+
+        Places of one code that are clear by themselves stay as they are.
+
+        Parameters
+        ----------
+        counted : RoundCounts
+            Of the same column.
+        rows : float
+            Number of rows, as far as it is known.
+        cell_std : float
+            As of the column's one-way marginal, in rows.
+        """
+        if not counted.counts.any():
+            # A plan's answers tell nothing.
+            return self
+        levels, classes = self.grid.levels, counted.classes
+        first, width, bins = self.grid.first[:levels], self.grid.width[:levels], self.bin_of_place[:levels]
+        proportions = self.proportions.copy()
+        single, chances = single_values(counted, first, width, proportions[:levels] * rows)
+        each = CodeChances(classes, np.ones(len(counted.counts)), single, chances).of_codes
+        each *= np.repeat(proportions[:levels] / np.add.reduceat(each, first), width)
+        kinds = len(counted.counts)
+        clear = (width == 1) & (proportions[:levels] * rows > _CLEAR_PLACE * cell_std)
+        of_code = np.where(np.repeat(clear, width), 0, classes)
+        known = np.bincount(classes, weights=np.where(of_code == 0, each, 0.0), minlength=kinds) * rows
+        cells = np.repeat(bins.astype(np.int64) * kinds, width) + of_code
+        held = np.bincount(cells, weights=each, minlength=self.size * kinds).astype(np.float64)
+        masses = held.reshape(self.size, kinds)
+        factors = class_factors(replace(counted, counts=counted.counts - known), masses, rows=rows)
+        if (factors == 1.0).all() and not len(single):
+            return self
+        # What is in no class keeps its mass, and so does the rest of every bin.
+        before, after = masses[:, 1:].sum(axis=1), masses[:, 1:] @ factors[1:]
+        by_bin = np.divide(before, after, out=np.ones_like(before), where=after > 0)
+        each *= np.where(of_code == 0, 1.0, factors[classes] * np.repeat(by_bin[bins], width))
+        proportions[:levels] = np.add.reduceat(each, first)
+        return replace(self, proportions=proportions, chances=CodeChances(classes, factors, single, chances))
+
     def codes(self, bins: NDArray[np.integer], random: np.random.Generator) -> Whole:
         """Draw a code inside every bin.
 
@@ -193,22 +315,33 @@ class ColumnBins:
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Return everything beyond the schema and the options that drawing needs."""
+        chances = {} if self.chances is None else self.chances.state()
         return {
             "bin_of_place": self.bin_of_place.copy(),
             "proportions": self.proportions.copy(),
             "table": self.table.copy(),
             "noise_std": self.noise_std.copy(),
+            **chances,
         }
 
     @classmethod
-    def from_state(cls, grid: CoarseGrid, state: Mapping[str, NDArray[Any]]) -> Self:
-        """Rebuild bins that draw the same bytes; ``grid`` as ``one_way_marginals.fine_grid`` makes them."""
+    def from_state(
+        cls, grid: CoarseGrid, state: Mapping[str, NDArray[Any]], column: ModelledColumn | None = None
+    ) -> Self:
+        """Rebuild bins that draw the same bytes; ``grid`` as ``one_way_marginals.fine_grid`` makes them.
+
+        The column is needed where some of its codes are likelier than others of their place.
+        """
+        chances = None
+        if column is not None and "factors" in state:
+            chances = CodeChances.from_state(column, state)
         return cls(
             grid=grid,
             bin_of_place=state["bin_of_place"].astype(np.int32),
             proportions=state["proportions"].astype(np.float64),
             table=state["table"].astype(np.float64),
             noise_std=state["noise_std"].astype(np.float64),
+            chances=chances,
         )
 
     def _shares_inside(self, order: Whole) -> Vector:
@@ -236,20 +369,42 @@ class ColumnBins:
         first, width = self.grid.first[order], self.grid.width[order]
         codes = np.repeat(first, counts)
         if (width > 1).any():
-            codes += _spread_inside(counts, width, random)
+            codes += _spread_inside(
+                counts, width, random, None if self.chances is None else (first, self.chances.of_codes)
+            )
         return codes
 
 
-def _spread_inside(counts: Whole, width: Whole, random: np.random.Generator) -> Whole:
-    """Return steps from the first code of each place: as many as ``counts``, evenly spaced from a random start."""
+def _spread_inside(
+    counts: Whole, width: Whole, random: np.random.Generator, chances: tuple[Whole, Vector] | None = None
+) -> Whole:
+    """Return steps from the first code of each place: as many as ``counts``, evenly spaced from a random start.
+
+    ``chances`` are the first code of each place and how likely every code of the grid is; steps are then evenly spaced
+    in what these add up to.
+    """
     kept = np.flatnonzero(counts)
     counts, width = counts[kept], width[kept]
     offsets = random.random(len(kept)) - (np.cumsum(counts) - counts)
     inside = np.arange(int(counts.sum()), dtype=np.float64)
     inside += np.repeat(offsets, counts)
-    inside *= np.repeat(width / counts, counts)
-    steps = inside.astype(np.int64)
-    return np.minimum(steps, np.repeat(width - 1, counts), out=steps)
+    if chances is None:
+        inside *= np.repeat(width / counts, counts)
+        steps = inside.astype(np.int64)
+        return np.minimum(steps, np.repeat(width - 1, counts), out=steps)
+    first, codes = chances[0][kept], chances[1]
+    added = np.concatenate([[0.0], np.cumsum(codes)])
+    # Codes beside the grid are as likely as each other.
+    ordered = first < len(codes)
+    low = np.where(ordered, added[np.minimum(first, len(codes))], first)
+    high = np.where(ordered, added[np.minimum(first + width, len(codes))], first + width)
+    inside *= np.repeat((high - low) / counts, counts)
+    inside += np.repeat(low, counts)
+    on_grid = np.repeat(ordered, counts)
+    steps = np.floor(inside).astype(np.int64)
+    steps[on_grid] = np.searchsorted(added, inside[on_grid], side="right") - 1
+    steps -= np.repeat(first, counts)
+    return np.clip(steps, 0, np.repeat(width - 1, counts))
 
 
 def _segments(counts: Whole) -> list[tuple[int, int]]:

@@ -36,6 +36,7 @@ from synth.generators.adaptive.tables import (
 from synth.generators.adaptive.whole_rows import STANDS_OUT, WHOLE_ROUNDS, WholeRows, sets_are_few
 from synth.generators.one_way_marginals import OneWayMarginals, OneWayOptions, fine_grid, measure_one_way_marginals
 from synth.generators.protocol import Card, Generator, GeneratorTask, State
+from synth.generators.round_values import RoundCounts, long_numbers, measure_round_values, share_worth_asking
 from synth.generators.sampling import check_rows, random_source
 from synth.models.joint_model import FEW_COLUMNS, Fitter, fitter_of, kind_for, restored_model
 from synth.models.marginals import JointModel, NoisyMarginal, misfit
@@ -100,6 +101,7 @@ class DpHpAdaptive(Generator):
         """Measure the columns, choose and measure marginals of several, and fit the model to all answers."""
         fit = _Fit(self._task, self._options, session, source=f"generator {self.card.name}", progress=progress)
         progress.phase("Counting columns")
+        fit.measure_round_values()
         fit.measure_columns()
         fit.choose_bins()
         fit.look_at_pairs()
@@ -110,7 +112,8 @@ class DpHpAdaptive(Generator):
             fit.choose_marginals()
         fit.measure_columns_with_what_is_left()
         progress.phase("Fitting")
-        self._bins, self._model = fit.bins, fit.finished_model()
+        self._model = fit.finished_model()
+        self._bins = fit.bins_as_written()
         self._fitted_on = fit.device
         return self
 
@@ -148,7 +151,7 @@ class DpHpAdaptive(Generator):
         for d, column in enumerate(task.schema.modelled):
             prefix = f"column.{d}."
             parts = {name.removeprefix(prefix): one for name, one in state.items() if name.startswith(prefix)}
-            bins.append(ColumnBins.from_state(fine_grid(column, OneWayOptions()), parts))
+            bins.append(ColumnBins.from_state(fine_grid(column, OneWayOptions()), parts, column))
         generator._bins = tuple(bins)
         model = {name.removeprefix("model."): one for name, one in state.items() if name.startswith("model.")}
         generator._model = restored_model(tuple(one.size for one in bins), model, seed=task.seed)
@@ -192,15 +195,28 @@ class _Fit:
         self._models: list[JointModel] = []
         self._base: Fitter | AllPairs
         self._whole: WholeRows | None = None
+        self._round: dict[str, RoundCounts] = {}
+        self._left = session.remaining_share
 
     @property
     def device(self) -> str:
         """What fitted the joint model."""
         return self._device if self.is_dense or self._kind() == "mixture" else self._device_of_fields
 
+    def measure_round_values(self) -> None:
+        """Count how round the numbers are that have too many places to be counted one by one."""
+        if self._options.values == "even":
+            return
+        long = long_numbers(self._columns)
+        share = share_worth_asking(self._session, long)
+        if share:
+            # Taken off as it is asked for, not as it is rounded when it is charged: who repeats answers knows no more.
+            self._left -= share
+            self._round = measure_round_values(self._session, long, share=share, source=self._survey.source)
+
     def measure_columns(self) -> None:
         """Count columns with a small part of the budget, divide it by what they are like, and count them again."""
-        whole, least = self._session.remaining_share, self._options.columns_share
+        whole, least = self._left, self._options.columns_share
         self._budget = self._divided(whole, least)
         self._one_ways = self._counted(self._budget.columns, None)
         if not self._budget.n_rounds or self._many:
@@ -346,6 +362,16 @@ class _Fit:
         for model in (*earlier, *last):
             self._progress.loss(misfit(model, self._measured, self._one_ways.rows))
         return last[-1]
+
+    def bins_as_written(self) -> tuple[ColumnBins, ...]:
+        """Return the bins with values inside them as people write them, as far as answers tell."""
+        if self._options.values == "even":
+            return self.bins
+        written, rows = [], self._one_ways.rows
+        for column, way, one in zip(self._columns, self._one_ways.columns, self.bins, strict=True):
+            bins, counted = one.with_tails(way), self._round.get(column.name)
+            written.append(bins if counted is None else bins.with_round_values(counted, rows, way.cell_std))
+        return tuple(written)
 
     def _tilted(self) -> JointModel | None:
         """Return the pool that agrees with whole rows too, where they stood out and enough of its rows carry it."""

@@ -1,0 +1,461 @@
+"""How round the values of a number are: one question, and what it says of the codes inside a bin.
+
+People round. Of a long grid most places are too faint to be told from their neighbours, and a model that spreads a bin
+evenly writes incomes like 41,273 where the table has 41,000. How round a value is takes few cells: its trailing zeros,
+the digit before them, and its magnitude. The class of every code follows from the declared column alone; one table of
+counts for each column says how many rows are in each class, and all else is post-processing of it.
+
+Where a number takes a few values on a grid that is not much longer than what is counted place by place, a second table
+says which codes these are: it counts the remainders of codes by ``REMAINDERS``. Codes of one place all have different
+ones, so a remainder that holds about what a clear place holds names the code in it.
+
+A bin keeps its rows; inside it a code is as likely as the column's own counts make it, times a factor of its class. The
+factors are those that bring all bins together to the counted classes (Deming 1940), which of all
+distributions with these totals is the nearest to the even one. A class that stands out from it by no more than noise
+and chance has no factor of its own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from synth.generators.coarse_grid import column_weights
+from synth.privacy.answers import AnswerSource
+from synth.privacy.costs import Bound, between_neighbours
+from synth.privacy.feature_maps import OneHot, Stack
+from synth.schema import ModelledColumn
+
+__all__ = [
+    "REMAINDERS",
+    "CodeChances",
+    "RoundCounts",
+    "class_factors",
+    "long_numbers",
+    "measure_round_values",
+    "round_classes",
+    "share_worth_asking",
+    "single_values",
+]
+
+Vector = NDArray[np.float64]
+
+Classes = NDArray[np.uint16]
+
+_LONG = 64
+"""Places up to which a column is counted place by place, where nothing is left to learn."""
+
+REMAINDERS = 4096
+
+_PLACES_OF_SEVERAL = (2**11, 2**16)
+"""Lengths of a grid between which places hold several codes, and so few that remainders tell them apart."""
+
+_LARGEST = 2**53
+"""Values from which on digits are those of the float and not of a person."""
+
+_MAGNITUDES = 4
+"""Numbers of digits that are told apart; all shorter numbers are taken together."""
+
+_QUARTER, _KINDS = 10, 11
+"""A kind beside the digits 1 to 9: the two digits before the zeros are 25 or 75."""
+
+_OUT = 0
+"""Class of zero and both ends, which are counted by themselves, and of codes that are no number."""
+
+_AT_ONCE = 2**20
+
+_NOISE = 1 / 2000
+"""Noise of a class that is aimed at, as a part of the rows."""
+
+_LEAST_SHARE = 0.002
+
+_MOST = 0.03
+"""Most of the budget that is worth it."""
+
+_DROWNED = 1 / 12
+"""Noise of a class, as a part of the rows, above which not even a quarter of them would stand out."""
+
+_CLEAR = 3.0
+"""Standard deviations from which on a class stands out."""
+
+_CLEAR_PLACE, _CLEAR_VALUE = 5.0, 4.0
+"""Standard deviations of noise from which on a place, and a remainder, hold more than that."""
+
+_FEW = 0.25
+"""Clear remainders, for each place, above which those of other places would be taken for its own."""
+
+_FEW_TURNS, _TURNS = 5, 100
+
+_MOST_SETS = 40
+
+_LEAST_FACTOR, _LARGEST_FACTOR = 1e-6, 1e6
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RoundCounts:
+    """How many rows of one column are in each class of roundness.
+
+    Attributes
+    ----------
+    classes : array of shape (levels,), uint16
+        Class of every place of the declared grid; 0 for those outside all classes.
+    magnitudes : array of shape (classes,), int64
+        Magnitude of every class, from 1 on; 0 for class 0.
+    sets : array of shape (sets, classes), bool
+        Sets of classes that may stand out together.
+    counts : array of shape (classes,)
+        Noisy number of rows, of any sign; that of class 0 holds what is no number, too.
+    noise_std : float
+        Of each count, in rows.
+    remainders : array of shape (REMAINDERS,), optional
+        Noisy number of rows of each remainder, with the same noise; absent where places hold one code or very many.
+    """
+
+    classes: Classes
+    magnitudes: NDArray[np.int64]
+    sets: NDArray[np.bool_]
+    counts: Vector
+    noise_std: float
+    remainders: Vector | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CodeChances:
+    """How likely codes of a grid are beside others of one place: a factor for each class.
+
+    Attributes
+    ----------
+    classes : array of shape (levels,), uint16
+        Class of every place of the declared grid.
+    factors : array of shape (classes,)
+        Positive.
+    single, chances : arrays of shape (values,)
+        Codes that are likelier than their class, and by what.
+    """
+
+    classes: Classes
+    factors: Vector
+    single: NDArray[np.int64]
+    chances: Vector
+
+    @property
+    def of_codes(self) -> Vector:
+        """The factor of every code of the grid, shape (levels,)."""
+        found = self.factors[self.classes]
+        found[self.single] *= self.chances
+        return found
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Return everything beyond the schema that drawing needs."""
+        return {"factors": self.factors.copy(), "single": self.single.copy(), "chances": self.chances.copy()}
+
+    @classmethod
+    def from_state(cls, column: ModelledColumn, state: Mapping[str, NDArray[Any]]) -> Self:
+        """Rebuild the chances of a column's codes."""
+        return cls(
+            round_classes(column)[0],
+            state["factors"].astype(np.float64),
+            state["single"].astype(np.int64),
+            state["chances"].astype(np.float64),
+        )
+
+
+def long_numbers(columns: Sequence[ModelledColumn]) -> tuple[ModelledColumn, ...]:
+    """Return the numbers whose grid is longer than what is counted place by place; decided by the declaration."""
+    return tuple(column for column in columns if column.is_summable and column.levels > _LONG and _has_digits(column))
+
+
+def round_classes(column: ModelledColumn) -> tuple[Classes, NDArray[np.int64], NDArray[np.bool_]]:
+    """Return the class of every place of a number's grid, and which classes belong together; all public.
+
+    A class is a number of digits (the four longest, and all shorter ones together), of trailing zeros, and the digit
+    before them: at the fewest zeros that the grid has any of 1 to 9, with 25 and 75 apart; before more zeros 5, 25 and
+    75 together, or any other. Digits are those of the value as it is printed, without sign and point.
+
+    Parameters
+    ----------
+    column : ModelledColumn
+        One of :func:`long_numbers`.
+
+    Returns
+    -------
+    classes : array of shape (levels,), uint16
+        0 for zero, or the place nearest to it, and for both ends; other classes from 1 on, none without a place.
+    magnitudes : array of shape (number of classes,), int64
+        From 1 on; 0 for class 0.
+    sets : array of shape (number of sets, number of classes), bool
+        What is divisible by 1, 5 or 25 and a power of ten, and every kind, at any magnitude and at each.
+
+    Examples
+    --------
+    >>> from synth.schema import parse_column
+    >>> income = parse_column("income", {"type": "number", "low": 0, "high": 100_000, "step": 1})
+    >>> classes, _, _ = round_classes(income)
+    >>> bool(classes[41_000] == classes[38_000] != classes[41_500])
+    True
+    """
+    low, step = _whole(column)
+    last = low + step * (column.levels - 1)
+    longest = len(str(max(abs(low), abs(last))))
+    zeros = _fewest_zeros(low, step, column.levels)
+    keys = np.empty(column.levels, dtype=np.uint16)
+    for start in range(0, column.levels, _AT_ONCE):
+        codes = np.arange(start, min(start + _AT_ONCE, column.levels), dtype=np.int64)
+        keys[codes] = _keys(np.abs(low + step * codes), zeros, longest)
+    keys[[0, column.code_near_zero, column.levels - 1]] = _OUT
+    present = np.bincount(keys, minlength=1) > 0
+    present[_OUT] = True
+    kinds = np.flatnonzero(present)
+    rank = (np.cumsum(present) - 1).astype(np.uint16)
+    magnitudes = 1 + (kinds - 1) // (_KINDS * (longest + 1))
+    magnitudes[_OUT] = 0
+    return rank[keys], magnitudes, _sets(magnitudes, *np.divmod((kinds - 1) % (_KINDS * (longest + 1)), _KINDS))
+
+
+def _sets(magnitudes: NDArray[np.int64], zeros: NDArray[np.int64], kinds: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return sets of classes, given the magnitude, the trailing zeros and the kind of each."""
+    found = []
+    for many in np.unique(zeros[1:]).tolist():
+        here, more = zeros == many, zeros > many
+        found += [here | more, more | (here & ((kinds == 5) | (kinds == _QUARTER)))]
+        # 25, 50, 75 and 100.
+        found.append((zeros > many + 1) | (here & (kinds == _QUARTER)) | ((zeros == many + 1) & (kinds >= 5)))
+        found += [here & (kinds == kind) for kind in np.unique(kinds[here]).tolist()]
+    whole = np.stack(found)
+    found += [whole & (magnitudes == magnitude) for magnitude in np.unique(magnitudes[1:]).tolist()]
+    sets = np.concatenate([whole, *found[len(whole) :]])
+    sets[:, _OUT] = False
+    return np.unique(sets[sets.any(axis=1)], axis=0)
+
+
+def share_worth_asking(session: AnswerSource, columns: Sequence[ModelledColumn]) -> float:
+    """Return the part of a session's budget that the question is worth; 0 where noise would drown every class.
+
+    Parameters
+    ----------
+    session : AnswerSource
+        Its declared facts and its number of rows, public or released, are all that is looked at.
+    columns : sequence of ModelledColumn
+        Of :func:`long_numbers`.
+    """
+    if not columns:
+        return 0.0
+    one_hot = between_neighbours(Bound(norm=1.0, diameter=math.sqrt(2.0)), session.schema)
+    tables = sum(1 + _has_remainders(column) for column in columns)
+    # Squared noise that the whole budget would leave in each class, as a part of the squared rows.
+    least = tables * one_hot**2 / session.budget.mu_squared / max(session.rows.value, 1.0) ** 2
+    if least > _MOST * _DROWNED**2:
+        return 0.0
+    return min(max(least / _NOISE**2, _LEAST_SHARE), _MOST)
+
+
+def measure_round_values(
+    session: AnswerSource, columns: Sequence[ModelledColumn], *, share: float, source: str
+) -> dict[str, RoundCounts]:
+    """Count the classes of several columns, and remainders where these tell values, in one question.
+
+    Parameters
+    ----------
+    session : AnswerSource
+    columns : sequence of ModelledColumn
+        Of :func:`long_numbers`.
+    share : float
+        Part of the session's budget to spend, in mu^2.
+    source : str
+        Who asks.
+
+    Returns
+    -------
+    dict of RoundCounts
+        By name of the column.
+    """
+    known = [round_classes(column) for column in columns]
+    parts, parts_of_norm = [], []
+    for column, (classes, *_), weight in zip(columns, known, column_weights(tuple(columns)), strict=True):
+        tables = [classes.astype(np.int32)]
+        if _has_remainders(column):
+            tables.append(np.where(classes == _OUT, 0, 1 + np.arange(column.levels) % REMAINDERS))
+        for of_places in tables:
+            # Special values and missing cells are outside all classes, as zero and the ends are.
+            bins = np.zeros(column.size, dtype=np.int32)
+            bins[: column.levels] = of_places
+            parts.append(OneHot(columns=(column.name,), bins=(bins,), sizes=(column.size,)))
+            parts_of_norm.append(weight**2)
+    whole = sum(parts_of_norm)
+    question = Stack(parts=tuple(parts), weights=tuple(math.sqrt(part / whole) for part in parts_of_norm))
+    answer = session.noisy_sum(question, share=share, query="round values", source=source)
+    values = np.asarray(answer.value, dtype=np.float64).reshape(-1)
+    pieces = np.split(values, np.cumsum([part.dimension for part in parts])[:-1])
+    counted = iter(zip(pieces, question.weights, strict=True))
+    found = {}
+    for column, (classes, magnitudes, sets) in zip(columns, known, strict=True):
+        piece, weight = next(counted)
+        remainders = None
+        if _has_remainders(column):
+            other, _ = next(counted)
+            remainders = other[1:] / weight
+        found[column.name] = RoundCounts(
+            classes, magnitudes, sets, piece / weight, answer.noise_std / weight, remainders
+        )
+    return found
+
+
+def single_values(
+    counted: RoundCounts, first: NDArray[np.int64], width: NDArray[np.int64], masses: Vector
+) -> tuple[NDArray[np.int64], Vector]:
+    """Return codes that hold much of a clear place, and by what each is likelier than the others there.
+
+    Parameters
+    ----------
+    counted : RoundCounts
+    first, width : arrays of shape (ordered places,)
+        First code and number of codes of each place.
+    masses : array of shape (ordered places,)
+        Rows in each place, as the column's own counts have it.
+
+    Returns
+    -------
+    codes : array of shape (values,), int64
+    chances : array of shape (values,)
+        Above 0.
+    """
+    codes: list[int] = []
+    chances: list[float] = []
+    noise = counted.noise_std
+    if counted.remainders is not None and counted.remainders.any():
+        clear = (width > 1) & (masses > _CLEAR_PLACE * noise)
+        # What the other places hold lies about evenly over all remainders.
+        excess = counted.remainders - float(masses[~clear].sum()) / REMAINDERS
+        told = excess > _CLEAR_VALUE * noise
+        by_chance = float(told.mean())
+        for place in np.flatnonzero(clear & (width * by_chance < _FEW)).tolist():
+            inside = np.arange(first[place], first[place] + width[place])
+            held = excess[inside % REMAINDERS]
+            single = told[inside % REMAINDERS] & (counted.classes[inside] != _OUT)
+            if not single.any() or single.all():
+                continue
+            rows = np.minimum(held[single], masses[place])
+            rows *= min(1.0, masses[place] / float(rows.sum()))
+            rest = masses[place] - float(rows.sum())
+            rest = rest if rest > 2 * noise else 0.0
+            others = int((~single).sum())
+            codes += inside[single].tolist()
+            chances += (rows / max(rest / others, _LEAST_FACTOR * masses[place])).tolist()
+    return np.array(codes, dtype=np.int64), np.array(chances, dtype=np.float64)
+
+
+def class_factors(counted: RoundCounts, masses: Vector, *, rows: float) -> Vector:
+    """Return by what the codes of each class are likelier than the bins and the even spread inside them say.
+
+    Parameters
+    ----------
+    counted : RoundCounts
+    masses : array of shape (bins, classes)
+        Part of the rows of every bin that is in each class, as the column's own counts have it.
+    rows : float
+        Number of rows, as far as it is known.
+
+    Returns
+    -------
+    array of shape (classes,)
+        Positive; 1 throughout where no class stands out. Inside a bin only their ratios matter.
+    """
+    factors = np.ones(len(counted.counts))
+    table = masses.copy()
+    table[:, _OUT] = 0.0
+    expected = table.sum(axis=0) * rows
+    # Bins say how many rows each magnitude has, and classes how these are divided.
+    own, held = (np.bincount(counted.magnitudes, np.maximum(each, 0.0)) for each in (counted.counts, expected))
+    scale = np.clip(np.divide(held, own, out=np.ones_like(held), where=own > 0), 0.5, 2.0)
+    counts = counted.counts * scale[counted.magnitudes]
+    chosen: list[int] = []
+    sets = counted.sets.astype(np.float64)
+    while len(chosen) < _MOST_SETS:
+        # Rows themselves differ by chance from what is even.
+        spread = np.sqrt(sets @ (counted.noise_std**2 + expected))
+        clear = np.abs(sets @ (counts - expected)) / spread
+        clear[chosen] = 0.0
+        best = int(np.argmax(clear))
+        if clear[best] <= _CLEAR:
+            break
+        chosen.append(best)
+        factors = _raked(table, factors, counted.sets[chosen], sets[chosen] @ counts / rows, turns=_FEW_TURNS)
+        expected = _tilted(table, factors) * rows
+    if chosen:
+        factors = _raked(table, factors, counted.sets[chosen], sets[chosen] @ counts / rows, turns=_TURNS)
+    return factors
+
+
+def _tilted(table: Vector, factors: Vector) -> Vector:
+    """Return the sums of the columns of a table times factors, while its rows keep their sums."""
+    rows, scaled = table.sum(axis=1), table @ factors
+    by_row = np.divide(rows, scaled, out=np.zeros_like(rows), where=scaled > 0)
+    return np.asarray((by_row @ table) * factors)
+
+
+def _raked(table: Vector, factors: Vector, sets: NDArray[np.bool_], wanted: Vector, *, turns: int) -> Vector:
+    """Return factors of the columns that bring sets of columns to what is wanted, while rows keep their sums."""
+    factors, whole = factors.copy(), float(table.sum())
+    wanted = np.clip(wanted, _LEAST_FACTOR * whole, (1.0 - _LEAST_FACTOR) * whole)
+    for _ in range(turns):
+        before = factors.copy()
+        for one, aim in zip(sets, wanted.tolist(), strict=True):
+            held = float(_tilted(table, factors)[one].sum())
+            if 0.0 < held < whole:
+                factors[one] *= aim / held * (whole - held) / (whole - aim)
+                factors = np.clip(factors, _LEAST_FACTOR, _LARGEST_FACTOR)
+        if np.allclose(before, factors, rtol=1e-5, atol=0.0):
+            break
+    return factors
+
+
+def _has_remainders(column: ModelledColumn) -> bool:
+    return _PLACES_OF_SEVERAL[0] < column.levels <= _PLACES_OF_SEVERAL[1]
+
+
+def _has_digits(column: ModelledColumn) -> bool:
+    scale = column.scale
+    largest = max(abs(Decimal(repr(scale.low))), abs(Decimal(repr(scale.high)))).scaleb(scale.decimals)
+    return largest < _LARGEST
+
+
+def _whole(column: ModelledColumn) -> tuple[int, int]:
+    """Return the lowest value and the step in units of the last printed digit."""
+    scale = column.scale
+    low, step = (int(Decimal(repr(float(one))).scaleb(scale.decimals)) for one in (scale.low, scale.step))
+    return low, step
+
+
+def _fewest_zeros(low: int, step: int, levels: int) -> int:
+    """Return how many zeros every value of a grid ends in."""
+    zeros, common = 0, math.gcd(low, step) if levels > 1 else low
+    while common and common % 10 == 0:
+        common //= 10
+        zeros += 1
+    return zeros
+
+
+def _keys(values: NDArray[np.int64], fewest: int, longest: int) -> Classes:
+    """Return a number for the class of every value: magnitude, trailing zeros, and the kind of the digit before."""
+    digits = np.searchsorted(10 ** np.arange(longest, dtype=np.int64), values, side="right")
+    magnitude = np.clip(digits - (longest - _MAGNITUDES), 1, _MAGNITUDES) - 1
+    zeros = np.zeros(len(values), dtype=np.int64)
+    left = values.copy()
+    for _ in range(longest):
+        more = (left % 10 == 0) & (left > 0)
+        if not more.any():
+            break
+        left[more] //= 10
+        zeros += more
+    kind = left % 10
+    kind[(left % 50 == 25)] = _QUARTER
+    many = zeros > fewest
+    kind[many & (kind != 5) & (kind != _QUARTER)] = 1
+    keys = 1 + (magnitude * (longest + 1) + zeros) * _KINDS + kind
+    return np.where(values == 0, _OUT, keys).astype(np.uint16)

@@ -1,0 +1,267 @@
+"""Round values: public classes, one question, and codes inside bins that are as round as they were counted."""
+
+from __future__ import annotations
+
+import datetime
+import itertools
+import math
+
+import numpy as np
+import pytest
+from simulated import session
+
+from synth.generators.adaptive.bins import CoarseningOptions, ColumnBins, coarsen
+from synth.generators.one_way_marginals import OneWayOptions, fine_grid, measure_one_way_marginals
+from synth.generators.round_values import (
+    RoundCounts,
+    class_factors,
+    long_numbers,
+    measure_round_values,
+    round_classes,
+    share_worth_asking,
+)
+from synth.generators.sampling import random_source
+from synth.schema import CategoryColumn, DateColumn, DateStep, NumberColumn, PrivacyUnit, Schema, Weight
+
+INCOME = NumberColumn("income", 0, 300_000, 1, special=(-1.0,), missing=True)
+FARE = NumberColumn("fare", 0, 300, 0.01)
+PRESSURE = NumberColumn("pressure", 60, 260, 1)
+ODD = NumberColumn("odd", -512.5, 700, 2.5)
+LONG = (INCOME, FARE, PRESSURE, ODD)
+ROWS = 12_000
+
+
+def schema_of(*columns, row_count: str = "private", rows_per_unit: int = 1) -> Schema:
+    return Schema(columns, PrivacyUnit(rows_per_unit=rows_per_unit), row_count=row_count)
+
+
+def heaped(column: NumberColumn, unit: int, share: float, seed: int = 0, rows: int = ROWS) -> np.ndarray:
+    """Codes of a bell over the grid, of which a share lies at multiples of so many steps."""
+    random = np.random.default_rng(seed)
+    codes = np.clip(random.normal(0.3, 0.08, rows), 0, 1) * (column.levels - 1)
+    low = round(column.low / column.step)
+    rounded = np.rint((codes + low) / unit) * unit - low
+    return np.clip(np.where(random.random(rows) < share, rounded, codes), 0, column.levels - 1).astype(int)
+
+
+def written(column: NumberColumn, codes: np.ndarray) -> np.ndarray:
+    """Whole numbers of the last printed digit."""
+    return np.array([int(text.replace(".", "").replace("-", "")) for text in column.texts(codes.tolist())])
+
+
+def learned(column: NumberColumn, codes: np.ndarray, epsilon: float = 1.0) -> tuple[ColumnBins, RoundCounts, float]:
+    opened = session(schema_of(column), {column.name: codes}, epsilon=epsilon)
+    counted = measure_round_values(opened, (column,), share=0.03, source="test")[column.name]
+    one_ways = measure_one_way_marginals(
+        opened, (column,), label=None, share=0.5, source="test", options=OneWayOptions()
+    )
+    return coarsen(one_ways, CoarseningOptions())[0], counted, one_ways.columns[0].cell_std
+
+
+# Classes
+
+
+@pytest.mark.parametrize("column", LONG, ids=lambda one: one.name)
+def test_a_class_is_what_the_printed_digits_say_and_nothing_else(column: NumberColumn) -> None:
+    classes, _, _ = round_classes(column)
+    assert classes.shape == (column.levels,)
+    out = {0, column.code_near_zero, column.levels - 1}
+    digits: dict[int, set[tuple]] = {}
+    longest = max(len(str(value)) for value in written(column, np.array([0, column.levels - 1])))
+    step = 1 if column.levels < 50_000 else 7
+    codes = np.arange(0, column.levels, step)
+    for code, value in zip(codes.tolist(), written(column, codes).tolist(), strict=True):
+        if code in out:
+            assert classes[code] == 0
+            continue
+        text = str(value)
+        kept = text.rstrip("0")
+        zeros = len(text) - len(kept)
+        quarter = kept[-2:] in ("25", "75")
+        kind = "quarter" if quarter else kept[-1] if zeros == 0 or kept[-1] == "5" else "other"
+        digits.setdefault(int(classes[code]), set()).add((max(len(text), longest - 3), zeros, kind))
+    assert all(len(said) == 1 for said in digits.values())
+    assert len(set(itertools.chain(*digits.values()))) == len(digits)
+
+
+def test_a_grid_of_thousands_tells_their_digits_apart() -> None:
+    classes, _, _ = round_classes(NumberColumn("x", 0, 900_000, 1000))
+    assert len(set(classes[1:10].tolist())) == 9
+
+
+def test_numbers_that_are_counted_place_by_place_are_left_out() -> None:
+    short = NumberColumn("short", 0, 63, 1)
+    date = DateColumn("day", datetime.date(2000, 1, 1), datetime.date(2024, 12, 31), DateStep.DAY)
+    huge = NumberColumn("huge", 0, 2.0**60, 2.0**40)
+    columns = (short, *LONG, date, huge, CategoryColumn("kind", tuple(map(str, range(100)))))
+    assert long_numbers(columns) == LONG
+
+
+# The question
+
+
+@pytest.mark.parametrize("row_count", ["private", "public"])
+@pytest.mark.parametrize("rows_per_unit", [1, 3])
+def test_a_row_adds_one_vector_of_length_one(row_count: str, rows_per_unit: int) -> None:
+    declared = schema_of(INCOME, FARE, row_count=row_count, rows_per_unit=rows_per_unit)
+    opened = session(declared, {"income": heaped(INCOME, 1000, 0.6), "fare": heaped(FARE, 50, 0.9)})
+    measure_round_values(opened, (INCOME, FARE), share=0.03, source="test")
+    receipt = opened.receipts[-1]
+    row = math.sqrt(2) if row_count == "public" else 1.0
+    assert receipt.query == "round values"
+    assert receipt.sensitivity == pytest.approx(rows_per_unit * row, rel=1e-5)
+    counted = 0.0 if declared.rows_are_public else 0.05
+    assert opened.remaining_share == pytest.approx(0.97 - counted, abs=1e-4)
+
+
+def test_every_row_is_counted_once_in_each_column_whatever_its_code() -> None:
+    codes = {"income": np.arange(ROWS) % INCOME.size, "fare": heaped(FARE, 50, 0.9)}
+    codes["income"][:3] = INCOME.levels, INCOME.size - 1, 0
+    opened = session(schema_of(INCOME, FARE), codes, noise_key=None)
+    found = measure_round_values(opened, (INCOME, FARE), share=0.5, source="test")
+    for column in (INCOME, FARE):
+        classes = np.zeros(column.size, dtype=int)
+        classes[: column.levels] = round_classes(column)[0]
+        counts = np.bincount(classes[codes[column.name]], minlength=int(classes.max()) + 1)
+        np.testing.assert_allclose(found[column.name].counts, counts, atol=0.01)
+
+
+def test_importance_decides_whose_noise_is_less() -> None:
+    important = NumberColumn("fare", 0, 300, 0.01, weight=Weight.HIGH)
+    opened = session(schema_of(INCOME, important), {"income": heaped(INCOME, 1, 0), "fare": heaped(FARE, 1, 0)})
+    found = measure_round_values(opened, (INCOME, important), share=0.03, source="test")
+    assert found["income"].noise_std == pytest.approx(math.sqrt(2) * found["fare"].noise_std, rel=1e-5)
+
+
+def test_a_share_follows_from_rows_and_columns_and_is_small() -> None:
+    def worth(rows: int, columns: int, epsilon: float = 1.0) -> float:
+        declared = schema_of(PRESSURE, row_count="public")
+        return share_worth_asking(
+            session(declared, {"pressure": np.arange(rows) % 200}, epsilon=epsilon), (PRESSURE,) * columns
+        )
+
+    assert worth(5000, 0) == 0.0
+    assert worth(60, 1) == 0.0  # noise would drown every class
+    shares = [worth(rows, 2) for rows in (600, 20_000, 100_000, 300_000)]
+    assert shares[0] == 0.03
+    assert shares == sorted(shares, reverse=True)
+    assert shares[-1] >= 0.002
+    # Four times the columns need four times the share.
+    assert worth(130_000, 4) / worth(130_000, 1) == pytest.approx(4.0)
+
+
+# What is made of the answer
+
+
+@pytest.mark.parametrize(
+    ("column", "unit", "share", "epsilon", "off"),
+    [(INCOME, 1000, 0.62, 1.0, 0.5), (FARE, 50, 0.985, 1.0, 0.5), (PRESSURE, 10, 0.4, 0.1, 0.0)],
+    ids=["incomes", "fares", "pressures"],
+)
+def test_heaps_are_written_as_often_as_they_were(
+    column: NumberColumn, unit: int, share: float, epsilon: float, off: float
+) -> None:
+    codes = heaped(column, unit, share)
+    bins, counted, noise = learned(column, codes, epsilon)
+    rounder = bins.with_round_values(counted, ROWS, noise)
+    drawn = np.random.default_rng(1).choice(bins.size, ROWS, p=bins.expected / bins.expected.sum())
+    real = (written(column, codes) % unit == 0).mean()
+    before, after = (one.codes(drawn, random_source(3)) for one in (bins, rounder))
+    before, after = ((written(column, one[one < column.levels]) % unit == 0).mean() for one in (before, after))
+    assert abs(before - real) > off
+    assert abs(after - real) < 0.05
+
+
+def test_bins_keep_their_rows() -> None:
+    bins, counted, noise = learned(INCOME, heaped(INCOME, 1000, 0.62))
+    rounder = bins.with_round_values(counted, ROWS, noise)
+    np.testing.assert_allclose(rounder.expected, bins.expected, atol=1e-12)
+    np.testing.assert_array_equal(rounder.table, bins.table)
+    drawn = np.arange(20_000) % bins.size
+    of_code = np.repeat(bins.bin_of_place, bins.grid.width)
+    assert (of_code[rounder.codes(drawn, random_source(0))] == drawn).all()
+
+
+def test_without_heaps_nothing_is_changed() -> None:
+    random = np.random.default_rng(5)
+    codes = np.clip(random.gamma(3.0, 20_000.0, ROWS), 0, 300_000).astype(int)
+    bins, counted, noise = learned(INCOME, codes)
+    assert bins.with_round_values(counted, ROWS, noise) is bins
+
+
+def test_nothing_but_zeros_says_nothing() -> None:
+    bins, counted, noise = learned(INCOME, heaped(INCOME, 1000, 0.62))
+    empty = RoundCounts(
+        counted.classes, counted.magnitudes, counted.sets, np.zeros_like(counted.counts), counted.noise_std
+    )
+    assert bins.with_round_values(empty, ROWS, noise) is bins
+
+
+def test_zero_both_ends_and_other_codes_keep_what_they_had() -> None:
+    codes = heaped(INCOME, 1000, 0.62)
+    codes[:3000], codes[3000:4000], codes[4000:5000] = 0, INCOME.levels - 1, INCOME.levels
+    bins, counted, noise = learned(INCOME, codes)
+    rounder = bins.with_round_values(counted, ROWS, noise)
+    kept = [0, bins.grid.levels - 1, *range(bins.grid.levels, bins.grid.size)]
+    assert rounder is not bins
+    np.testing.assert_allclose(rounder.proportions[kept], bins.proportions[kept])
+
+
+def test_factors_bring_clear_classes_to_what_was_counted() -> None:
+    random = np.random.default_rng(2)
+    masses = random.random((6, 5))
+    masses[:, 0] = 0.0
+    masses /= masses.sum()
+    wanted = masses.sum(axis=0) * 10_000
+    wanted[1] += 600
+    wanted[2] -= 600
+    counted = RoundCounts(np.zeros(1, np.uint16), np.array([0, 1, 1, 1, 1]), np.eye(5, dtype=bool)[1:], wanted, 5.0)
+    factors = class_factors(counted, masses, rows=10_000)
+    tilted = masses * factors
+    tilted *= (masses.sum(axis=1) / tilted.sum(axis=1))[:, None]
+    np.testing.assert_allclose(tilted.sum(axis=0)[1:3] * 10_000, wanted[1:3], rtol=1e-4)
+    assert factors[3] == factors[4]
+    assert factors[1] > factors[3] > factors[2]
+
+
+def test_a_class_without_any_place_in_the_bins_does_no_harm() -> None:
+    masses = np.array([[0.0, 0.5, 0.0], [0.0, 0.5, 0.0]])
+    counted = RoundCounts(
+        np.zeros(1, np.uint16),
+        np.array([0, 1, 1]),
+        np.eye(3, dtype=bool)[1:],
+        np.array([0.0, -50.0, 900.0]),
+        10.0,
+    )
+    factors = class_factors(counted, masses, rows=1000)
+    assert np.isfinite(factors).all()
+    assert (factors > 0).all()
+
+
+@pytest.mark.parametrize("column", [INCOME, PRESSURE], ids=lambda one: one.name)
+def test_saved_and_rebuilt_they_draw_the_same_bytes(column: NumberColumn) -> None:
+    bins, counted, noise = learned(column, heaped(column, 10, 0.5))
+    rounder = bins.with_round_values(counted, ROWS, noise)
+    again = ColumnBins.from_state(fine_grid(column, OneWayOptions()), rounder.state(), column)
+    drawn = np.arange(5000) % bins.size
+    for seed in (0, 1):
+        one, other = rounder.codes(drawn, random_source(seed)), again.codes(drawn, random_source(seed))
+        np.testing.assert_array_equal(one, other)
+    assert set(bins.state()) == {"bin_of_place", "proportions", "table", "noise_std"}
+
+
+def test_half_a_million_codes_inside_bins_are_as_likely_as_their_factors() -> None:
+    """Against the distribution worked out code by code."""
+    column = NumberColumn("x", 0, 9_999, 1)
+    bins, counted, noise = learned(column, heaped(column, 100, 0.5))
+    rounder = bins.with_round_values(counted, ROWS, noise)
+    drawn = np.arange(500_000) % bins.size
+    made = np.bincount(rounder.codes(drawn, random_source(0)), minlength=column.levels) / len(drawn)
+    assert rounder.chances is not None
+    each = rounder.chances.of_codes
+    place = np.repeat(np.arange(rounder.grid.size), rounder.grid.width)
+    in_place = np.bincount(place, weights=each)
+    mass = np.bincount(rounder.bin_of_place, weights=rounder.proportions)
+    wanted = each / in_place[place] * rounder.proportions[place] / mass[rounder.bin_of_place[place]] / bins.size
+    empty = (mass <= 0)[rounder.bin_of_place[place]]
+    assert 0.5 * np.abs(made - np.where(empty, made, wanted)).sum() < 0.02
