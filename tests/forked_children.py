@@ -1,8 +1,9 @@
-"""Confined processes for tests without the wait for their imports: each is forked from one that has its module.
+"""Confined processes and workers for tests without the wait for their imports: each is forked from one that has them.
 
-A release starts a fresh interpreter for every table that is read and every bundle that is checked, and most of what a
-small one costs is its imports. Here one process for each module and environment imports it, as such an interpreter
-does, and waits; what is asked for is a fork of it that goes on as ``python -m module`` would, with the same limits.
+A release starts a fresh interpreter for every table that is read, every bundle that is checked and every run, and most
+of what a small one costs is its imports. Here one process for each module, and each environment of confined ones,
+imports it, as such an interpreter does, and waits; what is asked for is a fork of it that goes on as ``python -m
+module``, or ``python script`` of a worker in this folder, would, with the same limits.
 What tests/conftest.py calls started anew, servers, workers and command lines start theirs as a release does.
 """
 
@@ -20,23 +21,40 @@ import socket
 import subprocess
 import sys
 import threading
+from collections.abc import Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 __all__ = ["ForkedChildren"]
 
-_MOST_BYTES = 2**16
+_MOST_BYTES = 2**17
 
-_LATER = {"synth.bundle.checks": ("autodp.rdp_acct", "torch")}
-"""What a module imports while it works, by the module."""
+_WORK = (
+    *("synth.services.runs", "synth.services.finding", "synth.services.reports", "synth.rehearsal.rehearsals"),
+    *("autodp.rdp_acct", "torch._dynamo"),
+)
+_LATER = {
+    "synth.bundle.checks": ("autodp.rdp_acct", "torch"),
+    "synth.worker": (*_WORK, "scipy.stats", "sdmetrics.reports", "sklearn.ensemble", "sklearn.linear_model"),
+    "stopping_worker.py": _WORK,
+}
+"""What a module or script imports while it works, by its name."""
+
+_HERE = Path(__file__).resolve().parent
 
 
 class ForkedChild:
-    """What :class:`synth.system.confined.Confined` uses of a :class:`subprocess.Popen`."""
+    """What the program uses of a :class:`subprocess.Popen`."""
 
-    def __init__(self, server: socket.socket, arguments: list[str]) -> None:
-        (questions, stdin), (stdout, answers), (self._status, status) = os.pipe(), os.pipe(), os.pipe()
-        told = json.dumps({"arguments": arguments, "folder": os.getcwd()}).encode()
+    def __init__(self, server: socket.socket, wanted: Mapping[str, Any], *, is_heard: bool) -> None:
+        self._status, status = os.pipe()
+        if is_heard:
+            (questions, stdin), (stdout, answers) = os.pipe(), os.pipe()
+            self.stdin, self.stdout = io.FileIO(stdin, "wb"), io.FileIO(stdout, "rb")
+        else:
+            questions, answers = os.open(os.devnull, os.O_RDONLY), os.open(os.devnull, os.O_WRONLY)
+        told = json.dumps({**wanted, "folder": os.getcwd()}).encode()
         socket.send_fds(server, [told], [questions, answers, status])
         for descriptor in (questions, answers, status):
             os.close(descriptor)
@@ -44,8 +62,6 @@ class ForkedChild:
         (self._handle,) = handles
         self.pid = int(number)
         self.returncode: int | None = None
-        self.stdin = io.FileIO(stdin, "wb")
-        self.stdout = io.FileIO(stdout, "rb")
 
     def poll(self) -> int | None:
         """Return how it ended, None where it runs."""
@@ -73,7 +89,7 @@ class ForkedChild:
 
 
 class ForkedChildren:
-    """Stands where ``synth.system.confined`` looks for ``subprocess``.
+    """Stands where ``synth.system.confined`` and ``synth.jobs.processes`` look for ``subprocess``.
 
     Attributes
     ----------
@@ -89,15 +105,24 @@ class ForkedChildren:
         self._servers: dict[tuple[object, ...], tuple[socket.socket, subprocess.Popen[bytes]]] = {}
 
     def Popen(self, command: list[str], *, env: dict[str, str], **options: Any) -> Any:
-        """Start ``python -P -m module arguments``."""
-        module, *arguments = command[3:]
-        if self.are_started_anew or not module.startswith("synth."):
-            return subprocess.Popen(command, env=env, **options)
+        """Start ``python -P -m module arguments``, ``python -m synth.worker work`` or ``python a_worker.py work``."""
+        wanted: dict[str, Any] = {"environment": env, "session": options.get("start_new_session", False)}
         with self._lock:
-            return ForkedChild(self._server_of(module, env), arguments)
+            match command:
+                case _ if self.are_started_anew:
+                    pass
+                case [_, "-P", "-m", module, *arguments] if module.startswith("synth."):
+                    server = self._server_of(module, env, (module, *sorted(env.items())))
+                    return ForkedChild(server, {**wanted, "arguments": arguments}, is_heard=True)
+                case [_, "-m", "synth.worker", *arguments]:
+                    server = self._server_of("synth.worker", env, ("synth.worker",))
+                    return ForkedChild(server, {**wanted, "arguments": arguments}, is_heard=False)
+                case [_, script, *arguments] if script.endswith("_worker.py") and Path(script).is_relative_to(_HERE):
+                    server = self._server_of(script, env, (script,))
+                    return ForkedChild(server, {**wanted, "arguments": arguments}, is_heard=False)
+        return subprocess.Popen(command, env=env, **options)
 
-    def _server_of(self, module: str, environment: dict[str, str]) -> socket.socket:
-        name = (module, *sorted(environment.items()))
+    def _server_of(self, module: str, environment: dict[str, str], name: tuple[object, ...]) -> socket.socket:
         if name not in self._servers:
             here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             with there:
@@ -178,19 +203,30 @@ def _tell_how_they_ended(statuses: dict[int, int]) -> None:
 
 
 def main(descriptor: int, module: str) -> None:
-    """Import a module, and go on as it in every process that is asked for."""
-    for name in (module, *_LATER.get(module, ())):
+    """Import a module, or what a script imports, and go on as it in every process that is asked for."""
+    is_script = module.endswith(".py")
+    if is_script:
+        sys.path.insert(0, str(Path(module).parent))
+        runpy.run_path(module, run_name="imported")
+    for name in (*(() if is_script else (module,)), *_LATER.get(Path(module).name, ())):
         importlib.import_module(name)
     gc.freeze()
     asked = _serve(socket.socket(fileno=descriptor))
     if asked is None:
         return
+    if asked["session"]:
+        os.setsid()
+    os.environ.clear()
+    os.environ.update(asked["environment"])
     os.chdir(asked["folder"])
     # The first ones remember what lay below them.
     sys.stdin = io.TextIOWrapper(io.BufferedReader(io.FileIO(0, "rb", closefd=False)), encoding="utf-8")
     sys.stdout = io.TextIOWrapper(io.BufferedWriter(io.FileIO(1, "wb", closefd=False)), encoding="utf-8")
     sys.argv = [module, *asked["arguments"]]
-    runpy.run_module(module, run_name="__main__", alter_sys=True)
+    if is_script:
+        runpy.run_path(module, run_name="__main__")
+    else:
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
 
 
 if __name__ == "__main__":

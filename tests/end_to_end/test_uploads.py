@@ -146,12 +146,16 @@ class Session:
         return sum(link.startswith(f"{self.server.home}/incoming") for link in links)
 
 
-@pytest.fixture
-def session(browser: Any, tmp_path: Path) -> Iterator[Session]:
-    """Open a page on a server of the test's own and take over what its uploads are sent with."""
-    small = tmp_path / "small.yaml"
+@pytest.fixture(scope="module")
+def session(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    """Open a page on a server of these tests' own and take over what its uploads are sent with.
+
+    The tests stand in the order in which they leave uploads behind; the last stops the server.
+    """
+    folder = tmp_path_factory.mktemp("uploads")
+    small = folder / "small.yaml"
     small.write_text("a: 1\n", encoding="utf-8")
-    with started_server(tmp_path) as server:
+    with started_server(folder) as server:
         walker = Walker(browser, server.address)
         walker.open("upload")
         walker.choose("No, new people")
@@ -171,22 +175,6 @@ def multipart(*pieces: bytes, name: bytes = b"big.csv", end: bytes = b"\r\n--edg
     yield b"Content-Type: text/csv\r\n\r\n"
     yield from pieces
     yield end
-
-
-def test_uploads_that_nobody_takes_take_no_memory_and_at_most_two_wait(session: Session) -> None:
-    process = psutil.Process(session.server.pid)
-    size, block = 60, os.urandom(MEBIBYTE)
-    assert session.put("first", multipart(block))[0] == 204
-    before = process.memory_info().rss
-    for number in range(6):
-        assert session.put(f"file-{number}", multipart(*[block] * size)) == (204, "")
-        assert session.waiting() <= 2
-    grown = (process.memory_info().rss - before) / MEBIBYTE
-    assert session.waiting() == 2
-    assert grown < 50, f"{grown:,.0f} MiB more after six uploads of {size} MiB"
-    assert list((session.server.home / "incoming").iterdir()) == [], "the files have no names: none is left by a kill"
-    assert session.delete("file-5") == 204
-    assert session.waiting() == 1
 
 
 BROKEN = {
@@ -220,6 +208,22 @@ def test_what_is_no_upload_of_this_page_is_refused_and_leaves_nothing(session: S
     assert session.waiting() == 1
 
 
+def test_uploads_that_nobody_takes_take_no_memory_and_at_most_two_wait(session: Session) -> None:
+    process = psutil.Process(session.server.pid)
+    size, block = 60, os.urandom(MEBIBYTE)
+    assert session.put("first", multipart(block))[0] == 204
+    before = process.memory_info().rss
+    for number in range(6):
+        assert session.put(f"file-{number}", multipart(*[block] * size)) == (204, "")
+        assert session.waiting() <= 2
+    grown = (process.memory_info().rss - before) / MEBIBYTE
+    assert session.waiting() == 2
+    assert grown < 50, f"{grown:,.0f} MiB more after six uploads of {size} MiB"
+    assert list((session.server.home / "incoming").iterdir()) == [], "the files have no names: none is left by a kill"
+    assert session.delete("file-5") == 204
+    assert session.waiting() == 1
+
+
 def stopped(server: Server) -> bool:
     """Tell a server to stop, and say whether it does so within seconds of its own, however busy the machine is."""
     process = psutil.Process(server.pid)
@@ -244,9 +248,10 @@ def test_a_server_stops_although_somebody_sends_an_upload_that_never_ends(sessio
         **session.headers,
     }
     lines = "".join(f"{name}: {value}\r\n" for name, value in asked.items())
+    before = session.waiting()
     with socket.create_connection(("127.0.0.1", session.server.port)) as connection:
         connection.sendall(f"PUT {session.path}/slow HTTP/1.1\r\n{lines}\r\n".encode() + b"".join(multipart(end=b"a")))
-        while not session.waiting():
+        while session.waiting() == before:
             time.sleep(0.05)
         assert stopped(session.server)
 

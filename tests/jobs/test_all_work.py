@@ -59,6 +59,13 @@ def wait(condition: Callable[[], object]) -> None:
         time.sleep(0.05)
 
 
+def has_ended(pid: int) -> bool:
+    try:
+        return bool(psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return True
+
+
 def until_working(store: Store, handle: str) -> tuple[Work, int]:
     wait(lambda: store.work[handle].phase == "Working")
     work = store.work[handle]
@@ -103,7 +110,7 @@ def test_work_that_was_stopped_stays_stopped(
     _, pid = until_working(store, handle)
     engine.cancel(handle)
     wait(lambda: engine.state(handle) is WorkState.CANCELLED)
-    wait(lambda: not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)
+    wait(lambda: has_ended(pid))
     stopped = store.work[handle]
     assert f"The {kind} was cancelled." in stopped.message
     for state in SOURCES:
@@ -156,7 +163,9 @@ with Store(Settings(home=pathlib.Path(home), database_url=url)) as store:
 """
 
 
-@every_other_kind
+@pytest.mark.parametrize(  # all are begun by the same statement
+    "kind", [kind if kind.is_charged else pytest.param(kind, marks=pytest.mark.audit) for kind in OTHER_KINDS]
+)
 def test_of_several_processes_that_ask_at_once_one_is_heard(
     engine: LocalEngine, store: Store, settings: Settings, kind: WorkKind
 ) -> None:

@@ -2,7 +2,7 @@
 
 The file ``stops.json`` holds one entry for each attempt: how it stops (``kill``, ``memory``, ``cuda``), and where:
 ``after`` so many answers were kept, ``in`` the middle of writing the answer of that number, or at the ``phase`` of this
-name. An attempt without an entry ends as any run does.
+name. An attempt without an entry ends as any run does. A report for the owner is made where an entry asks for it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from typing import Any
 
 import torch
 
+from synth.progress import Progress
 from synth.services import runs
+from synth.services.installation import Installation
 from synth.services.pipeline import PhaseTimer
 from synth.store import Store
 from synth.system.settings import Settings
@@ -66,6 +68,12 @@ def plant(entry: dict[str, Any]) -> None:
         runs.resolved_device = lambda device: entry["device"] if device == "auto" else device  # type: ignore[assignment]
 
 
+def execute(run_id: str, *, settings: Settings, progress: Progress) -> None:
+    """Carry the run to its end without what the owner alone reads, which takes longer than the run."""
+    with Installation.open(settings) as installation:
+        runs.carry_out(installation, run_id, progress, owner_report=False)
+
+
 if __name__ == "__main__":
     settings = Settings.from_environment()
     stops = json.loads((settings.home / "stops.json").read_text(encoding="utf-8"))
@@ -73,4 +81,5 @@ if __name__ == "__main__":
         attempt = store.runs[sys.argv[1]].attempts
     if attempt <= len(stops):
         plant(stops[attempt - 1])
-    sys.exit(main(settings=settings, command=COMMAND))
+    reported = any(entry.get("report") for entry in stops)
+    sys.exit(main(settings=settings, command=COMMAND, execute=None if reported else execute))

@@ -163,7 +163,7 @@ KILLS = {
     "while the first answer is written": ({"how": "kill", "in": 1}, 0),
     "after an answer": ({"how": "kill", "after": 3}, 3),
     "while it fits": ({"how": "kill", "phase": "Fitting"}, 6),
-    "while it seals": ({"how": "kill", "phase": "Sealing"}, 6),
+    "while it seals": ({"how": "kill", "phase": "Sealing", "report": True}, 6),
 }
 
 
