@@ -6,6 +6,7 @@ import io
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -99,11 +100,12 @@ def test_files_that_are_looked_at_side_by_side_are_bounded(monkeypatch: pytest.M
     def look() -> None:
         found.append(inspection.inspect_header(io.BytesIO(b"age,income\n1,2\n3,4\n")).n_rows)
 
-    threads = [threading.Thread(target=look) for _ in range(8)]
+    threads = [threading.Thread(target=look) for _ in range(5)]
     for thread in threads:
         thread.start()
     most = 0
     while any(thread.is_alive() for thread in threads):
         most = max(most, sum(reads(held) for held in psutil.Process().children()))
-    assert found == [2] * 8
+        time.sleep(0.005)
+    assert found == [2] * 5
     assert 1 <= most <= 2
