@@ -15,8 +15,8 @@ versions before 0.8.0 did), and as a run keeps rules today (``kept``). Printed f
 - for one column that determines another, the share of rows in which it has the value that it really has.
 
 ``visits`` is simulated from a fixed seed: stays of a few days in a year (``left >= came``), a bill that is a sum, 60
-wards of 6 clinics, children and retired people without a job, men who are not pregnant. The rules of Adult and Titanic are facts of
-those tables.
+wards of 6 clinics, children and retired people without a job, men who are not pregnant. The rules of Adult and Titanic
+are facts of those tables, but for a row or two of Adult.
 """
 
 from __future__ import annotations
@@ -45,9 +45,10 @@ from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
 from synth.progress import NullProgress
 from synth.schema import CategoryColumn, Column, NumberColumn, RunConfig, Schema, YesNoColumn
-from synth.schema.constraints import asks_the_model, repair, with_learnt_tables
+from synth.schema.constraints import asks_the_model, repair
 from synth.schema.rule_lines import read_rules
-from synth.schema.rules import Comparison, Dependency, values_of
+from synth.schema.rules import Comparison, Dependency
+from synth.schema.shares import with_learnt_tables
 
 Codes = NDArray[np.int64]
 
@@ -197,7 +198,9 @@ class Judge:
                 share = rows[then.target.name] == then.wanted[rows[then.source.name]]
                 found[f"right: {rule.text}"] = float(share.mean())
             elif isinstance(then, Comparison) and then.right and then.relation != "=":
-                found[f"KS of difference: {rule.text}"] = _ks(*(self._differences(then, one) for one in (self.real, codes)))
+                found[f"KS of difference: {rule.text}"] = _ks(
+                    *(self._differences(then, one) for one in (self.real, codes))
+                )
         return found
 
     def _differences(self, then: Comparison, codes: Codes) -> NDArray[np.float64]:
@@ -228,8 +231,8 @@ def moved(model: Generator, rules: tuple[str, ...], schema: Schema, drawn: Codes
     read = read_rules(rules, schema)
     rows = model.sample(10_000, seed + 1) if asks_the_model(read) else None
     if rows is not None:
-        read = with_learnt_tables(read, schema, rows)
-    return repair(drawn, read, schema, seed=seed, drawn=rows).codes
+        read = with_learnt_tables(read, schema, rows, by_mass=False)
+    return repair(drawn, read, schema, seed=seed, drawn=rows, exchange=False).codes
 
 
 def main() -> None:
@@ -244,7 +247,10 @@ def main() -> None:
     for name in asked.tables:
         table = loaded(name)
         judge = Judge(table, RULES[name])
-        print(f"\n{name}: {len(table.codes):,} rows, epsilon {asked.epsilon:g}, {asked.seeds} seeds; real rows that", end="")
+        print(
+            f"\n{name}: {len(table.codes):,} rows, epsilon {asked.epsilon:g}, {asked.seeds} seeds; real rows that",
+            end="",
+        )
         print(f" break a rule: {judge.judged(table.codes, table.codes)['broken']:.0f}", flush=True)
         for generator in asked.generators:
             found: dict[str, list[dict[str, float]]] = {"drawn": [], "moved": [], "kept": []}
@@ -252,7 +258,7 @@ def main() -> None:
                 started = time.process_time()
                 try:
                     model = fitted(table, generator, epsilon=asked.epsilon, seed=seed)
-                except Exception as refusal:  # noqa: BLE001  # what a generator cannot learn it refuses
+                except Exception as refusal:  # what a generator cannot learn it refuses
                     print(f"{generator}: {refusal}")
                     break
                 drawn = model.sample(len(table.codes), seed)
@@ -271,7 +277,9 @@ def main() -> None:
                 if each:
                     means = {key: float(np.mean([one[key] for one in each])) for key in each[0]}
                     results.append({"table": name, "generator": generator, "way": way, "seeds": each})
-                    print(f"{generator:>20} {way:>6}  " + "  ".join(f"{k} {v:.4g}" for k, v in means.items()), flush=True)
+                    print(
+                        f"{generator:>20} {way:>6}  " + "  ".join(f"{k} {v:.4g}" for k, v in means.items()), flush=True
+                    )
     if asked.json:
         asked.json.parent.mkdir(parents=True, exist_ok=True)
         asked.json.write_text(json.dumps({"finished": time.time(), "results": results}, indent=1))

@@ -7,9 +7,10 @@ import pytest
 from rule_making import Made, cells_of, made_rule, made_schema
 
 from synth.schema import CategoryColumn, NumberColumn, Schema, YesNoColumn
-from synth.schema.constraints import repair, unkept, with_learnt_tables
+from synth.schema.constraints import repair, unkept
 from synth.schema.contradictions import problems_of_rules
 from synth.schema.rule_lines import read_rules
+from synth.schema.shares import with_learnt_tables
 
 SCHEMA = Schema(
     (

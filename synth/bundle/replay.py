@@ -46,12 +46,16 @@ from synth.reports.document import (
 from synth.schema import RunConfig, parse_config
 from synth.schema.documents import read_mapping
 from synth.system.machine import device_name, is_lack_of_means, resolved_device
+from synth.version import __version__, is_before
 
 __all__ = ["Replay", "drawn_table", "replay"]
 
 _SHARE = 1e-4
 """Parts of the budget that differ by less agree. Costs are rounded to whole units and shares to floats, and the default
 generator divides by a fitted model, whose last bits follow the processor and the version; rounds enlarge them."""
+
+_EXCHANGED_SINCE = "0.8.0"
+"""The first version whose rows exchange cells before a rule moves them."""
 
 _LAST_DIGITS = 1e-9
 """Numbers of a report that differ by a smaller part of themselves agree."""
@@ -152,9 +156,11 @@ def replay(
         device = _device_again(certificate, config, drawing=not again)
         if again:
             fitted, costs_differ = _refitted(archive, certificate, config, generator, progress)
-            drawn = drawn_rows(fitted, config)
+            drawn = drawn_rows(fitted, config, moving_alone=_moved_alone(certificate))
         else:
-            fitted, drawn = _drawn_from(card, replace(card.task, device=device), state, config)
+            fitted, drawn = _drawn_from(
+                card, replace(card.task, device=device), state, config, moving_alone=_moved_alone(certificate)
+            )
         folder.mkdir(parents=True, exist_ok=True)
         written = folder / "synthetic.csv"
         write_table(drawn.codes, config.schema, written, folder / "synthetic.parquet", config.seed)
@@ -201,25 +207,27 @@ def drawn_table(bundle: str | Path, *, rows: int, seed: int) -> io.BytesIO:
     with open_archive(Path(bundle)) as archive:
         card, state = model_from_bytes(archive.read("model.safetensors"))
         config = _config(archive, card)
-        task = replace(card.task, device=_device_again(_certificate(archive), config, drawing=True))
+        certificate = _certificate(archive)
+        task = replace(card.task, device=_device_again(certificate, config, drawing=True))
     if config.is_model:
         raise ConfigError(f"The bundle is of the model '{card.generator}', from which no rows are drawn.")
     config = replace(config, rows=rows, seed=seed)
     if config.is_model:
         raise ConfigError("At least one row has to be drawn.")
     made = io.BytesIO()
-    write_parquet(_drawn_from(card, task, state, config)[1].codes, config.schema, made, seed)
+    drawn = _drawn_from(card, task, state, config, moving_alone=_moved_alone(certificate))[1]
+    write_parquet(drawn.codes, config.schema, made, seed)
     made.seek(0)
     return made
 
 
 def _drawn_from(
-    card: ModelCard, task: GeneratorTask, state: State, config: RunConfig
+    card: ModelCard, task: GeneratorTask, state: State, config: RunConfig, *, moving_alone: bool
 ) -> tuple[PrivateModel, DrawnRows]:
     """Rebuild a saved generator, which a stranger may have written, and draw its rows."""
     try:
         fitted = restore(card.generator, task, card.options, state)
-        return fitted, drawn_rows(fitted, config)
+        return fitted, drawn_rows(fitted, config, moving_alone=moving_alone)
     except (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError) as error:  # of what no fit leaves
         if is_lack_of_means(error):
             raise
@@ -401,11 +409,20 @@ def _refitted(
     return fitted, () if other else tuple(_cost_problems(session.asked, known))
 
 
+def _version_then(certificate: Certificate) -> str:
+    """Return the version that sealed a bundle: this one, where the very same files did."""
+    same = certificate.versions.get(SOURCE) == current_versions()[SOURCE]
+    return __version__ if same else certificate.versions.get("hermitage", "0")
+
+
 def _defaults_then(certificate: Certificate, generator: str) -> dict[str, object]:
     """Return what the version that sealed a bundle took where nobody said, and this one does not."""
-    if certificate.versions.get(SOURCE) == current_versions()[SOURCE]:
-        return {}
-    return describe(generator).defaults_of(certificate.versions.get("hermitage", "0"))
+    return describe(generator).defaults_of(_version_then(certificate))
+
+
+def _moved_alone(certificate: Certificate) -> bool:
+    """Whether the version that sealed a bundle kept rules by moving cells alone."""
+    return is_before(_version_then(certificate), _EXCHANGED_SINCE)
 
 
 def _cost_problems(asked: Mapping[str, float], known: Measurements) -> Iterator[str]:

@@ -20,6 +20,7 @@ from synth.privacy.more.losses import Losses
 from synth.privacy.questions import Answer
 from synth.progress import Progress
 from synth.schema import Schema
+from synth.version import is_before
 
 __all__ = [
     "Card",
@@ -235,7 +236,7 @@ class Card:
         """Return the defaults that an earlier version had where this one has others."""
         found: dict[str, object] = {}
         for changed, defaults in self.defaults_before.items():
-            if _numbers(version) < _numbers(changed):
+            if is_before(version, changed):
                 found = {**defaults, **found}
         return found
 
@@ -547,7 +548,3 @@ class ReleasedModel(PrivateModel):
             If it is no such model.
         """
         raise ConfigError(f"predictions of model '{self.card.name}' cannot be paid for.")
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split(".") if part.isdecimal())

@@ -1,16 +1,17 @@
 """Rules between columns, kept by every row: synthetic rows that break one are repaired.
 
 That is post-processing of a release, so it costs nothing: a repaired row follows from the row that was drawn, from its
-place, from the public seed, the rules and the fitted model. Where a row breaks a rule, what the rule concludes moves
-to the nearest place that keeps it; a category is drawn as the model draws it among rows that keep the rule. Where no
-such move keeps all rules together, the row takes the values of a public one that keeps them, and keeps of its own
-whatever the rules allow. So every row keeps every rule in the end, whenever one row can.
+place, from the public seed, the rules and the fitted model, and where rows exchange cells from the other rows drawn.
+First they do (``shares``). Where a row still breaks a rule, what the rule concludes moves to the nearest place that
+keeps it; a category is drawn as the model draws it among rows that keep the rule. Where no such move keeps all rules
+together, the row takes the values of a public one that keeps them, and keeps of its own whatever the rules allow. So
+every row keeps every rule in the end, whenever one row can.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -31,13 +32,13 @@ from synth.schema.rules import (
     codes_in,
     holds,
     nearest,
-    spans_of,
     spans_within,
     values_of,
 )
 from synth.schema.schema import Schema
+from synth.schema.shares import exchanged
 
-__all__ = ["Repaired", "asks_the_model", "repair", "unkept", "with_learnt_tables"]
+__all__ = ["Repaired", "asks_the_model", "repair", "unkept"]
 
 FloatArray = npt.NDArray[np.float64]
 CodeArray = npt.NDArray[np.int64]
@@ -72,58 +73,14 @@ def asks_the_model(rules: RuleSet) -> bool:
     return bool(rules.heaps or rules.learnt or any(isinstance(rule.then, Among) for rule in rules.rules))
 
 
-def with_learnt_tables(rules: RuleSet, schema: Schema, drawn: CodeArray) -> RuleSet:
-    """Return the rules with the tables of values that nobody declared.
-
-    To each value of the first column belongs the value of the second that the model draws most often beside it, of
-    those that the other rules allow; to a value that was not drawn, the most frequent of all.
-
-    Parameters
-    ----------
-    rules : RuleSet
-    schema : Schema
-    drawn : array of shape (rows, modelled columns)
-        Rows that the model drew with a public seed, and no private ones.
-    """
-    place = {name: index for index, name in enumerate(schema.names)}
-    known = [rule for rule in rules.rules if not (isinstance(rule.then, Dependency) and rule.then.learnt)]
-    for rule in rules.rules:
-        then = rule.then
-        if isinstance(then, Dependency) and then.learnt:
-            table = _learnt(then, drawn[:, place[then.source.name]], drawn[:, place[then.target.name]], known)
-            known.append(replace(rule, then=replace(then, wanted=table)))
-    return replace(rules, rules=tuple(sorted(known, key=lambda rule: rule.line)))
-
-
-def _learnt(then: Dependency, source: CodeArray, target: CodeArray, known: Sequence[Rule]) -> CodeArray:
-    told = target != then.target.missing_code if then.target.missing_code is not None else np.ones(len(target), bool)
-    source, target, size = source[told], target[told], then.target.size
-    pairs, counts = np.unique(source * size + target, return_counts=True)
-    overall = np.argsort(-np.bincount(target, minlength=size), kind="stable")
-    overall = overall[overall != then.target.missing_code]
-    beside = [rule for rule in known if set(rule.columns) & set(then.columns)]
-    search = Search(beside) if beside else None
-    wanted = np.full(then.source.size, -1, np.int64)
-    for code in range(then.source.size - then.source.missing):
-        first, last = np.searchsorted(pairs, [code * size, (code + 1) * size])
-        seen = pairs[first:last][np.argsort(-counts[first:last], kind="stable")] % size
-        choices = [*seen.tolist(), *overall.tolist()]
-        fits = (one for one in dict.fromkeys(choices) if _fits(search, then, code, one))
-        # Where nothing fits no row can have the value, so what it would determine does not matter.
-        wanted[code] = choices[0] if search is None else next(fits, choices[0])
-    return wanted
-
-
-def _fits(search: Search | None, then: Dependency, code: int, wanted: int) -> bool:
-    pair = {then.source.name: spans_of([code]), then.target.name: spans_of([wanted])}
-    return (
-        search is None
-        or search.row({name: pair[name] for name in pair if name in search.columns}, empty=True) is not None
-    )
-
-
 def repair(
-    codes: CodeArray, rules: RuleSet, schema: Schema, *, seed: int = 0, drawn: CodeArray | None = None
+    codes: CodeArray,
+    rules: RuleSet,
+    schema: Schema,
+    *,
+    seed: int = 0,
+    drawn: CodeArray | None = None,
+    exchange: bool = False,
 ) -> Repaired:
     """Return the rows with every rule kept.
 
@@ -139,6 +96,8 @@ def repair(
         Public.
     drawn : array of shape (rows, modelled columns), optional
         Rows of the model from which categories are drawn that rules ask for; without them all are equally likely.
+    exchange : bool
+        Whether rows exchange cells with others first, as far as that mends them.
     """
     repaired = codes.copy()
     broken = [0] * len(rules.lines)
@@ -148,14 +107,17 @@ def repair(
         broken[heap.line] += mending.heap(heap.where, heap.share, repaired[:, place[heap.where.column.name]])
     for rule in rules.rules:
         broken[rule.line] += int(rule.broken({name: repaired[:, place[name]] for name in rule.columns}).sum())
-    before = repaired.copy() if rules.rules else repaired
+    before = repaired
+    if rules.rules:
+        repaired = exchanged(before, rules.rules, schema, seed=seed) if exchange else before.copy()
+    own = repaired.copy() if rules.rules else repaired
     open_rows = np.arange(len(codes))
     for _ in range(_MOST_TURNS if rules.rules else 0):
         open_rows = mending.turn(repaired, open_rows)
         if not len(open_rows):
             break
     if len(open_rows) and rules.rules:
-        mending.settle(repaired, before, open_rows)
+        mending.settle(repaired, own, open_rows)
     return Repaired(repaired, int((repaired != before).any(axis=1).sum()), tuple(broken))
 
 

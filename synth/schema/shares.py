@@ -1,0 +1,328 @@
+"""Rules kept as far as possible without changing how often the model draws each value of a column.
+
+To each value of a column that determines another belongs one value of that: where nobody declared the table of values,
+:func:`with_learnt_tables` reads it off rows of the model.
+
+Rows that break a rule exchange cells with rows that can take them, before anything is moved. Where a child has an
+income and an adult has none though most have one, the two exchange theirs: both rows keep the rule then, and every
+column by itself holds what the model drew. Moving the child's income alone would make one more empty cell than the
+model counted. Partners are those among some rows, tried by public randomness, whose exchange changes least of what goes
+together: each cell as far as it moves, times how far the rows are apart in another column, times how much the two
+columns tell of each other in the rows as drawn.
+
+Other rules are kept by moving cells: where one cell determines another (a sum, a table of values) there is one right
+value, a rule about one column rules values out wherever they lie, and of two columns in order (a start and an end) what
+matters is how far they lie apart, which no exchange between rows respects: on simulated stays of a few days it put
+ends four times as far off as moving them did. It is post-processing, as any repair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from synth.schema.contradictions import Search, linked
+from synth.schema.rule_lines import RuleSet
+from synth.schema.rules import Among, Comparison, Dependency, Rule, spans_of
+from synth.schema.schema import Schema
+
+__all__ = ["exchanged", "with_learnt_tables"]
+
+FloatArray = npt.NDArray[np.float64]
+CodeArray = npt.NDArray[np.int64]
+BoolArray = npt.NDArray[np.bool_]
+
+_TURNS = 16
+_TRIED = 48
+"""Partners that a row tries at once: a third of them anywhere, a third next to it in a column of the rule, and a third
+among rows that break a rule as well, as what one has too much another may lack."""
+
+_AT_ONCE = 4_096
+_PARTS = 16
+"""Parts of a column in which it is seen how much two columns tell of each other."""
+
+_LOOKED_AT = 10_000
+_MOST_BESIDE = 24
+"""Other columns that an exchange is weighed by, those that tell most."""
+
+
+# Tables of values that nobody declared ------------------------------------------------------------------------------
+
+
+def with_learnt_tables(rules: RuleSet, schema: Schema, drawn: CodeArray, *, by_mass: bool = True) -> RuleSet:
+    """Return the rules with the tables of values that nobody declared.
+
+    To each value of the first column belongs the value of the second that the model draws most often beside it, of
+    those that the other rules allow and, unless ``by_mass`` is false, that have rows left for it: values with many rows
+    choose first, and what a value was given to has fewer rows left by those. So the second column keeps the shares that
+    the model drew also where the model does not know how the two go together. To a value that was not drawn belongs
+    the most frequent of all.
+
+    Parameters
+    ----------
+    rules : RuleSet
+    schema : Schema
+    drawn : array of shape (rows, modelled columns)
+        Rows that the model drew with a public seed, and no private ones.
+    by_mass : bool
+        Whether it counts how many rows are left.
+    """
+    place = {name: index for index, name in enumerate(schema.names)}
+    known = [rule for rule in rules.rules if not (isinstance(rule.then, Dependency) and rule.then.learnt)]
+    for rule in rules.rules:
+        then = rule.then
+        if isinstance(then, Dependency) and then.learnt:
+            pairs = drawn[:, place[then.source.name]], drawn[:, place[then.target.name]]
+            known.append(replace(rule, then=replace(then, wanted=_learnt(then, *pairs, known, by_mass=by_mass))))
+    return replace(rules, rules=tuple(sorted(known, key=lambda rule: rule.line)))
+
+
+def _learnt(
+    then: Dependency, source: CodeArray, target: CodeArray, known: Sequence[Rule], *, by_mass: bool
+) -> CodeArray:
+    told = target != then.target.missing_code if then.target.missing_code is not None else np.ones(len(target), bool)
+    source, target, size = source[told], target[told], then.target.size
+    pairs, counts = np.unique(source * size + target, return_counts=True)
+    masses = np.bincount(source, minlength=then.source.size)
+    left = np.bincount(target, minlength=size).astype(np.float64)
+    overall = np.argsort(-left, kind="stable")
+    overall = overall[overall != then.target.missing_code]
+    shares = left / max(len(target), 1)
+    beside = [rule for rule in known if set(rule.columns) & set(then.columns)]
+    search = Search(beside) if beside else None
+    wanted = np.full(then.source.size, -1, np.int64)
+    codes = np.arange(then.source.size - then.source.missing)
+    for code in (codes[np.argsort(-masses[codes], kind="stable")] if by_mass else codes).tolist():
+        first, last = np.searchsorted(pairs, [code * size, (code + 1) * size])
+        if by_mass:
+            likely = _SHRUNK * shares
+            likely[pairs[first:last] % size] += counts[first:last]
+            likely *= np.clip(left / max(masses[code], 1), _LEAST_LEFT, 1.0)
+            choices = overall[np.argsort(-likely[overall], kind="stable")].tolist()
+        else:
+            seen = pairs[first:last][np.argsort(-counts[first:last], kind="stable")] % size
+            choices = list(dict.fromkeys([*seen.tolist(), *overall.tolist()]))
+        fits = (one for one in choices if _fits(search, then, code, one))
+        # Where nothing fits no row can have the value, so what it would determine does not matter.
+        wanted[code] = choices[0] if search is None else next(fits, choices[0])
+        left[wanted[code]] -= masses[code]
+    return wanted
+
+
+_SHRUNK = 5.0
+"""Rows, spread as the second column is, that are added to those drawn beside each value of the first."""
+
+_LEAST_LEFT = 0.05
+"""Weight of a value that has no rows left: what the model draws twenty times as often is believed all the same."""
+
+
+def _fits(search: Search | None, then: Dependency, code: int, wanted: int) -> bool:
+    pair = {then.source.name: spans_of([code]), then.target.name: spans_of([wanted])}
+    return (
+        search is None
+        or search.row({name: pair[name] for name in pair if name in search.columns}, empty=True) is not None
+    )
+
+
+# Exchanges -----------------------------------------------------------------------------------------------------------
+
+
+def exchanged(codes: CodeArray, rules: Sequence[Rule], schema: Schema, *, seed: int) -> CodeArray:
+    """Return the rows with cells exchanged between some that broke a rule and some that did not.
+
+    Parameters
+    ----------
+    codes : array of shape (rows, modelled columns)
+        Synthetic codes; not changed.
+    rules : sequence of Rule
+    schema : Schema
+        Declares the columns in the order of ``codes``.
+    seed : int
+        Public.
+
+    Returns
+    -------
+    array of shape (rows, modelled columns)
+        Each column holds the same codes as before, in another order; no rule of those looked at is broken more often.
+    """
+    apart = [rule for rule in rules if len(rule.columns) > 1 and _is_about_single_cells(rule)]
+    found = codes.copy()
+    random = np.random.Generator(np.random.PCG64([seed, len(codes)]))
+    for together in linked(apart):
+        _Exchange(found, together, schema, random).run()
+    return found
+
+
+def _is_about_single_cells(rule: Rule) -> bool:
+    return isinstance(rule.then, Among) or (isinstance(rule.then, Comparison) and not rule.then.right)
+
+
+class _Exchange:
+    """Rows, and rules that hang together by their columns."""
+
+    def __init__(self, codes: CodeArray, rules: Sequence[Rule], schema: Schema, random: np.random.Generator) -> None:
+        self.codes, self.rules, self.random = codes, rules, random
+        self.place = {name: at for at, name in enumerate(schema.names)}
+        self.columns = schema.modelled
+        self._levels: dict[int, FloatArray] = {}
+        self._parts: dict[int, CodeArray] = {}
+        self._told: dict[tuple[int, int], float] = {}
+
+    def run(self) -> None:
+        """Exchange cells until nothing is broken, or nothing more is found."""
+        everywhere = np.arange(len(self.codes))
+        open_rows = [everywhere[self._broken([rule], everywhere) > 0] for rule in self.rules]
+        for turn in range(_TURNS):
+            if not any(map(len, open_rows)):
+                return
+            for number, rule in enumerate(self.rules):
+                # An exchange for another rule may have mended it, and breaks none.
+                rows = open_rows[number]
+                rows = rows[self._broken([rule], rows) > 0]
+                moved = self._set_of(rule, turn)
+                for first in range(0, len(rows), _AT_ONCE):
+                    part = rows[first : first + _AT_ONCE]
+                    self._try(part, self._partners(rule, part, np.concatenate(open_rows)), moved)
+                open_rows[number] = rows[self._broken([rule], rows) > 0]
+
+    def _set_of(self, rule: Rule, turn: int) -> list[int]:
+        """Return the columns that change hands: one of the rule first, what it concludes before; then any few."""
+        own = list(rule.columns)
+        if turn < len(own):
+            return [self.place[own[turn]]]
+        goes, stays = self.random.permutation(len(own))[:2]
+        beside = {name for other in self.rules if set(other.columns) & set(own) for name in other.columns}
+        free = sorted(beside - {own[goes], own[stays]})
+        taken = [name for name, heads in zip(free, self.random.random(len(free)) < 0.5, strict=True) if heads]
+        return sorted(self.place[name] for name in (own[goes], *taken))
+
+    def _try(self, rows: CodeArray, partners: CodeArray, moved: Sequence[int]) -> None:
+        """Let rows exchange the moved columns with those of their partners that take them at the least cost."""
+        about = [one for one in self.rules if {self.place[name] for name in one.columns} & set(moved)]
+        many = partners.shape[1]
+        ours, theirs = np.repeat(rows, many), partners.reshape(-1)
+        before_ours = np.repeat(self._broken(about, rows), many)
+        fits = theirs != ours
+        fits &= self._broken(about, ours, theirs, moved) < before_ours
+        # Looked at last and where it matters: most rows that could be given to are ruled out by then.
+        left = np.flatnonzero(fits)
+        fits[left] = self._unharmed(about, theirs[left], ours[left], moved)
+        left = np.flatnonzero(fits)
+        if not len(left):
+            return
+        cost = np.full(len(ours), np.inf)
+        cost[left] = self._cost(ours[left], theirs[left], moved)
+        best = cost.reshape(-1, many).argmin(axis=1)
+        at = np.arange(len(rows)) * many + best
+        at = at[np.isfinite(cost[at])]
+        # A row exchanges once at a time: with whom it costs least, and not while it gives to another.
+        at = at[np.argsort(cost[at], kind="stable")]
+        at = at[np.unique(theirs[at], return_index=True)[1]]
+        at = at[~np.isin(theirs[at], ours[at])]
+        one, other = ours[at], theirs[at]
+        for column in moved:
+            self.codes[one, column], self.codes[other, column] = self.codes[other, column], self.codes[one, column]
+
+    def _partners(self, rule: Rule, rows: CodeArray, broken: CodeArray) -> CodeArray:
+        """Return rows to try for each row; shape (rows, tried)."""
+        n, third = len(self.codes), (len(rows), _TRIED // 3)
+        anywhere = self.random.integers(0, n, third)
+        like_it = broken[self.random.integers(0, len(broken), third)]
+        column = self.place[rule.columns[int(self.random.integers(len(rule.columns)))]]
+        order = np.argsort(self.codes[:, column], kind="stable")
+        placed = np.empty(n, np.int64)
+        placed[order] = np.arange(n)
+        reach = max(n // 64, 2)
+        near = placed[rows][:, None] + self.random.integers(-reach, reach + 1, third)
+        return np.concatenate([anywhere, order[np.clip(near, 0, n - 1)], like_it], axis=1)
+
+    def _broken(
+        self,
+        rules: Sequence[Rule],
+        rows: CodeArray,
+        givers: CodeArray | None = None,
+        moved: Sequence[int] = (),
+    ) -> CodeArray:
+        """Return how many rules each row breaks, with the moved columns of ``givers`` in place of its own."""
+        found = np.zeros(len(rows), np.int64)
+        for rule in rules:
+            found += rule.broken(self._cells(rule, rows, givers, moved))
+        return found
+
+    def _unharmed(self, rules: Sequence[Rule], rows: CodeArray, givers: CodeArray, moved: Sequence[int]) -> BoolArray:
+        """Say which rows break no rule with the moved columns of ``givers`` that they did not break before."""
+        found = np.ones(len(rows), bool)
+        for rule in rules:
+            after = rule.broken(self._cells(rule, rows, givers, moved))
+            found &= ~after | rule.broken(self._cells(rule, rows, None, ()))
+        return found
+
+    def _cells(
+        self, rule: Rule, rows: CodeArray, givers: CodeArray | None, moved: Sequence[int]
+    ) -> dict[str, CodeArray]:
+        places = {name: self.place[name] for name in rule.columns}
+        return {
+            name: self.codes[rows if givers is None or at not in moved else givers, at] for name, at in places.items()
+        }
+
+    # What an exchange changes
+
+    def _cost(self, ours: CodeArray, theirs: CodeArray, moved: Sequence[int]) -> FloatArray:
+        """Return how much of what goes together an exchange changes, about."""
+        found = np.zeros(len(ours))
+        for at in moved:
+            others = [other for other in range(len(self.columns)) if other not in moved]
+            told = {other: self._tells(at, other) for other in others}
+            beside = sorted(others, key=lambda other: -told[other])[:_MOST_BESIDE]
+            apart = np.zeros(len(ours))
+            for other in beside:
+                apart += told[other] * self._distance(other, ours, theirs)
+            found += self._distance(at, ours, theirs) * apart
+        return found
+
+    def _distance(self, at: int, ours: CodeArray, theirs: CodeArray) -> FloatArray:
+        """Return how far two cells are apart: in parts of the rows that lie between, or 1 where they differ."""
+        one, other = self.codes[ours, at], self.codes[theirs, at]
+        column = self.columns[at]
+        differ = (one != other).astype(np.float64)
+        if not column.levels:
+            return np.asarray(differ)
+        levels = self._level(at)
+        both = (one < column.n_values) & (other < column.n_values)
+        return np.asarray(np.where(both, np.abs(levels[one] - levels[other]), differ))
+
+    def _level(self, at: int) -> FloatArray:
+        """Return which part of the rows lies below each code; exchanges leave it as it is."""
+        if at not in self._levels:
+            counts = np.bincount(self.codes[:, at], minlength=self.columns[at].size)
+            self._levels[at] = (np.cumsum(counts) - counts / 2) / max(len(self.codes), 1)
+        return self._levels[at]
+
+    def _part(self, at: int) -> CodeArray:
+        """Return a coarse code of the first rows in one column."""
+        if at not in self._parts:
+            column, codes = self.columns[at], self.codes[:_LOOKED_AT, at]
+            if column.levels:
+                own = np.minimum((self._level(at)[codes] * _PARTS).astype(np.int64), _PARTS - 1)
+                self._parts[at] = np.where(codes < column.n_values, own, _PARTS)
+            else:
+                order = np.argsort(-np.bincount(codes, minlength=column.size), kind="stable")
+                rank = np.empty(column.size, np.int64)
+                rank[order] = np.arange(column.size)
+                self._parts[at] = np.minimum(rank[codes], _PARTS)
+        return self._parts[at]
+
+    def _tells(self, at: int, other: int) -> float:
+        """Return how many bits of one column the other tells, in the rows as they first were."""
+        key = (min(at, other), max(at, other))
+        if key not in self._told:
+            side = _PARTS + 1
+            table = np.bincount(self._part(key[0]) * side + self._part(key[1]), minlength=side * side)
+            shares = table.reshape(side, side) / max(table.sum(), 1)
+            alone = shares.sum(axis=1, keepdims=True) * shares.sum(axis=0, keepdims=True)
+            some = shares > 0
+            self._told[key] = float((shares[some] * np.log2(shares[some] / alone[some])).sum())
+        return self._told[key]
