@@ -29,6 +29,7 @@ from pages.ui.forecast import (
 from pages.ui.guards import guard, guarded, require, through_the_application
 from pages.ui.session import application, bind, draft, go, own_table
 from pages.ui.words import DELTA_MEANS, amount, count, note, plain
+from synth.generators import options_of
 from synth.reports.expected import NO_LIMIT
 from synth.reports.forecast import LARGEST_EPSILON, SMALLEST_EPSILON, Forecast, Promise
 from synth.schema import Neighbours, RunConfig, default_delta, prediction_refusal
@@ -49,6 +50,13 @@ USED = (
 """Epsilons that others published with, each as its source says it; the sources stand in docs/references.md."""
 
 _DIAL, _COLUMN, _LOOKED = "dial", "dial-column", "looked-at-rows"
+
+
+_PURPOSES = (
+    "The promise and its cost are the same. What differs is what the budget goes to. For regressions: how every two "
+    "columns go together on average, columns of low importance (2 Describe) left out. For predicting: tables with the "
+    "label. For counts and tables: the label is a column like any other."
+)
 
 
 def screen() -> None:
@@ -75,6 +83,7 @@ def screen() -> None:
     )
 
     found_note(config)
+    _purpose(config)
     ledger_box(plan)
     if plan.refusal is not None:
         st.error(plain(plan.refusal))
@@ -86,6 +95,35 @@ def screen() -> None:
         st.warning(weak)
     _onwards(config, refused=plan.refusal is not None)
     _details(config, plan)
+
+
+def _purpose(config: RunConfig) -> None:
+    """Ask what the rows are for, where the generator divides its budget by that."""
+    label, held = config.label, draft()["options"]
+    field = next((one for one in options_of(config.generator) if one.name == "purpose"), None)
+    if config.is_model or field is None:
+        return
+    words = {
+        "balanced": "A bit of everything",
+        "prediction": "" if label is None else f"Predicting {plain(label)}",
+        "marginals": "" if label is None else "Counts and tables of any columns",
+        "regression": "Regressions",
+    }
+    choices = [choice for choice in field.choices if words[choice]]
+    value = str(held.get("purpose", field.default))
+    chosen = st.radio(
+        "What are the rows for?",
+        choices,
+        index=choices.index(value) if value in choices else 0,
+        format_func=words.__getitem__,
+        horizontal=True,
+        key=f"budget-purpose:{config.generator}",
+        help=_PURPOSES,
+    )
+    if chosen != value:
+        held.pop("purpose", None)
+        if chosen != field.default:
+            held["purpose"] = chosen
 
 
 def _onwards(config: RunConfig, *, refused: bool) -> None:

@@ -20,7 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synth.models.junction_tree import ColumnSet
-from synth.models.marginals import JointModel
+from synth.models.marginals import JointModel, NoisyMarginal
+from synth.models.moments import CountedMoments, TiltedMoments
 from synth.models.mrf_estimation import SpreadPrior, minimise, shrinkage_factors
 
 __all__ = [
@@ -31,7 +32,10 @@ __all__ = [
     "TiltedPool",
     "cells_of_columns",
     "drawn_evenly",
+    "effective_rows",
+    "tempered",
     "tilted",
+    "tilted_to_moments",
 ]
 
 Vector = NDArray[np.float64]
@@ -49,9 +53,15 @@ _TOLERANCE = 1e-2
 _LOOSELY = 0.5
 """Ridge of tables that the base agrees with already, in units of their noise: the tilt hardly moves them."""
 
+_LEAST_MISSED = 0.01
+"""Least variance by which a pool's moments are thought to be off, in units of the noise's."""
+
 _LOOSE = 1e-3
 """Least ridge of a cell, in rows: what keeps the factor of an empty cell finite."""
 
+
+_HALVINGS = 20
+"""Times that the part of a tilt that is kept is sought in half of where it may be."""
 
 _EXCHANGES = 40
 """Times that rows are exchanged so that counts stray less."""
@@ -195,9 +205,14 @@ class Pool:
         return found
 
 
-def _weights_of(indices: Sequence[Cells], factors: Sequence[Vector], n_rows: int) -> tuple[Vector, float]:
-    """Return the weights of a pool's rows, which add up to 1, and the logarithm of their mean before that."""
-    logs = np.zeros(n_rows)
+def _weights_of(
+    indices: Sequence[Cells], factors: Sequence[Vector], n_rows: int, more: Vector | None = None
+) -> tuple[Vector, float]:
+    """Return the weights of a pool's rows, which add up to 1, and the logarithm of their mean before that.
+
+    ``more`` is added to the logarithms of the rows' weights.
+    """
+    logs = np.zeros(n_rows) if more is None else more.copy()
     for index, factor in zip(indices, factors, strict=True):
         logs += factor[index]
     top = float(logs.max())
@@ -271,6 +286,129 @@ def tilted(
     return factors, _weights_of(indices, factors, pool.n_rows)[0]
 
 
+def effective_rows(weights: Vector) -> float:
+    """Return how many rows of equal weight would tell as much: one over the sum of squares of weights that sum to 1."""
+    return 1.0 / float(np.einsum("i,i->", weights, weights))
+
+
+def tempered(pool: Pool, cells: Sequence[CellsOfSet], factors: Sequence[Vector], *, least: float) -> list[Vector]:
+    """Return the factors, all made smaller by one part so that enough rows of the pool carry its weight.
+
+    Parameters
+    ----------
+    pool : Pool
+    cells : sequence of CellsOfSet
+    factors : sequence of arrays of shape (cells,)
+        By table.
+    least : float
+        Effective rows that have to be left; at most those of the pool.
+    """
+    indices = [one.index(pool).astype(np.intp) for one in cells]
+
+    def carried(part: float) -> bool:
+        return effective_rows(_weights_of(indices, [part * one for one in factors], pool.n_rows)[0]) >= least
+
+    if carried(1.0):
+        return list(factors)
+    # Effective rows fall as the part grows, from all at 0.
+    low, high = 0.0, 1.0
+    for _ in range(_HALVINGS):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if carried(middle) else (low, middle)
+    return [low * one for one in factors]
+
+
+def tilted_to_moments(
+    model: JointModel,
+    columns: Sequence[NoisyMarginal],
+    counted: CountedMoments,
+    total: float,
+    *,
+    seed: int,
+    steps: int,
+    checked: Callable[[], None] = lambda: None,
+) -> TiltedPool:
+    r"""Tilt a model's pool so that its second moments agree with noisy ones and its columns stay as they are.
+
+    .. math:: N \log \sum_i p_i \exp\left(\sum_t \theta_t[c_t(i)] + \sum_{jl} \theta_{jl} a_{ij} a_{il}\right)
+        - \theta \cdot y + \tfrac 1 2 \sum r \cdot \theta^2
+
+    is minimised over theta by L-BFGS, as in :func:`tilted`; p are the weights that the pool's rows have already.
+
+    Parameters
+    ----------
+    model : JointModel
+        A pool that was tilted to counts stays so, as far as moments allow.
+    columns : sequence of NoisyMarginal
+        Every column by itself.
+    counted : CountedMoments
+    total : float
+        Rows of the table, N; positive.
+    seed : int
+        Public; draws the pool, where the model is none.
+    steps : int
+        Most steps.
+    checked : callable
+        Told now and then, so that a fit can be cancelled.
+
+    Raises
+    ------
+    ValueError
+        If the model was tilted to moments before.
+    """
+    before = model if isinstance(model, TiltedPool) else TiltedPool(model, seed, (), ())
+    if before.moments is not None:
+        raise ValueError("A pool is tilted to moments once.")
+    pool, weights = before.pool(0)
+    logs = np.log(np.maximum(weights, np.finfo(np.float64).tiny))
+    alone = [cells_of_columns(one.columns, pool.sizes) for one in columns]
+    indices = [one.index(pool).astype(np.intp) for one in alone]
+    ends = np.cumsum([one.size for one in alone]).tolist()
+    places = [slice(end - one.size, end) for one, end in zip(alone, ends, strict=True)]
+    rows = counted.coordinates.rows(pool.columns)
+    first, second = counted.coordinates.pairs
+    answers = np.concatenate([*(one.table.reshape(-1) for one in columns), counted.sums])
+    held = [np.full(one.table.size, max(_LOOSELY * one.noise_std, _LOOSE)) for one in columns]
+    squares = rows * rows
+    spread = np.maximum(((squares * weights) @ squares.T)[first, second], 1e-6)
+    # By how much the pool is off is what answers differ from it by beyond their noise. A ridge of r leaves the part
+    # r / (r + N spread) of a difference; the best one leaves noise's part of the variance of both.
+    off = counted.sums - total * ((rows * weights) @ rows.T)[first, second]
+    missed = max(float(np.mean((off / counted.noise_std) ** 2)) - 1.0, _LEAST_MISSED)
+    ridge = np.concatenate([*held, total * spread / missed])
+    curvature = np.concatenate([np.maximum(answers[: ends[-1]], 0.0) + 1.0, total * spread]) + ridge
+
+    def logs_of(theta: Vector) -> Vector:
+        products = np.zeros((len(rows), len(rows)))
+        products[first, second] = theta[ends[-1] :]
+        return np.asarray(logs + np.einsum("ji,ji->i", rows, products @ rows))
+
+    def value(theta: Vector) -> tuple[float, Vector]:
+        checked()
+        found, level = _weights_of(indices, [theta[place] for place in places], pool.n_rows, logs_of(theta))
+        gradient = np.empty_like(theta)
+        for index, place in zip(indices, places, strict=True):
+            gradient[place] = np.bincount(index, weights=found, minlength=place.stop - place.start)
+        gradient[ends[-1] :] = ((rows * found) @ rows.T)[first, second]
+        pull = ridge * theta
+        gradient = total * gradient - answers + pull
+        height = (
+            total * level - float(np.einsum("i,i->", theta, answers)) + 0.5 * float(np.einsum("i,i->", theta, pull))
+        )
+        return height, gradient
+
+    theta = minimise(
+        value, lambda gradient: gradient / curvature, np.zeros(len(answers)), steps=steps, tolerance=_TOLERANCE
+    )
+    return TiltedPool(
+        before.base,
+        before.seed,
+        (*before.cells, *alone),
+        (*before.factors, *(theta[place] for place in places)),
+        TiltedMoments(counted.coordinates, theta[ends[-1] :]),
+    )
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class TiltedPool:
     """Rows of a base model, drawn by their weights.
@@ -283,12 +421,15 @@ class TiltedPool:
     cells : tuple of CellsOfSet
     factors : tuple of arrays of shape (cells,)
         Logarithms of what a row in a cell weighs.
+    moments : TiltedMoments, optional
+        What products of a row's coordinates add to them.
     """
 
     base: JointModel
     seed: int
     cells: tuple[CellsOfSet, ...]
     factors: tuple[Vector, ...]
+    moments: TiltedMoments | None = None
     _pools: dict[int, tuple[Pool, Vector]] = field(default_factory=dict, init=False, repr=False)
 
     @property
@@ -298,7 +439,7 @@ class TiltedPool:
 
     def marginal(self, columns: ColumnSet) -> Vector:
         """Return the proportions of a few columns in the first pool, shape (bins of each), sum 1; columns ascend."""
-        pool, weights = self._pool(0)
+        pool, weights = self.pool(0)
         cells = cells_of_columns(columns, self.base.sizes)
         return pool.counts(cells, weights).reshape(cells.shape)
 
@@ -311,7 +452,7 @@ class TiltedPool:
         pools = -(-n_rows // POOL_ROWS)
         found = []
         for one in range(pools):
-            pool, weights = self._pool(one)
+            pool, weights = self.pool(one)
             wanted = (one + 1) * n_rows // pools - one * n_rows // pools
             found.append(pool.rows(drawn_evenly(weights, self._controlled(pool), wanted, random)))
         rows = np.concatenate(found) if pools > 1 else found[0]
@@ -326,7 +467,7 @@ class TiltedPool:
         for place, (cells, factors) in enumerate(zip(self.cells, self.factors, strict=True)):
             said[f"pool.{place}.factors"] = factors
             said.update({f"pool.{place}.{name}": one.astype(np.float64) for name, one in cells.state().items()})
-        return said
+        return said if self.moments is None else said | self.moments.state()
 
     @classmethod
     def from_state(cls, base: JointModel, state: Mapping[str, Vector], *, seed: int) -> Self:
@@ -350,19 +491,20 @@ class TiltedPool:
         factors = tuple(one["factors"] for one in ordered)
         if any(one.shape != (own.size,) or not np.isfinite(one).all() for own, one in zip(cells, factors, strict=True)):
             raise ValueError("The cells of a pool need one finite factor each.")
-        return cls(base, seed, cells, factors)
+        return cls(base, seed, cells, factors, TiltedMoments.from_state(state, base.sizes))
 
     def _controlled(self, pool: Pool) -> list[tuple[NDArray[Any], int]]:
         """Return the tables whose counts are controlled: every column by itself, and what was counted."""
         alone = [(column, size) for column, size in zip(pool.columns, pool.sizes, strict=True) if size > 1]
         return alone + [(one.index(pool), one.size) for one in self.cells if len(one.columns) > 1]
 
-    def _pool(self, number: int) -> tuple[Pool, Vector]:
+    def pool(self, number: int) -> tuple[Pool, Vector]:
         """Return a pool and its weights; the first is kept, as most tables need no other."""
         if number in self._pools:
             return self._pools[number]
         pool = Pool(self.base, (self.seed, number))
-        weights, _ = _weights_of([one.index(pool) for one in self.cells], self.factors, pool.n_rows)
+        more = None if self.moments is None else self.moments.logs(pool.columns)
+        weights, _ = _weights_of([one.index(pool) for one in self.cells], self.factors, pool.n_rows, more)
         if number == 0:
             self._pools[0] = pool, weights
         return pool, weights

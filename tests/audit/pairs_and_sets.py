@@ -1,9 +1,9 @@
 """Whole runs that ask for what many columns tell together, in neighbouring worlds: from bytes to the sealed bundle.
 
 Two tables take the ways of the default generator by themselves. In the dense one all columns go together: a look at all
-pairs is followed by one question for all of them, and by sets of columns where these are allowed. In the other one a
-class depends on three columns at once, of which no two tell anything: a first set of columns stands out, and sets are
-chosen and counted until nothing is left.
+pairs is followed by one question for all of them, by sets of columns where these are allowed, and by second moments
+where rows are for regressions. In the other one a class depends on three columns at once, of which no two tell
+anything: a first set of columns stands out, and sets are chosen and counted until nothing is left.
 
 What is looked for is written beside each law. All of them begin with the bytes of two files.
 """
@@ -46,9 +46,22 @@ from synth.schema import (
 )
 from synth.services import runs
 
-__all__ = ["BOTH", "DENSE", "LAWS", "LOOK", "PAIRS", "PARITY", "Followed", "Together", "follow", "small_fits"]
+__all__ = [
+    "BOTH",
+    "DENSE",
+    "LAWS",
+    "LOOK",
+    "PAIRS",
+    "PARITY",
+    "REGRESSION",
+    "Followed",
+    "Together",
+    "follow",
+    "small_fits",
+]
 
 LOOK, PAIRS, CHOICE, SET = "which columns go together", "all pairs of columns", "choice of wide table", "wide table"
+MOMENTS = "moments of all columns"
 
 EPSILON, DELTA, UNITS = 40.0, 1e-5, 900
 """So large that few people are enough for every question to be asked."""
@@ -172,6 +185,13 @@ BOTH = replace(
     options=DENSE.options[:2],
     brought={name: DENSE.brought[name] for name in ("all ends, and against its class", "no class")},
     asked=(LOOK, PAIRS, f"{CHOICE} 1", f"{SET} 1"),
+)
+
+REGRESSION = replace(
+    DENSE,
+    name="a dense table for regressions",
+    options=(*DENSE.options, ("purpose", "regression")),
+    asked=(LOOK, PAIRS, MOMENTS),
 )
 
 PARITY = Together(

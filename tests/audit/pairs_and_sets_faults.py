@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 from faults import FAULTS as EVERYWHERE
 from faults import tables_opened
-from pairs_and_sets import DENSE, PARITY, Together
+from pairs_and_sets import DENSE, PARITY, REGRESSION, Together
 
 from synth.bundle.recorded_session import RecordedSession
-from synth.generators.adaptive import all_pairs, whole_rows
+from synth.generators.adaptive import all_pairs, dp_hp_adaptive, regression, whole_rows
 from synth.generators.adaptive.all_pairs import AllPairs, Halves, PairsLook
 from synth.generators.adaptive.whole_rows import WholeRows
 from synth.models import pool
@@ -42,6 +42,7 @@ ENDS, AGAINST, NO_CLASS = "all ends, and against its class", "against its class"
 ADDED, REPLACED, SEVERAL = "add or remove", "replace one", "add or remove several rows"
 
 DENSE_ADDED, DENSE_REPLACED = (DENSE, ADDED, ENDS), (DENSE, REPLACED, ENDS)
+REGRESSION_ADDED, REGRESSION_REPLACED = (REGRESSION, ADDED, ENDS), (REGRESSION, REPLACED, ENDS)
 PARITY_ADDED, PARITY_REPLACED = (PARITY, ADDED, AGAINST), (PARITY, REPLACED, AGAINST)
 
 
@@ -271,6 +272,56 @@ def _(patch: pytest.MonkeyPatch) -> None:
 @fault("sets in the order of the codes that occur", (PARITY, ADDED, NO_CLASS), (PARITY, REPLACED, NO_CLASS))
 def _(patch: pytest.MonkeyPatch) -> None:
     EVERYWHERE["sets of columns from data"](patch)
+
+
+@fault("the middle of a number from rows", REGRESSION_ADDED, REGRESSION_REPLACED)
+def _(patch: pytest.MonkeyPatch) -> None:
+    right = regression.measured_moments
+
+    def measured_moments(session: Any, survey: Any, *arguments: Any, **named: Any) -> Any:
+        told, values = told_by_rows(session), regression._values
+        with pytest.MonkeyPatch.context() as inner:
+            inner.setattr(regression, "_values", lambda *known: values(*known) * (1.0 + 1e-4 * (told % 100)) + told % 3)
+            inner.setattr(regression, "_FARTHEST", 4.0 - 1e-3 * (told % 100))
+            return right(session, survey, *arguments, **named)
+
+    patch.setattr(dp_hp_adaptive, "measured_moments", measured_moments)
+
+
+@fault("the length at which rows are cut from rows", REGRESSION_ADDED, REGRESSION_REPLACED)
+def _(patch: pytest.MonkeyPatch) -> None:
+    right = regression.measured_moments
+
+    def measured_moments(session: Any, *arguments: Any, **named: Any) -> Any:
+        with pytest.MonkeyPatch.context() as inner:
+            inner.setattr(regression, "_ROOM", 1.2 + 1e-3 * (told_by_rows(session) % 100))
+            return right(session, *arguments, **named)
+
+    patch.setattr(dp_hp_adaptive, "measured_moments", measured_moments)
+
+
+@fault("rows say which columns moments are of", REGRESSION_ADDED, REGRESSION_REPLACED)
+def _(patch: pytest.MonkeyPatch) -> None:
+    right = regression._chosen
+
+    def measured_moments(session: Any, *arguments: Any, **named: Any) -> Any:
+        odd = told_by_rows(session) % 2
+        with pytest.MonkeyPatch.context() as inner:
+            inner.setattr(regression, "_chosen", lambda *known: right(*known)[odd:])
+            return regression_measured(session, *arguments, **named)
+
+    regression_measured = regression.measured_moments
+    patch.setattr(dp_hp_adaptive, "measured_moments", measured_moments)
+
+
+@fault("moments are bounded as vectors without their products", REGRESSION_ADDED)
+def _(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(row_moments, "power_bound", lambda weights: Bound(0.5, 0.5))
+
+
+@fault("moments of rows that are not cut", REGRESSION_ADDED)
+def _(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(row_moments, "clipped_columns", lambda vectors, bits: vectors.mul_(2.0**bits).trunc_())
 
 
 # Decisions

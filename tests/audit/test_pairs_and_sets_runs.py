@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from audited_runs import WORLDS, start_home
-from pairs_and_sets import BOTH, DENSE, LAWS, PARITY, Together, follow, small_fits
+from pairs_and_sets import BOTH, DENSE, LAWS, PARITY, REGRESSION, Together, follow, small_fits
 from pairs_and_sets_faults import FAULTS
 from reading_here import read_here
 
@@ -16,14 +16,14 @@ from synth.errors import SynthError
 from synth.reading import reader
 
 QUICK = [
-    (DENSE, "add or remove", "all ends, and against its class"),
+    (REGRESSION, "add or remove", "all ends, and against its class"),
     (PARITY, "replace one", "against its class"),
 ]
 """In the default run, in short; every table, world and neighbour with ``-m audit``."""
 
 EVERY = [
     pytest.param(*case, marks=[] if case in QUICK else [pytest.mark.audit], id=", ".join(map(str, case)))
-    for table in (DENSE, BOTH, PARITY)
+    for table in (DENSE, BOTH, REGRESSION, PARITY)
     for case in itertools.product([table], WORLDS, table.brought)
 ]
 

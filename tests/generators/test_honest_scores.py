@@ -13,10 +13,9 @@ from synth.bundle.recorded_session import RecordedSession
 from synth.generators.adaptive import all_pairs, dp_hp_adaptive, tables
 from synth.generators.adaptive.bins import CoarseningOptions, coarsen
 from synth.generators.adaptive.budget import allocate_budget
-from synth.generators.adaptive.coarse_tables import CoarseTables
 from synth.generators.adaptive.dp_hp_adaptive import DpHpAdaptive
 from synth.generators.adaptive.survey import Survey
-from synth.generators.adaptive.tables import expected_errors, sampling_errors
+from synth.generators.adaptive.tables import CoarseTables, expected_errors, sampling_errors
 from synth.generators.adaptive.whole_rows import WholeRows
 from synth.generators.one_way_marginals import OneWayOptions, measure_one_way_marginals
 from synth.models.marginals import NoisyMarginal, coarse
@@ -304,3 +303,35 @@ def test_an_earlier_version_s_choices_are_named_by_its_defaults():
     fit(noted, "outcome", scores="distance", whole_rows="never")
     bins = {one.columns: one.one_hot.shape for candidates, _ in noted.choices for one in candidates}
     assert all(bins[one.columns] == one.one_hot.shape for candidates, _ in noted.choices for one in candidates)
+
+
+# What the rows are for
+
+
+@pytest.fixture(scope="module")
+def asked_for() -> dict[str, Weighed]:
+    kept = {}
+    for purpose in ("balanced", "prediction", "marginals"):
+        kept[purpose] = Weighed(session(*codebook(3000), epsilon=3.0))
+        fit(kept[purpose], "c", whole_rows="never", purpose=purpose)
+    return kept
+
+
+@pytest.mark.parametrize(("purpose", "times"), [("balanced", 1.0), ("prediction", 2.0), ("marginals", 1.0)])
+def test_a_table_with_the_label_counts_twice_where_rows_are_for_its_prediction(asked_for, purpose, times):
+    """A pair of columns of usual importance counts 1, one of three a half; and no sensitivity is another one."""
+    seen = set()
+    for candidates, _ in asked_for[purpose].choices:
+        for one in candidates:
+            labelled = "c" in one.columns
+            seen.add(labelled)
+            assert one.weight == (0.5 if len(one.columns) > 2 else 1.0) * (times if labelled else 1.0)
+    assert seen == {True, False}
+
+
+def test_where_rows_are_for_counts_alone_no_question_is_about_the_label(asked_for):
+    asked = {purpose: [one.receipt.query for one in noted.source.answers] for purpose, noted in asked_for.items()}
+    assert any("by label" in query for query in asked["balanced"])
+    assert any("by label" in query for query in asked["prediction"])
+    assert not any("by label" in query for query in asked["marginals"])
+    assert all(noted.remaining_share == pytest.approx(0, abs=1e-6) for noted in asked_for.values())

@@ -7,8 +7,21 @@ import pytest
 
 from synth.models import pool as pools
 from synth.models.junction_tree import JunctionTree
+from synth.models.marginals import NoisyMarginal
 from synth.models.markov_random_field import MarkovRandomField
-from synth.models.pool import CellsOfSet, CountedCells, Pool, TiltedPool, cells_of_columns, drawn_evenly, tilted
+from synth.models.moments import Coordinates, CountedMoments
+from synth.models.pool import (
+    CellsOfSet,
+    CountedCells,
+    Pool,
+    TiltedPool,
+    cells_of_columns,
+    drawn_evenly,
+    effective_rows,
+    tempered,
+    tilted,
+    tilted_to_moments,
+)
 
 SIZES = (4, 3, 2, 2)
 
@@ -87,3 +100,109 @@ def test_a_state_that_is_of_no_pool_is_refused():
     for name, value in (*forged.items(), ("columns", np.array([0.0, 9])), ("factors", np.full(12, np.inf))):
         with pytest.raises((ValueError, LookupError)):
             TiltedPool.from_state(even(), state | {f"pool.0.{name}": value}, seed=seed)
+
+
+def test_a_tilt_that_few_rows_would_carry_is_made_weaker_until_enough_do() -> None:
+    pool = Pool(even(), (0, 0), rows=20_000)
+    cells = cells_of_columns((0, 1, 2), SIZES)
+    factors = np.random.default_rng(3).normal(0, 3, cells.size)
+
+    def carried(part: float) -> float:
+        logs = part * factors[cells.index(pool)]
+        weights = np.exp(logs - logs.max())
+        return effective_rows(weights / weights.sum())
+
+    assert carried(1.0) < 4000
+    (weaker,) = tempered(pool, [cells], [factors], least=4000)
+    part = float(weaker @ factors / (factors @ factors))
+    np.testing.assert_allclose(weaker, part * factors)
+    assert 4000 <= carried(part) < 4010
+    assert tempered(pool, [cells], [factors], least=100)[0] is factors
+
+
+def line(sizes: tuple[int, ...] = SIZES) -> Coordinates:
+    """Return every bin's place on a line, and the three bins of the second column as two indicators."""
+    tables = [np.linspace(-0.5, 0.5, size)[:, None] for size in sizes]
+    tables[1] = np.eye(3)[:, 1:] - 1 / 3
+    return Coordinates(tuple(range(len(sizes))), tuple(tables))
+
+
+def columns_of(pool: Pool, total: float) -> list[NoisyMarginal]:
+    share = total / pool.n_rows
+    return [
+        NoisyMarginal((d,), np.bincount(one, minlength=size) * share, 1e-3)
+        for d, (one, size) in enumerate(zip(pool.columns, pool.sizes, strict=True))
+    ]
+
+
+def products(coordinates: Coordinates, pool: Pool, weights: np.ndarray) -> np.ndarray:
+    rows = coordinates.rows(pool.columns)
+    first, second = coordinates.pairs
+    return np.array([float((weights * rows[i] * rows[j]).sum()) for i, j in zip(first, second, strict=True)])
+
+
+def test_vectors_are_no_longer_than_one_and_products_are_of_different_columns() -> None:
+    coordinates = line()
+    long = Coordinates(coordinates.columns, tuple(3 * table for table in coordinates.tables))
+    rows = long.rows(Pool(even(), (0, 0), rows=500).columns)
+    assert rows.shape == (5, 500)
+    lengths = np.sqrt((rows**2).sum(axis=0))
+    assert lengths.max() <= 1 + 1e-12
+    assert lengths.max() > 0.999
+    first, second = coordinates.pairs
+    assert len(first) == 9
+    assert not any({i, j} == {1, 2} for i, j in zip(first.tolist(), second.tolist(), strict=True))
+
+
+def test_a_tilt_to_moments_agrees_with_them_and_leaves_the_columns_as_they_are() -> None:
+    total, seed = 5000.0, 11
+    before = TiltedPool(even(), seed, (), ())
+    pool, flat = before.pool(0)
+    coordinates = line()
+    sums = total * products(coordinates, pool, flat)
+    wanted = sums.copy()
+    wanted[[0, 5, 8]] += total * np.array([0.02, -0.01, 0.05])
+    model = tilted_to_moments(
+        even(), columns_of(pool, total), CountedMoments(coordinates, wanted, 1.0), total, seed=seed, steps=200
+    )
+    _, weights = model.pool(0)
+    np.testing.assert_allclose(total * products(coordinates, pool, weights), wanted, atol=3.0)
+    for one in columns_of(pool, total):
+        np.testing.assert_allclose(total * model.marginal(one.columns), one.table, atol=3.0)
+    # Saved and read again it draws the same rows.
+    again = TiltedPool.from_state(even(), {name: one.copy() for name, one in model.state().items()}, seed=seed)
+    drawn = model.sample(700, np.random.default_rng(5))
+    assert (again.sample(700, np.random.default_rng(5)) == drawn).all()
+    with pytest.raises(ValueError, match="once"):
+        tilted_to_moments(model, [], CountedMoments(coordinates, wanted, 1.0), total, seed=seed, steps=5)
+
+
+def test_moments_that_are_noise_move_little() -> None:
+    total, seed, noise = 5000.0, 11, 40.0
+    pool, flat = TiltedPool(even(), seed, (), ()).pool(0)
+    coordinates = line()
+    sums = total * products(coordinates, pool, flat)
+    answered = sums + np.random.default_rng(2).normal(0, noise, len(sums))
+    model = tilted_to_moments(
+        even(), columns_of(pool, total), CountedMoments(coordinates, answered, noise), total, seed=seed, steps=100
+    )
+    found = total * products(coordinates, pool, model.pool(0)[1])
+    assert np.abs(found - sums).mean() < 0.5 * np.abs(answered - sums).mean()
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"moments.columns": np.array([1.0, 0.0])},
+        {"moments.0": np.zeros((9, 1))},
+        {"moments.0": np.full((4, 1), np.nan)},
+        {"moments.factors": np.zeros(2)},
+        {"moments.factors": np.full(9, np.inf)},
+    ],
+)
+def test_a_state_that_is_of_no_moments_is_refused(damage: dict[str, np.ndarray]) -> None:
+    pool, flat = TiltedPool(even(), 1, (), ()).pool(0)
+    counted = CountedMoments(line(), 100 * products(line(), pool, flat), 1.0)
+    state = tilted_to_moments(even(), columns_of(pool, 100.0), counted, 100.0, seed=1, steps=5).state()
+    with pytest.raises((ValueError, LookupError)):
+        TiltedPool.from_state(even(), state | damage, seed=1)

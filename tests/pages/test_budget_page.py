@@ -393,3 +393,22 @@ def test_without_a_label_predictions_cannot_be_paid_for_and_the_page_says_why() 
     go(app, "budget")
     assert not errors(app)
     assert "predictions" not in set(app.table[-1].value.get("part", ()))
+
+
+def test_what_the_rows_are_for_is_one_choice() -> None:
+    def asked(app: AppTest) -> Any:
+        found = [one for one in app.radio if one.label == "What are the rows for?"]
+        return found[0] if found else None
+
+    app = described(LABELLED.replace("independent", "dp-hp-adaptive"))
+    assert asked(app).value == "balanced"
+    assert len(asked(app).options) == 4
+    app = asked(app).set_value("regression").run()
+    assert not errors(app)
+    assert config_of(app.session_state["draft"]).options == {"purpose": "regression"}
+    app = asked(app).set_value("balanced").run()
+    assert config_of(app.session_state["draft"]).options == {}
+    # Without a label there is nothing to predict; and no choice where a generator knows of none.
+    unlabelled = described(CODEBOOK.replace("independent", "dp-hp-adaptive"))
+    assert asked(unlabelled).options == ["A bit of everything", "Regressions"]
+    assert asked(described(LABELLED)) is None

@@ -39,15 +39,26 @@ class AdaptiveOptions(Options):
     whole_rows: Literal["auto", "never"] = "auto"
     """Whether sets of three to six columns are counted too, in coarse cells: auto where a first one stands out."""
 
+    tilt: Literal["tempered", "all_or_none"] = "tempered"
+    """How far rows follow sets of columns that few of them could: tempered as far as enough can, or not at all."""
+
     scores: Literal["honest", "distance"] = "honest"
     """How tables are chosen: honest takes off what chance makes of so few rows, and offers coarse tables too."""
 
     values: Literal["round", "even"] = "round"
     """How numbers are written inside their bins: as round as they were counted, in one question more, or evenly."""
 
+    purpose: Literal["balanced", "prediction", "marginals", "regression"] = "balanced"
+    """What the rows are for: prediction weighs tables with the label twice, marginals takes it for a column like any
+    other, regression asks how every two columns go together on average, balanced does neither."""
+
+    moments_share: Annotated[float, Between(0.05, 0.9)] = 0.4
+    """Part of the budget for how every two columns go together on average, where rows are for regressions."""
+
 
 _SETS = "synth.generators.adaptive.whole_rows"
 _PAIRS = "synth.generators.adaptive.all_pairs"
+_MOMENTS = "synth.generators.adaptive.regression"
 _BUDGET = "synth.generators.adaptive.budget"
 _ROUNDS = "synth.generators.adaptive.tables"
 _VALUES = "synth.generators.round_values"
@@ -60,6 +71,10 @@ CONSTANTS = (
     Tuned("_CLEAR", "two standard deviations of what noise and chance make", "none", _SETS),
     Tuned("_LEAST_WEIGHED", "wider tables lost by sets, or hardly won", "simple, census, g30, wine_white", _SETS),
     Tuned("_LEAST_EFFECTIVE", "a pool that fewer rows carry was worse in sets of five columns", "g30", _SETS),
+    Tuned("_LEAST_CLASS", "rarer classes have products of few rows", "none", _MOMENTS),
+    Tuned("_FARTHEST", "one row's product shall not outweigh the others", "none", _MOMENTS),
+    Tuned("_MOST_COORDINATES", "of more, noise hides every product of a table of some 10,000 rows", "none", _MOMENTS),
+    Tuned("_ROOM", "few rows are longer than this part above what is expected", "none", _MOMENTS),
     Tuned("LOOK", "a small part of the budget; less cannot tell dense tables of some 50,000 rows", "none", _PAIRS),
     Tuned("_MISSING", "between the dense tables and those that a field holds better", "g30, simple, census", _PAIRS),
     Tuned("_CLEARER", "at three, sets of many columns that followed told less of a class", "characters", _PAIRS),
@@ -101,7 +116,7 @@ CARD = Card(
     made_by="synth.generators.adaptive.dp_hp_adaptive:DpHpAdaptive",
     defaults_before={
         "0.7.0": {"all_pairs": "never", "whole_rows": "never", "scores": "distance"},
-        "0.8.0": {"values": "even"},
+        "0.8.0": {"values": "even", "tilt": "all_or_none"},
     },
     options=AdaptiveOptions,
     measures_one_ways=True,
@@ -113,6 +128,7 @@ CARD = Card(
         "one-way tables": "How often is each value of each column?",
         "round values": "How round are the numbers?",
         "tables by label": "How does each column depend on the label?",
+        "moments of all columns": "How do every two columns go together on average?",
     },
 )
 

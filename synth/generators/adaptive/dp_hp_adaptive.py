@@ -24,6 +24,7 @@ from synth.generators.adaptive.budget import (
     columns_error,
     share_for_columns,
 )
+from synth.generators.adaptive.regression import measured_moments, with_moments
 from synth.generators.adaptive.survey import Survey, measure_label_marginals
 from synth.generators.adaptive.tables import (
     MANY_COLUMNS,
@@ -40,6 +41,7 @@ from synth.generators.round_values import RoundCounts, long_numbers, measure_rou
 from synth.generators.sampling import check_rows, random_source
 from synth.models.joint_model import FEW_COLUMNS, Fitter, fitter_of, kind_for, restored_model
 from synth.models.marginals import JointModel, NoisyMarginal, misfit
+from synth.models.moments import CountedMoments
 from synth.privacy.answers import AnswerSource
 from synth.progress import Progress
 from synth.system.machine import resolved_device
@@ -111,6 +113,7 @@ class DpHpAdaptive(Generator):
             fit.start_model()
             fit.choose_marginals()
         fit.measure_columns_with_what_is_left()
+        fit.measure_moments()
         progress.phase("Fitting")
         self._model = fit.finished_model()
         self._bins = fit.bins_as_written()
@@ -176,10 +179,15 @@ class _Fit:
         self._device = resolved_device(task.device)
         # The many small operations of a field are quicker on the processor: a card does them only where it is asked to.
         self._device_of_fields = self._device if task.device == "cuda" else "cpu"
-        self._task, self._options, self._session, self._progress = task, options, session, progress
+        self._task, self._options, self._progress = task, options, progress
+        # What is left of the whole session is spent last.
+        regression = options.purpose == "regression"
+        self._session = session.sub_session(1.0 - options.moments_share) if regression else session
+        self._last = session if regression else None
         self._columns = task.schema.modelled
-        label = None if task.label is None else task.schema.names.index(task.label)
-        self._survey = Survey(session, self._columns, label, source)
+        named = None if options.purpose == "marginals" else task.label
+        label = None if named is None else task.schema.names.index(named)
+        self._survey = Survey(self._session, self._columns, label, source)
         self._classes = 1 if label is None else self._columns[label].size
         self._many = len(self._columns) > MANY_COLUMNS
         self._honest = options.scores == "honest"
@@ -196,7 +204,8 @@ class _Fit:
         self._base: Fitter | AllPairs
         self._whole: WholeRows | None = None
         self._round: dict[str, RoundCounts] = {}
-        self._left = session.remaining_share
+        self._left = self._session.remaining_share
+        self._moments: CountedMoments | None = None
 
     @property
     def device(self) -> str:
@@ -349,8 +358,32 @@ class _Fit:
         )
         self._measured[: len(self.bins)] = [one.measured(d) for d, one in enumerate(self.bins)]
 
+    def measure_moments(self) -> None:
+        """Ask how every two columns go together on average, where rows are for regressions."""
+        if self._last is None:
+            return
+        self._progress.phase("Asking for moments")
+        noise = self._one_ways.unit_noise / math.sqrt(self._budget.columns)
+        share = self._last.remaining_share
+        self._moments = measured_moments(
+            self._last, self._survey, self.bins_as_written(), share=share, noise=noise
+        )
+
     def finished_model(self) -> JointModel:
         """Fit the model to all answers."""
+        model = self._fitted_model()
+        if self._moments is None:
+            return model
+        return with_moments(
+            model,
+            self._measured[: len(self.bins)],
+            self._moments,
+            self._one_ways.rows,
+            seed=self._task.seed,
+            checked=self._progress.check_cancelled,
+        )
+
+    def _fitted_model(self) -> JointModel:
         tilted = self._tilted()
         if tilted is None:
             self._refit_to_all()
@@ -374,11 +407,11 @@ class _Fit:
         return tuple(written)
 
     def _tilted(self) -> JointModel | None:
-        """Return the pool that agrees with whole rows too, where they stood out and enough of its rows carry it."""
+        """Return the pool that agrees with whole rows too, where they stood out: as far as enough rows carry it."""
         if self._whole is None:
             return None
         tilted = self._whole.finished(self._measured[: len(self.bins)])
-        return tilted if self._whole.carries else None
+        return tilted if self._whole.carries or self._options.tilt == "tempered" else None
 
     def _divided(self, whole: float, for_columns: float) -> AdaptiveBudget:
         return allocate_budget(
@@ -428,6 +461,7 @@ class _Fit:
             most_candidates=_MOST_CANDIDATES,
             honest=self._honest,
             few=self._budget.few,
+            for_label=self._options.purpose == "prediction",
         )
         rounds = SelectionRounds(
             self._survey,

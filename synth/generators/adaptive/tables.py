@@ -5,6 +5,9 @@
 - All pairs of columns in one question, where nearly all go together (``all_pairs``).
 - Round by round, the marginal that the model so far describes worst, chosen privately as in AIM (McKenna 2022)
   (``SelectionRounds``).
+- Of a table with more cells than rows can tell of, coarser versions beside it (``CoarseTables``). How coarse follows
+  from what a model of earlier answers expects in the cells and from the number of rows as far as it is known, never
+  from the counts themselves.
 - Where there are too many columns to choose among, a tree of them in two questions (``ChowLiuTree``). The first asks
   for the products of all columns in pairs, each column cut in two and taken about its mean in the row's class: which
   columns go together. The tree that holds most of that (Chow 1968) is post-processing of the answer. The second counts
@@ -16,7 +19,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,11 +27,10 @@ from numpy.typing import NDArray
 
 from synth.generators.adaptive.all_pairs import Halves
 from synth.generators.adaptive.bins import ColumnBins
-from synth.generators.adaptive.coarse_tables import CoarseTables, TableOffered
 from synth.generators.adaptive.survey import Survey
 from synth.models.joint_model import Fitter
 from synth.models.junction_tree import ColumnSet
-from synth.models.marginals import NoisyMarginal
+from synth.models.marginals import NoisyMarginal, coarse
 from synth.privacy.feature_maps import OneHot
 from synth.privacy.selection import Candidate
 from synth.schema import Weight
@@ -36,8 +38,10 @@ from synth.schema import Weight
 __all__ = [
     "MANY_COLUMNS",
     "ChowLiuTree",
+    "CoarseTables",
     "RoundPlan",
     "SelectionRounds",
+    "TableOffered",
     "bins_of_tree",
     "expected_errors",
     "maximum_spanning_forest",
@@ -51,6 +55,12 @@ _IMPORTANCE = {Weight.LOW: 0.5, Weight.NORMAL: 1.0, Weight.HIGH: 2.0}
 
 _TRIPLE_WEIGHT = 0.5
 """What a wrong row in a table of three columns counts beside one of two: three pairs share what it tells."""
+
+_FOR_LABEL = 2.0
+"""What a wrong row in a table with the label counts where rows are made for its prediction."""
+
+_PARTS = (16, 8, 4)
+"""Most parts of a column in a coarse table, finest first; the label keeps its classes."""
 
 _SHARPER = 0.5
 
@@ -80,6 +90,81 @@ _MOST_PAIRED = 2048
 """Columns whose products are asked for; of more, those that vary most."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class TableOffered:
+    """A table that may be counted next.
+
+    Attributes
+    ----------
+    columns : tuple of int
+    one_hot : OneHot
+        What would be counted.
+    believed : array of the shape of ``one_hot``, float64
+        What a model of earlier answers says of these counts, in rows.
+    cells : array of shape (bins of each column), whole numbers, optional
+        Of a coarse table: the count that each combination of bins belongs to.
+    """
+
+    columns: ColumnSet
+    one_hot: OneHot
+    believed: NDArray[np.float64]
+    cells: NDArray[np.intp] | None = None
+
+
+class CoarseTables:
+    """Makes coarse tables of a table's columns; each is made once, as it is weighed in many rounds.
+
+    Parameters
+    ----------
+    survey : Survey
+    bins : sequence of ColumnBins
+    """
+
+    def __init__(self, survey: Survey, bins: Sequence[ColumnBins]) -> None:
+        self._survey, self._bins = survey, bins
+        self._groups: dict[tuple[int, int], tuple[NDArray[np.int32], NDArray[np.int32]]] = {}
+        self._made: dict[tuple[ColumnSet, int], tuple[NDArray[np.intp], OneHot] | None] = {}
+
+    def of(self, columns: ColumnSet, believed: NDArray[np.float64]) -> Iterator[TableOffered]:
+        """Return a table of bins in fewer and fewer parts.
+
+        Parameters
+        ----------
+        columns : tuple of int
+        believed : array of shape (bins of each column), float64
+            In rows.
+        """
+        for parts in _PARTS:
+            made = self._at(columns, parts)
+            if made is not None:
+                cells, one_hot = made
+                yield TableOffered(columns, one_hot, coarse(believed, cells, one_hot.shape), cells)
+
+    def _at(self, columns: ColumnSet, parts: int) -> tuple[NDArray[np.intp], OneHot] | None:
+        """Return the cells of a table in so many parts, and its question; None where that makes nothing coarser."""
+        if (columns, parts) not in self._made:
+            groups = [self._grouped(column, parts) for column in columns]
+            sizes = [int(group.max()) + 1 for group, _ in groups]
+            made = None
+            if any(size < self._bins[column].size for column, size in zip(columns, sizes, strict=True)):
+                cells = np.zeros((), dtype=np.intp)
+                for (group, _), size in zip(groups, sizes, strict=True):
+                    cells = cells[..., None] * size + group
+                made = cells, self._survey.one_hot(columns, {c: g for c, (_, g) in zip(columns, groups, strict=True)})
+            self._made[columns, parts] = made
+        return self._made[columns, parts]
+
+    def _grouped(self, column: int, parts: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """Return the part of every bin of a column, and of every code."""
+        if (column, parts) not in self._groups:
+            one = self._bins[column]
+            group = one.grouped(one.size if column == self._survey.label else parts, 0.0)
+            codes = group if one.bins is None else np.ascontiguousarray(group[one.bins])
+            codes.setflags(write=False)  # questions share what nobody can change
+            self._groups[column, parts] = group, codes
+        return self._groups[column, parts]
+
+
 @dataclass(frozen=True, slots=True)
 class RoundPlan:
     """How the budget of the rounds is spent.
@@ -101,6 +186,8 @@ class RoundPlan:
         several are asked before a round's part grows.
     few : bool
         Whether so few rounds are held that tables are better coarse.
+    for_label : bool
+        Whether a wrong row of a table with the label counts more.
     """
 
     share: float
@@ -110,6 +197,7 @@ class RoundPlan:
     most_candidates: int
     honest: bool = True
     few: bool = False
+    for_label: bool = False
 
 
 class SelectionRounds:
@@ -290,8 +378,10 @@ class SelectionRounds:
         return answer, left if last else choosing + counting
 
     def _weight(self, columns: ColumnSet) -> float:
-        """Return what a wrong row counts: the geometric mean of the columns' declared importance."""
+        """Return what a wrong row counts: the geometric mean of declared importance, more with a label to predict."""
         weight = math.prod(_IMPORTANCE[self._columns[d].weight] for d in columns) ** (1 / len(columns))
+        if self._plan.for_label and self._label in columns:
+            weight *= _FOR_LABEL
         return weight * (_TRIPLE_WEIGHT if len(columns) > 2 else 1.0)
 
     def _moved(self, before: dict[ColumnSet, NDArray[np.float64]]) -> float:

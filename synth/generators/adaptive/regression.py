@@ -1,0 +1,166 @@
+"""Rows for regressions: second moments of all columns in one question, and rows weighed so that they agree.
+
+A linear regression is made of the products of two columns' values, added up over the rows; a logistic one depends on
+the products of its classes with the others. They are asked for directly, where tables of counts would tell of them
+through coarse bins. A number is one coordinate, a category one for each class that noise does not hide but its largest,
+each in units of its standard deviation, so that noise is the same part of what sampling itself makes of every product.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from synth.generators.adaptive.bins import ColumnBins
+from synth.generators.adaptive.survey import Survey
+from synth.models.marginals import JointModel, NoisyMarginal
+from synth.models.moments import Coordinates, CountedMoments
+from synth.models.pool import TiltedPool, tilted_to_moments
+from synth.privacy.answers import AnswerSource
+from synth.privacy.more.lookups import Lookup
+from synth.privacy.more.row_moments import RowMoments
+from synth.schema import ModelledColumn
+from synth.schema.columns.base import Weight
+
+__all__ = ["measured_moments", "with_moments"]
+
+Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
+
+_LEAST_CLASS = 0.02
+"""Part of the rows that a class needs for a coordinate of its own; the others count as the largest class."""
+
+_FARTHEST = 4.0
+"""Standard deviations from the mean to which a number is moved: one row's product shall not outweigh the others."""
+
+_MOST_COORDINATES = 64
+"""Of the columns in order of importance; each takes its part of every row's length."""
+
+_ROOM = 1.2
+"""Length at which rows are shortened, in units of the expected one."""
+
+_STEPS = 200
+"""Most steps of a fit; it ends where a step gains nothing that counts."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Column:
+    """Coordinates of one column: ``places`` of shape (places, width), ``bins`` of shape (bins, width), centred."""
+
+    position: int
+    places: Matrix
+    bins: Matrix
+
+
+def measured_moments(
+    session: AnswerSource, survey: Survey, bins: Sequence[ColumnBins], *, share: float, noise: float
+) -> CountedMoments | None:
+    """Ask for the products of the coordinates of all columns; columns of low importance are left out.
+
+    Parameters
+    ----------
+    session : AnswerSource
+    survey : Survey
+    bins : sequence of ColumnBins
+        What is known of every column by itself.
+    share : float
+        Part of the session's budget to spend, in mu^2.
+    noise : float
+        Noise of a count in what is known of columns, in rows.
+    """
+    columns = _chosen(survey.columns, bins, noise, survey.label)
+    if len(columns) < 2:
+        return None
+    clip = _ROOM * math.sqrt(sum(one.places.shape[1] for one in columns))
+    # A table's rows are at most 1 long: all are divided by the longest, and the length at which rows are cut with them.
+    longest = max(float(np.linalg.norm(one.places, axis=1).max()) for one in columns)
+    question = RowMoments(
+        tuple(
+            Lookup(survey.columns[one.position].name, one.places / longest, bins[one.position].grid.bins)
+            for one in columns
+        ),
+        clip / longest,
+        (0.0, 0.0, 1.0),
+    )
+    release = session.noisy_sum(question, share=share, query="moments of all columns", source=survey.source)
+    coordinates = Coordinates(
+        tuple(one.position for one in columns), tuple(np.ascontiguousarray(one.bins / clip) for one in columns)
+    )
+    n = coordinates.length
+    sums = np.zeros((n, n))
+    sums[np.triu_indices(n)] = np.asarray(release.value, dtype=np.float64) / question.factors
+    pairs = coordinates.pairs
+    return CountedMoments(coordinates, sums[pairs], release.noise_std / float(question.factors[1]))
+
+
+def with_moments(
+    model: JointModel,
+    columns: Sequence[NoisyMarginal],
+    counted: CountedMoments,
+    total: float,
+    *,
+    seed: int,
+    checked: Callable[[], None],
+) -> TiltedPool:
+    """Tilt a model to the moments."""
+    return tilted_to_moments(model, columns, counted, total, seed=seed, steps=_STEPS, checked=checked)
+
+
+def _chosen(
+    columns: Sequence[ModelledColumn], bins: Sequence[ColumnBins], noise: float, label: int | None
+) -> list[_Column]:
+    """Return the coordinates of the columns that are asked about, in their order, the most important ones first."""
+    order = [d for d, column in enumerate(columns) if column.weight is not Weight.LOW]
+    order.sort(key=lambda d: (d != label, columns[d].weight is not Weight.HIGH))
+    found, left = [], _MOST_COORDINATES
+    for d in order:
+        one = _coordinates(d, columns[d], bins[d], noise)
+        if one is not None and one.places.shape[1] <= left:
+            found.append(one)
+            left -= one.places.shape[1]
+    return sorted(found, key=lambda one: one.position)
+
+
+def _coordinates(position: int, column: ModelledColumn, known: ColumnBins, noise: float) -> _Column | None:
+    shares = known.proportions
+    if known.grid.levels:
+        values = _values(column, known)
+        mean = float((shares * values).sum())
+        std = math.sqrt(float((shares * (values - mean) ** 2).sum()))
+        if std == 0:
+            return None
+        places = np.clip((values - mean) / std, -_FARTHEST, _FARTHEST)[:, None]
+    else:
+        rows = max(float(known.table.sum()), 1.0)
+        classes = [
+            place
+            for place in np.argsort(-shares, kind="stable")[1:]
+            if shares[place] >= max(_LEAST_CLASS, 3.0 * noise / rows)
+        ]
+        if not classes:
+            return None
+        share = shares[classes]
+        places = (np.eye(len(shares))[:, classes] - share) / np.sqrt(share * (1.0 - share))
+    # Of a bin, the mean of its places: codes inside it are drawn apart from other columns, and add nothing to products.
+    sums = np.zeros((known.size, places.shape[1]))
+    np.add.at(sums, known.bin_of_place, places * shares[:, None])
+    held = known.expected
+    plain = np.zeros_like(sums)
+    np.add.at(plain, known.bin_of_place, places)
+    count = np.bincount(known.bin_of_place, minlength=known.size)[:, None]
+    means = np.where(held[:, None] > 0, sums / np.maximum(held, 1e-300)[:, None], plain / count)
+    return _Column(position, places, means)
+
+
+def _values(column: ModelledColumn, known: ColumnBins) -> Vector:
+    """Return the mean value of every place; what lies beyond the grid or is missing says nothing of it: the mean."""
+    grid, values = known.grid, column.comparable_values()
+    places = np.add.reduceat(values, grid.first) / grid.width
+    ordered, shares = places[: grid.levels], known.proportions[: grid.levels]
+    mean = float((shares * ordered).sum() / max(float(shares.sum()), 1e-300))
+    within = (places >= values[0]) & (places <= values[column.levels - 1])
+    return np.where(within, places, mean)

@@ -1,0 +1,136 @@
+"""Rows for regressions: moments are asked for with their part of the budget, and the rows agree with them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from simulated import session, task
+
+from synth import generators
+from synth.bundle.recorded_session import RecordedSession
+from synth.generators.adaptive import regression
+from synth.generators.adaptive.dp_hp_adaptive import DpHpAdaptive
+from synth.models.pool import TiltedPool
+from synth.privacy.more.row_moments import RowMoments
+from synth.privacy.session import PrivateSession
+from synth.progress import NullProgress
+from synth.schema import CategoryColumn, NumberColumn, Schema
+from synth.schema.columns.base import Weight
+
+SLOPES = np.array([0.5, -0.3, 0.0, 0.4])
+
+
+def follows(n_rows: int, *, left_out: bool = False) -> tuple[Schema, dict[str, np.ndarray]]:
+    """A number that follows three others and a class; one of the numbers is heavy in its tail."""
+    random = np.random.default_rng(3)
+    group = random.choice(3, n_rows, p=[0.6, 0.39, 0.01])
+    x = random.normal(size=(n_rows, 3)) + 0.5 * (group == 1)[:, None]
+    y = np.column_stack([x, group == 1]) @ SLOPES + 0.7 * random.normal(size=n_rows)
+    numbers = np.clip(np.rint(100 * np.column_stack([x, y]) + 500), 0, 1000).astype(np.int64)
+    weight = Weight.LOW if left_out else Weight.NORMAL
+    columns = tuple(
+        NumberColumn(name, 0, 1000, 1, fallback=0, weight=weight if name == "x2" else Weight.NORMAL)
+        for name in ("x0", "x1", "x2", "y")
+    )
+    listed = CategoryColumn("group", ("a", "b", "rare"), fallback="a")
+    codes = dict(zip(("x0", "x1", "x2", "y"), numbers.T, strict=True)) | {"group": group}
+    return Schema((*columns, listed), row_count="public"), codes
+
+
+def slopes(numbers: np.ndarray, group: np.ndarray) -> np.ndarray:
+    z = (numbers - numbers.mean(axis=0)) / 100.0
+    design = np.column_stack([z[:, :3], group == 1, np.ones(len(z))])
+    return np.linalg.lstsq(design, z[:, 3], rcond=None)[0][:4]
+
+
+def fit(opened: PrivateSession | RecordedSession, **options: object) -> DpHpAdaptive:
+    made = generators.make(DpHpAdaptive.card.name, task(opened.schema, None), options)
+    return made.fit(opened, NullProgress())
+
+
+@pytest.fixture(scope="module")
+def fitted() -> dict[str, tuple[PrivateSession, DpHpAdaptive]]:
+    found = {}
+    for purpose in ("balanced", "regression"):
+        opened = session(*follows(4000), epsilon=2.0, noise_key=1)
+        found[purpose] = opened, fit(opened, purpose=purpose)
+    return found
+
+
+def test_a_regression_on_the_rows_finds_what_it_finds_on_the_real_ones(fitted) -> None:
+    _, codes = follows(4000)
+    real = slopes(np.column_stack([codes[name] for name in ("x0", "x1", "x2", "y")]), codes["group"])
+    off = {}
+    for purpose, (_, made) in fitted.items():
+        rows = made.sample(4000, seed=2)
+        off[purpose] = np.abs(slopes(rows[:, :4], rows[:, 4]) - real).max()
+    # Two standard errors of a slope in 4,000 rows are .022.
+    assert off["regression"] < 0.06
+    assert off["balanced"] > 2 * off["regression"]
+
+
+def test_moments_get_their_part_of_the_budget_and_nothing_is_left(fitted) -> None:
+    opened, _ = fitted["regression"]
+    total = sum(receipt.units for receipt in opened.receipts)
+    (moments,) = [receipt for receipt in opened.receipts if receipt.query == "moments of all columns"]
+    assert moments.units / total == pytest.approx(0.4, abs=1e-6)
+    assert opened.remaining_share < 1e-8
+    assert not [one for one in fitted["balanced"][0].receipts if one.query.startswith("moments")]
+
+
+def test_a_rare_class_has_no_coordinate_and_the_largest_stands_behind_the_others(fitted) -> None:
+    asked = [one.feature_map for one in fitted["regression"][0].sums if isinstance(one.feature_map, RowMoments)][-1]
+    assert [table.column for table in asked.tables] == ["x0", "x1", "x2", "y", "group"]
+    assert [table.dimension for table in asked.tables] == [1, 1, 1, 1, 1]
+    b, others = asked.tables[-1].table[1, 0], asked.tables[-1].table[[0, 2], 0]
+    assert b > 0 > others[0] == others[1]
+
+
+def test_a_number_is_moved_to_four_standard_deviations_and_special_values_are_numbers() -> None:
+    random = np.random.default_rng(0)
+    paid = np.where(random.random(5000) < 0.5, 0, random.integers(1, 1001, 5000))
+    far = np.where(random.random(5000) < 0.001, 1000, random.integers(0, 11, 5000))
+    # Codes of special values and of missing stand behind the grid's.
+    codes = {"paid": np.where(paid == 0, 1000, paid - 1), "far": far, "z": random.integers(0, 11, 5000)}
+    schema = Schema(
+        (
+            NumberColumn("paid", 1, 1000, 1, special=(0.0,), missing=True),
+            NumberColumn("far", 0, 1000, 1, fallback=0),
+            NumberColumn("z", 0, 10, 1, fallback=0),
+        ),
+        row_count="public",
+    )
+    opened = session(schema, codes, epsilon=20.0, noise_key=1)
+    fit(opened, purpose="regression")
+    asked = [one.feature_map for one in opened.sums if isinstance(one.feature_map, RowMoments)][-1]
+    vectors = [table.table[:, 0] if table.bins is None else table.table[table.bins, 0] for table in asked.tables]
+    scaled = [one / np.abs(vectors[1]).max() * regression._FARTHEST for one in vectors]
+    assert scaled[1].max() == regression._FARTHEST
+    assert scaled[1][1000] == regression._FARTHEST
+    # A special value beyond the limits says nothing of the number, and neither does a gap: both are at the mean.
+    assert scaled[0][1000] == pytest.approx(0.0, abs=0.05)
+    assert scaled[0][1001] == pytest.approx(0.0, abs=0.05)
+
+
+def test_columns_of_low_importance_are_left_out() -> None:
+    opened = session(*follows(4000, left_out=True), epsilon=2.0, noise_key=1)
+    fit(opened, purpose="regression")
+    asked = [one.feature_map for one in opened.sums if isinstance(one.feature_map, RowMoments)][-1]
+    assert [table.column for table in asked.tables] == ["x0", "x1", "y", "group"]
+
+
+def test_rows_come_again_from_what_is_kept_and_from_recorded_answers(fitted) -> None:
+    opened, made = fitted["regression"]
+    assert isinstance(made._model, TiltedPool)
+    rows = made.sample(500, seed=5)
+    again = DpHpAdaptive.from_state(task(opened.schema, None), made._options, made.state())
+    assert (again.sample(500, seed=5) == rows).all()
+    recorded = RecordedSession(opened.schema, opened.budget, rows=opened.rows, answers=opened.answers)
+    assert (fit(recorded, purpose="regression").sample(500, seed=5) == rows).all()
+
+
+def test_a_table_of_one_column_has_no_moments() -> None:
+    schema, codes = follows(2000)
+    one = Schema(schema.columns[:1], row_count="public")
+    opened = session(one, {"x0": codes["x0"]}, epsilon=2.0, noise_key=1)
+    assert fit(opened, purpose="regression").sample(50, seed=1).shape == (50, 1)
