@@ -13,7 +13,7 @@ from synth.bundle.recorded_session import RecordedSession
 from synth.generators.adaptive import whole_rows
 from synth.generators.adaptive.dp_hp_adaptive import DpHpAdaptive
 from synth.models.markov_random_field import MarkovRandomField
-from synth.models.pool import CountedCells, TiltedPool
+from synth.models.pool import CountedCells, TiltedPool, effective_rows
 from synth.privacy.answers import of_kind
 from synth.privacy.selection import Selection
 from synth.privacy.session import PrivateSession
@@ -125,13 +125,18 @@ def test_tables_that_are_sums_of_larger_ones_are_what_the_pool_holds(monkeypatch
         np.testing.assert_allclose(summed, counted, rtol=1e-9, atol=1e-6)
 
 
-def test_a_pool_that_too_few_rows_carry_is_dropped_and_pairs_go_on(monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize("tilt", ["tempered", "all_or_none"])
+def test_pairs_go_on_where_too_few_rows_would_carry_a_pool(monkeypatch: pytest.MonkeyPatch, tilt: str):
     monkeypatch.setattr(whole_rows, "_LEAST_EFFECTIVE", 99_999.0)
     opened = opened_on()
-    made = fit(opened)
-    assert isinstance(made._model, MarkovRandomField)
+    made = fit(opened, tilt=tilt)
     assert len(wide(opened)) == 1
     assert opened.remaining_share < 1e-8
+    if tilt == "all_or_none":
+        assert isinstance(made._model, MarkovRandomField)
+    else:
+        assert isinstance(made._model, TiltedPool)
+        assert effective_rows(made._model.pool(0)[1]) >= 99_999.0
 
 
 def test_parts_hold_about_as_much_and_follow_the_order():

@@ -23,7 +23,16 @@ from synth.generators.adaptive.survey import Survey
 from synth.generators.adaptive.tables import expected_errors
 from synth.models.junction_tree import ColumnSet
 from synth.models.marginals import JointModel, NoisyMarginal
-from synth.models.pool import CellsOfSet, CountedCells, Pool, TiltedPool, cells_of_columns, tilted
+from synth.models.pool import (
+    CellsOfSet,
+    CountedCells,
+    Pool,
+    TiltedPool,
+    cells_of_columns,
+    effective_rows,
+    tempered,
+    tilted,
+)
 from synth.privacy.feature_maps import OneHot
 from synth.privacy.selection import Candidate
 
@@ -137,7 +146,7 @@ class WholeRows:
     @property
     def carries(self) -> bool:
         """Whether enough rows of the pool carry its weight."""
-        return 1.0 / float(np.einsum("i,i->", self._weights, self._weights)) >= _LEAST_EFFECTIVE
+        return effective_rows(self._weights) >= _LEAST_EFFECTIVE
 
     def rebase(self, base: JointModel, measured: Sequence[NoisyMarginal]) -> None:
         """Go on from a base that was fitted anew; what was answered is kept."""
@@ -216,7 +225,7 @@ class WholeRows:
         return excess / self._total, distance > _CLEAR * math.sqrt(2.0 * off.size)
 
     def finished(self, columns: Sequence[NoisyMarginal]) -> TiltedPool:
-        """Return the pool, tilted to all answers.
+        """Return the pool, tilted to all answers as far as enough of its rows carry the weight.
 
         Parameters
         ----------
@@ -229,8 +238,9 @@ class WholeRows:
                 newest = own[held.cells.columns]
                 self._held[place] = replace(held, counts=newest.table, noise_std=newest.noise_std)
         self._tilt(_LAST_STEPS)
-        every = [*self._held, *self._answers]
-        return TiltedPool(self._base, self._seed, tuple(one.cells for one in every), tuple(self._factors))
+        cells = tuple(one.cells for one in (*self._held, *self._answers))
+        factors = tempered(self._pool, cells, self._factors, least=_LEAST_EFFECTIVE)
+        return TiltedPool(self._base, self._seed, cells, tuple(factors))
 
     def _start(self, base: JointModel, measured: Sequence[NoisyMarginal]) -> None:
         """Draw a pool, which what was measured of the base is held to."""
