@@ -365,9 +365,7 @@ class _Fit:
         self._progress.phase("Asking for moments")
         noise = self._one_ways.unit_noise / math.sqrt(self._budget.columns)
         share = self._last.remaining_share
-        self._moments = measured_moments(
-            self._last, self._survey, self.bins_as_written(), share=share, noise=noise
-        )
+        self._moments = measured_moments(self._last, self._survey, self.bins, share=share, noise=noise)
 
     def finished_model(self) -> JointModel:
         """Fit the model to all answers."""
