@@ -49,6 +49,9 @@ STANDS_OUT = 0.15
 """Part of the rows that a first set has to be off by, beyond what noise and chance make, for more to be asked: less
 than the .17 to .98 of tables of up to twelve columns that hang together in many."""
 
+_ROUNDED = 1e-6
+"""Part of a round by which rounding may move what is left: who repeats answers decides alike."""
+
 _CHOOSING = 0.15
 """Part of a round that goes into its choice."""
 
@@ -169,7 +172,8 @@ class WholeRows:
         """
         left, part, dull = share, share / WHOLE_ROUNDS, 0
         while left > 0 and dull < 2 and self.carries:
-            last = left - part < part / 2
+            # Parts double, so one and a half may be left; a session that rounds costs down has a little more.
+            last = left - part < (0.5 - _ROUNDED) * part
             _, clear = self.ask(left if last else part, last=last)
             left -= left if last else part
             # Fewer, sharper questions are better where one shows nothing.
