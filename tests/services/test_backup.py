@@ -42,6 +42,9 @@ TABLE = "age,town\n" + "".join(f"{i % 90},{('north', 'south')[i % 2]}\n" for i i
 
 Synth = Callable[..., int]
 
+on_sqlite = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+"""What is looked at is a bundle; what entering one writes is tried on both databases by what is restored."""
+
 
 @pytest.fixture
 def settings(tmp_path: Path, database_url: str) -> Settings:
@@ -131,6 +134,7 @@ def test_a_restored_installation_is_frozen_until_the_missing_release_is_entered_
         assert application.certificate(entered[0].run_id)["account"] == "village"
 
 
+@on_sqlite
 def test_a_release_that_is_there_is_not_entered_twice(
     settings: Settings, synth: Synth, release: Callable[..., Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -148,6 +152,7 @@ def test_a_release_that_is_there_is_not_entered_twice(
     assert total(settings)[1] == before[1] + 1
 
 
+@on_sqlite
 def test_a_run_whose_files_are_gone_gets_them_back_and_is_charged_once(
     settings: Settings, synth: Synth, release: Callable[..., Path]
 ) -> None:
@@ -163,6 +168,7 @@ def test_a_run_whose_files_are_gone_gets_them_back_and_is_charged_once(
     assert total(settings) == before
 
 
+@on_sqlite
 def test_a_report_that_was_not_released_yet_is_not_missing(
     settings: Settings, synth: Synth, release: Callable[..., Path]
 ) -> None:
@@ -181,6 +187,7 @@ def test_a_report_that_was_not_released_yet_is_not_missing(
         assert application.account("town") == before
 
 
+@on_sqlite
 def test_a_stranger_s_bundle_and_an_altered_one_are_not_entered(
     settings: Settings,
     synth: Synth,

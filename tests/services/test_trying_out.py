@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from test_going_on import FAST
 
 from synth import verify
 from synth.application import Application
@@ -80,7 +81,8 @@ def test_every_generator_ends_in_a_bundle_on_one_row_and_on_none(
         opened(self, table, *arguments, **how)
 
     monkeypatch.setattr(PrivateSession, "__init__", counted)
-    try_out(replace(CONFIG, generator=generator, schema=schema), settings, NullProgress())
+    config = replace(CONFIG, generator=generator, options=FAST.get(generator, {}), schema=schema)
+    try_out(config, settings, NullProgress())
     assert asked == [1, 0]
     assert left(settings) == []
 
