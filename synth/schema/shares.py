@@ -40,6 +40,12 @@ _TRIED = 48
 """Partners that a row tries at once: a third of them anywhere, a third next to it in a column of the rule, and a third
 among rows that break a rule as well, as what one has too much another may lack."""
 
+_IN_VAIN, _WORTH_A_TURN = 5, 0.02
+"""Turns that mend a smaller part than this of what breaks a rule, after which it is left to be moved."""
+
+_MOST_TRIED = 50_000_000
+"""Exchanges that are looked at, for rules that hang together: some twenty seconds. What is left is moved."""
+
 _AT_ONCE = 4_096
 _PARTS = 16
 """Parts of a column in which it is seen how much two columns tell of each other."""
@@ -178,6 +184,7 @@ class _Exchange:
 
     def __init__(self, codes: CodeArray, rules: Sequence[Rule], schema: Schema, random: np.random.Generator) -> None:
         self.codes, self.rules, self.random = codes, rules, random
+        self.tried = 0
         self.place = {name: at for at, name in enumerate(schema.names)}
         self.columns = schema.modelled
         self._levels: dict[int, FloatArray] = {}
@@ -188,18 +195,27 @@ class _Exchange:
         """Exchange cells until nothing is broken, or nothing more is found."""
         everywhere = np.arange(len(self.codes))
         open_rows = [everywhere[self._broken([rule], everywhere) > 0] for rule in self.rules]
+        in_vain = [0] * len(self.rules)
         for turn in range(_TURNS):
-            if not any(map(len, open_rows)):
-                return
             for number, rule in enumerate(self.rules):
                 # An exchange for another rule may have mended it, and breaks none.
                 rows = open_rows[number]
                 rows = rows[self._broken([rule], rows) > 0]
-                moved = self._set_of(rule, turn)
-                for first in range(0, len(rows), _AT_ONCE):
-                    part = rows[first : first + _AT_ONCE]
-                    self._try(part, self._partners(rule, part, np.concatenate(open_rows)), moved)
-                open_rows[number] = rows[self._broken([rule], rows) > 0]
+                if len(rows) and in_vain[number] < _IN_VAIN and self.tried < _MOST_TRIED:
+                    self._turn(rule, rows, np.concatenate(open_rows), self._set_of(rule, turn))
+                    left = rows[self._broken([rule], rows) > 0]
+                    in_vain[number] += len(left) > (1 - _WORTH_A_TURN) * len(rows)
+                    rows = left
+                open_rows[number] = rows
+
+    def _turn(self, rule: Rule, rows: CodeArray, broken: CodeArray, moved: Sequence[int]) -> None:
+        column = self.codes[:, self.place[rule.columns[int(self.random.integers(len(rule.columns)))]]]
+        order = np.argsort(column, kind="stable")
+        placed = np.empty_like(order)
+        placed[order] = np.arange(len(order))
+        for first in range(0, len(rows), _AT_ONCE):
+            part = rows[first : first + _AT_ONCE]
+            self._try(part, self._partners(part, broken, order, placed), moved)
 
     def _set_of(self, rule: Rule, turn: int) -> list[int]:
         """Return the columns that change hands: one of the rule first, what it concludes before; then any few."""
@@ -217,6 +233,7 @@ class _Exchange:
         about = [one for one in self.rules if {self.place[name] for name in one.columns} & set(moved)]
         many = partners.shape[1]
         ours, theirs = np.repeat(rows, many), partners.reshape(-1)
+        self.tried += len(ours)
         before_ours = np.repeat(self._broken(about, rows), many)
         fits = theirs != ours
         fits &= self._broken(about, ours, theirs, moved) < before_ours
@@ -239,15 +256,11 @@ class _Exchange:
         for column in moved:
             self.codes[one, column], self.codes[other, column] = self.codes[other, column], self.codes[one, column]
 
-    def _partners(self, rule: Rule, rows: CodeArray, broken: CodeArray) -> CodeArray:
+    def _partners(self, rows: CodeArray, broken: CodeArray, order: CodeArray, placed: CodeArray) -> CodeArray:
         """Return rows to try for each row; shape (rows, tried)."""
         n, third = len(self.codes), (len(rows), _TRIED // 3)
         anywhere = self.random.integers(0, n, third)
         like_it = broken[self.random.integers(0, len(broken), third)]
-        column = self.place[rule.columns[int(self.random.integers(len(rule.columns)))]]
-        order = np.argsort(self.codes[:, column], kind="stable")
-        placed = np.empty(n, np.int64)
-        placed[order] = np.arange(n)
         reach = max(n // 64, 2)
         near = placed[rows][:, None] + self.random.integers(-reach, reach + 1, third)
         return np.concatenate([anywhere, order[np.clip(near, 0, n - 1)], like_it], axis=1)
