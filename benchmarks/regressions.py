@@ -54,18 +54,6 @@ REGRESSIONS: dict[str, tuple[tuple[str, str, tuple[str, ...]], ...]] = {
         ("linear", "alcohol", ("fixed acidity", "volatile acidity", "residual sugar", "chlorides", "pH", "sulphates")),
         ("logistic", "quality", ("volatile acidity", "residual sugar", "sulphates", "alcohol", "free sulfur dioxide")),
     ),
-    "diabetes130_one_stay": (
-        (
-            "linear",
-            "time_in_hospital",
-            ("num_lab_procedures", "num_procedures", "num_medications", "number_diagnoses", "gender", "age"),
-        ),
-        (
-            "logistic",
-            "readmitted",
-            ("time_in_hospital", "num_medications", "number_inpatient", "number_emergency", "number_diagnoses", "age"),
-        ),
-    ),
     "census": (
         ("linear", "age", ("sex", "marital stat", "education", "weeks worked in year", "income")),
         ("logistic", "income", ("age", "sex", "race", "education", "weeks worked in year")),
