@@ -152,6 +152,7 @@ def reports(photographer: Photographer) -> None:
     photographer.picture("report")
     for name, tab in (
         ("pairs", "Columns and pairs"),
+        ("not-kept", "What was not kept"),
         ("accuracy", "Accuracy you can expect"),
         ("prediction", "Prediction"),
         ("groups", "Groups"),

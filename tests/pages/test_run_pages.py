@@ -21,6 +21,7 @@ from synth.services.views import RunView
 TABS = (
     "● At a glance",
     "● Columns and pairs",
+    "● What was not kept",
     "● Accuracy you can expect",
     "○ Prediction",
     "○ Groups",
