@@ -265,3 +265,53 @@ def test_half_a_million_codes_inside_bins_are_as_likely_as_their_factors() -> No
     wanted = each / in_place[place] * rounder.proportions[place] / mass[rounder.bin_of_place[place]] / bins.size
     empty = (mass <= 0)[rounder.bin_of_place[place]]
     assert 0.5 * np.abs(made - np.where(empty, made, wanted)).sum() < 0.02
+
+
+# Tails
+
+
+def tails(codes: np.ndarray, *, epsilon: float, key: int = 0) -> tuple[ColumnBins, ColumnBins]:
+    """The bins of incomes on a wide range, as they were cut and with the tails that they are given."""
+    column = NumberColumn("income", 0, 1_000_000, 1)
+    opened = session(schema_of(column), {"income": codes}, epsilon=epsilon, noise_key=key)
+    one_ways = measure_one_way_marginals(
+        opened, (column,), label=None, share=0.9, source="test", options=OneWayOptions()
+    )
+    bins = coarsen(one_ways, CoarseningOptions())[0]
+    return bins, bins.with_tails(one_ways.columns[0])
+
+
+def quantile(bins: ColumnBins, at: float) -> float:
+    drawn = np.repeat(np.arange(bins.size), np.rint(20_000 * bins.expected / bins.expected.sum()).astype(int))
+    return float(np.quantile(bins.codes(drawn, random_source(0)), at))
+
+
+def incomes(rows: int) -> np.ndarray:
+    return np.exp(10.6 + 0.7 * np.random.default_rng(4).normal(size=rows)).astype(int)
+
+
+def test_a_tail_does_not_reach_to_the_end_of_a_wide_range() -> None:
+    codes = incomes(1000)
+    real, even, ours = float(np.quantile(codes, 0.999)), [], []
+    for key in range(8):
+        before, after = tails(codes, epsilon=0.15, key=key)
+        even.append(abs(quantile(before, 0.999) - real))
+        ours.append(abs(quantile(after, 0.999) - real))
+        np.testing.assert_allclose(after.expected, before.expected, atol=1e-12)
+        assert (after.proportions >= 0).all()
+    assert np.mean(even) > real
+    assert np.mean(ours) < 0.7 * np.mean(even)
+
+
+def test_what_is_clearly_far_out_stays_there() -> None:
+    codes = incomes(20_000)
+    codes[:300] = np.random.default_rng(0).integers(890_000, 910_000, 300)
+    before, after = tails(codes, epsilon=2.0)
+    for bins in (before, after):
+        assert bins.proportions[bins.grid.first > 850_000].sum() > 0.01
+
+
+def test_three_bins_that_are_no_spikes_are_needed_to_tell_a_tail() -> None:
+    spikes = np.repeat([10, 500_000], 2000)
+    before, after = tails(spikes, epsilon=5.0)
+    np.testing.assert_array_equal(after.proportions, before.proportions)

@@ -62,6 +62,7 @@ _MOMENTS = "synth.generators.adaptive.regression"
 _BUDGET = "synth.generators.adaptive.budget"
 _ROUNDS = "synth.generators.adaptive.tables"
 _VALUES = "synth.generators.round_values"
+_INSIDE = "synth.generators.adaptive.bins"
 
 CONSTANTS = (
     Tuned(
@@ -101,6 +102,8 @@ CONSTANTS = (
     Tuned("_MOST", "all other questions get 1.5 % more noise at most", "none", _VALUES),
     Tuned("_DROWNED", "three standard deviations of noise are a quarter of the rows", "none", _VALUES),
     Tuned("_CLEAR", "three standard deviations of noise", "none", _VALUES),
+    Tuned("_TAIL", "between the tails of incomes and exponential ones", "none", _INSIDE),
+    Tuned("_CLEAR_TAIL", "a tail that counts speak for is left alone", "heaps", _INSIDE),
     Tuned("_FEWEST_ROUNDS_PER_COLUMN", "as above, where every column needs some budget", "census", _BUDGET),
 )
 """Of the tables of whole rows, of dense tables, of the rounds, of round values, and of how the budget is divided."""

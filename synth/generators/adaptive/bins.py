@@ -63,7 +63,7 @@ _FEWEST_BROAD = 3
 _TAIL = 3.0
 """Shape of the tails: between those of incomes and exponential ones."""
 
-_CLEAR_TAIL = 2.0
+_CLEAR_TAIL = 1.0
 """Standard deviations from which on there is clearly more far out."""
 
 
