@@ -36,11 +36,12 @@ __all__ = [
     "REMAINDERS",
     "CodeChances",
     "RoundCounts",
+    "RoundPlan",
     "class_factors",
     "long_numbers",
     "measure_round_values",
+    "plan_round_values",
     "round_classes",
-    "share_worth_asking",
     "single_values",
 ]
 
@@ -77,6 +78,9 @@ _LEAST_SHARE = 0.002
 
 _MOST = 0.03
 """Most of the budget that is worth it."""
+
+_FAINT = 1 / 100
+"""Noise of a class, as a part of the rows, above which a few wide classes tell more."""
 
 _DROWNED = 1 / 12
 """Noise of a class, as a part of the rows, above which not even a quarter of them would stand out."""
@@ -124,6 +128,11 @@ class RoundCounts:
     noise_std: float
     remainders: Vector | None = None
 
+    @property
+    def fine(self) -> bool:
+        """Whether classes tell magnitudes apart."""
+        return int(self.magnitudes.max()) > 1
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CodeChances:
@@ -137,12 +146,15 @@ class CodeChances:
         Positive.
     single, chances : arrays of shape (values,)
         Codes that are likelier than their class, and by what.
+    fine : bool
+        Whether classes tell magnitudes apart.
     """
 
     classes: Classes
     factors: Vector
     single: NDArray[np.int64]
     chances: Vector
+    fine: bool
 
     @property
     def of_codes(self) -> Vector:
@@ -153,16 +165,25 @@ class CodeChances:
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Return everything beyond the schema that drawing needs."""
-        return {"factors": self.factors.copy(), "single": self.single.copy(), "chances": self.chances.copy()}
+        # Classes are those of the column, or those without magnitudes.
+        apart = np.array([int(self.fine)])
+        return {
+            "factors": self.factors.copy(),
+            "fine": apart,
+            "single": self.single.copy(),
+            "chances": self.chances.copy(),
+        }
 
     @classmethod
     def from_state(cls, column: ModelledColumn, state: Mapping[str, NDArray[Any]]) -> Self:
         """Rebuild the chances of a column's codes."""
+        fine = bool(state["fine"].reshape(-1)[0])
         return cls(
-            round_classes(column)[0],
+            round_classes(column, _MAGNITUDES if fine else 1)[0],
             state["factors"].astype(np.float64),
             state["single"].astype(np.int64),
             state["chances"].astype(np.float64),
+            fine,
         )
 
 
@@ -171,7 +192,9 @@ def long_numbers(columns: Sequence[ModelledColumn]) -> tuple[ModelledColumn, ...
     return tuple(column for column in columns if column.is_summable and column.levels > _LONG and _has_digits(column))
 
 
-def round_classes(column: ModelledColumn) -> tuple[Classes, NDArray[np.int64], NDArray[np.bool_]]:
+def round_classes(
+    column: ModelledColumn, magnitudes: int = _MAGNITUDES
+) -> tuple[Classes, NDArray[np.int64], NDArray[np.bool_]]:
     """Return the class of every place of a number's grid, and which classes belong together; all public.
 
     A class is a number of digits (the four longest, and all shorter ones together), of trailing zeros, and the digit
@@ -182,12 +205,14 @@ def round_classes(column: ModelledColumn) -> tuple[Classes, NDArray[np.int64], N
     ----------
     column : ModelledColumn
         One of :func:`long_numbers`.
+    magnitudes : int
+        Numbers of digits that are told apart: four, or one where classes of four would be too faint.
 
     Returns
     -------
     classes : array of shape (levels,), uint16
         0 for zero, or the place nearest to it, and for both ends; other classes from 1 on, none without a place.
-    magnitudes : array of shape (number of classes,), int64
+    magnitude : array of shape (number of classes,), int64
         From 1 on; 0 for class 0.
     sets : array of shape (number of sets, number of classes), bool
         What is divisible by 1, 5 or 25 and a power of ten, and every kind, at any magnitude and at each.
@@ -207,15 +232,15 @@ def round_classes(column: ModelledColumn) -> tuple[Classes, NDArray[np.int64], N
     keys = np.empty(column.levels, dtype=np.uint16)
     for start in range(0, column.levels, _AT_ONCE):
         codes = np.arange(start, min(start + _AT_ONCE, column.levels), dtype=np.int64)
-        keys[codes] = _keys(np.abs(low + step * codes), zeros, longest)
+        keys[codes] = _keys(np.abs(low + step * codes), zeros, longest, magnitudes)
     keys[[0, column.code_near_zero, column.levels - 1]] = _OUT
     present = np.bincount(keys, minlength=1) > 0
     present[_OUT] = True
     kinds = np.flatnonzero(present)
     rank = (np.cumsum(present) - 1).astype(np.uint16)
-    magnitudes = 1 + (kinds - 1) // (_KINDS * (longest + 1))
-    magnitudes[_OUT] = 0
-    return rank[keys], magnitudes, _sets(magnitudes, *np.divmod((kinds - 1) % (_KINDS * (longest + 1)), _KINDS))
+    magnitude = 1 + (kinds - 1) // (_KINDS * (longest + 1))
+    magnitude[_OUT] = 0
+    return rank[keys], magnitude, _sets(magnitude, *np.divmod((kinds - 1) % (_KINDS * (longest + 1)), _KINDS))
 
 
 def _sets(magnitudes: NDArray[np.int64], zeros: NDArray[np.int64], kinds: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -234,8 +259,24 @@ def _sets(magnitudes: NDArray[np.int64], zeros: NDArray[np.int64], kinds: NDArra
     return np.unique(sets[sets.any(axis=1)], axis=0)
 
 
-def share_worth_asking(session: AnswerSource, columns: Sequence[ModelledColumn]) -> float:
-    """Return the part of a session's budget that the question is worth; 0 where noise would drown every class.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundPlan:
+    """How the question is asked.
+
+    Attributes
+    ----------
+    share : float
+        Part of the session's budget, in mu^2; 0 where noise would drown every class, or there is nothing to ask.
+    fine : bool
+        Whether magnitudes are told apart, and remainders are counted.
+    """
+
+    share: float
+    fine: bool = True
+
+
+def plan_round_values(session: AnswerSource, columns: Sequence[ModelledColumn]) -> RoundPlan:
+    """Return how much the question is worth, and how fine it is asked.
 
     Parameters
     ----------
@@ -245,18 +286,19 @@ def share_worth_asking(session: AnswerSource, columns: Sequence[ModelledColumn])
         Of :func:`long_numbers`.
     """
     if not columns:
-        return 0.0
+        return RoundPlan(share=0.0)
     one_hot = between_neighbours(Bound(norm=1.0, diameter=math.sqrt(2.0)), session.schema)
-    tables = sum(1 + _has_remainders(column) for column in columns)
-    # Squared noise that the whole budget would leave in each class, as a part of the squared rows.
-    least = tables * one_hot**2 / session.budget.mu_squared / max(session.rows.value, 1.0) ** 2
-    if least > _MOST * _DROWNED**2:
-        return 0.0
-    return min(max(least / _NOISE**2, _LEAST_SHARE), _MOST)
+    # Squared noise that the whole budget would leave in each class of one table, as a part of the squared rows.
+    least = one_hot**2 / session.budget.mu_squared / max(session.rows.value, 1.0) ** 2
+    tables = len(columns) + sum(map(_has_remainders, columns))
+    fine = tables * least <= _MOST * _FAINT**2
+    least *= tables if fine else len(columns)
+    share = 0.0 if least > _MOST * _DROWNED**2 else min(max(least / _NOISE**2, _LEAST_SHARE), _MOST)
+    return RoundPlan(share=share, fine=fine)
 
 
 def measure_round_values(
-    session: AnswerSource, columns: Sequence[ModelledColumn], *, share: float, source: str
+    session: AnswerSource, columns: Sequence[ModelledColumn], *, plan: RoundPlan, source: str
 ) -> dict[str, RoundCounts]:
     """Count the classes of several columns, and remainders where these tell values, in one question.
 
@@ -265,8 +307,8 @@ def measure_round_values(
     session : AnswerSource
     columns : sequence of ModelledColumn
         Of :func:`long_numbers`.
-    share : float
-        Part of the session's budget to spend, in mu^2.
+    plan : RoundPlan
+        Of these columns; of a share above 0.
     source : str
         Who asks.
 
@@ -275,11 +317,12 @@ def measure_round_values(
     dict of RoundCounts
         By name of the column.
     """
-    known = [round_classes(column) for column in columns]
+    magnitudes = _MAGNITUDES if plan.fine else 1
+    known = [round_classes(column, magnitudes) for column in columns]
     parts, parts_of_norm = [], []
     for column, (classes, *_), weight in zip(columns, known, column_weights(tuple(columns)), strict=True):
         tables = [classes.astype(np.int32)]
-        if _has_remainders(column):
+        if plan.fine and _has_remainders(column):
             tables.append(np.where(classes == _OUT, 0, 1 + np.arange(column.levels) % REMAINDERS))
         for of_places in tables:
             # Special values and missing cells are outside all classes, as zero and the ends are.
@@ -289,20 +332,19 @@ def measure_round_values(
             parts_of_norm.append(weight**2)
     whole = sum(parts_of_norm)
     question = Stack(parts=tuple(parts), weights=tuple(math.sqrt(part / whole) for part in parts_of_norm))
-    answer = session.noisy_sum(question, share=share, query="round values", source=source)
+    answer = session.noisy_sum(question, share=plan.share, query="round values", source=source)
     values = np.asarray(answer.value, dtype=np.float64).reshape(-1)
     pieces = np.split(values, np.cumsum([part.dimension for part in parts])[:-1])
     counted = iter(zip(pieces, question.weights, strict=True))
     found = {}
-    for column, (classes, magnitudes, sets) in zip(columns, known, strict=True):
+    for column, (classes, magnitude, sets) in zip(columns, known, strict=True):
         piece, weight = next(counted)
         remainders = None
-        if _has_remainders(column):
+        if plan.fine and _has_remainders(column):
             other, _ = next(counted)
             remainders = other[1:] / weight
-        found[column.name] = RoundCounts(
-            classes, magnitudes, sets, piece / weight, answer.noise_std / weight, remainders
-        )
+        noise_std = answer.noise_std / weight
+        found[column.name] = RoundCounts(classes, magnitude, sets, piece / weight, noise_std, remainders)
     return found
 
 
@@ -441,10 +483,10 @@ def _fewest_zeros(low: int, step: int, levels: int) -> int:
     return zeros
 
 
-def _keys(values: NDArray[np.int64], fewest: int, longest: int) -> Classes:
+def _keys(values: NDArray[np.int64], fewest: int, longest: int, magnitudes: int) -> Classes:
     """Return a number for the class of every value: magnitude, trailing zeros, and the kind of the digit before."""
     digits = np.searchsorted(10 ** np.arange(longest, dtype=np.int64), values, side="right")
-    magnitude = np.clip(digits - (longest - _MAGNITUDES), 1, _MAGNITUDES) - 1
+    magnitude = np.clip(digits - (longest - magnitudes), 1, magnitudes) - 1
     zeros = np.zeros(len(values), dtype=np.int64)
     left = values.copy()
     for _ in range(longest):

@@ -165,13 +165,13 @@ def _(patch: pytest.MonkeyPatch) -> None:
 
 @fault("the private number of rows decides the share", ADDED)
 def _(patch: pytest.MonkeyPatch) -> None:
-    right = dp_hp_adaptive.share_worth_asking
+    right = dp_hp_adaptive.plan_round_values
 
-    def worth(session: Any, columns: int) -> float:
-        rows = rows_behind(session)
-        return right(session, columns) * (1.0 if rows is None else 1.0 + rows._rows / 1000)
+    def plan(session: Any, columns: Any) -> Any:
+        rows, found = rows_behind(session), right(session, columns)
+        return found if rows is None else replace(found, share=found.share * (1.0 + rows._rows / 1000))
 
-    patch.setattr(dp_hp_adaptive, "share_worth_asking", worth)
+    patch.setattr(dp_hp_adaptive, "plan_round_values", plan)
 
 
 @fault("classes without noise", ADDED, REPLACED)

@@ -14,11 +14,12 @@ from synth.generators.adaptive.bins import CoarseningOptions, ColumnBins, coarse
 from synth.generators.one_way_marginals import OneWayOptions, fine_grid, measure_one_way_marginals
 from synth.generators.round_values import (
     RoundCounts,
+    RoundPlan,
     class_factors,
     long_numbers,
     measure_round_values,
+    plan_round_values,
     round_classes,
-    share_worth_asking,
 )
 from synth.generators.sampling import random_source
 from synth.schema import CategoryColumn, DateColumn, DateStep, NumberColumn, PrivacyUnit, Schema, Weight
@@ -29,6 +30,7 @@ PRESSURE = NumberColumn("pressure", 60, 260, 1)
 ODD = NumberColumn("odd", -512.5, 700, 2.5)
 LONG = (INCOME, FARE, PRESSURE, ODD)
 ROWS = 12_000
+FINE = RoundPlan(share=0.03)
 
 
 def schema_of(*columns, row_count: str = "private", rows_per_unit: int = 1) -> Schema:
@@ -49,9 +51,11 @@ def written(column: NumberColumn, codes: np.ndarray) -> np.ndarray:
     return np.array([int(text.replace(".", "").replace("-", "")) for text in column.texts(codes.tolist())])
 
 
-def learned(column: NumberColumn, codes: np.ndarray, epsilon: float = 1.0) -> tuple[ColumnBins, RoundCounts, float]:
+def learned(
+    column: NumberColumn, codes: np.ndarray, epsilon: float = 1.0, plan: RoundPlan = FINE
+) -> tuple[ColumnBins, RoundCounts, float]:
     opened = session(schema_of(column), {column.name: codes}, epsilon=epsilon)
-    counted = measure_round_values(opened, (column,), share=0.03, source="test")[column.name]
+    counted = measure_round_values(opened, (column,), plan=plan, source="test")[column.name]
     one_ways = measure_one_way_marginals(
         opened, (column,), label=None, share=0.5, source="test", options=OneWayOptions()
     )
@@ -105,7 +109,7 @@ def test_numbers_that_are_counted_place_by_place_are_left_out() -> None:
 def test_a_row_adds_one_vector_of_length_one(row_count: str, rows_per_unit: int) -> None:
     declared = schema_of(INCOME, FARE, row_count=row_count, rows_per_unit=rows_per_unit)
     opened = session(declared, {"income": heaped(INCOME, 1000, 0.6), "fare": heaped(FARE, 50, 0.9)})
-    measure_round_values(opened, (INCOME, FARE), share=0.03, source="test")
+    measure_round_values(opened, (INCOME, FARE), plan=FINE, source="test")
     receipt = opened.receipts[-1]
     row = math.sqrt(2) if row_count == "public" else 1.0
     assert receipt.query == "round values"
@@ -118,7 +122,7 @@ def test_every_row_is_counted_once_in_each_column_whatever_its_code() -> None:
     codes = {"income": np.arange(ROWS) % INCOME.size, "fare": heaped(FARE, 50, 0.9)}
     codes["income"][:3] = INCOME.levels, INCOME.size - 1, 0
     opened = session(schema_of(INCOME, FARE), codes, noise_key=None)
-    found = measure_round_values(opened, (INCOME, FARE), share=0.5, source="test")
+    found = measure_round_values(opened, (INCOME, FARE), plan=RoundPlan(share=0.5), source="test")
     for column in (INCOME, FARE):
         classes = np.zeros(column.size, dtype=int)
         classes[: column.levels] = round_classes(column)[0]
@@ -129,25 +133,36 @@ def test_every_row_is_counted_once_in_each_column_whatever_its_code() -> None:
 def test_importance_decides_whose_noise_is_less() -> None:
     important = NumberColumn("fare", 0, 300, 0.01, weight=Weight.HIGH)
     opened = session(schema_of(INCOME, important), {"income": heaped(INCOME, 1, 0), "fare": heaped(FARE, 1, 0)})
-    found = measure_round_values(opened, (INCOME, important), share=0.03, source="test")
+    found = measure_round_values(opened, (INCOME, important), plan=FINE, source="test")
     assert found["income"].noise_std == pytest.approx(math.sqrt(2) * found["fare"].noise_std, rel=1e-5)
 
 
-def test_a_share_follows_from_rows_and_columns_and_is_small() -> None:
-    def worth(rows: int, columns: int, epsilon: float = 1.0) -> float:
-        declared = schema_of(PRESSURE, row_count="public")
-        return share_worth_asking(
-            session(declared, {"pressure": np.arange(rows) % 200}, epsilon=epsilon), (PRESSURE,) * columns
-        )
+def test_the_plan_follows_from_rows_and_columns_and_costs_little() -> None:
+    def plan(rows: int, columns: int) -> RoundPlan:
+        opened = session(schema_of(PRESSURE, row_count="public"), {"pressure": np.arange(rows) % 200})
+        return plan_round_values(opened, (PRESSURE,) * columns)
 
-    assert worth(5000, 0) == 0.0
-    assert worth(60, 1) == 0.0  # noise would drown every class
-    shares = [worth(rows, 2) for rows in (600, 20_000, 100_000, 300_000)]
+    assert plan(5000, 0).share == 0.0
+    assert plan(60, 1).share == 0.0  # noise would drown every class
+    plans = [plan(rows, 2) for rows in (1_000, 20_000, 100_000, 300_000)]
+    assert [one.fine for one in plans] == [False, True, True, True]
+    shares = [one.share for one in plans]
     assert shares[0] == 0.03
     assert shares == sorted(shares, reverse=True)
     assert shares[-1] >= 0.002
     # Four times the columns need four times the share.
-    assert worth(130_000, 4) / worth(130_000, 1) == pytest.approx(4.0)
+    assert plan(130_000, 4).share / plan(130_000, 1).share == pytest.approx(4.0)
+
+
+def test_where_rows_are_few_wide_classes_are_asked() -> None:
+    opened = session(schema_of(FARE), {"fare": heaped(FARE, 50, 0.9)})
+    found = measure_round_values(opened, (FARE,), plan=RoundPlan(share=0.03, fine=False), source="test")["fare"]
+    fine = round_classes(FARE)
+    assert found.remainders is None
+    assert found.magnitudes.max() == 1
+    assert len(found.counts) < len(fine[1]) / 2
+    # Every class of the other kind lies in one of these.
+    assert len({*zip(fine[0].tolist(), found.classes.tolist(), strict=True)}) == len(fine[1])
 
 
 # What is made of the answer
@@ -238,9 +253,10 @@ def test_a_class_without_any_place_in_the_bins_does_no_harm() -> None:
     assert (factors > 0).all()
 
 
+@pytest.mark.parametrize("fine", [True, False])
 @pytest.mark.parametrize("column", [INCOME, PRESSURE], ids=lambda one: one.name)
-def test_saved_and_rebuilt_they_draw_the_same_bytes(column: NumberColumn) -> None:
-    bins, counted, noise = learned(column, heaped(column, 10, 0.5))
+def test_saved_and_rebuilt_they_draw_the_same_bytes(column: NumberColumn, fine: bool) -> None:
+    bins, counted, noise = learned(column, heaped(column, 10, 0.5), plan=RoundPlan(share=0.03, fine=fine))
     rounder = bins.with_round_values(counted, ROWS, noise)
     again = ColumnBins.from_state(fine_grid(column, OneWayOptions()), rounder.state(), column)
     drawn = np.arange(5000) % bins.size

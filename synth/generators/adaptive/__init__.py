@@ -100,6 +100,7 @@ CONSTANTS = (
     Tuned("_FEWEST_ROUNDS", "fewer lose by columns what they win by tables", "sites, titanic, wine_red", _BUDGET),
     Tuned("_NOISE", "a class is off by .05 % of the rows: many columns are mostly zero", "none", _VALUES),
     Tuned("_MOST", "all other questions get 1.5 % more noise at most", "none", _VALUES),
+    Tuned("_FAINT", "three standard deviations of ten classes are a tenth of the rows", "titanic", _VALUES),
     Tuned("_DROWNED", "three standard deviations of noise are a quarter of the rows", "none", _VALUES),
     Tuned("_CLEAR", "three standard deviations of noise", "none", _VALUES),
     Tuned("_TAIL", "between the tails of incomes and exponential ones", "none", _INSIDE),

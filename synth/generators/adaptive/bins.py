@@ -241,7 +241,7 @@ class ColumnBins:
         first, width, bins = self.grid.first[:levels], self.grid.width[:levels], self.bin_of_place[:levels]
         proportions = self.proportions.copy()
         single, chances = single_values(counted, first, width, proportions[:levels] * rows)
-        each = CodeChances(classes, np.ones(len(counted.counts)), single, chances).of_codes
+        each = CodeChances(classes, np.ones(len(counted.counts)), single, chances, counted.fine).of_codes
         each *= np.repeat(proportions[:levels] / np.add.reduceat(each, first), width)
         kinds = len(counted.counts)
         clear = (width == 1) & (proportions[:levels] * rows > _CLEAR_PLACE * cell_std)
@@ -258,7 +258,9 @@ class ColumnBins:
         by_bin = np.divide(before, after, out=np.ones_like(before), where=after > 0)
         each *= np.where(of_code == 0, 1.0, factors[classes] * np.repeat(by_bin[bins], width))
         proportions[:levels] = np.add.reduceat(each, first)
-        return replace(self, proportions=proportions, chances=CodeChances(classes, factors, single, chances))
+        return replace(
+            self, proportions=proportions, chances=CodeChances(classes, factors, single, chances, counted.fine)
+        )
 
     def codes(self, bins: NDArray[np.integer], random: np.random.Generator) -> Whole:
         """Draw a code inside every bin.

@@ -37,7 +37,7 @@ from synth.generators.adaptive.tables import (
 from synth.generators.adaptive.whole_rows import STANDS_OUT, WHOLE_ROUNDS, WholeRows, sets_are_few
 from synth.generators.one_way_marginals import OneWayMarginals, OneWayOptions, fine_grid, measure_one_way_marginals
 from synth.generators.protocol import Card, Generator, GeneratorTask, State
-from synth.generators.round_values import RoundCounts, long_numbers, measure_round_values, share_worth_asking
+from synth.generators.round_values import RoundCounts, long_numbers, measure_round_values, plan_round_values
 from synth.generators.sampling import check_rows, random_source
 from synth.models.joint_model import FEW_COLUMNS, Fitter, fitter_of, kind_for, restored_model
 from synth.models.marginals import JointModel, NoisyMarginal, misfit
@@ -217,11 +217,11 @@ class _Fit:
         if self._options.values == "even":
             return
         long = long_numbers(self._columns)
-        share = share_worth_asking(self._session, long)
-        if share:
+        plan = plan_round_values(self._session, long)
+        if plan.share:
             # Taken off as it is asked for, not as it is rounded when it is charged: who repeats answers knows no more.
-            self._left -= share
-            self._round = measure_round_values(self._session, long, share=share, source=self._survey.source)
+            self._left -= plan.share
+            self._round = measure_round_values(self._session, long, plan=plan, source=self._survey.source)
 
     def measure_columns(self) -> None:
         """Count columns with a small part of the budget, divide it by what they are like, and count them again."""
