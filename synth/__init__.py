@@ -27,9 +27,11 @@ if TYPE_CHECKING:
     from synth.bundle.verify import Verdict
     from synth.cli.local import Release, RunResult
     from synth.errors import SynthError
+    from synth.rehearsal.estimating import Estimates
     from synth.schema import RunConfig, Schema
 
 __all__ = [
+    "Estimates",
     "Predictions",
     "Release",
     "Replay",
@@ -40,6 +42,7 @@ __all__ = [
     "Verdict",
     "__version__",
     "draft_schema",
+    "estimate",
     "find",
     "load_config",
     "load_schema",
@@ -50,6 +53,7 @@ __all__ = [
 ]
 
 _TYPES = {
+    "Estimates": "synth.rehearsal.estimating",
     "Predictions": "synth.bundle.predicting",
     "Release": "synth.cli.local",
     "Replay": "synth.bundle.replay",
@@ -139,3 +143,12 @@ def predict(path: str | Path, table: str | Path) -> Predictions:
     from synth.system.paths import path_of
 
     return in_own_words(lambda: foretell(path_of(path, "the bundle"), path_of(table, "the table")))
+
+
+def estimate(path: str | Path, question: str, *, replicates: int = 20) -> Estimates:
+    """Estimate from a bundle, with intervals of its noise; see :func:`synth.rehearsal.estimating.estimate`."""
+    from synth.rehearsal.estimating import estimate as estimated
+    from synth.services.incidents import in_own_words
+    from synth.system.paths import path_of
+
+    return in_own_words(lambda: estimated(path_of(path, "the bundle"), question, replicates=replicates))

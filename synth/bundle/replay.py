@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -32,8 +33,9 @@ from synth.bundle.recorded_session import DerivedSession, RecordedSession
 from synth.bundle.table_files import read_table, write_parquet, write_table
 from synth.errors import ConfigError, VerificationError
 from synth.estimators import REPAIRED, DrawnRows, describe, drawn_rows, make, restore
-from synth.generators import GeneratorTask, PrivateModel, State
+from synth.generators import Generator, GeneratorTask, PrivateModel, State
 from synth.privacy.accounting import PrivacyBudget
+from synth.privacy.questions import Answer
 from synth.progress import NullProgress, Progress
 from synth.reports.code_tables import compare_marginals
 from synth.reports.document import (
@@ -48,7 +50,7 @@ from synth.schema.documents import read_mapping
 from synth.system.machine import device_name, is_lack_of_means, resolved_device
 from synth.version import __version__, is_before
 
-__all__ = ["Replay", "drawn_table", "replay"]
+__all__ = ["Replay", "drawn_table", "replay", "saved_generator"]
 
 _SHARE = 1e-4
 """Parts of the budget that differ by less agree. Costs are rounded to whole units and shares to floats, and the default
@@ -219,6 +221,49 @@ def drawn_table(bundle: str | Path, *, rows: int, seed: int) -> io.BytesIO:
     write_parquet(drawn.codes, config.schema, made, seed)
     made.seek(0)
     return made
+
+
+def saved_generator(bundle: str | Path) -> tuple[Generator, RunConfig, tuple[Answer, ...], float]:
+    """Read the generator of a bundle, which draws its rows again.
+
+    Parameters
+    ----------
+    bundle : path
+        A zip or a folder.
+
+    Returns
+    -------
+    fitted : Generator
+    config : RunConfig
+        As it was run, with the defaults of the version that sealed it.
+    answers : tuple of Answer
+        All that was answered.
+    rows : float
+        Private rows that were learnt from, as far as that may be known.
+
+    Raises
+    ------
+    VerificationError
+        If the bundle cannot be read, or its model is none that rows can be drawn from.
+    ConfigError
+        If it is of a model.
+    """
+    with open_archive(Path(bundle)) as archive:
+        card, state = model_from_bytes(archive.read("model.safetensors"))
+        config, certificate = _config(archive, card), _certificate(archive)
+        known = measurements_from_bytes(archive.read("measurements.npz"))
+    if config.is_model:
+        raise ConfigError(f"The bundle is of the model '{card.generator}', from which no rows are drawn.")
+    rows = known.rows or published_rows(known.sums)
+    if rows is None:
+        raise VerificationError("The bundle does not say how many rows were measured.")
+    task = replace(card.task, device=_device_again(certificate, config, drawing=True))
+    fitted, _ = _drawn_from(card, task, state, config, moving_alone=_moved_alone(certificate))
+    if not isinstance(fitted, Generator):
+        raise ConfigError(f"From '{card.generator}' no rows are drawn.")
+    options: dict[str, Any] = {**_defaults_then(certificate, config.generator), **config.options}
+    config = replace(config, options=options)
+    return fitted, config, known.answers, rows.value
 
 
 def _drawn_from(

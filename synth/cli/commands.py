@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from synth.cli.keeping import add_keeping_commands, open_application
-from synth.cli.speaking import ask, ask_configuration, on_terminal, say, tell
+from synth.cli.speaking import SpokenProgress, ask, ask_configuration, on_terminal, say, tell
 from synth.errors import EXIT_CODES, AttackError, InputError, RunCancelledError, SynthError
 from synth.system.paths import path_of
 
@@ -293,19 +293,6 @@ def _rehearse(parsed: argparse.Namespace) -> int:
     return 0 if found.incident is None else AttackError.exit_code
 
 
-def _incidents(parsed: argparse.Namespace) -> int:
-    with open_application() as application:
-        if parsed.clear is not None:
-            application.stops.clear(parsed.clear, who="owner", because=parsed.because)
-            say(f"Cleared incident {parsed.clear}. Its configuration can be released again.")
-            return 0
-        found = application.stops.all()
-    if not found:
-        say("No rehearsal has stopped anything.")
-    say(*(stop.line for stop in found))
-    return 0
-
-
 def _report(parsed: argparse.Namespace) -> int:
     from synth.cli.local import owner_report_again
     from synth.reports.registry import options_of_reports
@@ -403,6 +390,15 @@ def _predict(parsed: argparse.Namespace) -> int:
     return 0
 
 
+def _estimate(parsed: argparse.Namespace) -> int:
+    from synth.rehearsal.estimating import estimate
+
+    with on_terminal() as shown:
+        asked = {"replicates": parsed.replicates, "seed": parsed.seed, "progress": SpokenProgress(shown)}
+        say(*estimate(parsed.bundle, parsed.question, **asked).written(parsed.out))
+    return 0
+
+
 # Options -------------------------------------------------------------------------------------------------------------
 
 
@@ -469,6 +465,16 @@ def _parser(*, options_of_reports: bool = True) -> argparse.ArgumentParser:
     replay.set_defaults(command=_replay)
 
     add_keeping_commands(commands)
+    estimate = commands.add_parser(
+        "estimate", help="estimate means, shares and quantiles from a bundle, with intervals"
+    )
+    estimate.add_argument("bundle", metavar="BUNDLE", help=_BUNDLE)
+    estimate.add_argument("question", metavar="QUESTION", help='such as "mean income by sex where age >= 18"')
+    words = "second releases that intervals come from, each as long as the run's fit; 0 for none"
+    estimate.add_argument("--replicates", type=int, default=20, metavar="N", help=words)
+    estimate.add_argument("--seed", type=int, default=0, metavar="N", help="of the rows that they are made of; public")
+    estimate.add_argument("--out", metavar="FILE", help="write the numbers there too, as CSV")
+    estimate.set_defaults(command=_estimate)
     commands.add_parser("generators", help="list the generators").set_defaults(command=_generators)
     model = commands.add_parser("model", help="list the private models, fit one, or predict with a released one")
     model.set_defaults(command=_models)
@@ -591,8 +597,3 @@ def _add_rehearsal_commands(commands: argparse._SubParsersAction[argparse.Argume
     rehearse.add_argument("--seeds", type=int, metavar="N", help="how many seeds of a grid")
     rehearse.add_argument("--out", metavar="FILE", help="write the whole report there, as JSON")
     rehearse.set_defaults(command=_rehearse)
-
-    incidents = commands.add_parser("incidents", help="list what rehearsals have stopped, or clear it")
-    incidents.add_argument("--clear", metavar="INCIDENT", help="let its configuration be released again")
-    incidents.add_argument("--because", metavar="TEXT", default="", help="why; kept with the incident")
-    incidents.set_defaults(command=_incidents)

@@ -225,6 +225,19 @@ def _advisory(_: argparse.Namespace) -> int:
     return 0
 
 
+def _incidents(parsed: argparse.Namespace) -> int:
+    with open_application() as application:
+        if parsed.clear is not None:
+            application.stops.clear(parsed.clear, who="owner", because=parsed.because)
+            say(f"Cleared incident {parsed.clear}. Its configuration can be released again.")
+            return 0
+        found = application.stops.all()
+    if not found:
+        say("No rehearsal has stopped anything.")
+    say(*(stop.line for stop in found))
+    return 0
+
+
 def add_keeping_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the commands to those there are."""
     app = commands.add_parser("app", help="open the screens in a browser; needs the extra 'app'")
@@ -269,3 +282,8 @@ def add_keeping_commands(commands: argparse._SubParsersAction[argparse.ArgumentP
     uninstall = commands.add_parser("uninstall", help="remove keys, private tables and ledger, after a typed word")
     uninstall.add_argument("--everything", action="store_true", help="needed: say that all of it is to be removed")
     uninstall.set_defaults(command=_uninstall)
+
+    incidents = commands.add_parser("incidents", help="list what rehearsals have stopped, or clear it")
+    incidents.add_argument("--clear", metavar="INCIDENT", help="let its configuration be released again")
+    incidents.add_argument("--because", metavar="TEXT", default="", help="why; kept with the incident")
+    incidents.set_defaults(command=_incidents)

@@ -1,0 +1,147 @@
+"""How often intervals of `synth estimate` hold the truth, on tables whose population is known.
+
+    python benchmarks/estimates.py --runs 500 --keep build/estimates.jsonl [--generator dp-hp-adaptive] [--epsilon 1]
+
+Every run draws 5,000 rows of a simulated population: a region, a sex, and an income that depends on both. They go
+through the command line's own way (``synth.run``: vault, ledger, sealed bundle), and the bundle alone is asked. The
+truth is the population's own number, worked out from its law. Printed are, for each question, the part of intervals
+that hold the truth, their mean width, and how often no interval was given. Finished runs are appended to the file of
+``--keep`` and not run again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import tempfile
+from pathlib import Path
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import numpy as np
+import pandas as pd
+
+REGIONS, SHARES = ("north", "south", "east"), (0.5, 0.3, 0.2)
+BASE, PAID_MORE = {"north": 40.0, "south": 55.0, "east": 70.0}, 12.0
+ROWS = 5000
+SPREAD = 10.0
+MEN = 0.45
+
+QUESTIONS = (
+    "mean income",
+    "mean income by region",
+    "mean income by sex",
+    "share of income > 60 by region",
+    "median income",
+    "table of region",
+)
+
+
+def drawn(random: np.random.Generator, rows: int) -> pd.DataFrame:
+    """Draw rows of the population; incomes lie within their limits, whose effect on the truth is below a thousandth."""
+    region = random.choice(len(REGIONS), rows, p=SHARES)
+    man = random.random(rows) < MEN
+    base = np.array([BASE[name] for name in REGIONS])[region]
+    income = np.clip(np.rint(base + PAID_MORE * man + SPREAD * random.normal(size=rows)), 0, 120).astype(int)
+    return pd.DataFrame({"region": np.array(REGIONS)[region], "sex": np.where(man, "man", "woman"), "income": income})
+
+
+def truths() -> dict[str, dict[tuple[str, ...], float]]:
+    """Return the population's numbers, from ten million rows of a fixed seed."""
+    whole = drawn(np.random.default_rng(0), 10_000_000)
+    shares = whole["region"].value_counts(normalize=True)
+    by_region, by_sex = whole.groupby("region")["income"], whole.groupby("sex")["income"]
+    return {
+        "mean income": {(): float(whole["income"].mean())},
+        "mean income by region": {(name,): float(value) for name, value in by_region.mean().items()},
+        "mean income by sex": {(name,): float(value) for name, value in by_sex.mean().items()},
+        "share of income > 60 by region": {(name,): float((values > 60).mean()) for name, values in by_region},
+        "median income": {(): float(whole["income"].median())},
+        "table of region": {(name,): float(value) for name, value in shares.items()},
+    }
+
+
+def one_run(asked: argparse.Namespace, seed: int) -> dict[str, list[list[float]]]:
+    """Make a release of a fresh table and ask its bundle everything; by question, value and ends of every group."""
+    import synth
+
+    frame = drawn(np.random.default_rng(seed), ROWS)
+    schema = {
+        "region": {"type": "category", "values": list(REGIONS), "fallback": "north"},
+        "sex": {"type": "category", "values": ["man", "woman"], "fallback": "woman"},
+        "income": {"type": "number", "low": 0, "high": 120, "step": 1, "fallback": 40},
+    }
+    found = {}
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["HERMITAGE_HOME"] = f"{folder}/home"
+        config = {
+            "account": f"estimates-{seed}",
+            "unit": {"protects": "person", "rows_per_unit": 1},
+            "row_count": "private",
+            "people_at_most": 100_000,
+            "budget": {"epsilon": asked.epsilon, "delta": 1e-6},
+            "generator": {"name": asked.generator, "options": {}},
+            "rows": ROWS,
+            "seed": seed,
+            "holdout": 0.0,
+            "device": "cpu",
+            "columns": schema,
+        }
+        path = Path(folder) / "run.yaml"
+        path.write_text(json.dumps(config), encoding="utf-8")
+        frame.to_csv(Path(folder) / "table.csv", index=False)
+        result = synth.run(synth.load_config(path), f"{folder}/release", table=f"{folder}/table.csv")
+        for question in QUESTIONS:
+            told = synth.estimate(result.bundle, question, replicates=asked.replicates)
+            found[question] = [[list(one.group), one.value, one.low, one.high] for one in told.numbers]
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=500)
+    parser.add_argument("--first-seed", type=int, default=1)
+    parser.add_argument("--generator", default="dp-hp-adaptive")
+    parser.add_argument("--epsilon", type=float, default=1.0)
+    parser.add_argument("--replicates", type=int, default=20)
+    parser.add_argument("--keep", type=Path)
+    asked = parser.parse_args()
+    done = {}
+    if asked.keep is not None and asked.keep.exists():
+        for line in asked.keep.read_text(encoding="utf-8").splitlines():
+            record = json.loads(line)
+            done[record["seed"], record["generator"], record["epsilon"], record["replicates"]] = record["found"]
+    true = truths()
+    held: dict[str, list[float]] = {question: [] for question in QUESTIONS}
+    widths: dict[str, list[float]] = {question: [] for question in QUESTIONS}
+    without = dict.fromkeys(QUESTIONS, 0)
+    for seed in range(asked.first_seed, asked.first_seed + asked.runs):
+        key = (seed, asked.generator, asked.epsilon, asked.replicates)
+        if key not in done:
+            done[key] = one_run(asked, seed)
+            if asked.keep is not None:
+                asked.keep.parent.mkdir(parents=True, exist_ok=True)
+                names = ("seed", "generator", "epsilon", "replicates")
+                with asked.keep.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps({**dict(zip(names, key, strict=True)), "found": done[key]}) + "\n")
+        for question, numbers in done[key].items():
+            for group, _value, low, high in numbers:
+                if tuple(group) not in true[question]:
+                    continue
+                if not math.isfinite(low):
+                    without[question] += 1
+                    continue
+                held[question].append(low <= true[question][tuple(group)] <= high)
+                widths[question].append(high - low)
+    print(f"{asked.generator}, epsilon {asked.epsilon:g}, {asked.runs} runs of {ROWS:,} rows")
+    for question in QUESTIONS:
+        n = len(held[question])
+        share = f"{np.mean(held[question]):.3f} of {n} hold the truth" if n else "none"
+        wide = f", mean width {np.mean(widths[question]):.4g}" if n else ""
+        print(f"{question:>32}: {share}{wide}; {without[question]} without interval")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,170 @@
+"""Estimates from a sealed bundle alone: what can be asked, what is unknown, and intervals that know of the noise."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import synth
+from synth.cli.commands import main
+from synth.errors import ConfigError
+from synth.models.joint_model import MarkovRandomFieldFitter
+from synth.rehearsal import estimating
+from synth.rehearsal.estimating import Estimates, estimate, read_question
+from synth.schema import CategoryColumn, DateColumn, DateStep, NumberColumn, Schema, YesNoColumn
+
+# The installation that sealed it, with its vault and its ledger, is gone: nothing but this file is left of it.
+BUNDLE = Path(__file__).parents[1] / "golden" / "bundles-7" / "dp-hp-adaptive.zip"
+
+SCHEMA = Schema(
+    (
+        NumberColumn("income", 0, 100, 1, special=(999.0,), missing=True),
+        NumberColumn("net worth", 0, 100, 1),
+        DateColumn("seen", date(2020, 1, 1), date(2020, 12, 31), DateStep.MONTH),
+        CategoryColumn("region", ("north", "south"), missing=True),
+        YesNoColumn("smoker"),
+    )
+)
+CODES = {
+    "income": np.array([10, 20, 102, 30, 40]),
+    "net worth": np.array([10, 10, 10, 50, 60]),
+    "seen": np.array([0, 1, 2, 3, 11]),
+    "region": np.array([0, 1, 0, 2, 1]),
+    "smoker": np.array([0, 1, 1, 0, 1]),
+}
+
+
+@pytest.fixture(autouse=True)
+def _quick() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(MarkovRandomFieldFitter, "first_steps", 3)
+        patch.setattr(MarkovRandomFieldFitter, "last_steps", 10)
+        yield
+
+
+def asked(question: str, **more: Any) -> Estimates:
+    return estimate(BUNDLE, question, replicates=5, **more)
+
+
+def holds(text: str) -> list[tuple[bool, bool]]:
+    where = read_question(f"share of {text}", SCHEMA).share
+    assert where is not None
+    yes, no = estimating._holds(where, SCHEMA, CODES)
+    return list(zip(yes.tolist(), no.tolist(), strict=True))
+
+
+@pytest.mark.parametrize(
+    ("text", "held"),
+    [
+        ("income >= 20", "NY?YY"),
+        ("income BETWEEN 15 AND 35", "NY?YN"),
+        ("income IN (10, 40) OR smoker = 'yes'", "YYYNY"),
+        ("income IS NULL", "NNYNN"),
+        ("NOT income >= 20", "YN?NN"),
+        ("region = 'north' AND income < 15", "YN?NN"),
+        ("seen >= '2020-03-01'", "NNYYY"),
+        ("region <> 'north'", "NYN?Y"),
+        ("smoker = TRUE", "NYYNY"),
+        ('"net worth" > income', "NN?YY"),
+    ],
+)
+def test_of_a_missing_cell_a_condition_neither_holds_nor_fails(text: str, held: str) -> None:
+    words = {(True, False): "Y", (False, True): "N", (False, False): "?"}
+    assert "".join(words[one] for one in holds(text)) == held
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("average income", "no question that can be estimated. Ask for: mean COLUMN"),
+        ("mean earnings", "no column 'earnings' in the bundle. Its columns: income"),
+        ("mean region", "'region' is no number"),
+        ("quantile 1.5 of income", "lies between 0 and 1"),
+        ("mean income by net worth", "Groups are of categories"),
+        ("table of region by region", "A column makes groups once"),
+        ("share of region > 'north'", "have no order here"),
+        ("share of region = 'nroth'", "no value 'nroth'. Its values: north, south"),
+        ("share of region LIKE 'n%'", "LIKE is not estimated"),
+        ("share of income >", "a constant is missing"),
+        ("share of income = 'ten'", "'income' is compared with what it cannot be"),
+    ],
+)
+def test_what_cannot_be_asked_is_one_sentence(text: str, words: str) -> None:
+    rows = np.stack([CODES[name] for name in SCHEMA.names], axis=1)
+    with pytest.raises(ConfigError) as refused:
+        estimating._estimated(read_question(text, SCHEMA), SCHEMA, rows, [()])
+    assert words in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_numbers_are_those_of_the_released_rows(tmp_path: Path) -> None:
+    synth.replay(BUNDLE, tmp_path / "again")
+    with (tmp_path / "again" / "synthetic.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    ages = [float(row["age"]) for row in rows if row["age"]]
+    (mean,) = estimate(BUNDLE, "mean age", replicates=0).numbers
+    assert (mean.value, mean.rows) == (pytest.approx(np.mean(ages)), len(ages))
+    assert np.isnan(mean.low)
+    (median,) = estimate(BUNDLE, "median of age where ward = 'north'", replicates=0).numbers
+    own = [float(row["age"]) for row in rows if row["age"] and row["ward"] == "north"]
+    assert (median.value, median.rows) == (np.median(own), len(own))
+    table = estimate(BUNDLE, "table of ward by outcome", replicates=0)
+    assert table.names == ("outcome", "ward")
+    for one in table.numbers:
+        mine = [row for row in rows if row["outcome"] == ("" if one.group[0] == "missing" else one.group[0])]
+        if mine and one.group[1] in ("north", "south"):  # spreadsheets might compute others, which are written apart
+            assert one.value == pytest.approx(np.mean([row["ward"] == one.group[1] for row in mine]))
+
+
+def test_intervals_know_of_the_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+    def widths(found: Estimates) -> np.ndarray:
+        assert found.replicates == 5
+        assert "5 second releases" in found.lines[-1]
+        return np.array([one.high - one.low for one in found.numbers if one.rows])
+
+    question = "table of ward"
+    honest = widths(asked(question))
+    assert (honest > 0).all()
+    right = estimating.fit_and_sample
+
+    def without_noise(config: Any, *arguments: Any, **named: Any) -> Any:
+        return right(replace(config, epsilon=100.0, rows=100_000), *arguments, **named)
+
+    monkeypatch.setattr(estimating, "fit_and_sample", without_noise)
+    assert widths(asked(question)).mean() < 0.8 * honest.mean()
+
+
+def test_pairs_that_were_not_measured_get_no_interval() -> None:
+    found = asked("mean age by ward")
+    assert found.unknown == (("age", "ward", "not measured"),)
+    assert found.replicates == 0
+    assert all(np.isnan(one.low) for one in found.numbers)
+    assert "age and ward: not measured; treat as unknown." in found.lines
+
+
+def test_from_the_command_line_and_from_python(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "estimates.csv"
+    assert main(["estimate", str(BUNDLE), "share of ward = 'north'", "--replicates", "5", "--out", str(out)]) == 0
+    said = capsys.readouterr().out
+    assert "95 % intervals of noise and sampling together" in said
+    assert out.read_text(encoding="utf-8").startswith("estimate,low,high,rows\n")
+    table = synth.estimate(BUNDLE, "table of ward", replicates=0).table
+    assert list(table.columns) == ["ward", "estimate", "low", "high", "rows"]
+    assert table["estimate"].sum() == pytest.approx(1.0)
+    assert main(["estimate", str(BUNDLE), "mean ward"]) == 2
+    assert main(["estimate", str(BUNDLE), "mean age", "--replicates", "2"]) == 2
+    assert "At least 5 second releases" in capsys.readouterr().err
+
+
+def test_a_bundle_of_a_model_has_no_rows_to_estimate_from() -> None:
+    models = sorted((BUNDLE.parent.parent).glob("bundles-*/*regression*.zip"))
+    assert models
+    with pytest.raises(ConfigError, match="no rows are drawn"):
+        estimate(models[0], "mean age", replicates=0)
