@@ -66,6 +66,7 @@ def truths() -> dict[str, dict[tuple[str, ...], float]]:
 def one_run(asked: argparse.Namespace, seed: int) -> dict[str, list[list[float]]]:
     """Make a release of a fresh table and ask its bundle everything; by question, value and ends of every group."""
     import synth
+    from synth.rehearsal.estimating import estimate
 
     frame = drawn(np.random.default_rng(seed), ROWS)
     schema = {
@@ -93,8 +94,9 @@ def one_run(asked: argparse.Namespace, seed: int) -> dict[str, list[list[float]]
         path.write_text(json.dumps(config), encoding="utf-8")
         frame.to_csv(Path(folder) / "table.csv", index=False)
         result = synth.run(synth.load_config(path), f"{folder}/release", table=f"{folder}/table.csv")
-        for question in QUESTIONS:
-            told = synth.estimate(result.bundle, question, replicates=asked.replicates)
+        for question, told in zip(
+            QUESTIONS, estimate(result.bundle, *QUESTIONS, replicates=asked.replicates), strict=True
+        ):
             found[question] = [[list(one.group), one.value, one.low, one.high] for one in told.numbers]
     return found
 

@@ -151,4 +151,4 @@ def estimate(path: str | Path, question: str, *, replicates: int = 20) -> Estima
     from synth.services.incidents import in_own_words
     from synth.system.paths import path_of
 
-    return in_own_words(lambda: estimated(path_of(path, "the bundle"), question, replicates=replicates))
+    return in_own_words(lambda: estimated(path_of(path, "the bundle"), question, replicates=replicates)[0])

@@ -391,11 +391,11 @@ def _predict(parsed: argparse.Namespace) -> int:
 
 
 def _estimate(parsed: argparse.Namespace) -> int:
-    from synth.rehearsal.estimating import estimate
+    from synth.rehearsal.estimating import estimate, written
 
     with on_terminal() as shown:
         asked = {"replicates": parsed.replicates, "seed": parsed.seed, "progress": SpokenProgress(shown)}
-        say(*estimate(parsed.bundle, parsed.question, **asked).written(parsed.out))
+        say(*written(estimate(parsed.bundle, *parsed.questions, **asked), parsed.out))
     return 0
 
 
@@ -469,7 +469,8 @@ def _parser(*, options_of_reports: bool = True) -> argparse.ArgumentParser:
         "estimate", help="estimate means, shares and quantiles from a bundle, with intervals"
     )
     estimate.add_argument("bundle", metavar="BUNDLE", help=_BUNDLE)
-    estimate.add_argument("question", metavar="QUESTION", help='such as "mean income by sex where age >= 18"')
+    words = 'such as "mean income by sex where age >= 18"; several are answered at once'
+    estimate.add_argument("questions", metavar="QUESTION", nargs="+", help=words)
     words = "second releases that intervals come from, each as long as the run's fit; 0 for none"
     estimate.add_argument("--replicates", type=int, default=20, metavar="N", help=words)
     estimate.add_argument("--seed", type=int, default=0, metavar="N", help="of the rows that they are made of; public")

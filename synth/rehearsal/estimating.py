@@ -17,7 +17,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,7 +50,7 @@ from synth.system.paths import path_of
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["REPLICATES", "Estimate", "Estimates", "Question", "estimate", "read_question"]
+__all__ = ["REPLICATES", "Estimate", "Estimates", "Question", "estimate", "read_question", "written"]
 
 Vector = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -167,7 +167,7 @@ class Estimates:
     @property
     def lines(self) -> tuple[str, ...]:
         """The same as lines of text."""
-        lines = []
+        lines = [f"{self.question}:"]
         for one in self.numbers:
             group = ", ".join(f"{name} {value}" for name, value in zip(self.names, one.group, strict=True))
             between = f"  [{one.low:.4g}, {one.high:.4g}]" if math.isfinite(one.low) else ""
@@ -183,15 +183,22 @@ class Estimates:
             )
         return tuple(lines)
 
-    def written(self, out: str | None) -> tuple[str, ...]:
-        """Write the numbers as CSV, where a file is named; return them as lines of text."""
-        if out is None:
-            return self.lines
-        try:
-            self.table.to_csv(path_of(out, "the table of estimates"), index=False)
-        except OSError:
-            raise InputError(f"'{Path(out).name}' cannot be written. Name a file in a folder that exists.") from None
-        return (*self.lines, f"Wrote {out}.")
+
+def written(found: Sequence[Estimates], out: str | None) -> tuple[str, ...]:
+    """Write all numbers as CSV, where a file is named, each beside its question; return them as lines of text."""
+    lines = tuple(line for one in found for line in one.lines)
+    if out is None:
+        return lines
+    import pandas as pd
+
+    whole = pd.concat([one.table.assign(question=one.question) for one in found])
+    try:
+        whole[["question", *(name for name in whole.columns if name != "question")]].to_csv(
+            path_of(out, "the table of estimates"), index=False
+        )
+    except OSError:
+        raise InputError(f"'{Path(out).name}' cannot be written. Name a file in a folder that exists.") from None
+    return (*lines, f"Wrote {out}.")
 
 
 def read_question(text: str, schema: Schema) -> Question:
@@ -240,32 +247,101 @@ def read_question(text: str, schema: Schema) -> Question:
     return question
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Asked:
+    """A question about the rows of a schema, group by group.
+
+    Attributes
+    ----------
+    question : Question
+    schema : Schema
+    names : tuple of str
+        What the values in a group are of.
+    groups : tuple of tuple of int
+        Their codes.
+    """
+
+    question: Question
+    schema: Schema
+    names: tuple[str, ...]
+    groups: tuple[tuple[int, ...], ...]
+
+    @classmethod
+    def of(cls, question: Question, schema: Schema) -> Self:
+        """Make the groups of a question, in the order of the declared values."""
+        names = (*question.by, *([question.column] if question.kind == "table" else []))
+        sizes = (range(schema.modelled_column(name).size) for name in names)
+        return cls(question, schema, names, tuple(itertools.product(*sizes)))
+
+    @property
+    def words(self) -> list[tuple[str, ...]]:
+        """The values of every group, as they are read."""
+        texts = [self.schema.modelled_column(name).texts(missing="missing") for name in self.names]
+        return [tuple(own[code] for own, code in zip(texts, group, strict=True)) for group in self.groups]
+
+    def estimated(self, codes: Codes) -> tuple[Vector, Vector]:
+        """Return the number of every group in some rows, and of how many rows it is; both of shape (groups,)."""
+        question, schema = self.question, self.schema
+        column_of = dict(zip(schema.names, codes.T, strict=True))
+        looked = np.ones(len(codes), bool) if question.where is None else _holds(question.where, schema, column_of)[0]
+        by = [column_of[name] for name in question.by]
+        values, rows = np.full(len(self.groups), np.nan), np.zeros(len(self.groups))
+        if question.share is not None:
+            told, not_told = _holds(question.share, schema, column_of)
+            looked = looked & (told | not_told)
+            numbers = told.astype(np.float64)
+        elif question.kind == "table":
+            numbers = column_of[question.column].astype(np.float64)
+        else:
+            numbers = schema.modelled_column(question.column).comparable_values()[column_of[question.column]]
+            looked = looked & np.isfinite(numbers)
+        for place, group in enumerate(self.groups):
+            inside = looked.copy()
+            for own, code in zip(by, group, strict=False):
+                inside &= own == code
+            mine = numbers[inside]
+            rows[place] = np.count_nonzero(mine == group[-1]) if question.kind == "table" else len(mine)
+            if not len(mine):
+                continue
+            if question.kind == "table":
+                values[place] = rows[place] / len(mine)
+            elif question.kind == "quantile":
+                values[place] = np.quantile(mine, question.part)
+            else:
+                values[place] = mine.mean()
+        return values, rows
+
+
 def estimate(
     bundle: str | Path,
-    text: str,
-    *,
+    *questions: str,
     replicates: int = REPLICATES,
     seed: int = 0,
     progress: Progress | None = None,
-) -> Estimates:
+) -> tuple[Estimates, ...]:
     """Estimate numbers of the population from a bundle, with intervals that know of its noise.
 
     Parameters
     ----------
     bundle : path
         A zip or a folder.
-    text : str
-        Such as "mean income by sex".
+    *questions : str
+        Such as "mean income by sex"; all are answered from the same second releases.
     replicates : int
         Second releases that are made; each takes as long as the run's fit did. 0: no intervals.
     seed : int
         Public: of the rows that second releases are made of. Their noise is fresh.
     progress : Progress, optional
 
+    Returns
+    -------
+    tuple of Estimates
+        One for each question, in order.
+
     Raises
     ------
     ConfigError
-        If the question is none, or the bundle is of a model.
+        If a question is none, or the bundle is of a model.
     VerificationError
         If the bundle cannot be read.
 
@@ -280,57 +356,58 @@ def estimate(
         raise ConfigError(f"At least {_LEAST_REPLICATES} second releases are needed for an interval, or none (0).")
     fitted, config, answers, rows = saved_generator(bundle)
     schema = config.schema
-    question = read_question(text, schema)
-    groups, names = _groups(question, schema)
-    released = _estimated(question, schema, drawn_rows(fitted, config).codes, groups)
-    sums = of_kind(answers, NoisyAnswer)
+    asked = [_Asked.of(read_question(text, schema), schema) for text in questions]
+    codes = drawn_rows(fitted, config).codes
+    released = [one.estimated(codes) for one in asked]
     receipts = [receipt for answer in answers for receipt in answer.receipts]
-    known = relations_of(sums, receipts, schema.names, rows=rows)
-    unknown = tuple(_unknown(question, schema, known.states))
-    half = np.full(len(groups), np.nan)
-    centre = released[0]
-    if replicates and not unknown:
-        again = _second_releases(fitted, config, question, groups, rows, replicates, seed, progress or NullProgress())
-        centre, half = _interval(released[0], *again)
-    numbers = tuple(
-        Estimate(words, float(value), float(middle - width), float(middle + width), int(count))
-        for words, value, count, middle, width in zip(
-            _words(question, schema, groups), *released, centre, half, strict=True
+    states = relations_of(of_kind(answers, NoisyAnswer), receipts, schema.names, rows=rows).states
+    unknown = [tuple(_unknown(one.question, schema, states)) for one in asked]
+    known = [one for one, pairs in zip(asked, unknown, strict=True) if not pairs]
+    again = {}
+    if replicates and known:
+        again = _second_releases(fitted, config, known, rows, replicates, seed, progress or NullProgress())
+    found = []
+    for text, one, (values, counts), pairs in zip(questions, asked, released, unknown, strict=True):
+        middle, half = _interval(values, *again[one]) if one in again else (values, np.full(len(values), np.nan))
+        numbers = tuple(
+            Estimate(words, float(value), float(centre - width), float(centre + width), int(count))
+            for words, value, count, centre, width in zip(one.words, values, counts, middle, half, strict=True)
         )
-    )
-    return Estimates(text, names, numbers, unknown, 0 if unknown else replicates)
+        found.append(Estimates(text, one.names, numbers, pairs, replicates if one in again else 0))
+    return tuple(found)
 
 
 def _second_releases(
     fitted: Generator,
     config: RunConfig,
-    question: Question,
-    groups: Sequence[tuple[int, ...]],
+    asked: Sequence[_Asked],
     rows: float,
     replicates: int,
     seed: int,
     progress: Progress,
-) -> tuple[Vector, Vector]:
+) -> dict[_Asked, tuple[Vector, Vector]]:
     """Return what second releases say, shape (replicates, groups), and what the model does, shape (groups,)."""
     schema = config.schema
     n_rows = max(round(rows), 2)
     if schema.rows_are_public and schema.needs_number_of_units:
         schema = replace(schema, number_of_units=n_rows)
-    said, drawn = [], []
-    for one in range(replicates):
-        progress.phase(f"Second release {one + 1} of {replicates}")
-        made = replace(config, seed=(seed + 7919 * (one + 1)) % 2**63, rows=n_rows)
+    ids = [str(place) for place in range(n_rows)] if schema.unit.id_column is not None else None
+    said: dict[_Asked, list[Vector]] = {one: [] for one in asked}
+    drawn = []
+    for place in range(1, replicates + 1):
+        progress.phase(f"Second release {place} of {replicates}")
+        made = replace(config, seed=(seed + 7919 * place) % 2**63, rows=n_rows)
         codes = drawn_rows(fitted, made).codes
         drawn.append(codes)
-        ids = [str(place) for place in range(n_rows)] if schema.unit.id_column is not None else None
         columns = dict(zip(schema.names, codes.T, strict=True))
         table = PrivateTable.from_codes(schema, columns, unit_ids=ids, account_key=bytes(32))
         again = replace(made, schema=schema, rows=config.rows, holdout=0.0, device="cpu")
         found = fit_and_sample(again, table, NullProgress(), predict=False)
-        said.append(_estimated(question, schema, found.codes, groups)[0])
-        progress.step(one + 1, replicates)
-    whole = _estimated(question, schema, np.concatenate(drawn), groups)[0]
-    return np.array(said), whole
+        for one in asked:
+            said[one].append(one.estimated(found.codes)[0])
+        progress.step(place, replicates)
+    whole = np.concatenate(drawn)
+    return {one: (np.array(said[one]), one.estimated(whole)[0]) for one in asked}
 
 
 def _interval(released: Vector, said: Vector, whole: Vector) -> tuple[Vector, Vector]:
@@ -350,53 +427,6 @@ def _unknown(question: Question, schema: Schema, states: NDArray[np.int8]) -> li
         if state in words:
             found.append((one, other, words[state]))
     return found
-
-
-def _groups(question: Question, schema: Schema) -> tuple[list[tuple[int, ...]], tuple[str, ...]]:
-    """Return the codes of every group, in order, and the names of what they are codes of."""
-    names = (*question.by, *([question.column] if question.kind == "table" else []))
-    return list(itertools.product(*(range(schema.modelled_column(name).size) for name in names))), names
-
-
-def _words(question: Question, schema: Schema, groups: Sequence[tuple[int, ...]]) -> list[tuple[str, ...]]:
-    names = _groups(question, schema)[1]
-    texts = [schema.modelled_column(name).texts(missing="missing") for name in names]
-    return [tuple(own[code] for own, code in zip(texts, group, strict=True)) for group in groups]
-
-
-def _estimated(
-    question: Question, schema: Schema, codes: Codes, groups: Sequence[tuple[int, ...]]
-) -> tuple[Vector, Vector]:
-    """Return the number and the rows of every group."""
-    column_of = dict(zip(schema.names, codes.T, strict=True))
-    looked = _holds(question.where, schema, column_of)[0] if question.where else np.ones(len(codes), bool)
-    by = [column_of[name] for name in question.by]
-    values, rows = np.full(len(groups), np.nan), np.zeros(len(groups))
-    if question.share is not None:
-        told, not_told = _holds(question.share, schema, column_of)
-        looked = looked & (told | not_told)
-        numbers = told.astype(np.float64)
-    elif question.kind == "table":
-        numbers = column_of[question.column].astype(np.float64)
-    else:
-        numbers = schema.modelled_column(question.column).comparable_values()[column_of[question.column]]
-        looked = looked & np.isfinite(numbers)
-    for place, group in enumerate(groups):
-        inside = looked.copy()
-        for own, code in zip(by, group, strict=False):
-            inside &= own == code
-        mine = numbers[inside]
-        rows[place] = len(mine)
-        if not len(mine):
-            continue
-        if question.kind == "table":
-            rows[place] = np.count_nonzero(mine == group[-1])
-            values[place] = rows[place] / len(mine)
-        elif question.kind == "quantile":
-            values[place] = np.quantile(mine, question.part)
-        else:
-            values[place] = mine.mean()
-    return values, rows
 
 
 # Conditions -----------------------------------------------------------------------------------------------------------

@@ -50,7 +50,8 @@ def _quick() -> Iterator[None]:
 
 
 def asked(question: str, **more: Any) -> Estimates:
-    return estimate(BUNDLE, question, replicates=5, **more)
+    (found,) = estimate(BUNDLE, question, replicates=5, **more)
+    return found
 
 
 def holds(text: str) -> list[tuple[bool, bool]]:
@@ -99,7 +100,7 @@ def test_of_a_missing_cell_a_condition_neither_holds_nor_fails(text: str, held: 
 def test_what_cannot_be_asked_is_one_sentence(text: str, words: str) -> None:
     rows = np.stack([CODES[name] for name in SCHEMA.names], axis=1)
     with pytest.raises(ConfigError) as refused:
-        estimating._estimated(read_question(text, SCHEMA), SCHEMA, rows, [()])
+        estimating._Asked.of(read_question(text, SCHEMA), SCHEMA).estimated(rows)
     assert words in str(refused.value)
     assert "\n" not in str(refused.value)
 
@@ -109,13 +110,14 @@ def test_numbers_are_those_of_the_released_rows(tmp_path: Path) -> None:
     with (tmp_path / "again" / "synthetic.csv").open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     ages = [float(row["age"]) for row in rows if row["age"]]
-    (mean,) = estimate(BUNDLE, "mean age", replicates=0).numbers
+    questions = ("mean age", "median of age where ward = 'north'", "table of ward by outcome")
+    first, second, table = estimate(BUNDLE, *questions, replicates=0)
+    (mean,) = first.numbers
     assert (mean.value, mean.rows) == (pytest.approx(np.mean(ages)), len(ages))
     assert np.isnan(mean.low)
-    (median,) = estimate(BUNDLE, "median of age where ward = 'north'", replicates=0).numbers
+    (median,) = second.numbers
     own = [float(row["age"]) for row in rows if row["age"] and row["ward"] == "north"]
     assert (median.value, median.rows) == (np.median(own), len(own))
-    table = estimate(BUNDLE, "table of ward by outcome", replicates=0)
     assert table.names == ("outcome", "ward")
     for one in table.numbers:
         mine = [row for row in rows if row["outcome"] == ("" if one.group[0] == "missing" else one.group[0])]
@@ -154,7 +156,7 @@ def test_from_the_command_line_and_from_python(tmp_path: Path, capsys: pytest.Ca
     assert main(["estimate", str(BUNDLE), "share of ward = 'north'", "--replicates", "5", "--out", str(out)]) == 0
     said = capsys.readouterr().out
     assert "95 % intervals of noise and sampling together" in said
-    assert out.read_text(encoding="utf-8").startswith("estimate,low,high,rows\n")
+    assert out.read_text(encoding="utf-8").startswith("question,estimate,low,high,rows\n")
     table = synth.estimate(BUNDLE, "table of ward", replicates=0).table
     assert list(table.columns) == ["ward", "estimate", "low", "high", "rows"]
     assert table["estimate"].sum() == pytest.approx(1.0)
