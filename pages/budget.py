@@ -99,9 +99,11 @@ def screen() -> None:
 
 def _purpose(config: RunConfig) -> None:
     """Ask what the rows are for, where the generator divides its budget by that."""
+    if config.is_model:
+        return
     label, held = config.label, draft()["options"]
     field = next((one for one in options_of(config.generator) if one.name == "purpose"), None)
-    if config.is_model or field is None:
+    if field is None:
         return
     words = {
         "balanced": "A bit of everything",
