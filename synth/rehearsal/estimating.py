@@ -399,7 +399,9 @@ def _second_releases(
         made = replace(config, seed=(seed + 7919 * place) % 2**63, rows=n_rows)
         codes = drawn_rows(fitted, made).codes
         drawn.append(codes)
-        columns = dict(zip(schema.names, codes.T, strict=True))
+        # Generators draw so that counts stray little; a sample of a population strays as rows drawn one by one do.
+        sample = codes[np.random.Generator(np.random.PCG64([seed, place])).integers(n_rows, size=n_rows)]
+        columns = dict(zip(schema.names, sample.T, strict=True))
         table = PrivateTable.from_codes(schema, columns, unit_ids=ids, account_key=bytes(32))
         again = replace(made, schema=schema, rows=config.rows, holdout=0.0, device="cpu")
         found = fit_and_sample(again, table, NullProgress(), predict=False)

@@ -143,6 +143,22 @@ def test_intervals_know_of_the_noise(monkeypatch: pytest.MonkeyPatch) -> None:
     assert widths(asked(question)).mean() < 0.8 * honest.mean()
 
 
+def test_intervals_know_of_sampling(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without noise, an interval of a share is as wide as that of as many rows drawn one by one."""
+    right, seen = estimating.fit_and_sample, []
+
+    def without_noise(config: Any, table: Any, *arguments: Any, **named: Any) -> Any:
+        seen.append(table._rows)
+        return right(replace(config, epsilon=100.0, rows=100_000), table, *arguments, **named)
+
+    monkeypatch.setattr(estimating, "fit_and_sample", without_noise)
+    (found,) = estimate(BUNDLE, "share of ward = 'north'", replicates=12)
+    (one,) = found.numbers
+    (n,) = set(seen)
+    expected = 2 * 2.2 * np.sqrt(one.value * (1 - one.value) / n)
+    assert 0.5 * expected < one.high - one.low < 2 * expected
+
+
 def test_pairs_that_were_not_measured_get_no_interval() -> None:
     found = asked("mean age by ward")
     assert found.unknown == (("age", "ward", "not measured"),)
