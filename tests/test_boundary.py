@@ -286,6 +286,10 @@ COMMANDS: dict[str, list[Callable[[str], list[str]]]] = {
     ],
     "compare": [lambda text: ["compare", text, text]],
     "verify": [lambda text: ["verify", text]],
+    "estimate": [
+        lambda text: ["estimate", text, "mean age"],
+        lambda text: ["estimate", "b.zip", "mean age", "--out", text],
+    ],
     "replay": [lambda text: ["replay", text, "--out", "out"], lambda text: ["replay", "b.zip", "--out", text]],
     "model": [
         lambda text: ["model", "fit", text, "--out", "out"],

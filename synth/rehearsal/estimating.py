@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -68,11 +67,7 @@ _CAN_ASK = (
     "like, by COLUMN, COLUMN and where CONDITION"
 )
 
-_QUESTION = re.compile(
-    r"\s*(?:(?P<kind>mean|median)(?:\s+of)?|quantile\s+(?P<part>[0-9.]+)\s+of|(?P<share>share)\s+of|(?P<table>table)\s+of)"
-    r"\s+(?P<of>.+?)(?:\s+by\s+(?P<by>.+?))?(?:\s+where\s+(?P<where>.+))?\s*",
-    re.IGNORECASE | re.DOTALL,
-)
+_ASKED_FOR = ("mean of ", "mean ", "median of ", "median ", "share of ", "table of ", "quantile ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,28 +204,36 @@ def read_question(text: str, schema: Schema) -> Question:
     ConfigError
         If it is none, or names a column that there is not.
     """
-    found = _QUESTION.fullmatch(text)
-    if found is None:
-        raise ConfigError(f"This is no question that can be estimated. {_CAN_ASK}.")
-    by = tuple(_unquoted(one) for one in found["by"].split(",")) if found["by"] else ()
-    share = condition(found["of"]) if found["share"] else None
+    text = text.strip()
+    plain = _outside_quotes(text)
+    start = next((word for word in _ASKED_FOR if plain.startswith(word)), "")
+    where_at = plain.find(" where ")
+    where_at = len(text) if where_at < 0 else where_at
+    by_at = plain.find(" by ", 0, where_at)
+    by_at = where_at if by_at < 0 else by_at
+    asked = start.split(" ")[0]
+    of, by_text, where = text[len(start) : by_at], text[by_at + 4 : where_at], text[where_at + 7 :]
     part = 0.5
-    if found["part"] is not None:
+    if asked == "quantile":
+        number, of_word, of = of.partition(" of ")
         try:
-            part = float(found["part"])
+            part = float(number) if of_word else math.nan
         except ValueError:
-            part = -1.0
+            part = math.nan
         if not 0 < part < 1:
             raise ConfigError("A quantile lies between 0 and 1: quantile 0.9 of COLUMN, for example.")
-    mean = (found["kind"] or "").lower() == "mean"
-    kind = "mean" if mean else "share" if share else "table" if found["table"] else "quantile"
+    if not start or not of or (by_at < where_at and not by_text) or (where_at < len(text) and not where):
+        raise ConfigError(f"This is no question that can be estimated. {_CAN_ASK}.")
+    by = tuple(_unquoted(one) for one in by_text.split(",")) if by_text else ()
+    share = condition(of) if asked == "share" else None
+    kind = "quantile" if asked == "median" else asked
     question = Question(
         kind=kind,
-        column="" if share else _unquoted(found["of"]),
+        column="" if share else _unquoted(of),
         part=part,
         share=share,
         by=by,
-        where=condition(found["where"]) if found["where"] else None,
+        where=condition(where) if where else None,
     )
     for name in question.columns:
         if name not in schema.names:
@@ -496,6 +499,18 @@ def _compared(left: Vector, sign: str, right: Vector | float) -> Flags:
             "<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal,
         }[sign](left, right)  # fmt: skip
     return np.asarray(found, dtype=bool)
+
+
+def _outside_quotes(text: str) -> str:
+    """Return a text in small letters, with a sign that stands for nothing in place of all that is in quotation marks."""
+    inside, signs = "", []
+    for sign in text:
+        if inside or sign in "\"'":
+            signs.append("_")
+            inside = "" if sign == inside else inside or sign
+        else:
+            signs.append(" " if sign.isspace() else sign.lower() if sign.isascii() else "_")
+    return "".join(signs)
 
 
 def _unquoted(name: str) -> str:

@@ -54,6 +54,18 @@ def asked(question: str, **more: Any) -> Estimates:
     return found
 
 
+def test_questions_are_read_outside_quotation_marks() -> None:
+    schema = Schema(
+        (NumberColumn("paid by us", 0, 9, 1), CategoryColumn("where", (" by ", "x")), YesNoColumn("smoker"))
+    )
+    found = read_question('  Quantile 0.9 of "paid by us" BY "where",smoker\nWhere "where" = \' by \' ', schema)
+    assert (found.kind, found.part, found.column, found.by) == ("quantile", 0.9, "paid by us", ("where", "smoker"))
+    assert found.where is not None
+    many = " by " * 100_000
+    with pytest.raises(ConfigError, match="no column"):
+        read_question(f"mean x {many}", schema)
+
+
 def holds(text: str) -> list[tuple[bool, bool]]:
     where = read_question(f"share of {text}", SCHEMA).share
     assert where is not None
