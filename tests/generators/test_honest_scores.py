@@ -335,3 +335,13 @@ def test_where_rows_are_for_counts_alone_no_question_is_about_the_label(asked_fo
     assert any("by label" in query for query in asked["prediction"])
     assert not any("by label" in query for query in asked["marginals"])
     assert all(noted.remaining_share == pytest.approx(0, abs=1e-6) for noted in asked_for.values())
+
+
+def test_tables_by_label_get_more_where_rows_are_for_its_prediction(asked_for):
+    parts = {}
+    for purpose in ("balanced", "prediction"):
+        receipts = [one.receipt for one in asked_for[purpose].source.answers]
+        by_label = sum(one.units for one in receipts if one.query == "tables by label")
+        parts[purpose] = by_label / sum(one.units for one in receipts)
+    assert parts["balanced"] == pytest.approx(0.2, abs=0.02)
+    assert parts["prediction"] == pytest.approx(0.35, abs=0.02)

@@ -49,7 +49,7 @@ class AdaptiveOptions(Options):
     """How numbers are written inside their bins: as round as they were counted, in one question more, or evenly."""
 
     purpose: Literal["balanced", "prediction", "marginals", "regression"] = "balanced"
-    """What the rows are for: prediction weighs tables with the label twice, marginals takes it for a column like any
+    """What the rows are for: prediction gives tables with the label more, marginals takes it for a column like any
     other, regression asks how every two columns go together on average, balanced does neither."""
 
     moments_share: Annotated[float, Between(0.05, 0.9)] = 0.4
@@ -58,6 +58,7 @@ class AdaptiveOptions(Options):
 
 _SETS = "synth.generators.adaptive.whole_rows"
 _PAIRS = "synth.generators.adaptive.all_pairs"
+_FIT = "synth.generators.adaptive.dp_hp_adaptive"
 _MOMENTS = "synth.generators.adaptive.regression"
 _BUDGET = "synth.generators.adaptive.budget"
 _ROUNDS = "synth.generators.adaptive.tables"
@@ -76,6 +77,7 @@ CONSTANTS = (
     Tuned("_FARTHEST", "one row's product shall not outweigh the others", "none", _MOMENTS),
     Tuned("_MOST_COORDINATES", "of more, noise hides every product of a table of some 10,000 rows", "none", _MOMENTS),
     Tuned("_ROOM", "few rows are longer than this part above what is expected", "none", _MOMENTS),
+    Tuned("_TO_PREDICT", "between a fifth, the default, and half", "insurance, titanic", _FIT),
     Tuned("LOOK", "a small part of the budget; less cannot tell dense tables of some 50,000 rows", "none", _PAIRS),
     Tuned("_MISSING", "between the dense tables and those that a field holds better", "g30, simple, census", _PAIRS),
     Tuned("_CLEARER", "at three, sets of many columns that followed told less of a class", "characters", _PAIRS),

@@ -60,6 +60,9 @@ _WORTH_ASKING = 0.03
 _COMPARED_COLUMNS = 20
 """Most columns with which the models of earlier rounds are held against all answers."""
 
+_TO_PREDICT = 0.35
+"""Least part of the budget for counting columns by class of the label, where rows are made for its prediction."""
+
 _DUST = 1e-3
 """Part of the budget that rounding may leave."""
 
@@ -417,7 +420,7 @@ class _Fit:
             whole,
             declared_bins(self._columns, self._most_bins),
             for_columns=for_columns,
-            label_share=self._options.label_share,
+            label_share=max(self._options.label_share, _TO_PREDICT if self._options.purpose == "prediction" else 0.0),
             label_size=self._classes,
             coarse=self._honest,
             most_rounds=self._most_rounds,
