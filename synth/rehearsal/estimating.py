@@ -502,7 +502,7 @@ def _compared(left: Vector, sign: str, right: Vector | float) -> Flags:
 
 
 def _outside_quotes(text: str) -> str:
-    """Return a text in small letters, with a sign that stands for nothing in place of all that is in quotation marks."""
+    """Return a text in small letters, with a sign of no meaning for each one in quotation marks."""
     inside, signs = "", []
     for sign in text:
         if inside or sign in "\"'":
