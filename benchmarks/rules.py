@@ -1,11 +1,12 @@
 """Rules that the owner declared: what keeping them does to the rows, for every generator.
 
     HERMITAGE_DATA=FOLDER python benchmarks/rules.py [--tables adult titanic visits] [--seeds 3] [--epsilon 1] \
-        [--generators dp-hp-adaptive ...] [--json FILE]
+        [--generators dp-hp-adaptive ...] [--options '{"logic": "repaired"}'] [--json FILE]
 
-Every generator is fitted once a seed, with default options and fresh noise, and draws as many rows as were learned
-from. These rows are looked at three times: as drawn, with every rule kept by moving what breaks it (``moved``, what
-versions before 0.8.0 did), and as a run keeps rules today (``kept``). Printed for each, as the mean over seeds:
+Every generator is fitted once a seed, with default options (or those given) and fresh noise, and draws as many rows as
+were learned from. These rows are looked at three times: as drawn, with every rule kept by moving what breaks it
+(``moved``, what versions before 0.8.0 did), and as a run keeps rules today (``kept``). Printed for each, as the mean
+over seeds:
 
 - how many rows break a rule (of ``kept`` and ``moved`` none may), and how many were changed;
 - total variation of one column, of two and of three, of sets with at least one column that a rule is about, beside the
@@ -214,14 +215,14 @@ def _ks(one: NDArray[np.float64], other: NDArray[np.float64]) -> float:
     return float(np.abs(shares[0] - shares[1]).max())
 
 
-def fitted(table: Table, generator: str, *, epsilon: float, seed: int) -> Generator:
+def fitted(table: Table, generator: str, options: dict[str, object], *, epsilon: float, seed: int) -> Generator:
     codes = {name: table.codes[:, at] for at, name in enumerate(table.schema.names)}
     private = PrivateTable.from_codes(table.schema, codes)
     budget = PrivacyBudget(epsilon=epsilon, delta=1e-5, neighbours=table.schema.neighbours)
     session = PrivateSession(private, budget)
     session.count_rows(share=0.01)
-    task = GeneratorTask(schema=table.schema, label=table.label, seed=seed)
-    made = make(generator, task, {}).fit(session.sub_session(session.remaining_share), NullProgress())
+    task = GeneratorTask(schema=table.schema, label=table.label, seed=seed, constraints=RULES[table.name])
+    made = make(generator, task, options).fit(session.sub_session(session.remaining_share), NullProgress())
     assert isinstance(made, Generator)
     return made
 
@@ -241,6 +242,7 @@ def main() -> None:
     parser.add_argument("--generators", nargs="+", choices=list(GENERATORS), default=list(GENERATORS_ASKED))
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--epsilon", type=float, default=1.0)
+    parser.add_argument("--options", type=json.loads, default={}, help="of every generator that is asked for")
     parser.add_argument("--json", type=Path)
     asked = parser.parse_args()
     results = []
@@ -257,7 +259,7 @@ def main() -> None:
             for seed in range(asked.seeds):
                 started = time.process_time()
                 try:
-                    model = fitted(table, generator, epsilon=asked.epsilon, seed=seed)
+                    model = fitted(table, generator, asked.options, epsilon=asked.epsilon, seed=seed)
                 except Exception as refusal:  # what a generator cannot learn it refuses
                     print(f"{generator}: {refusal}")
                     break

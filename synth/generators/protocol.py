@@ -49,13 +49,14 @@ class GeneratorTask:
     """Everything public that a generator or a model is told before it asks its first question.
 
     ``seed`` is public: it draws feature maps, starting weights and training batches, never privacy noise. ``device`` is
-    "auto", "cpu" or "cuda".
+    "auto", "cpu" or "cuda". ``constraints`` are the lines of ``rules:`` that every row keeps.
     """
 
     schema: Schema
     label: str | None = None
     seed: int = 0
     device: str = "auto"
+    constraints: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.label is not None:

@@ -81,8 +81,17 @@ class MarkovRandomFieldFitter:
     first_steps = 12
     last_steps = 150
 
-    def __init__(self, sizes: tuple[int, ...], total: float, device: str, *, triple_cells: int) -> None:
+    def __init__(
+        self,
+        sizes: tuple[int, ...],
+        total: float,
+        device: str,
+        *,
+        triple_cells: int,
+        known: Sequence[NoisyMarginal] = (),
+    ) -> None:
         self._sizes, self._total, self._device, self._triple_cells = sizes, total, device, triple_cells
+        self._known = known
         self._subsets: list[ColumnSet] = []
         tree = JunctionTree.of(sizes, ())
         self._model = MarkovRandomField(
@@ -96,10 +105,11 @@ class MarkovRandomFieldFitter:
 
     def refit(self, measured: Sequence[NoisyMarginal], *, last: bool, report: Report | None = None) -> None:
         """Fit by some steps of L-BFGS."""
-        self._subsets = sorted({one.columns for one in measured})
+        answers = [*measured, *self._known]
+        self._subsets = sorted({one.columns for one in answers})
         self._model = fit_markov_random_field(
             self._sizes,
-            measured,
+            answers,
             self._total,
             start=self._model if self._model.weights else None,
             steps=self.last_steps if last else self.first_steps,
@@ -193,10 +203,19 @@ class MixtureFitter:
         return list(pairs)
 
 
-def fitter_of(kind: str, sizes: tuple[int, ...], total: float, device: str, *, seed: int, triple_cells: int) -> Fitter:
-    """Build the fitter of a kind of model."""
+def fitter_of(
+    kind: str,
+    sizes: tuple[int, ...],
+    total: float,
+    device: str,
+    *,
+    seed: int,
+    triple_cells: int,
+    known: Sequence[NoisyMarginal] = (),
+) -> Fitter:
+    """Build the fitter of a kind of model; a field takes what is ``known`` of its tables without an answer."""
     if kind == MarkovRandomFieldFitter.kind:
-        return MarkovRandomFieldFitter(sizes, total, device, triple_cells=triple_cells)
+        return MarkovRandomFieldFitter(sizes, total, device, triple_cells=triple_cells, known=known)
     return MixtureFitter(sizes, total, device, seed=seed)
 
 

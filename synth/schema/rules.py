@@ -8,7 +8,8 @@ An empty cell meets no condition and breaks no conclusion, but for those that ar
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
@@ -32,6 +33,7 @@ __all__ = [
     "complement",
     "holds",
     "nearest",
+    "possible_cells",
     "spans_of",
     "spans_within",
     "values_of",
@@ -305,3 +307,68 @@ def nearest(column: ModelledColumn, target: FloatArray, relation: Relation) -> C
         before = np.maximum(after - 1, 0)
         code = np.where(np.abs(grid[after] - target) < np.abs(grid[before] - target), after, before)
     return np.clip(code, 0, len(grid) - 1).astype(np.int64)
+
+
+# Cells of a table that no row can be in ------------------------------------------------------------------------------
+
+_MOST_LOOKED_AT = 4_000_000
+"""Combinations of codes that are looked at; of tables with more, every cell is taken to be possible."""
+
+
+def possible_cells(rules: Sequence[Rule], bins: Mapping[str, npt.NDArray[np.int32]]) -> BoolArray:
+    """Return which cells of a table of bins some row can be in that keeps all of these rules, each by itself.
+
+    Parameters
+    ----------
+    rules : sequence of Rule
+        About columns of ``bins`` alone.
+    bins : mapping of str to array of shape (codes of the column,)
+        The bin of every code, for each column of the table.
+
+    Returns
+    -------
+    array of shape (bins of each column), bool
+        Columns as ``bins`` has them. True where it is not known.
+    """
+    shape = tuple(int(own.max()) + 1 for own in bins.values())
+    found = np.ones(shape, bool)
+    for rule in rules:
+        codes = {name: _told_apart(rule, name, own) for name, own in bins.items()}
+        if math.prod(map(len, codes.values())) > _MOST_LOOKED_AT:
+            continue
+        rows = dict(zip(codes, (axis.reshape(-1) for axis in np.meshgrid(*codes.values(), indexing="ij")), strict=True))
+        cell = np.ravel_multi_index([bins[name][own] for name, own in rows.items()], shape)
+        for kept in _kept(rule, rows):
+            found &= np.bincount(cell[kept], minlength=found.size).astype(bool).reshape(shape)
+    return found
+
+
+def _kept(rule: Rule, rows: Table) -> tuple[BoolArray, ...]:
+    """Return which rows keep a rule; of two sides that are equal, on which rows neither is too large, and too small."""
+    then = rule.then
+    if not isinstance(then, Comparison) or then.relation != "=":
+        return (~rule.broken(rows),)
+    own, target = then.sides(rows)
+    free = ~(np.isfinite(own) & np.isfinite(target))
+    for one in rule.when:
+        free |= ~one.kept(rows)
+    return (free | (own <= target + then.tolerance), free | (own >= target - then.tolerance))
+
+
+def _told_apart(rule: Rule, name: str, bins: npt.NDArray[np.int32]) -> CodeArray:
+    """Return codes of a column with which a rule is kept in a bin if it is kept there with any.
+
+    All codes without order; of others the first and last of each bin, as which of two sides is larger is decided there,
+    and the first and last inside and outside every condition.
+    """
+    if isinstance(rule.then, Dependency):
+        return np.arange(len(bins))
+    edges = [np.zeros(1, np.int64), np.flatnonzero(np.diff(bins)) + 1, np.array([len(bins)])]
+    compared = [rule.then.left, *rule.then.right] if isinstance(rule.then, Comparison) else []
+    conditions = [one for one in (*rule.when, rule.then) if isinstance(one, Among) and one.column.name == name]
+    for column in (*compared, *(one.column for one in conditions)):
+        if column.name == name:
+            edges.append(np.arange(column.levels, column.size))
+    around = np.concatenate([*edges, *(one.codes.reshape(-1) for one in conditions)])
+    around = np.concatenate([around - 1, around])
+    return np.unique(around[(around >= 0) & (around < len(bins))])

@@ -48,6 +48,9 @@ class AdaptiveOptions(Options):
     values: Literal["round", "even"] = "round"
     """How numbers are written inside their bins: as round as they were counted, in one question more, or evenly."""
 
+    logic: Literal["modelled", "repaired"] = "modelled"
+    """Whether the model knows which cells the declared rules rule out, or rows are repaired that break them."""
+
     purpose: Literal["balanced", "prediction", "marginals", "regression"] = "balanced"
     """What the rows are for: prediction gives tables with the label more, marginals takes it for a column like any
     other, regression asks how every two columns go together on average, balanced does neither."""
@@ -77,6 +80,7 @@ CONSTANTS = (
     Tuned("_FARTHEST", "one row's product shall not outweigh the others", "none", _MOMENTS),
     Tuned("_MOST_COORDINATES", "of more, noise hides every product of a table of some 10,000 rows", "none", _MOMENTS),
     Tuned("_ROOM", "few rows are longer than this part above what is expected", "none", _MOMENTS),
+    Tuned("_PART_FOR_RULES", "one table of two columns of 32 bins in ten takes that much", "visits", _FIT),
     Tuned("_TO_PREDICT", "between a fifth, the default, and half", "insurance, titanic", _FIT),
     Tuned("LOOK", "a small part of the budget; less cannot tell dense tables of some 50,000 rows", "none", _PAIRS),
     Tuned("_MISSING", "between the dense tables and those that a field holds better", "g30, simple, census", _PAIRS),
@@ -122,7 +126,7 @@ CARD = Card(
     made_by="synth.generators.adaptive.dp_hp_adaptive:DpHpAdaptive",
     defaults_before={
         "0.7.0": {"all_pairs": "never", "whole_rows": "never", "scores": "distance"},
-        "0.8.0": {"values": "even", "tilt": "all_or_none"},
+        "0.8.0": {"values": "even", "tilt": "all_or_none", "logic": "repaired"},
     },
     options=AdaptiveOptions,
     measures_one_ways=True,

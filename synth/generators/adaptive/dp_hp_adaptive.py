@@ -25,7 +25,7 @@ from synth.generators.adaptive.budget import (
     share_for_columns,
 )
 from synth.generators.adaptive.regression import measured_moments, with_moments
-from synth.generators.adaptive.survey import Survey, measure_label_marginals
+from synth.generators.adaptive.survey import Survey, declared_zeros, measure_label_marginals
 from synth.generators.adaptive.tables import (
     MANY_COLUMNS,
     ChowLiuTree,
@@ -44,6 +44,7 @@ from synth.models.marginals import JointModel, NoisyMarginal, misfit
 from synth.models.moments import CountedMoments
 from synth.privacy.answers import AnswerSource
 from synth.progress import Progress
+from synth.schema.rule_lines import read_rules
 from synth.system.machine import resolved_device
 
 __all__ = ["DpHpAdaptive"]
@@ -62,6 +63,9 @@ _COMPARED_COLUMNS = 20
 
 _TO_PREDICT = 0.35
 """Least part of the budget for counting columns by class of the label, where rows are made for its prediction."""
+
+_PART_FOR_RULES = 0.05
+"""Part of the model's cells that tables of declared rules may take: at half, other tables found no room."""
 
 _DUST = 1e-3
 """Part of the budget that rounding may leave."""
@@ -303,6 +307,7 @@ class _Fit:
             self._device if self._kind() == "mixture" else self._device_of_fields,
             seed=self._task.seed,
             triple_cells=self._options.cells // (64 if len(sizes) > FEW_COLUMNS else 16),
+            known=self._known(),
         )
         self._base = self._fitter
         self._fitter.refit(self._measured, last=False)
@@ -413,6 +418,14 @@ class _Fit:
             return None
         tilted = self._whole.finished(self._measured[: len(self.bins)])
         return tilted if self._whole.carries or self._options.tilt == "tempered" else None
+
+    def _known(self) -> list[NoisyMarginal]:
+        """Return what the declared rules say of tables of several columns."""
+        if self._options.logic == "repaired":
+            return []
+        rules = read_rules(self._task.constraints, self._task.schema).rules
+        room = round(_PART_FOR_RULES * self._options.cells)
+        return declared_zeros(self._survey, self.bins, rules, total=self._one_ways.rows, cells=room)
 
     def _divided(self, whole: float, for_columns: float) -> AdaptiveBudget:
         return allocate_budget(

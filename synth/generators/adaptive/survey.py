@@ -10,15 +10,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synth.generators.adaptive.bins import ColumnBins
-from synth.models.junction_tree import ColumnSet
+from synth.models.junction_tree import ColumnSet, triangulated_cliques
 from synth.models.marginals import NoisyMarginal
 from synth.privacy.answers import AnswerSource
 from synth.privacy.feature_maps import OneHot, Stack
 from synth.schema import ModelledColumn
+from synth.schema.rules import Rule, possible_cells
 
-__all__ = ["Survey", "measure_label_marginals"]
+__all__ = ["Survey", "declared_zeros", "measure_label_marginals"]
 
 Vector = NDArray[np.float64]
+
+_NEXT_TO_NONE = 0.1
+"""Rows that a cell may hold of which none is declared to be there: a field has no zeros."""
+
+_OF_SEVERAL = 3
+"""Columns that a rule may be about, at most, for the model to know of it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -108,3 +115,45 @@ def measure_label_marginals(
         NoisyMarginal(pair, counts, noise_std, total * np.outer(bins[pair[0]].expected, bins[pair[1]].expected))
         for pair, (counts, noise_std) in zip(pairs, counted, strict=True)
     ]
+
+
+def declared_zeros(
+    survey: Survey, bins: Sequence[ColumnBins], rules: Sequence[Rule], *, total: float, cells: int
+) -> list[NoisyMarginal]:
+    """Return what rules say of tables: how many rows there are in cells that no row can be in, namely none.
+
+    Parameters
+    ----------
+    survey : Survey
+    bins : sequence of ColumnBins
+    rules : sequence of Rule
+        Declared; where nobody declared which value determines which, every cell is possible.
+    total : float
+        Number of rows, as far as it is known.
+    cells : int
+        Most cells of a model that holds all these tables; what no longer fits is left to repair.
+
+    Returns
+    -------
+    list of NoisyMarginal
+        Of all rows in cells that are possible, and in those that are not. No question is asked.
+    """
+    places = {column.name: place for place, column in enumerate(survey.columns)}
+    by_columns: dict[ColumnSet, list[Rule]] = {}
+    for rule in rules:
+        columns = tuple(sorted(places[name] for name in rule.columns))
+        if 2 <= len(columns) <= _OF_SEVERAL and all(bins[place].size > 1 for place in columns):
+            by_columns.setdefault(columns, []).append(rule)
+    sizes, found = [one.size for one in bins], list[NoisyMarginal]()
+    for columns, own in by_columns.items():
+        codes = {survey.columns[place].name: bins[place] for place in columns}
+        of_code = {
+            name: np.arange(one.size, dtype=np.int32) if one.bins is None else one.bins for name, one in codes.items()
+        }
+        possible = possible_cells(own, of_code)
+        held = triangulated_cliques(sizes, [*(one.columns for one in found), columns])
+        if possible.all() or sum(math.prod(sizes[place] for place in clique) for clique in held) > cells:
+            continue
+        counts = np.array([total, 0.0])
+        found.append(NoisyMarginal(columns, counts, _NEXT_TO_NONE, cells=(~possible).astype(np.intp)))
+    return found

@@ -194,7 +194,7 @@ def _seen(name: str, found: GroupRisks, made: Excess, some: str) -> tuple[str, s
     losing = len(losing_groups(found, made))
     judged = f"Not good for {losing:,} of them: they lose more than all rows, by more than chance explains."
     return (
-        f"{found.labels[largest]} differs most of {name}: a risk {made.risk[largest]:+.2g} beside real rows{some}",
+        f"Risk beside real rows changes most for {found.labels[largest]} of {name}: {made.risk[largest]:+.2g}{some}",
         judged if losing else "Good: chance alone may be the reason.",
     )
 
