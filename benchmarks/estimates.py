@@ -1,6 +1,7 @@
 """How often intervals of `synth estimate` hold the truth, on tables whose population is known.
 
-    python benchmarks/estimates.py --runs 500 --keep build/estimates.jsonl [--generator dp-hp-adaptive] [--epsilon 1]
+    python benchmarks/estimates.py --runs 500 --keep build/estimates.jsonl [--generator dp-hp-adaptive] [--epsilon 1] \
+        [--options '{"purpose": "regression"}']
 
 Every run draws 5,000 rows of a simulated population: a region, a sex, and an income that depends on both. They go
 through the command line's own way (``synth.run``: vault, ledger, sealed bundle), and the bundle alone is asked. The
@@ -36,6 +37,8 @@ QUESTIONS = (
     "share of income > 60 by region",
     "median income",
     "table of region",
+    "regression of income on region, sex",
+    "regression of income > 60 on region, sex",
 )
 
 
@@ -46,6 +49,25 @@ def drawn(random: np.random.Generator, rows: int) -> pd.DataFrame:
     base = np.array([BASE[name] for name in REGIONS])[region]
     income = np.clip(np.rint(base + PAID_MORE * man + SPREAD * random.normal(size=rows)), 0, 120).astype(int)
     return pd.DataFrame({"region": np.array(REGIONS)[region], "sex": np.where(man, "man", "woman"), "income": income})
+
+
+def coefficients(whole: pd.DataFrame) -> dict[str, dict[tuple[str, ...], float]]:
+    """Return the population's linear and logistic regression; predictors make six kinds of rows."""
+    places = (whole["region"] == "south", whole["region"] == "east", whole["sex"] == "man")
+    x = np.column_stack([np.ones(len(whole)), *places]).astype(np.float64)
+    terms = [("constant",), ("region = south",), ("region = east",), ("sex = man",)]
+    kinds, counts = np.unique(x, axis=0, return_counts=True)
+    of_kind = [whole["income"][(x == kind).all(axis=1)].to_numpy() for kind in kinds]
+    means = np.array([own.mean() for own in of_kind])
+    linear = np.linalg.solve((kinds * counts[:, None]).T @ kinds, kinds.T @ (counts * means))
+    rich = np.array([(own > 60).mean() for own in of_kind])
+    beta = np.zeros(len(terms))
+    for _ in range(50):
+        chance = 1 / (1 + np.exp(-kinds @ beta))
+        information = (kinds * (counts * chance * (1 - chance))[:, None]).T @ kinds
+        beta = beta + np.linalg.solve(information, kinds.T @ (counts * (rich - chance)))
+    found = {"regression of income on region, sex": linear, "regression of income > 60 on region, sex": beta}
+    return {question: dict(zip(terms, map(float, own), strict=True)) for question, own in found.items()}
 
 
 def truths() -> dict[str, dict[tuple[str, ...], float]]:
@@ -60,6 +82,7 @@ def truths() -> dict[str, dict[tuple[str, ...], float]]:
         "share of income > 60 by region": {(name,): float((values > 60).mean()) for name, values in by_region},
         "median income": {(): float(whole["income"].median())},
         "table of region": {(name,): float(value) for name, value in shares.items()},
+        **coefficients(whole),
     }
 
 
@@ -83,7 +106,7 @@ def one_run(asked: argparse.Namespace, seed: int) -> dict[str, list[list[float]]
             "row_count": "private",
             "people_at_most": 100_000,
             "budget": {"epsilon": asked.epsilon, "delta": 1e-6},
-            "generator": {"name": asked.generator, "options": {}},
+            "generator": {"name": asked.generator, "options": asked.options},
             "rows": ROWS,
             "seed": seed,
             "holdout": 0.0,
@@ -108,6 +131,7 @@ def main() -> None:
     parser.add_argument("--generator", default="dp-hp-adaptive")
     parser.add_argument("--epsilon", type=float, default=1.0)
     parser.add_argument("--replicates", type=int, default=20)
+    parser.add_argument("--options", type=json.loads, default={}, help="of the generator; one file of --keep each")
     parser.add_argument("--keep", type=Path)
     asked = parser.parse_args()
     done = {}
@@ -137,12 +161,12 @@ def main() -> None:
                     continue
                 held[question].append(low <= true[question][tuple(group)] <= high)
                 widths[question].append(high - low)
-    print(f"{asked.generator}, epsilon {asked.epsilon:g}, {asked.runs} runs of {ROWS:,} rows")
+    print(f"{asked.generator} {asked.options or ''}, epsilon {asked.epsilon:g}, {asked.runs} runs of {ROWS:,} rows")
     for question in QUESTIONS:
         n = len(held[question])
         share = f"{np.mean(held[question]):.3f} of {n} hold the truth" if n else "none"
         wide = f", mean width {np.mean(widths[question]):.4g}" if n else ""
-        print(f"{question:>32}: {share}{wide}; {without[question]} without interval")
+        print(f"{question:>40}: {share}{wide}; {without[question]} without interval")
 
 
 if __name__ == "__main__":

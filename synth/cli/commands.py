@@ -466,7 +466,7 @@ def _parser(*, options_of_reports: bool = True) -> argparse.ArgumentParser:
 
     add_keeping_commands(commands)
     estimate = commands.add_parser(
-        "estimate", help="estimate means, shares and quantiles from a bundle, with intervals"
+        "estimate", help="estimate means, shares or a regression from a bundle, with intervals"
     )
     estimate.add_argument("bundle", metavar="BUNDLE", help=_BUNDLE)
     words = 'such as "mean income by sex where age >= 18"; several are answered at once'

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from synth.bundle.replay import saved_generator
-from synth.errors import ConfigError, InputError, SchemaError
+from synth.errors import ConfigError, InputError
 from synth.estimators import drawn_rows
 from synth.generators import Generator
 from synth.privacy.answers import NoisyAnswer, of_kind
@@ -31,18 +31,7 @@ from synth.privacy.table import PrivateTable
 from synth.progress import NullProgress, Progress
 from synth.reports.relations import State, relations_of
 from synth.schema import ModelledColumn, RunConfig, Schema
-from synth.schema.conditions import (
-    Among,
-    Between,
-    Compared,
-    Condition,
-    Joined,
-    Name,
-    Not,
-    Null,
-    condition,
-    names_in,
-)
+from synth.schema.conditions import Condition, condition, holds, names_in
 from synth.services.pipeline import fit_and_sample
 from synth.system.paths import path_of
 
@@ -64,10 +53,14 @@ _LEVEL = 0.95
 
 _CAN_ASK = (
     "Ask for: mean COLUMN, median COLUMN, quantile 0.9 of COLUMN, share of CONDITION, or table of COLUMN; then, if you "
-    "like, by COLUMN, COLUMN and where CONDITION"
+    "like, by COLUMN, COLUMN and where CONDITION. Or for: regression of COLUMN on COLUMN, COLUMN"
 )
 
-_ASKED_FOR = ("mean of ", "mean ", "median of ", "median ", "share of ", "table of ", "quantile ")
+_ASKED_FOR = ("mean of ", "mean ", "median of ", "median ", "share of ", "table of ", "quantile ", "regression of ")
+
+_MOST_TERMS = 100
+_SEPARATED = 20.0
+"""Log odds between rows a standard deviation apart from which on a logistic regression has no finite answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,13 +70,15 @@ class Question:
     Attributes
     ----------
     kind : str
-        "mean", "quantile", "share" or "table".
+        "mean", "quantile", "share", "table", "linear" or "logistic".
     column : str
-        Of which column; "" for a share.
+        Of which column; "" for a share, and where a regression foretells one.
     part : float
         Of a quantile, from 0 to 1.
     share : Condition, optional
-        Of which rows the share is.
+        Of which rows the share is; what a logistic regression foretells.
+    on : tuple of str
+        What a regression foretells it from.
     by : tuple of str
         Columns whose values make the groups.
     where : Condition, optional
@@ -94,6 +89,7 @@ class Question:
     column: str
     part: float
     share: Condition | None
+    on: tuple[str, ...]
     by: tuple[str, ...]
     where: Condition | None
 
@@ -103,7 +99,7 @@ class Question:
         named = [self.column] if self.column else []
         for one in (self.share, self.where):
             named += [] if one is None else [name.column for name in names_in(one)]
-        return tuple(dict.fromkeys([*named, *self.by]))
+        return tuple(dict.fromkeys([*named, *self.on, *self.by]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,9 +109,10 @@ class Estimate:
     Attributes
     ----------
     group : tuple of str
-        Values of the columns of ``by``, and of the column of a table.
+        Values of the columns of ``by``, and of the column of a table; of a regression the name of a coefficient.
     value : float
-        Of the released rows, in units of the column; of shares from 0 to 1. NaN where no row is in the group.
+        Of the released rows, in units of the column; of shares from 0 to 1, of logistic regressions in log odds. NaN
+        where no row is in the group, or rows cannot tell.
     low, high : float
         Ends of the interval of 95 %; NaN where there is none.
     rows : int
@@ -166,7 +163,7 @@ class Estimates:
         for one in self.numbers:
             group = ", ".join(f"{name} {value}" for name, value in zip(self.names, one.group, strict=True))
             between = f"  [{one.low:.4g}, {one.high:.4g}]" if math.isfinite(one.low) else ""
-            value = f"{one.value:.4g}" if math.isfinite(one.value) else "no rows"
+            value = f"{one.value:.4g}" if math.isfinite(one.value) else "cannot be told" if one.rows else "no rows"
             lines.append(f"{group + ': ' if group else ''}{value}{between}")
         if self.unknown:
             lines += [f"{one} and {other}: {why}; treat as unknown." for one, other, why in self.unknown]
@@ -226,12 +223,19 @@ def read_question(text: str, schema: Schema) -> Question:
         raise ConfigError(f"This is no question that can be estimated. {_CAN_ASK}.")
     by = tuple(_unquoted(one) for one in by_text.split(",")) if by_text else ()
     share = condition(of) if asked == "share" else None
-    kind = "quantile" if asked == "median" else asked
+    kind, on = "quantile" if asked == "median" else asked, tuple[str, ...]()
+    if asked == "regression":
+        on_at = plain.find(" on ", len(start), by_at)
+        if on_at < 0 or by:
+            raise ConfigError("A regression is asked for as: regression of COLUMN on COLUMN, COLUMN where CONDITION.")
+        of, on = text[len(start) : on_at], tuple(_unquoted(one) for one in text[on_at + 4 : by_at].split(","))
+        kind, share = _foretold(of, schema)
     question = Question(
         kind=kind,
         column="" if share else _unquoted(of),
         part=part,
         share=share,
+        on=on,
         by=by,
         where=condition(where) if where else None,
     )
@@ -247,7 +251,22 @@ def read_question(text: str, schema: Schema) -> Question:
         raise ConfigError("A column makes groups once. Leave out what stands twice.")
     if math.prod(schema.modelled_column(name).size for name in groups) > _MOST_GROUPS:
         raise ConfigError(f"The question has more than {_MOST_GROUPS} groups. Ask by fewer columns.")
+    if len(set(question.columns)) < len(on) + 1 or len(set(on)) < len(on):
+        raise ConfigError("In a regression a column stands once. Leave out what stands twice.")
     return question
+
+
+def _foretold(text: str, schema: Schema) -> tuple[str, Condition | None]:
+    """Return which regression foretells a column, or whether a condition holds."""
+    name = _unquoted(text)
+    if name not in schema.names:
+        return "logistic", condition(text)
+    column = schema.modelled_column(name)
+    if column.levels:
+        return "linear", None
+    if column.kind != "yes_no":
+        raise ConfigError(f"'{name}' has several values. Say which: regression of {name} = 'VALUE' on COLUMN.")
+    return "logistic", condition('"' + name.replace('"', '""') + '" = TRUE')
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -262,23 +281,40 @@ class _Asked:
         What the values in a group are of.
     groups : tuple of tuple of int
         Their codes.
+    terms : tuple of (str, int)
+        Of a regression: columns, each with the code that a coefficient is of, or -1 for its number.
     """
 
     question: Question
     schema: Schema
     names: tuple[str, ...]
     groups: tuple[tuple[int, ...], ...]
+    terms: tuple[tuple[str, int], ...] = ()
 
     @classmethod
     def of(cls, question: Question, schema: Schema) -> Self:
         """Make the groups of a question, in the order of the declared values."""
+        if question.on:
+            columns = [schema.modelled_column(name) for name in question.on]
+            codes = [[-1] if column.levels else range(1, column.n_values) for column in columns]
+            terms = tuple((name, code) for name, own in zip(question.on, codes, strict=True) for code in own)
+            if len(terms) > _MOST_TERMS:
+                raise ConfigError(f"The regression has more than {_MOST_TERMS} coefficients. Name fewer columns.")
+            return cls(question, schema, ("coefficient",), tuple((place,) for place in range(len(terms) + 1)), terms)
         names = (*question.by, *([question.column] if question.kind == "table" else []))
         sizes = (range(schema.modelled_column(name).size) for name in names)
         return cls(question, schema, names, tuple(itertools.product(*sizes)))
 
     @property
+    def _columns(self) -> dict[str, ModelledColumn]:
+        return {name: self.schema.modelled_column(name) for name in self.question.columns}
+
+    @property
     def words(self) -> list[tuple[str, ...]]:
-        """The values of every group, as they are read."""
+        """The values of every group, as they are read; of a regression the names of its coefficients."""
+        if self.terms:
+            told = ((name, self.schema.modelled_column(name).texts(), code) for name, code in self.terms)
+            return [("constant",), *((name if code < 0 else f"{name} = {own[code]}",) for name, own, code in told)]
         texts = [self.schema.modelled_column(name).texts(missing="missing") for name in self.names]
         return [tuple(own[code] for own, code in zip(texts, group, strict=True)) for group in self.groups]
 
@@ -286,11 +322,15 @@ class _Asked:
         """Return the number of every group in some rows, and of how many rows it is; both of shape (groups,)."""
         question, schema = self.question, self.schema
         column_of = dict(zip(schema.names, codes.T, strict=True))
-        looked = np.ones(len(codes), bool) if question.where is None else _holds(question.where, schema, column_of)[0]
+        looked = (
+            np.ones(len(codes), bool) if question.where is None else holds(question.where, self._columns, column_of)[0]
+        )
         by = [column_of[name] for name in question.by]
         values, rows = np.full(len(self.groups), np.nan), np.zeros(len(self.groups))
+        if self.terms:
+            return self._coefficients(column_of, looked)
         if question.share is not None:
-            told, not_told = _holds(question.share, schema, column_of)
+            told, not_told = holds(question.share, self._columns, column_of)
             looked = looked & (told | not_told)
             numbers = told.astype(np.float64)
         elif question.kind == "table":
@@ -313,6 +353,51 @@ class _Asked:
             else:
                 values[place] = mine.mean()
         return values, rows
+
+    def _coefficients(self, column_of: dict[str, Codes], looked: Flags) -> tuple[Vector, Vector]:
+        """Return the coefficients of a regression over rows without a gap, and of how many rows they are."""
+        question = self.question
+        if question.share is not None:
+            told, not_told = holds(question.share, self._columns, column_of)
+            y, full = told.astype(np.float64), looked & (told | not_told)
+        else:
+            y = self.schema.modelled_column(question.column).comparable_values()[column_of[question.column]]
+            full = looked & np.isfinite(y)
+        x = np.ones((len(y), len(self.groups)))
+        for place, (name, code) in enumerate(self.terms, start=1):
+            column, own = self.schema.modelled_column(name), column_of[name]
+            x[:, place] = own == code if code >= 0 else column.comparable_values()[own]
+            full = full & np.isfinite(x[:, place]) & (own < column.n_values)
+        found = _regressed(x[full], y[full], logistic=question.share is not None)
+        return found, np.full(len(self.groups), float(np.count_nonzero(full)))
+
+
+def _regressed(x: Vector, y: Vector, *, logistic: bool) -> Vector:
+    """Return coefficients by least squares or greatest likelihood, NaN for those that rows cannot tell.
+
+    Predictors are brought to one scale first, so that no unit decides what is told. A value that no row has is left
+    out; where predictors follow from one another, or tell the outcome without fail, nothing is told.
+    """
+    found = np.full(x.shape[1], np.nan)
+    if len(y) <= x.shape[1] or np.ptp(y) == 0:
+        return found
+    seen = np.ptp(x, axis=0) > 0
+    scale, middle = x[:, seen].std(axis=0), x[:, seen].mean(axis=0)
+    z = np.column_stack([np.ones(len(y)), (x[:, seen] - middle) / scale])
+    if np.linalg.matrix_rank(z) < z.shape[1]:
+        return found
+    beta = np.zeros(z.shape[1]) if logistic else np.linalg.lstsq(z, y, rcond=None)[0]
+    for _ in range(50 if logistic else 0):
+        chance = 1.0 / (1.0 + np.exp(-np.clip(z @ beta, -30.0, 30.0)))
+        step = np.linalg.lstsq((z * (chance * (1.0 - chance))[:, None]).T @ z, z.T @ (y - chance), rcond=None)[0]
+        beta = beta + step
+        if np.abs(step).max() < 1e-9 or np.abs(beta[1:]).max(initial=0.0) > _SEPARATED:
+            break
+    if logistic and np.abs(beta[1:]).max(initial=0.0) > _SEPARATED:
+        return found
+    found[seen] = beta[1:] / scale
+    found[0] = beta[0] - float(middle @ found[seen])
+    return found
 
 
 def estimate(
@@ -432,73 +517,6 @@ def _unknown(question: Question, schema: Schema, states: NDArray[np.int8]) -> li
         if state in words:
             found.append((one, other, words[state]))
     return found
-
-
-# Conditions -----------------------------------------------------------------------------------------------------------
-
-
-def _holds(found: Condition, schema: Schema, codes: dict[str, Codes]) -> tuple[Flags, Flags]:
-    """Return which rows a condition holds for, and for which it does not; of a missing cell it is neither."""
-    if isinstance(found, Joined):
-        parts = [_holds(one, schema, codes) for one in found.parts]
-        every, some = np.logical_and.reduce, np.logical_or.reduce
-        if found.word == "OR":
-            every, some = some, every
-        return every([one for one, _ in parts]), some([one for _, one in parts])
-    if isinstance(found, Not):
-        yes, no = _holds(found.inner, schema, codes)
-        return no, yes
-    column = schema.modelled_column(found.left.column)
-    own = codes[found.left.column]
-    missing = own == column.missing_code if column.missing_code is not None else np.zeros(len(own), bool)
-    if isinstance(found, Null):
-        return missing, ~missing
-    if isinstance(found, Compared) and isinstance(found.right, Name):
-        other = schema.modelled_column(found.right.column)
-        if not column.levels or not other.levels:
-            raise ConfigError("Two columns are compared where both are numbers, or both are dates.")
-        left, right = column.comparable_values()[own], other.comparable_values()[codes[found.right.column]]
-        known = np.isfinite(left) & np.isfinite(right)
-        yes = _compared(left, found.sign, right) & known
-        return yes, known & ~yes
-    if isinstance(found, Compared):
-        of_code = _code_flags(column, found.sign, found.right)
-    elif isinstance(found, Among):
-        of_code = np.any([_code_flags(column, "=", one) for one in found.constants], axis=0)
-    elif isinstance(found, Between):
-        of_code = _code_flags(column, ">=", found.low) & _code_flags(column, "<=", found.high)
-    else:
-        raise ConfigError("LIKE is not estimated. Name the values: COLUMN IN ('one', 'another').")
-    yes = of_code[own] & ~missing
-    return yes, ~yes & ~missing
-
-
-def _code_flags(column: ModelledColumn, sign: str, constant: object) -> Flags:
-    """Return for every code of a column whether it stands in a relation to a constant."""
-    if column.levels:
-        try:
-            return _compared(column.comparable_values(), sign, column.comparable(str(constant)))
-        except SchemaError as error:
-            raise ConfigError(f"'{column.name}' is compared with what it cannot be: {error}") from None
-    if sign not in ("=", "<>", "!="):
-        raise ConfigError(f"The values of '{column.name}' have no order here. Compare by = or IN.")
-    text = str(constant)
-    if isinstance(constant, bool) and column.kind == "yes_no":
-        text = column.texts([int(constant)])[0]
-    texts = column.texts()
-    if text not in texts:
-        raise ConfigError(f"'{column.name}' has no value '{text}'. Its values: {', '.join(texts[:10])}.")
-    same = np.array([one == text for one in texts])
-    return same if sign == "=" else ~same
-
-
-def _compared(left: Vector, sign: str, right: Vector | float) -> Flags:
-    with np.errstate(invalid="ignore"):
-        found = {
-            "=": np.equal, "<>": np.not_equal, "!=": np.not_equal,
-            "<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal,
-        }[sign](left, right)  # fmt: skip
-    return np.asarray(found, dtype=bool)
 
 
 def _outside_quotes(text: str) -> str:

@@ -18,7 +18,7 @@ from synth.errors import ConfigError
 from synth.models.joint_model import MarkovRandomFieldFitter
 from synth.rehearsal import estimating
 from synth.rehearsal.estimating import Estimates, estimate, read_question
-from synth.schema import CategoryColumn, DateColumn, DateStep, NumberColumn, Schema, YesNoColumn
+from synth.schema import CategoryColumn, DateColumn, DateStep, NumberColumn, Schema, YesNoColumn, conditions
 
 # The installation that sealed it, with its vault and its ledger, is gone: nothing but this file is left of it.
 BUNDLE = Path(__file__).parents[1] / "golden" / "bundles-7" / "dp-hp-adaptive.zip"
@@ -69,7 +69,7 @@ def test_questions_are_read_outside_quotation_marks() -> None:
 def holds(text: str) -> list[tuple[bool, bool]]:
     where = read_question(f"share of {text}", SCHEMA).share
     assert where is not None
-    yes, no = estimating._holds(where, SCHEMA, CODES)
+    yes, no = conditions.holds(where, {column.name: column for column in SCHEMA.modelled}, CODES)
     return list(zip(yes.tolist(), no.tolist(), strict=True))
 
 
@@ -106,6 +106,12 @@ def test_of_a_missing_cell_a_condition_neither_holds_nor_fails(text: str, held: 
         ("share of region = 'nroth'", "no value 'nroth'. Its values: north, south"),
         ("share of region LIKE 'n%'", "LIKE is not estimated"),
         ("share of income >", "a constant is missing"),
+        ("regression of income", "asked for as: regression of COLUMN on COLUMN"),
+        ("regression of income on smoker by region", "asked for as: regression of COLUMN on COLUMN"),
+        ("regression of region on income", "Say which: regression of region = 'VALUE'"),
+        ("regression of income on income", "In a regression a column stands once"),
+        ("regression of income on smoker, smoker", "In a regression a column stands once"),
+        ("regression of income on wealth", "no column 'wealth'"),
         ("share of income = 'ten'", "'income' is compared with what it cannot be"),
     ],
 )
@@ -135,6 +141,64 @@ def test_numbers_are_those_of_the_released_rows(tmp_path: Path) -> None:
         mine = [row for row in rows if row["outcome"] == ("" if one.group[0] == "missing" else one.group[0])]
         if mine and one.group[1] in ("north", "south"):  # spreadsheets might compute others, which are written apart
             assert one.value == pytest.approx(np.mean([row["ward"] == one.group[1] for row in mine]))
+
+
+@pytest.mark.parametrize("kind", ["linear", "logistic"])
+def test_a_regression_is_that_of_a_library(kind: str) -> None:
+    from sklearn.linear_model import LinearRegression, LogisticRegression
+
+    random = np.random.default_rng(5)
+    codes = {
+        "income": random.integers(0, 101, 3000),
+        "net worth": random.integers(0, 101, 3000),
+        "seen": random.integers(0, 12, 3000),
+        "region": random.integers(0, 3, 3000),
+        "smoker": random.integers(0, 2, 3000),
+    }
+    codes["smoker"] = (random.random(3000) < 1 / (1 + np.exp(2 - 0.04 * codes["income"]))).astype(int)
+    codes["net worth"] = np.clip(codes["income"] // 2 + 10 * codes["smoker"] + random.integers(0, 30, 3000), 0, 100)
+    full = codes["region"] < 2
+    income, south = codes["income"][full], codes["region"][full] == 1
+    wealth, smoker = codes["net worth"][full], codes["smoker"][full]
+    if kind == "linear":
+        text, x = 'regression of "net worth" on income, region, smoker', np.column_stack([income, south, smoker])
+        library = LinearRegression().fit(x, wealth)
+        expected, words = [library.intercept_, *library.coef_], ["constant", "income", "region = south", "smoker = yes"]
+    else:
+        text, x = "regression of smoker on income, region where income >= 0", np.column_stack([income, south])
+        library = LogisticRegression(C=np.inf, tol=1e-10, max_iter=1000).fit(x, smoker)
+        expected, words = [library.intercept_[0], *library.coef_[0]], ["constant", "income", "region = south"]
+    asked = estimating._Asked.of(read_question(text, SCHEMA), SCHEMA)
+    rows = np.stack([codes[name] for name in SCHEMA.names], axis=1)
+    found, counts = asked.estimated(rows)
+    assert [one for (one,) in asked.words] == words
+    np.testing.assert_allclose(found, expected, rtol=1e-4)
+    assert set(counts) == {full.sum()}
+
+
+def test_what_rows_cannot_tell_is_not_told() -> None:
+    def coefficients(text: str, **changed: np.ndarray) -> np.ndarray:
+        random = np.random.default_rng(6)
+        codes = {column.name: random.integers(0, column.n_values, 500) for column in SCHEMA.modelled} | changed
+        rows = np.stack([codes[name] for name in SCHEMA.names], axis=1)
+        return estimating._Asked.of(read_question(text, SCHEMA), SCHEMA).estimated(rows)[0]
+
+    incomes = np.arange(500) % 100
+    alone = coefficients("regression of income on region", region=np.zeros(500, int))
+    assert np.isfinite(alone[0])
+    assert np.isnan(alone[1]), "a value that no row has"
+    told = coefficients("regression of smoker on income", income=incomes, smoker=(incomes > 50).astype(int))
+    assert np.isnan(told).all(), "an outcome that is told without fail"
+    twice = coefficients('regression of seen on income, "net worth"', **{"income": incomes, "net worth": incomes})
+    assert np.isnan(twice).all(), "predictors of which one follows from the other"
+
+
+def test_intervals_of_coefficients() -> None:
+    found = asked("regression of ward = 'north' on outcome where age >= 0")
+    assert found.names == ("coefficient",)
+    assert found.numbers[0].group == ("constant",)
+    if not found.unknown:
+        assert any(one.high > one.low for one in found.numbers)
 
 
 def test_intervals_know_of_the_noise(monkeypatch: pytest.MonkeyPatch) -> None:
