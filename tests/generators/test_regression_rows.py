@@ -134,3 +134,27 @@ def test_a_table_of_one_column_has_no_moments() -> None:
     one = Schema(schema.columns[:1], row_count="public")
     opened = session(one, {"x0": codes["x0"]}, epsilon=2.0, noise_key=1)
     assert fit(opened, purpose="regression").sample(50, seed=1).shape == (50, 1)
+
+
+@pytest.mark.parametrize("n_rows", [0, 1, 40, 3000])
+def test_where_no_two_columns_are_known_to_vary_the_budget_counts_columns(n_rows: int) -> None:
+    """Of no rows, of few whose classes noise hides, and of many of which one column alone varies."""
+    random = np.random.default_rng(8)
+    codes = {
+        "a": random.integers(0, 11, n_rows),
+        "b": np.zeros(n_rows, int) if n_rows > 1000 else random.integers(0, 3, n_rows),
+        "c": np.zeros(n_rows, int) if n_rows > 1000 else random.integers(0, 2, n_rows),
+    }
+    columns = (
+        NumberColumn("a", 0, 10, 1, fallback=0),
+        CategoryColumn("b", ("p", "q", "r"), fallback="p"),
+        CategoryColumn("c", ("s", "t"), fallback="s"),
+    )
+    opened = session(Schema(columns, row_count="private"), codes, epsilon=1.0, noise_key=1)
+    made = fit(opened, purpose="regression")
+    assert opened.remaining_share < 1e-8
+    assert opened.receipts[-1].query.startswith(("moments of all columns", "one-way tables again"))
+    again = fit(
+        RecordedSession(opened.schema, opened.budget, rows=opened.rows, answers=opened.answers), purpose="regression"
+    )
+    np.testing.assert_array_equal(made.sample(50, seed=1), again.sample(50, seed=1))

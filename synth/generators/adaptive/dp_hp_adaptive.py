@@ -360,7 +360,11 @@ class _Fit:
         """Count the columns once more where tables told less than columns still can; the model's bins stay."""
         if not self._choosing or self._session.remaining_share <= _DUST:
             return
-        self._one_ways = self._counted(self._session.remaining_share, self._one_ways)
+        self._count_columns_again(self._session)
+
+    def _count_columns_again(self, session: AnswerSource) -> None:
+        """Spend all that a session has left on columns by themselves."""
+        self._one_ways = self._counted(session.remaining_share, self._one_ways, session)
         self.bins = tuple(
             ColumnBins.of(way, one.bin_of_place) for way, one in zip(self._one_ways.columns, self.bins, strict=True)
         )
@@ -374,6 +378,8 @@ class _Fit:
         noise = self._one_ways.unit_noise / math.sqrt(self._budget.columns)
         share = self._last.remaining_share
         self._moments = measured_moments(self._last, self._survey, self.bins, share=share, noise=noise)
+        if self._moments is None:
+            self._count_columns_again(self._last)
 
     def finished_model(self) -> JointModel:
         """Fit the model to all answers."""
@@ -439,9 +445,11 @@ class _Fit:
             most_rounds=self._most_rounds,
         )
 
-    def _counted(self, share: float, earlier: OneWayMarginals | None) -> OneWayMarginals:
+    def _counted(
+        self, share: float, earlier: OneWayMarginals | None, session: AnswerSource | None = None
+    ) -> OneWayMarginals:
         return measure_one_way_marginals(
-            self._session,
+            session or self._session,
             self._columns,
             label=self._task.label,
             share=share,

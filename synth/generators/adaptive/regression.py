@@ -71,6 +71,11 @@ def measured_moments(
         Part of the session's budget to spend, in mu^2.
     noise : float
         Noise of a count in what is known of columns, in rows.
+
+    Returns
+    -------
+    CountedMoments, optional
+        None, and nothing is asked, where fewer than two columns are known to vary.
     """
     columns = _chosen(survey.columns, bins, noise, survey.label)
     if len(columns) < 2:
