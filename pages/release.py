@@ -130,7 +130,18 @@ def download(run: RunView) -> None:
         on_click="ignore",
         key="download-bundle",
     )
-    if not run.rows:
+    if run.rows:
+        st.download_button(
+            "Download the rows as your table is written",
+            data=lambda: application().rows_as_declared(run_id),
+            file_name=f"rows-{run_id[:8]}.csv",
+            mime="text/csv",
+            on_click="ignore",
+            help="With its separator, encoding, decimal sign, dates and signs for a missing cell: whatever reads your "
+            "table reads these rows. synthetic.csv in the bundle is plain UTF-8 with commas, points and ISO dates.",
+            key="download-rows-as-declared",
+        )
+    else:
         st.download_button(
             "Download the model (model.json)",
             data=lambda: application().model(run_id),

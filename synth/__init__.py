@@ -48,6 +48,7 @@ __all__ = [
     "load_schema",
     "predict",
     "replay",
+    "rows_as_declared",
     "run",
     "verify",
 ]
@@ -143,6 +144,15 @@ def predict(path: str | Path, table: str | Path) -> Predictions:
     from synth.system.paths import path_of
 
     return in_own_words(lambda: foretell(path_of(path, "the bundle"), path_of(table, "the table")))
+
+
+def rows_as_declared(path: str | Path) -> bytes:
+    """Return the rows of a bundle as its private table is written; see :mod:`synth.bundle.as_declared`."""
+    from synth.bundle.as_declared import rows_as_declared as written
+    from synth.services.incidents import in_own_words
+    from synth.system.paths import path_of
+
+    return in_own_words(lambda: written(path_of(path, "the bundle")))
 
 
 def estimate(path: str | Path, question: str, *, replicates: int = 20) -> Estimates:

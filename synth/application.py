@@ -10,6 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, Literal, Self
 
+from synth.bundle.as_declared import rows_as_declared
 from synth.bundle.verify import Verdict, verify
 from synth.demonstration import NETWORK, Demonstration, demonstration_bytes, demonstration_config
 from synth.errors import ApprovalRequiredError, InputError, JobError, LedgerError, SynthError
@@ -412,6 +413,11 @@ class Application:
     def rows(self, run_id: str) -> bytes:
         """Return ``synthetic.csv`` of a released run that made rows; the right to it is checked again."""
         return self._released(run_id, "synthetic.csv")
+
+    def rows_as_declared(self, run_id: str) -> bytes:
+        """Return the rows of a released run as the private table is written; the right is checked again."""
+        self._released(run_id, "synthetic.csv")
+        return rows_as_declared(self.folder(run_id) / "bundle.zip")
 
     def model(self, run_id: str) -> bytes:
         """Return ``model.json`` of a released run that made a model; the right to it is checked again."""

@@ -286,6 +286,7 @@ COMMANDS: dict[str, list[Callable[[str], list[str]]]] = {
     ],
     "compare": [lambda text: ["compare", text, text]],
     "verify": [lambda text: ["verify", text]],
+    "rows": [lambda text: ["rows", text, "--out", "rows.csv"], lambda text: ["rows", "b.zip", "--out", text]],
     "estimate": [
         lambda text: ["estimate", text, "mean age"],
         lambda text: ["estimate", "b.zip", "mean age", "--out", text],

@@ -33,12 +33,16 @@ from synth.schema.encoding import arrow_type, encode_column
 
 __all__ = [
     "IDENTIFIER_PATTERN",
+    "PIECE",
     "TableCheck",
+    "as_rows",
     "check_csv",
     "check_parquet",
     "digests_of_tables",
     "fresh_ids",
     "parquet_problems",
+    "printers_of",
+    "quoted",
     "read_table",
     "write_csv",
     "write_parquet",
@@ -98,8 +102,8 @@ def write_table(codes: npt.ArrayLike, schema: Schema, path_csv: Path, path_parqu
 
 def write_csv(codes: npt.ArrayLike, schema: Schema, target: BinaryIO, seed: int) -> None:
     """Write a synthetic table as UTF-8 CSV with a header; see :func:`write_table`."""
-    rows = _as_rows(codes, schema)
-    printers = _printers(rows, schema, seed, lambda column, found: pa.array(_csv_texts(column, found, schema)))
+    rows = as_rows(codes, schema)
+    printers = printers_of(rows, schema, seed, lambda column, found: pa.array(_csv_texts(column, found, schema)))
     target.write(_header(schema).encode())
     for first in range(0, len(rows), PIECE):
         last = min(first + PIECE, len(rows))
@@ -112,8 +116,8 @@ def write_csv(codes: npt.ArrayLike, schema: Schema, target: BinaryIO, seed: int)
 
 def write_parquet(codes: npt.ArrayLike, schema: Schema, target: BinaryIO, seed: int) -> None:
     """Write a synthetic table as Parquet: nullable int64, float64, date32, string and bool; see :func:`write_table`."""
-    rows = _as_rows(codes, schema)
-    printers = _printers(rows, schema, seed, _parquet_cells)
+    rows = as_rows(codes, schema)
+    printers = printers_of(rows, schema, seed, _parquet_cells)
     fields = pa.schema([(column.printed_name, arrow_type(column)) for column in schema.printed])
     # Without the Arrow schema in its metadata the file depends on the cells and the version of the library alone.
     with pa_parquet.ParquetWriter(target, fields, store_schema=False) as writer:
@@ -195,7 +199,8 @@ def fresh_ids(name: str, rows: npt.NDArray[np.int64], seed: int) -> pa.Array:
     return pa.StringArray.from_buffers(len(rows), pa.py_buffer(offsets), pa.py_buffer(texts))
 
 
-def _as_rows(codes: npt.ArrayLike, schema: Schema) -> _Rows:
+def as_rows(codes: npt.ArrayLike, schema: Schema) -> _Rows:
+    """Return codes as an array, refusing those that do not have one column for every modelled one."""
     rows: npt.NDArray[Any] = np.asarray(codes)
     if rows.ndim != 2 or rows.shape[1] != len(schema.names):
         raise TableError(
@@ -204,7 +209,7 @@ def _as_rows(codes: npt.ArrayLike, schema: Schema) -> _Rows:
     return rows
 
 
-def _printers(
+def printers_of(
     rows: _Rows, schema: Schema, seed: int, values: Callable[[ModelledColumn, npt.NDArray[np.int64]], pa.Array]
 ) -> list[_Printer]:
     """Return, for each printed column, what makes its cells; values are worked out once per code that occurs."""
@@ -228,7 +233,7 @@ def _printers(
 def _csv_texts(column: ModelledColumn, codes: npt.NDArray[np.int64], schema: Schema) -> list[str]:
     # An empty line would be passed over when a table of one column is read.
     missing = '""' if len(schema.printed) == 1 else ""
-    return [_quoted(text) or missing for text in column.printed_texts(codes)]
+    return [quoted(text) or missing for text in column.printed_texts(codes)]
 
 
 def _parquet_cells(column: ModelledColumn, codes: npt.NDArray[np.int64]) -> pa.Array:
@@ -236,14 +241,15 @@ def _parquet_cells(column: ModelledColumn, codes: npt.NDArray[np.int64]) -> pa.A
 
 
 def _header(schema: Schema) -> str:
-    names = [_quoted(column.printed_name) for column in schema.printed]
+    names = [quoted(column.printed_name) for column in schema.printed]
     if names[0].startswith("\ufeff"):  # without quotes every reader would take it for the file's byte order mark
         names[0] = f'"{names[0]}"'
     return ",".join(names) + "\n"
 
 
-def _quoted(text: str) -> str:
-    plain = not any(mark in text for mark in ',"\n\r') and text == text.strip()
+def quoted(text: str, separator: str = ",") -> str:
+    """Return a cell as it stands in a line of text, in quotation marks where it needs them."""
+    plain = not any(mark in text for mark in f'{separator}"\n\r') and text == text.strip()
     return text if plain else '"' + text.replace('"', '""') + '"'
 
 

@@ -1,4 +1,4 @@
-"""Commands about an installation itself: its screens, what was spent, and keeping it safe."""
+"""Commands about an installation itself and what it keeps: its screens, what was spent, rows of its bundles."""
 
 from __future__ import annotations
 
@@ -225,6 +225,22 @@ def _advisory(_: argparse.Namespace) -> int:
     return 0
 
 
+def _rows(parsed: argparse.Namespace) -> int:
+    from synth.bundle.as_declared import rows_as_declared
+
+    out = path_of(parsed.out, "the file of rows")
+    made = rows_as_declared(path_of(parsed.bundle, "the bundle"))
+    try:
+        with out.open("xb") as file:
+            file.write(made)
+    except FileExistsError:
+        raise InputError(f"'{out.name}' exists already. Name a new file.") from None
+    except OSError:
+        raise InputError(f"'{out.name}' cannot be written. Name a file in a folder that exists.") from None
+    say(f"Wrote {parsed.out}.")
+    return 0
+
+
 def _incidents(parsed: argparse.Namespace) -> int:
     with open_application() as application:
         if parsed.clear is not None:
@@ -282,6 +298,11 @@ def add_keeping_commands(commands: argparse._SubParsersAction[argparse.ArgumentP
     uninstall = commands.add_parser("uninstall", help="remove keys, private tables and ledger, after a typed word")
     uninstall.add_argument("--everything", action="store_true", help="needed: say that all of it is to be removed")
     uninstall.set_defaults(command=_uninstall)
+
+    rows = commands.add_parser("rows", help="write the rows of a bundle as the private table is written")
+    rows.add_argument("bundle", metavar="BUNDLE", help="a bundle: the zip, or its folder")
+    rows.add_argument("--out", metavar="FILE", required=True, help="a new file; whatever reads the table reads it")
+    rows.set_defaults(command=_rows)
 
     incidents = commands.add_parser("incidents", help="list what rehearsals have stopped, or clear it")
     incidents.add_argument("--clear", metavar="INCIDENT", help="let its configuration be released again")

@@ -6,6 +6,7 @@ import csv
 import os
 import random
 import sys
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -124,6 +125,9 @@ def test_twenty_columns_from_nothing_to_a_release(server: Server, browser: Any, 
     with page.expect_download() as download:
         page.get_by_role("button", name="Download the bundle (zip)").click()
     download.value.save_as(bundle)
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Download the rows as your table is written").click()
+    assert download.value.path().read_bytes() == zipfile.ZipFile(bundle).read("synthetic.csv")
     verdict = verify(bundle)
     assert verdict.ok, verdict.json["failures"]
     assert "what was found privately" in verdict.json["checked"]

@@ -402,6 +402,16 @@ class ModelledColumn(Column):
         """Return the typed cell of codes as it stands in a Parquet file."""
         return self.cells(codes)
 
+    def declared_texts(
+        self, codes: Sequence[int] | npt.NDArray[Any], notation: Notation, dates: tuple[str, ...]
+    ) -> list[str]:
+        """Return the text of codes as cells of the private table are declared to be written; a missing one is empty.
+
+        ``notation`` and ``dates`` are those of the table, for a column that says nothing else. Of several ways it is
+        the first.
+        """
+        return self.printed_texts(codes)
+
     def code_of_text(self, text: str) -> int:
         """Return the code a printed cell stands for, or :data:`OUTSIDE_DOMAIN` where no code prints so.
 

@@ -125,6 +125,15 @@ class DateColumn(ModelledColumn):
     def _texts(self, codes: Sequence[int], missing: str) -> list[str]:
         return [self._date(code).isoformat() if code < self.levels else missing for code in codes]
 
+    def declared_texts(
+        self, codes: Sequence[int] | npt.NDArray[Any], notation: Notation, dates: tuple[str, ...]
+    ) -> list[str]:
+        """Return dates by the first declared pattern."""
+        patterns = self.patterns or dates
+        if not patterns:
+            return self.texts(codes)
+        return ["" if day is None else day.strftime(patterns[0]) for day in self.cells(np.asarray(codes, np.int64))]
+
     def cells(self, codes: npt.NDArray[np.int64]) -> list[Any]:
         """Return the date of every code."""
         return [self._date(code) if code < self.levels else None for code in codes.tolist()]

@@ -207,6 +207,13 @@ class NumberColumn(ModelledColumn):
         decimals = self.decimals
         return [missing if value is None else _fixed_point(value, decimals) for value in self._scaled_values(codes)]
 
+    def declared_texts(
+        self, codes: Sequence[int] | npt.NDArray[Any], notation: Notation, dates: tuple[str, ...]
+    ) -> list[str]:
+        """Return numbers with the declared signs before decimals and between thousands, and the first unit."""
+        written = self.notation.over(notation)
+        return [written.in_full(text) if text and written else text for text in self.texts(codes)]
+
     def cells(self, codes: npt.NDArray[np.int64]) -> list[Any]:
         """Return the number of every code: the float that its text is read as, so both files hold one number."""
         convert: type[int | float] = int if self._is_whole else float

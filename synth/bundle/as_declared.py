@@ -1,0 +1,139 @@
+"""The rows of a bundle as text in the way in which the private table is declared to be written.
+
+``synthetic.csv`` is the same for everybody: UTF-8, commas, points before decimals, ISO dates, empty cells for missing
+ones. Whoever has programs that read the private table wants rows that these read too.
+"""
+
+from __future__ import annotations
+
+import codecs
+import io
+import shutil
+import tempfile
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from synth.bundle.archive import open_archive
+from synth.bundle.table_files import PIECE, as_rows, printers_of, quoted, read_table
+from synth.errors import ConfigError, TableError, VerificationError
+from synth.schema import ModelledColumn, Schema, TableFormat, guarded, parse_config
+from synth.schema.documents import read_mapping
+from synth.schema.encoding import encode_cells
+
+__all__ = ["rows_as_declared", "write_as_declared"]
+
+
+def rows_as_declared(bundle: str | Path) -> bytes:
+    """Return the rows of a bundle as the private table is declared to be written.
+
+    Parameters
+    ----------
+    bundle : path
+        A zip or a folder.
+
+    Returns
+    -------
+    bytes
+        Of a file of text; see :func:`write_as_declared`.
+
+    Raises
+    ------
+    VerificationError
+        If the bundle cannot be read.
+    ConfigError
+        If it is of a model.
+    TableError
+        If a declared value cannot be written in the declared encoding.
+    """
+    with open_archive(Path(bundle)) as archive, tempfile.TemporaryDirectory() as folder:
+        try:
+            config = parse_config(read_mapping(archive.read("config.yaml").decode("utf-8"), sealed=True))
+        except UnicodeDecodeError:
+            raise VerificationError("config.yaml cannot be read.") from None
+        if config.is_model:
+            raise ConfigError("The bundle is of a model, which has no rows.")
+        copy = Path(folder) / "synthetic.csv"
+        with archive.open("synthetic.csv") as stream, copy.open("wb") as plain:
+            shutil.copyfileobj(stream, plain)
+        codes = read_table(copy, config.schema)
+    made = io.BytesIO()
+    write_as_declared(codes, config.schema, config.format, made, config.seed)
+    return made.getvalue()
+
+
+def write_as_declared(codes: npt.ArrayLike, schema: Schema, form: TableFormat, target: BinaryIO, seed: int) -> None:
+    """Write a synthetic table as text in the way in which the private one is declared to be written.
+
+    Its separator, encoding and lines of names, its signs before decimals and between thousands, units, the first of its
+    patterns of dates, and the first of its signs for a missing cell that is not empty. What a column would read as
+    something else stands as in ``synthetic.csv``; so do texts that a spreadsheet would take for formulas. Whoever reads
+    the private table reads this one.
+
+    Parameters
+    ----------
+    codes, schema, seed
+        As :func:`synth.bundle.table_files.write_table`.
+    form : TableFormat
+        How the private table is written; of a typed one (a workbook, Parquet) what it says of cells.
+    target : BinaryIO
+
+    Raises
+    ------
+    TableError
+        If a declared value cannot be written in the declared encoding.
+    """
+    rows = as_rows(codes, schema)
+    separator = form.separator if form.separator != "auto" else "\t" if form.kind == "tsv" else ","
+    names = [column.name for column in schema.printed] if form.header else list(form.names or ())
+    empty = '""' if len(names) == 1 else ""
+
+    def cells_of(column: ModelledColumn, found: npt.NDArray[np.int64]) -> pa.Array:
+        return pa.array([quoted(text, separator) or empty for text in _declared_texts(column, found, form)])
+
+    printers = printers_of(rows, schema, seed, cells_of)
+    of_name = dict(zip((column.name for column in schema.printed), printers, strict=True))
+    encoder = codecs.getincrementalencoder(form.codec or "utf-8")()
+
+    def put(text: str) -> None:
+        try:
+            target.write(encoder.encode(text))
+        except UnicodeEncodeError:
+            raise TableError(
+                f"A declared value or name cannot be written as '{form.encoding}'. Take synthetic.csv, which is UTF-8."
+            ) from None
+
+    put("\n" * form.skip_rows + _declared_header(names, form, separator))
+    nothing = pa.scalar(empty)
+    for first in range(0, len(rows), PIECE):
+        last = min(first + PIECE, len(rows))
+        cells = [of_name[name](first, last) if name in of_name else pa.repeat(nothing, last - first) for name in names]
+        lines = pc.binary_join_element_wise(*cells, separator) if len(cells) > 1 else cells[0]
+        put("".join(f"{line}\n" for line in lines.to_pylist()))
+
+
+def _declared_header(names: list[str], form: TableFormat, separator: str) -> str:
+    if not form.header:
+        return ""
+    came = {other: name for name, other in form.rename}
+    line = separator.join(quoted(guarded(came.get(name, name)), separator) for name in names) + "\n"
+    empty = separator * (len(names) - 1) + "\n"
+    place = (form.names_from or 1) - 1
+    return empty * place + line + empty * (form.header_rows - 1 - place)
+
+
+def _declared_texts(column: ModelledColumn, codes: npt.NDArray[np.int64], form: TableFormat) -> list[str]:
+    """Return the cells of codes as they are declared to be written, where they are read as the same codes."""
+    plain = column.printed_texts(codes)
+    wanted = column.declared_texts(codes, form.notation, form.dates)
+    if codes.size and codes[-1] == column.missing_code:
+        # Some sign may be a value of this column.
+        signs = [text for text in form.missing if text]
+        meant = encode_cells(column, pa.array(signs, pa.string()), **form.of_cells).codes
+        wanted[-1] = next((sign for sign, code in zip(signs, meant, strict=True) if code == codes[-1]), "")
+    read = encode_cells(column, pa.array(wanted, pa.string()), **form.of_cells).codes
+    return [one if code == again else other for one, other, code, again in zip(wanted, plain, codes, read, strict=True)]

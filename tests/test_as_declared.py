@@ -1,0 +1,172 @@
+"""Rows written as the private table is: read again by its reader they are the same codes, for every type of column."""
+
+from __future__ import annotations
+
+import datetime
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import synth
+from synth.bundle.as_declared import write_as_declared
+from synth.cli.commands import main
+from synth.errors import TableError
+from synth.reading.reader import read_codes
+from synth.schema import (
+    CategoryColumn,
+    Column,
+    DateColumn,
+    DateStep,
+    DropColumn,
+    IdentifierColumn,
+    NumberColumn,
+    Schema,
+    TableFormat,
+    YesNoColumn,
+)
+from synth.schema.columns import COLUMN_TYPES
+
+BUNDLE = Path(__file__).parent / "golden" / "bundles-7" / "dp-hp-adaptive.zip"
+FIRST, LAST = datetime.date(1999, 12, 30), datetime.date(2001, 2, 3)
+
+COLUMNS: dict[str, tuple[Column, ...]] = {
+    "number": (
+        NumberColumn("income", -2000, 3_000_000, 500, special=(-9.0, 99.0), missing=True),
+        NumberColumn("dose", -1, 1, 0.25, missing=True),
+        NumberColumn("weight", 0, 100, 0.5, decimal=",", thousands=None, units=("kg",), missing=True),
+        NumberColumn("certain", 0, 9, 1, fallback=0),
+    ),
+    "category": (
+        CategoryColumn("town", ("NA", "x;y", 'say "no"', "Zürich", "1", "0.5"), missing=True, other=True),
+        CategoryColumn("sum", ("=1+1", "-", "b"), fallback="b"),
+    ),
+    "yes_no": (YesNoColumn("smoker", yes="1", no="2", missing=True), YesNoColumn("urban", fallback="no")),
+    "date": (
+        DateColumn("born", FIRST, LAST, DateStep.DAY, pattern="%d.%m.%Y", missing=True),
+        DateColumn("seen", FIRST, LAST, DateStep.DAY, missing=True),
+        DateColumn("month", FIRST, LAST, DateStep.MONTH, pattern=("%b %Y", "%Y-%m"), missing=True),
+        DateColumn("old", datetime.date(1950, 1, 1), LAST, DateStep.YEAR, pattern="%d/%m/%y", fallback=FIRST),
+    ),
+    "identifier": (IdentifierColumn("id"),),
+    "drop": (DropColumn("note"),),
+}
+SCHEMA = Schema(tuple(column for own in COLUMNS.values() for column in own))
+NAMES = SCHEMA.printed
+
+FORMATS = {
+    "as everybody writes": TableFormat(),
+    "german": TableFormat(
+        separator=";", encoding="latin-1", decimal=",", thousands=".", missing=("", "k. A."), dates=("%d.%m.%Y",)
+    ),
+    "american": TableFormat(thousands=",", units=("$",), missing=("NA", ""), dates=("%m/%d/%Y", "%Y-%m-%d")),
+    "tabs": TableFormat(kind="tsv", missing=("-9", "unknown"), encoding="utf-16"),
+    "no header": TableFormat(
+        header=False, separator=",", names=("note", *(column.name for column in reversed(NAMES))), missing=("NA", "")
+    ),
+    "several lines of names": TableFormat(header_rows=3, names_from=2, skip_rows=2, missing=("", ".")),
+    "joined names": TableFormat(header_rows=2, strip=False),
+    "other names": TableFormat(rename=(("Einkommen, netto", "income"), ("Ort", "town"))),
+}
+
+
+def every_code(schema: Schema) -> np.ndarray:
+    """Rows in which every code of a short column occurs, and of a long one the ends and some between."""
+    rows = 700
+    columns = []
+    for column in schema.modelled:
+        codes = np.arange(rows) % column.size
+        if column.size > rows:
+            codes = np.linspace(0, column.size - 1, rows).astype(int)
+            codes[-4:] = np.arange(column.size - 4, column.size)
+        columns.append(codes)
+    return np.stack(columns, axis=1)
+
+
+CODES = every_code(SCHEMA)
+
+
+def written(form: TableFormat, schema: Schema = SCHEMA, codes: np.ndarray = CODES) -> bytes:
+    target = io.BytesIO()
+    write_as_declared(codes, schema, form, target, seed=3)
+    return target.getvalue()
+
+
+def test_every_type_of_column_is_written() -> None:
+    assert set(COLUMNS) == set(COLUMN_TYPES)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_whoever_reads_the_private_table_reads_these_rows(name: str) -> None:
+    form = FORMATS[name]
+    declared = SCHEMA if not form.header else Schema(tuple(one for one in SCHEMA.columns if one.name != "note"))
+    read = read_codes(lambda: io.BytesIO(written(form)), form, declared)
+    for place, column in enumerate(SCHEMA.modelled):
+        expected = CODES[:, place]
+        assert column.texts(read._codes[column.name]) == column.texts(expected), column.name
+
+
+@pytest.mark.parametrize(
+    ("name", "column", "codes", "cells"),
+    [
+        ("german", "income", (0, 4, 5000, -3, -1), ["-2.000", "0", "2.498.000", "-9", "k. A."]),
+        ("german", "dose", (0, 5, -1), ["-1,00", "0,25", "k. A."]),
+        ("german", "born", (0, 3, -1), ["30.12.1999", "02.01.2000", "k. A."]),
+        ("german", "seen", (0, -1), ["30.12.1999", "k. A."]),
+        ("american", "income", (5000, -1), ["2,498,000 $", "NA"]),
+        ("american", "weight", (3, -1), ["1,5 kg", "NA"]),
+        ("american", "seen", (0, 3), ["12/30/1999", "01/02/2000"]),
+        # What a column itself calls a value is no sign for a missing cell.
+        ("american", "town", (0, -1), ["NA", ""]),
+        ("american", "month", (2, -1), ["Feb 2000", "NA"]),
+        # Two digits of a year that Python takes for another century: as ISO writes it.
+        ("american", "old", (0, 51), ["1950-01-01", "01/01/01"]),
+        ("tabs", "income", (-3, -1), ["-9", "unknown"]),
+        ("tabs", "smoker", (0, 1, -1), ["2", "1", "-9"]),
+        ("as everybody writes", "born", (0, -1), ["30.12.1999", ""]),
+        ("as everybody writes", "sum", (0, 1, 2), ["'=1+1", "'-", "b"]),
+    ],
+)
+def test_cells_as_they_came(name: str, column: str, codes: tuple[int, ...], cells: list[str]) -> None:
+    form = FORMATS[name]
+    found = next(one for one in SCHEMA.modelled if one.name == column)
+    schema = Schema((found, CategoryColumn("z", ("z", "y"), fallback="z")))
+    asked = np.array([[code % found.size, 0] for code in codes])
+    lines = written(form, schema, asked).decode(form.encoding).splitlines()
+    separator = {"german": ";", "tabs": "\t"}.get(name, ",")
+    assert [line.rsplit(separator, 1)[0].strip('"') for line in lines[1:]] == cells
+
+
+def test_of_one_column_no_line_is_empty() -> None:
+    column = NumberColumn("a", 0, 9, 1, missing=True)
+    assert written(TableFormat(), Schema((column,)), np.array([[10], [3]])) == b'a\n""\n3\n'
+
+
+def test_lines_above_the_table_and_names() -> None:
+    lines = written(FORMATS["several lines of names"]).decode().split("\n")
+    assert lines[:3] == ["", "", "," * (len(NAMES) - 1)]
+    assert lines[3].startswith("income,dose,weight")
+    assert written(FORMATS["other names"]).startswith(b'"Einkommen, netto",dose,weight,certain,Ort,')
+
+
+def test_a_value_that_the_encoding_has_not_is_one_sentence() -> None:
+    schema = Schema((CategoryColumn("town", ("Łódź", "x"), fallback="x"),))
+    with pytest.raises(TableError, match=r"cannot be written as 'latin-1'. Take synthetic.csv"):
+        written(TableFormat(encoding="latin-1"), schema, np.array([[0]]))
+
+
+def test_from_the_command_line_and_from_python(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "rows.csv"
+    assert main(["rows", str(BUNDLE), "--out", str(out)]) == 0
+    assert out.read_bytes() == synth.rows_as_declared(BUNDLE)
+    synth.replay(BUNDLE, tmp_path / "again")
+    # The golden table was written as everybody writes.
+    assert out.read_bytes() == (tmp_path / "again" / "synthetic.csv").read_bytes()
+    capsys.readouterr()
+    assert main(["rows", str(BUNDLE), "--out", str(out)]) == 2
+    assert "exists already. Name a new file." in capsys.readouterr().err
+    models = sorted((BUNDLE.parent.parent).glob("bundles-*/*regression*.zip"))
+    assert main(["rows", str(models[0]), "--out", str(tmp_path / "none.csv")]) == 2
+    assert "of a model, which has no rows" in capsys.readouterr().err
+    assert not (tmp_path / "none.csv").exists()
