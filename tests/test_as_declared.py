@@ -24,6 +24,8 @@ from synth.schema import (
     NumberColumn,
     Schema,
     TableFormat,
+    TimeColumn,
+    TimeStep,
     YesNoColumn,
 )
 from synth.schema.columns import COLUMN_TYPES
@@ -49,6 +51,11 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         DateColumn("month", FIRST, LAST, DateStep.MONTH, pattern=("%b %Y", "%Y-%m"), missing=True),
         DateColumn("old", datetime.date(1950, 1, 1), LAST, DateStep.YEAR, pattern="%d/%m/%y", fallback=FIRST),
     ),
+    "time": (
+        TimeColumn("wakes", step=TimeStep.QUARTER, pattern="%I:%M %p", missing=True),
+        TimeColumn("sleeps", datetime.time(18), datetime.time(23, 59), TimeStep.HOUR, missing=True),
+        TimeColumn("seen at", step=TimeStep.MINUTE, of="seen", missing=True),
+    ),
     "identifier": (IdentifierColumn("id"),),
     "drop": (DropColumn("note"),),
 }
@@ -60,7 +67,7 @@ FORMATS = {
     "german": TableFormat(
         separator=";", encoding="latin-1", decimal=",", thousands=".", missing=("", "k. A."), dates=("%d.%m.%Y",)
     ),
-    "american": TableFormat(thousands=",", units=("$",), missing=("NA", ""), dates=("%m/%d/%Y", "%Y-%m-%d")),
+    "american": TableFormat(thousands=",", units=("$",), missing=("NA", ""), dates=("%m/%d/%Y", "%m/%d/%Y %H:%M")),
     "tabs": TableFormat(kind="tsv", missing=("-9", "unknown"), encoding="utf-16"),
     "no header": TableFormat(
         header=False, separator=",", names=("note", *(column.name for column in reversed(NAMES))), missing=("NA", "")
@@ -85,6 +92,9 @@ def every_code(schema: Schema) -> np.ndarray:
 
 
 CODES = every_code(SCHEMA)
+# In a cell without a date there is no time either.
+DAY, TIME = (next(one for one in SCHEMA.modelled if one.name == name) for name in ("seen", "seen at"))
+CODES[CODES[:, SCHEMA.names.index("seen")] == DAY.missing_code, SCHEMA.names.index("seen at")] = TIME.size - 1
 
 
 def written(form: TableFormat, schema: Schema = SCHEMA, codes: np.ndarray = CODES) -> bytes:
@@ -120,6 +130,8 @@ def test_whoever_reads_the_private_table_reads_these_rows(name: str) -> None:
         # What a column itself calls a value is no sign for a missing cell.
         ("american", "town", (0, -1), ["NA", ""]),
         ("american", "month", (2, -1), ["Feb 2000", "NA"]),
+        ("american", "wakes", (0, 59, -1), ["12:00 AM", "02:45 PM", "NA"]),
+        ("american", "sleeps", (0, 5, -1), ["18:00", "23:00", "NA"]),
         # Two digits of a year that Python takes for another century: as ISO writes it.
         ("american", "old", (0, 51), ["1950-01-01", "01/01/01"]),
         ("tabs", "income", (-3, -1), ["-9", "unknown"]),
@@ -138,6 +150,36 @@ def test_cells_as_they_came(name: str, column: str, codes: tuple[int, ...], cell
     assert [line.rsplit(separator, 1)[0].strip('"') for line in lines[1:]] == cells
 
 
+@pytest.mark.parametrize(
+    ("form", "pattern", "cells"),
+    [
+        (TableFormat(), None, ["1999-12-30 00:00", "2000-01-02 13:00", "2000-01-02", ""]),
+        (TableFormat(), "%d.%m.%y %H Uhr", ["30.12.99 00 Uhr", "02.01.00 13 Uhr", "2000-01-02", ""]),
+        (
+            TableFormat(dates=("%m/%d/%Y %I:%M %p",), missing=(".", "")),
+            None,
+            ["12/30/1999 12:00 AM", "01/02/2000 01:00 PM", "2000-01-02", "."],
+        ),
+    ],
+)
+def test_a_date_and_its_time_stand_in_one_cell(form: TableFormat, pattern: str | None, cells: list[str]) -> None:
+    patterns = None if pattern is None else (pattern, "%d.%m.%y")
+    schema = Schema(
+        (
+            DateColumn("picked up", FIRST, LAST, pattern=patterns, missing=True),
+            TimeColumn("picked up at", step=TimeStep.HOUR, of="picked up", pattern=patterns, missing=True),
+            NumberColumn("fare", 0, 9, 1, fallback=0),
+        )
+    )
+    days = schema.modelled[0].size - 1
+    codes = np.array([[0, 0, 1], [3, 13, 2], [3, 24, 3], [days, 24, 4]])
+    lines = written(form, schema, codes).decode().splitlines()
+    assert lines[0] == "picked up,fare"
+    assert [line.rsplit(",", 1)[0] for line in lines[1:]] == cells
+    read = read_codes(lambda: io.BytesIO(written(form, schema, codes)), form, schema)
+    assert [read._codes[name].tolist() for name in schema.names] == codes.T.tolist()
+
+
 def test_of_one_column_no_line_is_empty() -> None:
     column = NumberColumn("a", 0, 9, 1, missing=True)
     assert written(TableFormat(), Schema((column,)), np.array([[10], [3]])) == b'a\n""\n3\n'
@@ -145,7 +187,7 @@ def test_of_one_column_no_line_is_empty() -> None:
 
 def test_lines_above_the_table_and_names() -> None:
     lines = written(FORMATS["several lines of names"]).decode().split("\n")
-    assert lines[:3] == ["", "", "," * (len(NAMES) - 1)]
+    assert lines[:3] == ["", "", "," * (len(NAMES) - 2)]  # of a date and its time one
     assert lines[3].startswith("income,dose,weight")
     assert written(FORMATS["other names"]).startswith(b'"Einkommen, netto",dose,weight,certain,Ort,')
 

@@ -26,7 +26,7 @@ from synth.schema import (
     modelled_columns,
     parse_column,
 )
-from synth.schema.columns import DateStep
+from synth.schema.columns import DateStep, TimeStep
 from synth.schema.found import is_found
 from synth.schema.guesses import fate_of, kind_by_name, step_by_name
 
@@ -70,7 +70,7 @@ MAXIMUM_PAIR_CELLS = 1_000_000
 
 _KINDS = {
     "number": "number", "integer": "number", "int": "number", "float": "number", "decimal": "number",
-    "date": "date", "timestamp": "date", "datetime": "date",
+    "date": "date", "timestamp": "date", "datetime": "date", "time": "time of day",
     "yes_no": "yes/no", "bool": "yes/no", "boolean": "yes/no",
     "category": "category", "string": "category", "identifier": "identifier (replaced)",
     "text": FREE_TEXT, "drop": "leave out",
@@ -365,7 +365,10 @@ def _fits(field: FormField, typed: str) -> bool:
     try:
         if field.shape == "number":
             return math.isfinite(float(_number(typed) or ""))
-        return typed in set(DateStep) if field.cell == "step" else bool(datetime.date.fromisoformat(typed))
+        if field.cell == "step":
+            return typed in {*DateStep, *TimeStep}
+        read = datetime.time if ":" in typed else datetime.date
+        return bool(read.fromisoformat(typed.rjust(5, "0") if ":" in typed else typed))
     except ValueError:
         return False
 

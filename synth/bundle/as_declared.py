@@ -10,6 +10,7 @@ import codecs
 import io
 import shutil
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
@@ -89,7 +90,9 @@ def write_as_declared(codes: npt.ArrayLike, schema: Schema, form: TableFormat, t
     """
     rows = as_rows(codes, schema)
     separator = form.separator if form.separator != "auto" else "\t" if form.kind == "tsv" else ","
-    names = [column.name for column in schema.printed] if form.header else list(form.names or ())
+    beside = _times_beside_dates(schema)
+    names = [column.name for column in schema.printed if column not in beside.values()]
+    names = names if form.header else list(form.names or ())
     empty = '""' if len(names) == 1 else ""
 
     def cells_of(column: ModelledColumn, found: npt.NDArray[np.int64]) -> pa.Array:
@@ -97,6 +100,11 @@ def write_as_declared(codes: npt.ArrayLike, schema: Schema, form: TableFormat, t
 
     printers = printers_of(rows, schema, seed, cells_of)
     of_name = dict(zip((column.name for column in schema.printed), printers, strict=True))
+    place_of = {name: place for place, name in enumerate(schema.names)}
+    for day, time in beside.items():
+        pairs, place = np.unique(rows[:, [place_of[day.name], place_of[time.name]]], axis=0, return_inverse=True)
+        texts = [quoted(text, separator) or empty for text in _moments(day, time, pairs.T, form)]
+        of_name[day.name] = partial(_cells, pa.array(texts), place.reshape(-1))
     encoder = codecs.getincrementalencoder(form.codec or "utf-8")()
 
     def put(text: str) -> None:
@@ -114,6 +122,31 @@ def write_as_declared(codes: npt.ArrayLike, schema: Schema, form: TableFormat, t
         cells = [of_name[name](first, last) if name in of_name else pa.repeat(nothing, last - first) for name in names]
         lines = pc.binary_join_element_wise(*cells, separator) if len(cells) > 1 else cells[0]
         put("".join(f"{line}\n" for line in lines.to_pylist()))
+
+
+def _cells(texts: pa.Array, place: npt.NDArray[np.intp], first: int, last: int) -> pa.Array:
+    return texts.take(pa.array(place[first:last]))
+
+
+def _times_beside_dates(schema: Schema) -> dict[ModelledColumn, ModelledColumn]:
+    """Return the columns of dates in whose cells times of day stand too."""
+    dates = {column.name: column for column in schema.modelled if column.cell_type == "date32"}
+    return {dates[one.cells_in]: one for one in schema.modelled if one.cells_in != one.name and one.cells_in in dates}
+
+
+def _moments(day: ModelledColumn, time: ModelledColumn, codes: npt.NDArray[np.int64], form: TableFormat) -> list[str]:
+    """Return dates with their times in one cell, as they are read as the same codes; ``codes`` of shape (2, cells)."""
+    alone = dict(zip(np.unique(codes[0]).tolist(), _declared_texts(day, np.unique(codes[0]), form), strict=True))
+    found, dates = [], day.cells(codes[0])
+    for patterns in (day.patterns or form.dates, ()):
+        texts = time.declared_texts_beside(codes[1], dates, patterns)
+        read = [encode_cells(one, pa.array(texts, pa.string()), **form.of_cells).codes for one in (day, time)]
+        found.append((texts, (read[0] == codes[0]) & (read[1] == codes[1])))
+    (wanted, right), (plain, _) = found
+    return [
+        alone[code] if date is None else one if same else other
+        for code, date, one, same, other in zip(codes[0].tolist(), dates, wanted, right, plain, strict=True)
+    ]
 
 
 def _declared_header(names: list[str], form: TableFormat, separator: str) -> str:

@@ -38,6 +38,7 @@ __all__ = [
     "is_date",
     "is_number",
     "is_text",
+    "minutes_of_texts",
     "numbers_of",
     "numbers_of_texts",
     "plain_numbers",
@@ -49,6 +50,7 @@ NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,6})?$"
 INFINITY = r"(?i)^[+-]?inf(inity)?$"
 ISO_DAY = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:[0-9]{2}(:[0-9]{2}([.,][0-9]+)?)?\s*(Z|[+-][0-9]{2}:?[0-9]{2})?)?$"
 NO_DAY = np.iinfo(np.int64).min
+NO_TIME = -1
 """Marks a cell that is not a date."""
 
 EPOCH = datetime.date(1970, 1, 1).toordinal()
@@ -222,6 +224,23 @@ class FileCells:
             days = days_of_texts(texts, pattern=pattern or self._dates, shortest=shortest)
             absent = self._is_missing(texts)
         return days, days == NO_DAY, absent
+
+    def minutes(
+        self, *, pattern: str | tuple[str, ...] | None
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+        """Return the minute of the day of every cell, which cells are none, and which are missing.
+
+        ``pattern`` is that of :func:`minutes_of_texts`.
+        """
+        kind = self._cells.type
+        if is_date(kind):
+            local = _local(self._cells) if pa.types.is_timestamp(kind) and kind.tz is not None else self._cells
+            texts, absent = local.cast(pa.string()), _missing(self._cells)
+        else:
+            texts = self._texts()
+            absent = self._is_missing(texts)
+        minutes = minutes_of_texts(texts, pattern=pattern or self._dates)
+        return minutes, minutes == NO_TIME, absent
 
     def labels(self, column: ModelledColumn) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
         """Return the code of the word that every cell spells, -1 for none, and which cells are missing."""
@@ -487,6 +506,52 @@ def _day(text: str, patterns: Sequence[str], shortest: int, *, iso: bool) -> int
         return datetime.date.fromisoformat(text).toordinal() - EPOCH
     except ValueError:
         return NO_DAY
+
+
+def minutes_of_texts(texts: pa.Array, *, pattern: str | tuple[str, ...] | None) -> npt.NDArray[np.int64]:
+    """Return the minutes of the day of written times, alone or behind a date.
+
+    Parameters
+    ----------
+    texts : pyarrow string array
+        Times as ``pattern`` or ISO 8601 writes them (14:35, 14:35:10, 2024-03-01T14:35); seconds are passed over.
+    pattern : str or tuple of str, optional
+        How they are written, in the notation of ``strptime``: the first that fits, tried before ISO.
+
+    Returns
+    -------
+    array of shape (rows,)
+        From 0 to 1439; ``NO_TIME`` for any other text, a date without a time among them, and for null.
+    """
+    patterns = [one for one in ((pattern,) if isinstance(pattern, str) else pattern or ()) if _has_hours(one)]
+    cells = _short(texts).dictionary_encode()
+    minutes = [*(_minute(text, patterns) for text in cells.dictionary.to_pylist()), NO_TIME]
+    index = pc.fill_null(cells.indices, len(minutes) - 1)
+    of_rows: npt.NDArray[np.int64] = np.array(minutes, dtype=np.int64)[index.to_numpy(zero_copy_only=False)]
+    return of_rows
+
+
+def _has_hours(pattern: str) -> bool:
+    return any(directive in pattern for directive in ("%H", "%I", "%c", "%X"))
+
+
+def _minute(text: str, patterns: Sequence[str]) -> int:
+    for pattern in patterns:
+        try:
+            found = datetime.datetime.strptime(text, pattern)
+        except (ValueError, OverflowError):
+            continue
+        return 60 * found.hour + found.minute
+    if ":" not in text:
+        return NO_TIME
+    try:
+        if text[4:5] == "-":
+            moment: datetime.datetime | datetime.time = datetime.datetime.fromisoformat(text)
+        else:
+            moment = datetime.time.fromisoformat(f"0{text}" if text[1:2] == ":" else text)
+    except ValueError:
+        return NO_TIME
+    return 60 * moment.hour + moment.minute
 
 
 def _short(texts: pa.Array) -> pa.Array:

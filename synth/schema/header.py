@@ -195,6 +195,9 @@ def places_of(names: Sequence[str], columns: Collection[Column], *, drop_undecla
     check_names(names, declared=declared)
     printed = {column.printed_name: column.name for column in columns}
     place_of = {name if name in declared else printed.get(name, name): place for place, name in enumerate(names)}
+    # Times of day may stand beside the dates of another column.
+    beside = {column.name: column.cells_in for column in columns if column.name not in place_of}
+    place_of |= {name: place_of[other] for name, other in beside.items() if other in place_of}
     absent = [column.name for column in columns if column.name not in place_of and column.is_printed]
     if absent and not any(name in place_of for name in declared):
         raise TableError(

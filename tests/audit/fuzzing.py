@@ -163,6 +163,7 @@ def documents(chance: random.Random) -> Iterator[str]:
         f"columns:\n  age: {{type: number, low: 0, high: 120, special: [999]}}\n"
         f"  city: {{type: category, values: [north, {CANARY}], other: true}}\n"
         "  seen: {type: date, low: 2020-01-01, high: 2021-01-01, pattern: '%d.%m.%Y', missing: true}\n"
+        "  seen at: {type: time, low: 6:30, high: '18:00', step: hour, of: seen, fallback: 07:00}\n"
     )
     whole = text
     for _ in range(chance.randint(1, 6)):

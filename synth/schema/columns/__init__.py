@@ -20,6 +20,7 @@ from synth.schema.columns.date import DateColumn, DateStep
 from synth.schema.columns.find import FindColumn
 from synth.schema.columns.labels import CategoryColumn, YesNoColumn
 from synth.schema.columns.number import NumberColumn
+from synth.schema.columns.time import TimeColumn, TimeStep
 from synth.schema.columns.unmodelled import DropColumn, IdentifierColumn
 from synth.schema.documents import as_text, read, read_as
 
@@ -37,6 +38,8 @@ __all__ = [
     "ModelledColumn",
     "NumberColumn",
     "Scale",
+    "TimeColumn",
+    "TimeStep",
     "Weight",
     "YesNoColumn",
     "code_dtype",
@@ -52,6 +55,7 @@ COLUMN_TYPES: dict[str, type[Column]] = {
         CategoryColumn,
         YesNoColumn,
         DateColumn,
+        TimeColumn,
         IdentifierColumn,
         DropColumn,
     )

@@ -132,6 +132,11 @@ class Cells(Protocol):
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
         """Return the day of every cell since 1970-01-01, which cells are none, and which are missing."""
 
+    def minutes(
+        self, *, pattern: str | tuple[str, ...] | None
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+        """Return the minute of the day of every cell, which cells are none, and which are missing."""
+
     def labels(self, column: ModelledColumn) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
         """Return the code of the word of the column that every cell spells, -1 for none, and which are missing."""
 
@@ -207,6 +212,11 @@ class Column(ABC):
     def to_mapping(self) -> dict[str, object]:
         """Write the column as its fields are read; keys at their defaults are left out."""
         return {"type": self.kind}
+
+    @property
+    def cells_in(self) -> str:
+        """The column of the file that holds its cells, where none has its own name."""
+        return self.name
 
     @property
     def cell_type(self) -> CellType:
@@ -369,6 +379,11 @@ class ModelledColumn(Column):
         return list(map(self.notation.written, self.texts(codes)))
 
     @property
+    def patterns(self) -> tuple[str, ...]:
+        """Every way in which its dates or times are declared to be written, in the order in which they are tried."""
+        return ()
+
+    @property
     def notation(self) -> Notation:
         """How its numbers are written, where that is declared for this column."""
         return PLAIN
@@ -411,6 +426,15 @@ class ModelledColumn(Column):
         the first.
         """
         return self.printed_texts(codes)
+
+    def declared_texts_beside(
+        self, codes: npt.NDArray[np.int64], dates: Sequence[datetime.date | None], patterns: tuple[str, ...]
+    ) -> list[str]:
+        """Return the text of codes in one cell with dates, as ``patterns`` write both; ISO without any.
+
+        Of a column whose cells stand in those of a column of dates (:attr:`cells_in`). Without a date it is empty.
+        """
+        raise SchemaError(f"'{self.name}' stands in no cell of another column.")
 
     def code_of_text(self, text: str) -> int:
         """Return the code a printed cell stands for, or :data:`OUTSIDE_DOMAIN` where no code prints so.
