@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -320,15 +320,62 @@ class _Asked:
 
     def estimated(self, codes: Codes) -> tuple[Vector, Vector]:
         """Return the number of every group in some rows, and of how many rows it is; both of shape (groups,)."""
+        if self.terms:
+            return self._coefficients(codes)
+        values, rows = np.full(len(self.groups), np.nan), np.zeros(len(self.groups))
+        for place, (group, mine) in enumerate(zip(self.groups, self._inside(codes), strict=True)):
+            table = self.question.kind == "table"
+            rows[place] = np.count_nonzero(mine == group[-1]) if table else len(mine)
+            if not len(mine):
+                continue
+            if table:
+                values[place] = rows[place] / len(mine)
+            elif self.question.kind == "quantile":
+                values[place] = np.quantile(mine, self.question.part)
+            else:
+                values[place] = mine.mean()
+        return values, rows
+
+    def compared(self, codes: Codes, released: Vector) -> Vector:
+        """Return what of some rows is held against other rows, shape (groups,): the number, or of a quantile a share.
+
+        Quantiles of few values jump; the share of a group's rows below the released one does not.
+        """
+        if self.question.kind != "quantile":
+            return self.estimated(codes)[0]
+        parts = zip(self._inside(codes), released, strict=True)
+        return np.array(
+            [(mine < at).mean() + 0.5 * (mine == at).mean() if len(mine) else math.nan for mine, at in parts]
+        )
+
+    def interval(self, codes: Codes, released: Vector, said: Vector, whole: Vector) -> tuple[Vector, Vector]:
+        """Return the ends of the interval of every group, given what second releases say and what their model does."""
+        errors = said - whole
+        n = len(errors)
+        far = float(stdtrit(n - 1, 0.5 + _LEVEL / 2)) * math.sqrt(1.0 + 1.0 / n) * errors.std(axis=0, ddof=1)
+        if self.question.kind != "quantile":
+            return released - errors.mean(axis=0) - far, released - errors.mean(axis=0) + far
+        ends = np.full((2, len(self.groups)), np.nan)
+        middle = self.question.part + errors.mean(axis=0)
+        for place, mine in enumerate(self._inside(codes)):
+            levels = np.clip([middle[place] - far[place], middle[place] + far[place]], 0.0, 1.0)
+            if len(mine) and np.isfinite(levels).all():
+                ends[0, place] = np.quantile(mine, levels[0], method="inverted_cdf")
+                ends[1, place] = np.quantile(mine, levels[1], method="higher")
+        return ends[0], ends[1]
+
+    def _looked(self, column_of: dict[str, Codes]) -> Flags:
+        rows = len(next(iter(column_of.values())))
+        if self.question.where is None:
+            return np.ones(rows, bool)
+        return holds(self.question.where, self._columns, column_of)[0]
+
+    def _inside(self, codes: Codes) -> list[Vector]:
+        """Return the numbers of every group's rows; of a table, codes."""
         question, schema = self.question, self.schema
         column_of = dict(zip(schema.names, codes.T, strict=True))
-        looked = (
-            np.ones(len(codes), bool) if question.where is None else holds(question.where, self._columns, column_of)[0]
-        )
+        looked = self._looked(column_of)
         by = [column_of[name] for name in question.by]
-        values, rows = np.full(len(self.groups), np.nan), np.zeros(len(self.groups))
-        if self.terms:
-            return self._coefficients(column_of, looked)
         if question.share is not None:
             told, not_told = holds(question.share, self._columns, column_of)
             looked = looked & (told | not_told)
@@ -338,25 +385,18 @@ class _Asked:
         else:
             numbers = schema.modelled_column(question.column).comparable_values()[column_of[question.column]]
             looked = looked & np.isfinite(numbers)
-        for place, group in enumerate(self.groups):
+        found = []
+        for group in self.groups:
             inside = looked.copy()
             for own, code in zip(by, group, strict=False):
                 inside &= own == code
-            mine = numbers[inside]
-            rows[place] = np.count_nonzero(mine == group[-1]) if question.kind == "table" else len(mine)
-            if not len(mine):
-                continue
-            if question.kind == "table":
-                values[place] = rows[place] / len(mine)
-            elif question.kind == "quantile":
-                values[place] = np.quantile(mine, question.part)
-            else:
-                values[place] = mine.mean()
-        return values, rows
+            found.append(numbers[inside])
+        return found
 
-    def _coefficients(self, column_of: dict[str, Codes], looked: Flags) -> tuple[Vector, Vector]:
+    def _coefficients(self, codes: Codes) -> tuple[Vector, Vector]:
         """Return the coefficients of a regression over rows without a gap, and of how many rows they are."""
-        question = self.question
+        question, column_of = self.question, dict(zip(self.schema.names, codes.T, strict=True))
+        looked = self._looked(column_of)
         if question.share is not None:
             told, not_told = holds(question.share, self._columns, column_of)
             y, full = told.astype(np.float64), looked & (told | not_told)
@@ -437,7 +477,9 @@ def estimate(
     -----
     With theta the released number, theta_M that of all rows drawn from the model, and theta_b that of the b-th second
     release, the interval is theta - mean(e) -/+ t s sqrt(1 + 1/B), e_b = theta_b - theta_M, s their standard deviation
-    and t Student's quantile with B - 1 degrees of freedom. Quantiles of so few e_b would be too near. What the model
+    and t Student's quantile with B - 1 degrees of freedom. Quantiles of so few e_b would be too near. Of a quantile,
+    theta is the share of rows below the released one, and the ends are the released rows' quantiles at the ends of that
+    interval about its level (Woodruff 1952), as quantiles of few values jump. What the model
     has lost for good cannot be lost again, so pairs of columns that were not measured, or that noise hides, get none.
     """
     if replicates and replicates < _LEAST_REPLICATES:
@@ -450,16 +492,17 @@ def estimate(
     receipts = [receipt for answer in answers for receipt in answer.receipts]
     states = relations_of(of_kind(answers, NoisyAnswer), receipts, schema.names, rows=rows).states
     unknown = [tuple(_unknown(one.question, schema, states)) for one in asked]
-    known = [one for one, pairs in zip(asked, unknown, strict=True) if not pairs]
+    known = {one: values for one, (values, _), pairs in zip(asked, released, unknown, strict=True) if not pairs}
     again = {}
     if replicates and known:
         again = _second_releases(fitted, config, known, rows, replicates, seed, progress or NullProgress())
     found = []
     for text, one, (values, counts), pairs in zip(questions, asked, released, unknown, strict=True):
-        middle, half = _interval(values, *again[one]) if one in again else (values, np.full(len(values), np.nan))
+        none = np.full(len(values), np.nan)
+        low, high = one.interval(codes, values, *again[one]) if one in again else (none, none)
         numbers = tuple(
-            Estimate(words, float(value), float(centre - width), float(centre + width), int(count))
-            for words, value, count, centre, width in zip(one.words, values, counts, middle, half, strict=True)
+            Estimate(words, float(value), float(first), float(last), int(count))
+            for words, value, count, first, last in zip(one.words, values, counts, low, high, strict=True)
         )
         found.append(Estimates(text, one.names, numbers, pairs, replicates if one in again else 0))
     return tuple(found)
@@ -468,7 +511,7 @@ def estimate(
 def _second_releases(
     fitted: Generator,
     config: RunConfig,
-    asked: Sequence[_Asked],
+    asked: Mapping[_Asked, Vector],
     rows: float,
     replicates: int,
     seed: int,
@@ -494,19 +537,10 @@ def _second_releases(
         again = replace(made, schema=schema, rows=config.rows, holdout=0.0, device="cpu")
         found = fit_and_sample(again, table, NullProgress(), predict=False)
         for one in asked:
-            said[one].append(one.estimated(found.codes)[0])
+            said[one].append(one.compared(found.codes, asked[one]))
         progress.step(place, replicates)
     whole = np.concatenate(drawn)
-    return {one: (np.array(said[one]), one.estimated(whole)[0]) for one in asked}
-
-
-def _interval(released: Vector, said: Vector, whole: Vector) -> tuple[Vector, Vector]:
-    """Return the middle and half the width of every interval."""
-    errors = said - whole
-    n = len(errors)
-    spread = errors.std(axis=0, ddof=1)
-    far = float(stdtrit(n - 1, 0.5 + _LEVEL / 2)) * math.sqrt(1.0 + 1.0 / n)
-    return released - errors.mean(axis=0), far * spread
+    return {one: (np.array(said[one]), one.compared(whole, released)) for one, released in asked.items()}
 
 
 def _unknown(question: Question, schema: Schema, states: NDArray[np.int8]) -> list[tuple[str, str, str]]:

@@ -193,6 +193,23 @@ def test_what_rows_cannot_tell_is_not_told() -> None:
     assert np.isnan(twice).all(), "predictors of which one follows from the other"
 
 
+def test_an_interval_of_a_quantile_is_where_the_shares_are_far_enough_apart() -> None:
+    """Incomes of 0 to 99, each as often: ten points of the level are ten places."""
+    codes = np.stack([np.arange(1000) % column.n_values for column in SCHEMA.modelled], axis=1)
+    codes[:, 0] = np.arange(1000) % 100
+    question = estimating._Asked.of(read_question("quantile 0.3 of income", SCHEMA), SCHEMA)
+    released, _ = question.estimated(codes)
+    assert question.compared(codes, np.array([30.0])) == pytest.approx(0.305)
+    said = np.array([[0.55], [0.60], [0.65], [0.58], [0.62]])
+    off = said - 0.5
+    far = 2.7764 * np.sqrt(1.2) * off.std(ddof=1)
+    low, high = question.interval(codes, released, said, np.array([0.5]))
+    np.testing.assert_allclose([low[0], high[0]], [100 * (0.4 - far), 100 * (0.4 + far)], atol=1.01)
+    # Beyond the last row there is nothing: the end is that of the rows.
+    low, high = question.interval(codes, released, said + 0.9, np.array([0.5]))
+    assert high[0] == 99
+
+
 def test_intervals_of_coefficients() -> None:
     found = asked("regression of ward = 'north' on outcome where age >= 0")
     assert found.names == ("coefficient",)
