@@ -49,7 +49,8 @@ class GeneratorTask:
     """Everything public that a generator or a model is told before it asks its first question.
 
     ``seed`` is public: it draws feature maps, starting weights and training batches, never privacy noise. ``device`` is
-    "auto", "cpu" or "cuda". ``constraints`` are the lines of ``rules:`` that every row keeps.
+    "auto", "cpu" or "cuda". ``constraints`` are the lines of ``rules:`` that every row keeps, ``groups`` the
+    columns whose groups are compared.
     """
 
     schema: Schema
@@ -57,6 +58,7 @@ class GeneratorTask:
     seed: int = 0
     device: str = "auto"
     constraints: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.label is not None:

@@ -32,6 +32,7 @@ REPORTS = [
     "synth.reports.relations",
     "synth.reports.fidelity",
     "synth.reports.groups",
+    "synth.reports.differences",
     "synth.reports.scores",
     "synth.reports.prediction",
     "synth.reports.membership",

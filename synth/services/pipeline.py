@@ -198,6 +198,7 @@ def fit_and_sample(
         seed=config.seed,
         device=config.device,
         constraints=config.constraints,
+        groups=config.groups,
     )
     fitted = make(config.generator, task, config.options).fit(session.sub_session(session.remaining_share), progress)
     if not config.is_model:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -327,6 +328,24 @@ def test_a_table_with_the_label_counts_twice_where_rows_are_for_its_prediction(a
             seen.add(labelled)
             assert one.weight == (0.5 if len(one.columns) > 2 else 1.0) * (times if labelled else 1.0)
     assert seen == {True, False}
+
+
+@pytest.mark.parametrize(("groups", "times"), [("weighed", 2.0), ("alike", 1.0)])
+def test_a_table_of_groups_counts_twice(groups, times):
+    """Of two columns, one of which tells declared groups apart; no choice has another sensitivity for it."""
+    noted = Weighed(session(*codebook(3000), epsilon=3.0))
+    asked = replace(task(noted.schema, None), groups=("d",))
+    options = {"all_pairs": "never", "whole_rows": "never", "groups": groups}
+    generators.make(DpHpAdaptive.card.name, asked, options).fit(noted, NullProgress())
+    seen = set()
+    for candidates, _ in noted.choices:
+        for one in candidates:
+            own = "d" in one.columns and len(one.columns) == 2
+            seen.add(own)
+            assert one.weight == (0.5 if len(one.columns) > 2 else 1.0) * (times if own else 1.0)
+    assert seen == {True, False}
+    chosen = [one.receipt for one in noted.source.answers if one.receipt.query.startswith("choice")]
+    assert len({one.sensitivity for one in chosen}) == 1
 
 
 def test_where_rows_are_for_counts_alone_no_question_is_about_the_label(asked_for):

@@ -51,6 +51,9 @@ class AdaptiveOptions(Options):
     logic: Literal["modelled", "repaired"] = "modelled"
     """Whether the model knows which cells the declared rules rule out, or rows are repaired that break them."""
 
+    groups: Literal["weighed", "alike"] = "weighed"
+    """Whether a table of a declared column of groups with another column counts twice when tables are chosen."""
+
     purpose: Literal["balanced", "prediction", "marginals", "regression"] = "balanced"
     """What the rows are for: prediction gives tables with the label more, marginals takes it for a column like any
     other, regression asks how every two columns go together on average, balanced does neither."""
@@ -100,6 +103,7 @@ CONSTANTS = (
     Tuned("_CLEAR_CLASSES", "noise of a sixth of what four bins by class hold", "isolet", _BUDGET),
     Tuned("_MOST_FOR_LABEL", "three fifths at most", "isolet", _BUDGET),
     Tuned("_SEVERAL", "one dull answer tells little of other tables", "none", _ROUNDS),
+    Tuned("_FOR_GROUPS", "as a label that is to be predicted", "none", _ROUNDS),
     Tuned("_REST", "a table asked twice in a row tells little more", "census, insurance", _ROUNDS),
     Tuned("_TOO_FINE", "finer tables tell of chance and noise alone", "bounded, census, wine_white, trips", _ROUNDS),
     Tuned("_TOO_FINE_OF_FEW", "few rounds are worth most where tables are clear", "sites, simple, census", _ROUNDS),
@@ -126,7 +130,7 @@ CARD = Card(
     made_by="synth.generators.adaptive.dp_hp_adaptive:DpHpAdaptive",
     defaults_before={
         "0.7.0": {"all_pairs": "never", "whole_rows": "never", "scores": "distance"},
-        "0.8.0": {"values": "even", "tilt": "all_or_none", "logic": "repaired"},
+        "0.8.0": {"values": "even", "tilt": "all_or_none", "logic": "repaired", "groups": "alike"},
     },
     options=AdaptiveOptions,
     measures_one_ways=True,

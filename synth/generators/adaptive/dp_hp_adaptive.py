@@ -425,6 +425,13 @@ class _Fit:
         tilted = self._whole.finished(self._measured[: len(self.bins)])
         return tilted if self._whole.carries or self._options.tilt == "tempered" else None
 
+    def _groups(self) -> tuple[int, ...]:
+        """Return the columns whose tables are weighed more, as their groups are compared."""
+        if self._options.groups == "alike":
+            return ()
+        names = self._task.schema.names
+        return tuple(names.index(name) for name in self._task.groups)
+
     def _known(self) -> list[NoisyMarginal]:
         """Return what the declared rules say of tables of several columns."""
         if self._options.logic == "repaired":
@@ -484,6 +491,7 @@ class _Fit:
             honest=self._honest,
             few=self._budget.few,
             for_label=self._options.purpose == "prediction",
+            groups=self._groups(),
         )
         rounds = SelectionRounds(
             self._survey,

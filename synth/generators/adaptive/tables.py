@@ -56,6 +56,9 @@ _IMPORTANCE = {Weight.LOW: 0.5, Weight.NORMAL: 1.0, Weight.HIGH: 2.0}
 _TRIPLE_WEIGHT = 0.5
 """What a wrong row in a table of three columns counts beside one of two: three pairs share what it tells."""
 
+_FOR_GROUPS = 2.0
+"""What a wrong row of a table with a column of groups counts, where groups are declared."""
+
 _FOR_LABEL = 2.0
 """What a wrong row in a table with the label counts where rows are made for its prediction."""
 
@@ -188,6 +191,8 @@ class RoundPlan:
         Whether so few rounds are held that tables are better coarse.
     for_label : bool
         Whether a wrong row of a table with the label counts more.
+    groups : tuple of int
+        Positions of columns whose groups are compared: tables of two columns with one of them count more.
     """
 
     share: float
@@ -198,6 +203,7 @@ class RoundPlan:
     honest: bool = True
     few: bool = False
     for_label: bool = False
+    groups: tuple[int, ...] = ()
 
 
 class SelectionRounds:
@@ -382,6 +388,8 @@ class SelectionRounds:
         weight = math.prod(_IMPORTANCE[self._columns[d].weight] for d in columns) ** (1 / len(columns))
         if self._plan.for_label and self._label in columns:
             weight *= _FOR_LABEL
+        if len(columns) == 2 and any(group in columns for group in self._plan.groups):
+            weight *= _FOR_GROUPS
         return weight * (_TRIPLE_WEIGHT if len(columns) > 2 else 1.0)
 
     def _moved(self, before: dict[ColumnSet, NDArray[np.float64]]) -> float:
