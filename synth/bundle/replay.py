@@ -365,14 +365,7 @@ def _config(archive: Archive, card: ModelCard) -> RunConfig:
 
 def _task(certificate: Certificate, config: RunConfig) -> GeneratorTask:
     device = _device_again(certificate, config, drawing=False)
-    return GeneratorTask(
-        schema=config.schema,
-        label=config.label,
-        seed=config.seed,
-        device=device,
-        constraints=config.constraints,
-        groups=config.groups,
-    )
+    return GeneratorTask.of(config, device=device)
 
 
 def _write_report(

@@ -19,7 +19,7 @@ from synth.privacy.more.forests import Guess
 from synth.privacy.more.losses import Losses
 from synth.privacy.questions import Answer
 from synth.progress import Progress
-from synth.schema import Schema
+from synth.schema import RunConfig, Schema
 from synth.version import is_before
 
 __all__ = [
@@ -67,6 +67,18 @@ class GeneratorTask:
             raise ConfigError(f"seed must be a whole number from 0 to 2^63 - 1, got {self.seed}.")
         if self.device not in {"auto", "cpu", "cuda"}:
             raise ConfigError(f"device must be auto, cpu or cuda, got {self.device}.")
+
+    @classmethod
+    def of(cls, config: RunConfig, *, device: str | None = None) -> Self:
+        """Return what a configuration says; ``device`` where another one carries it out."""
+        return cls(
+            schema=config.schema,
+            label=config.label,
+            seed=config.seed,
+            device=config.device if device is None else device,
+            constraints=config.constraints,
+            groups=config.groups,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -431,7 +431,7 @@ def _told(config: RunConfig, table: PrivateTable, held_out: CodeTable, progress:
     """Fit a model to a stand-in; return what it says of itself, and its error on the rows that were held out."""
     fitted = fit_and_sample(config, table, progress, predict=False)
     said = fitted.evidence(config)
-    task = GeneratorTask(schema=config.schema, label=config.label, seed=config.seed, device="cpu")
+    task = GeneratorTask.of(config, device="cpu")
     model = restore(config.generator, task, config.options, fitted.state)
     rows = np.stack(held_out, axis=1).astype(np.int64)
     return (*(entry for entry in said if isinstance(entry, SafeEvidence)), *error_of_model(model, rows, task))

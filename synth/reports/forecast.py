@@ -98,7 +98,7 @@ def budget_parts(config: RunConfig) -> tuple[BudgetShare, ...]:
 
 def _measures_one_ways(config: RunConfig) -> bool:
     """Whether the generator's answers will hold a one-way table of every column; noisy rows hold none."""
-    task = GeneratorTask(schema=config.schema, label=config.label, seed=config.seed, device="cpu")
+    task = GeneratorTask.of(config, device="cpu")
     generator = make(config.generator, task, config.options)
     return generator.card.measures_one_ways and not generator.perturbs_rows
 
@@ -124,7 +124,7 @@ def forecast(config: RunConfig) -> Forecast:
         question = evaluation_question(config.schema)
         session.noisy_sum(question, share=shares["evaluation"], query=EVALUATION_QUERY, source="forecast")
     prediction = _prediction(config, session, shares[PREDICTIONS]) if PREDICTIONS in shares else None
-    task = GeneratorTask(schema=config.schema, label=config.label, seed=config.seed, device="cpu")
+    task = GeneratorTask.of(config, device="cpu")
     generator = make(config.generator, task, config.options)
     before = len(session.answers)
     if config.is_model or generator.card.measures_one_ways or generator.perturbs_rows:

@@ -192,14 +192,7 @@ def fit_and_sample(
         session.noisy_sum(
             evaluation_question(schema), share=shares["evaluation"], query=EVALUATION_QUERY, source="report"
         )
-    task = GeneratorTask(
-        schema=schema,
-        label=config.label,
-        seed=config.seed,
-        device=config.device,
-        constraints=config.constraints,
-        groups=config.groups,
-    )
+    task = GeneratorTask.of(config)
     fitted = make(config.generator, task, config.options).fit(session.sub_session(session.remaining_share), progress)
     if not config.is_model:
         progress.phase("Sampling")

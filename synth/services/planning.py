@@ -43,7 +43,7 @@ def check_config(config: RunConfig) -> None:
     config.format.check()
     if config.test_format is not None:
         config.test_format.check()
-    task = GeneratorTask(schema=config.schema, label=config.label, seed=config.seed, device=config.device)
+    task = GeneratorTask.of(config)
     kind = describe(config.generator).kind
     if (kind == "model") != config.is_model:
         raise ConfigError(f"'{config.generator}' is a {kind}: name it under '{kind}:'.")

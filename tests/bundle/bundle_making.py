@@ -124,7 +124,7 @@ def run(
     if not schema.rows_are_public:
         session.count_rows(share=0.02)
     session.noisy_sum(evaluation_question(schema), share=0.1, query=EVALUATION_QUERY, source="report")
-    task = GeneratorTask(schema=schema, label=config.label, seed=config.seed, device=config.device)
+    task = GeneratorTask.of(config)
     fitted = make(config.generator, task, config.options).fit(
         session.sub_session(session.remaining_share), NullProgress()
     )

@@ -82,7 +82,7 @@ def written_again(path: Path, folder: Path) -> dict[str, bytes]:
     for name in ("synthetic.csv", "synthetic.parquet"):
         (folder / name).write_bytes(members[name])
     codes = read_table(folder / "synthetic.csv", config.schema)
-    task = GeneratorTask(schema=config.schema, label=config.label, seed=config.seed, device="cpu")
+    task = GeneratorTask.of(config, device="cpu")
     fitted = restore(card.generator, task, card.options, state)
     fitted.sample(config.rows, config.seed)  # some facts are about how the rows were made
     facts, pictures = fitted.facts(), fitted.pictures()

@@ -256,7 +256,7 @@ def _refusal(text: str) -> str:
     """Say why a run is refused, whether its document is read or checked; a document that passes is written again."""
     try:
         config = config_of_text(text, base=Path("/tables"))
-        task = GeneratorTask(schema=config.schema, label=config.label, seed=config.seed, device="cpu")
+        task = GeneratorTask.of(config, device="cpu")
         make(config.generator, task, config.options)
         check_config(config)
     except SynthError as error:

@@ -217,7 +217,7 @@ def _panels(shown: Shown) -> list[Panel]:
 
 
 def _assumed(config: RunConfig) -> list[Panel]:
-    task = GeneratorTask(schema=config.schema, label=config.label, seed=config.seed, device="cpu")
+    task = GeneratorTask.of(config, device="cpu")
     assumptions = make(config.generator, task, config.options).assumptions
     listed = [Words(f"• {one}", kind="paragraph") for one in assumptions]
     return [Heading("Assumed to be public"), *listed] if assumptions else []
