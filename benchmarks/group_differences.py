@@ -3,10 +3,10 @@
     HERMITAGE_DATA=FOLDER python benchmarks/group_differences.py [--tables adult census] [--epsilons 1 3] \
         [--seeds 31 32 33] [--keep build/group_differences.jsonl]
 
-For the column of groups of a table, every number and every column of two values: its mean in the largest group less that
-in the next, in the real rows and in as many synthetic ones, in units of the real standard deviation. Printed is the mean
-of absolute errors over these columns, for ``groups: weighed`` and ``alike``, with two standard errors over seeds, and the
-mean total variation over pairs and sets of three columns.
+For the column of groups of a table, every number and every column of two values: its mean in the largest group less
+that in the next, in the real rows and in as many synthetic ones, in units of the real standard deviation. Printed is
+the mean of absolute errors over these columns, for ``groups: weighed`` and ``alike``, with two standard errors over
+seeds, and the mean total variation over pairs and sets of three columns, in at most 32 public bins.
 """
 
 from __future__ import annotations
