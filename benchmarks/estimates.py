@@ -53,9 +53,9 @@ def drawn(random: np.random.Generator, rows: int) -> pd.DataFrame:
 
 def coefficients(whole: pd.DataFrame) -> dict[str, dict[tuple[str, ...], float]]:
     """Return the population's linear and logistic regression; predictors make six kinds of rows."""
-    places = (whole["region"] == "south", whole["region"] == "east", whole["sex"] == "man")
+    places = (whole["region"] == "south", whole["region"] == "east", whole["sex"] == "woman")
     x = np.column_stack([np.ones(len(whole)), *places]).astype(np.float64)
-    terms = [("constant",), ("region = south",), ("region = east",), ("sex = man",)]
+    terms = [("constant",), ("region = south",), ("region = east",), ("sex = woman",)]
     kinds, counts = np.unique(x, axis=0, return_counts=True)
     of_kind = [whole["income"][(x == kind).all(axis=1)].to_numpy() for kind in kinds]
     means = np.array([own.mean() for own in of_kind])

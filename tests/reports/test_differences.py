@@ -162,7 +162,8 @@ def test_what_is_said_of_them() -> None:
     assert entry.value == told
     assert "treat as unknown: ill" in entry.sentence
     rows = {row[0]: row for row in entry.figures[0].rows}  # type: ignore[union-attr]
-    assert rows["ill: a less b"][1:] == (None, None, "not measured")
+    assert rows["ill"][1:] == (None, None, "not measured")
+    assert entry.unit == "of 3 measured"
     value = rows["stay: a less b"][1]
     assert isinstance(value, float)
     assert math.isfinite(value)

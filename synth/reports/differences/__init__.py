@@ -181,9 +181,14 @@ def _public(answers: PaidAnswers) -> Sequence[SafeEvidence]:
 
 
 def _evidence(group: str, found: Sequence[Difference], config: RunConfig) -> SafeEvidence:
-    told = [one for one in found if one.said == "told"]
-    unknown = sorted({one.column for one in found if one.said == "not measured"})
-    title = f"{len(told):,} of {len(found):,} differences between groups of {group} can be told"
+    unknown = list(dict.fromkeys(one.column for one in found if one.said == "not measured"))
+    measured = [one for one in found if one.column not in unknown]
+    told = sum(one.said == "told" for one in measured)
+    title = f"No difference between groups of {group} was measured"
+    judged = "Treat what the rows say of them as unknown."
+    if measured:
+        title = f"{told:,} of {len(measured):,} differences between groups of {group} can be told"
+        judged = "Good: all can be told." if told == len(measured) else "Do not report those that cannot be told."
     rows: list[tuple[Cell, ...]] = [
         (
             f"{one.column}: {one.group} less {one.other}",
@@ -191,8 +196,9 @@ def _evidence(group: str, found: Sequence[Difference], config: RunConfig) -> Saf
             one.error if math.isfinite(one.error) else None,
             one.said,
         )
-        for one in found
+        for one in measured
     ]
+    rows += [(column, None, None, "not measured") for column in unknown]
     sentence = (
         "Means, and shares of yes, worked out from the noisy counts, with 95 % intervals of noise and of the draw of "
         "the rows together; where nothing differs, one in 20 is told all the same."
@@ -201,12 +207,11 @@ def _evidence(group: str, found: Sequence[Difference], config: RunConfig) -> Saf
         sentence += " Rows of one unit are taken to be alike."
     if unknown:
         sentence += f" Not counted together with {group}, so treat as unknown: {', '.join(unknown)}."
-    judged = "Good: all can be told." if len(told) == len(found) else "Do not report those that cannot be told."
     return SafeEvidence(
         id=f"{_SECTION}.{group}",
         title=f"Differences between groups of {group} that can be told",
-        value=len(told),
-        unit=f"of {len(found)}",
+        value=told,
+        unit=f"of {len(measured)} measured",
         sentence=sentence,
         figures=(Table(title, ("mean, or share of yes", "difference", "± (95 %)", "it can be"), tuple(rows), judged),),
     )
