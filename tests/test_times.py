@@ -96,6 +96,14 @@ def test_a_column_of_its_own_name_goes_before_that_of_another() -> None:
 YEAR = (datetime.date(2024, 1, 1), datetime.date(2024, 12, 31))
 
 
+def test_where_one_cell_is_hidden_it_is_not_two_columns() -> None:
+    """The promise for cells is about one cell of the file, whose change would move both."""
+    columns = (TimeColumn("at", of="came", missing=True), DateColumn("came", *YEAR, missing=True))
+    with pytest.raises(SchemaError, match="'at' stands in the cells of 'came', so one cell would be two numbers"):
+        Schema(columns, protection="cell", number_of_units=10)
+    assert Schema(columns[:1], protection="cell", number_of_units=10)
+
+
 def test_it_is_declared_as_it_is_written() -> None:
     said = {
         "type": "time",

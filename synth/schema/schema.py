@@ -155,6 +155,13 @@ class Schema:
             if self.cell_change != 1:
                 raise SchemaError("cell_change is only for 'protection: cell'. Leave it out to protect whole rows.")
             return
+        names = {column.name for column in self.columns}
+        beside = next((one for one in self.columns if one.cells_in != one.name and one.cells_in in names), None)
+        if beside is not None:
+            raise SchemaError(
+                f"'{shown(beside.name)}' stands in the cells of '{shown(beside.cells_in)}', so one cell would be two "
+                "numbers. To hide the change of one cell, leave one of the two columns out."
+            )
         if self.row_count != "public" or self.unit.rows_per_unit != 1 or self.unit.id_column is not None:
             raise SchemaError(
                 "'protection: cell' hides one cell and no row: declare row_count: public, rows_per_unit: 1 and no "
