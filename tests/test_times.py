@@ -5,18 +5,20 @@ from __future__ import annotations
 import datetime
 import io
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
 import yaml
+from reading_here import read_here
 
 import synth
 from synth.bundle.checks import check
 from synth.errors import SchemaError
 from synth.reading.reader import read_codes
-from synth.schema import DateColumn, Schema, TableFormat, TimeColumn, TimeStep, config_of_text, config_to_yaml
+from synth.schema import DateColumn, Schema, TableFormat, TimeColumn, TimeStep, config_of_text, config_to_yaml, encoding
 from synth.schema.columns import parse_column
 from synth.schema.documents import read_mapping
 from synth.schema.encoding import encode_cells
@@ -102,6 +104,9 @@ def test_where_one_cell_is_hidden_it_is_not_two_columns() -> None:
     with pytest.raises(SchemaError, match="'at' stands in the cells of 'came', so one cell would be two numbers"):
         Schema(columns, protection="cell", number_of_units=10)
     assert Schema(columns[:1], protection="cell", number_of_units=10)
+    twice = (columns[0], TimeColumn("hour", step=TimeStep.HOUR, of="came", missing=True))
+    with pytest.raises(SchemaError, match="so one cell would be two numbers"):
+        Schema(twice, protection="cell", number_of_units=10)  # of a column that is dropped as undeclared
 
 
 def test_it_is_declared_as_it_is_written() -> None:
@@ -186,7 +191,28 @@ def test_from_the_file_to_a_bundle_that_verifies_and_back(tmp_path: Path, monkey
     assert (texts[dated] == result.table["came at"].fillna("")[dated]).all()
 
 
-def test_one_line_moves_no_other(tmp_path: Path) -> None:
+def test_one_line_moves_no_other() -> None:
+    lines_are_independent()
+
+
+def test_a_time_that_is_taken_from_the_line_before_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A planted bug, from the bytes of a file on: an unreadable time becomes that of the cell before."""
+    right = encoding.minutes_of_texts
+
+    def carried(texts: pa.Array, **more: Any) -> np.ndarray:
+        found = right(texts, **more).copy()
+        for place in range(1, len(found)):
+            found[place] = found[place - 1] if found[place] < 0 else found[place]
+        return found
+
+    monkeypatch.setattr("synth.reading.reader.ask", read_here)
+    lines_are_independent()
+    monkeypatch.setattr(encoding, "minutes_of_texts", carried)
+    with pytest.raises(AssertionError):
+        lines_are_independent()
+
+
+def lines_are_independent() -> None:
     """Whatever stands in one cell, dates and times of the other lines are what they are without that line."""
     schema = Schema((DateColumn("came", *YEAR, missing=True), TimeColumn("came at", of="came", missing=True)))
     honest = ["2024-01-02 14:35", "2024-05-01", "", "2024-12-31T23:59:59"]

@@ -5,6 +5,7 @@ Nothing here is ever read from rows.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -155,8 +156,8 @@ class Schema:
             if self.cell_change != 1:
                 raise SchemaError("cell_change is only for 'protection: cell'. Leave it out to protect whole rows.")
             return
-        names = {column.name for column in self.columns}
-        beside = next((one for one in self.columns if one.cells_in != one.name and one.cells_in in names), None)
+        held = Counter(column.cells_in for column in self.columns)
+        beside = next((one for one in self.columns if one.cells_in != one.name and held[one.cells_in] > 1), None)
         if beside is not None:
             raise SchemaError(
                 f"'{shown(beside.name)}' stands in the cells of '{shown(beside.cells_in)}', so one cell would be two "
