@@ -281,9 +281,9 @@ class ModelledColumn(Column):
         return ()
 
     @property
-    @abstractmethod
     def size(self) -> int:
         """Number of codes: values or grid, then special values, then other, then missing."""
+        return self.levels + len(self.special) + self.missing
 
     @property
     def n_values(self) -> int:

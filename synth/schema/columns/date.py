@@ -80,11 +80,6 @@ class DateColumn(ModelledColumn):
         """Number of days, months or years from low to high, both included."""
         return self._place_of(self.high) + 1
 
-    @property
-    def size(self) -> int:
-        """Number of codes: grid, then missing."""
-        return self.levels + self.missing
-
     def _code_of_fallback(self) -> int:
         return self._place_of(self.fallback or self.low)
 

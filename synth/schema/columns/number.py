@@ -131,11 +131,6 @@ class NumberColumn(ModelledColumn):
         """Number of places on the grid."""
         return math.floor((self.high - self.low) / self.step + 1e-9) + 1
 
-    @property
-    def size(self) -> int:
-        """Number of codes: grid, then special values, then missing."""
-        return self.levels + len(self.special) + self.missing
-
     def _code_of_fallback(self) -> int:
         value = self.low if self.fallback is None else self.fallback
         if value in self.special:

@@ -120,11 +120,6 @@ class TimeColumn(ModelledColumn):
         """Number of hours, quarters or minutes from low to high, both included."""
         return self._place_of(self.high) + 1
 
-    @property
-    def size(self) -> int:
-        """Number of codes: grid, then missing."""
-        return self.levels + self.missing
-
     def _code_of_fallback(self) -> int:
         return self._place_of(self.fallback or self.low)
 
