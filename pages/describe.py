@@ -239,7 +239,7 @@ def column_editor() -> None:
         note(
             "Bounds and categories start empty and are never read from the rows. Categories: separated by commas, "
             "with double quotes around a value that holds one; a yes/no column takes its two words there, yes first. "
-            "Step: 1 for whole numbers, 0.1 or 0.01 for decimals; or day, month, year. "
+            "Step: 1 for whole numbers, 0.1 or 0.01 for decimals; day, month, year; or hour, quarter, minute. "
             "Empty: cells may be missing. Other: undeclared values become 'other'. "
             "Unreadable: what a cell such as '80kg' among numbers becomes, in columns that are never empty. "
             "Special: numbers with a meaning of their own, such as 0 or 999. "
@@ -428,7 +428,9 @@ def _column_config(*, everything: bool) -> dict[str, Any]:
         "low": text("Lowest", width=wide["low"], help="A number, or a date such as 2020-01-31"),
         "high": text("Highest", width=wide["high"], help="A number, or a date such as 2025-12-31"),
         "step": text(
-            "Step", width=wide["step"], help="1 for whole numbers, 0.1 or 0.01 for decimals; or day, month, year"
+            "Step",
+            width=wide["step"],
+            help="1 for whole numbers, 0.1 or 0.01 for decimals; day, month, year; or hour, quarter, minute",
         ),
         "categories": text("Categories", width=wide["categories"]),
         "missing": tick(

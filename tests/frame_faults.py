@@ -132,19 +132,17 @@ def _left_out(cells: pd.Series[Any], write: Any) -> list[str]:
     return written + [""] * (len(cells) - len(written))
 
 
-def _looked_up(column: Any) -> Any:
+def _looked_up(column: Any, times: Any) -> Any:
     """Moments too are looked up among those of other rows."""
-    if column is None or not column.is_printed:
-        return None
-    spelled = lru_cache(maxsize=4096)(column.text_of_typed)
-    return partial(_written_by_lookup, spelled, frames._written, column)
+    write = WRITER(column, times)
+    return None if write is None else partial(_written_by_lookup, lru_cache(maxsize=4096)(write), write)
 
 
-def _written_by_lookup(spelled: Any, written: Any, column: Any, cell: Any) -> str:
-    return spelled(cell) if isinstance(cell, pd.Timestamp) and cell is not pd.NaT else written(column, spelled, cell)
+def _written_by_lookup(looked_up: Any, write: Any, cell: Any) -> str:
+    return str((looked_up if isinstance(cell, pd.Timestamp) and cell is not pd.NaT else write)(cell))
 
 
-NUMBER, TEXTS = frames._number, frames._texts
+NUMBER, TEXTS, WRITER = frames._number, frames._texts, frames._writer_of
 
 FAULTS: dict[str, tuple[str, Any]] = {
     "numbers as they are stored": ("_number", _as_stored),

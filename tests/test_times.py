@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
@@ -16,9 +17,21 @@ from reading_here import read_here
 
 import synth
 from synth.bundle.checks import check
+from synth.cli.files import draft_configuration
+from synth.cli.frames import FORMAT, frame_as_table
 from synth.errors import SchemaError
 from synth.reading.reader import read_codes
-from synth.schema import DateColumn, Schema, TableFormat, TimeColumn, TimeStep, config_of_text, config_to_yaml, encoding
+from synth.schema import (
+    DateColumn,
+    DropColumn,
+    Schema,
+    TableFormat,
+    TimeColumn,
+    TimeStep,
+    config_of_text,
+    config_to_yaml,
+    encoding,
+)
 from synth.schema.columns import parse_column
 from synth.schema.documents import read_mapping
 from synth.schema.encoding import encode_cells
@@ -93,6 +106,47 @@ def test_a_column_of_its_own_name_goes_before_that_of_another() -> None:
     )
     read = read_codes(lambda: io.BytesIO(b"came,at\n2024-01-02 14:35,09:00\n"), TableFormat(), schema)
     assert read._codes["at"].tolist() == [540]
+
+
+@pytest.mark.parametrize("pattern", [None, "%d.%m.%Y %I:%M %p"])
+def test_moments_of_a_frame_are_read_as_date_and_time(pattern: str | None) -> None:
+    came = DateColumn("came", datetime.date(2024, 1, 1), datetime.date(2024, 12, 31), missing=True, pattern=pattern)
+    at = TimeColumn("at", of="came", missing=True, pattern=pattern)
+    moment = datetime.datetime(2024, 2, 1, 14, 35, 10)
+    frame = pd.DataFrame({"came": pd.Series([moment, pd.Timestamp(moment), None, moment.date()], dtype=object)})
+    expected = {"came": [31, 31, 366, 31], "at": [875, 875, 1440, 1440]}
+    for schema in (Schema((came, at)), Schema((at, DropColumn("came")))):
+        written = frame_as_table(frame, schema).getvalue()
+        read = read_codes(lambda written=written: io.BytesIO(written), FORMAT, schema)  # type: ignore[misc]
+        assert {name: read._codes[name].tolist() for name in schema.names} == {
+            name: expected[name] for name in schema.names
+        }
+    alone = Schema((TimeColumn("at", missing=True),))
+    written = frame_as_table(pd.DataFrame({"at": [datetime.time(14, 35, 10), None]}), alone).getvalue()
+    assert read_codes(lambda: io.BytesIO(written), FORMAT, alone)._codes["at"].tolist() == [875, 1440]
+
+
+def test_a_draft_carries_the_time_in_the_cells_of_a_date(tmp_path: Path) -> None:
+    table, known = tmp_path / "table.csv", tmp_path / "known.yaml"
+    table.write_text(
+        "Came,pickup_datetime,visit_date\n2024-01-02 14:35,2024-01-02 14:35,2024-01-02\n", encoding="utf-8"
+    )
+    # By its name alone it is offered, and nothing stands for it until somebody takes the sign away.
+    drafted = draft_configuration(str(table))
+    assert drafted.count('# "pickup_datetime time": {type: time') == drafted.count("type: time") == 1
+    offered = next(line for line in drafted.splitlines() if "pickup_datetime time" in line).replace("# ", "", 1)
+    said = read_mapping("columns:\n" + offered)["columns"]
+    assert parse_column("t", said["pickup_datetime time"]) == TimeColumn(
+        "t", step=TimeStep.QUARTER, of="pickup_datetime"
+    )
+    known.write_text(
+        "columns:\n  came: {type: date, low: 2024-01-01, high: 2024-12-31, missing: true}\n"
+        "  came at: {type: time, step: quarter, of: came, missing: true}\n",
+        encoding="utf-8",
+    )
+    columns = read_mapping(draft_configuration(str(table), dictionaries=[str(known)]))["columns"]
+    assert list(columns) == ["Came", "came at", "pickup_datetime", "visit_date"]
+    assert parse_column("at", columns["came at"]) == TimeColumn("at", step=TimeStep.QUARTER, of="Came", missing=True)
 
 
 YEAR = (datetime.date(2024, 1, 1), datetime.date(2024, 12, 31))

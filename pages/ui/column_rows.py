@@ -26,7 +26,7 @@ from synth.schema import (
     modelled_columns,
     parse_column,
 )
-from synth.schema.columns import DateStep, TimeStep
+from synth.schema.columns import DateStep, TimeColumn, TimeStep
 from synth.schema.found import is_found
 from synth.schema.guesses import fate_of, kind_by_name, step_by_name
 
@@ -40,6 +40,7 @@ __all__ = [
     "error_of_row",
     "errors_of_rows",
     "guess_role",
+    "host_of",
     "is_proposed",
     "join_list",
     "lacks_fallback",
@@ -51,6 +52,8 @@ __all__ = [
     "row_of_mapping",
     "split_list",
     "state_of",
+    "time_beside",
+    "with_times",
 ]
 
 Row = dict[str, Any]
@@ -102,6 +105,38 @@ def new_row(name: str, kind: str) -> Row:
         "extra": {},
         "proposed": fate_of(name, kind) or "",
     }
+
+
+# Times in the cells of another column ---------------------------------------------------------------------------------
+
+
+def host_of(row: Row) -> str:
+    """Return the column of the file in whose cells a row's own time stands; empty where it has cells of its own."""
+    return str((row.get("extra") or {}).get("of") or "")
+
+
+def time_beside(dates: Row, rows: Sequence[Row]) -> Row:
+    """Return a new row for the times of day in the cells of a column of dates, written and missing as these are.
+
+    Parameters
+    ----------
+    dates : Row
+    rows : sequence of Row
+        All there are, of whose names the new one is none.
+    """
+    taken = {row["name"] for row in rows}
+    names = (f"{dates['name']} time{number}" for number in ("", *(f" {k}" for k in range(2, len(rows) + 2))))
+    fresh = new_row(next(name for name in names if name not in taken), "time")
+    written = {key: value for key, value in (dates.get("extra") or {}).items() if key == "pattern"}
+    extra = {**written, "of": dates["name"]}
+    return {**fresh, "low": "00:00", "high": "23:59", "missing": dates["missing"], "extra": extra, "proposed": ""}
+
+
+def with_times(rows: Sequence[Row], others: Sequence[Row]) -> list[Row]:
+    """Return rows, each followed by those of ``others`` that stand in its cells and have no cells of their own."""
+    known = {row["name"] for row in rows}
+    beside = [row for row in others if host_of(row) and row["name"] not in known]
+    return [one for row in rows for one in (row, *(other for other in beside if host_of(other) == row["name"]))]
 
 
 def _step_of(name: str, role: str) -> str:
@@ -388,6 +423,8 @@ def _error_of_row(row: Row) -> str | None:
         return f"'{name}' needs a role. Choose one, or 'leave out'."
     if is_proposed(row):
         return f"'{name}' would be {row['proposed']}. Accept that above the table, or choose another role."
+    if host_of(row) and role != TimeColumn.role:
+        return f"'{name}' is the time in the cells of '{host_of(row)}', so its role is '{TimeColumn.role}'."
     form = {field.cell: field for field in _form(role)}
     listed = "categories" in form and (row["categories"] or form["categories"].default)
     if kind_by_name(name) == "identifier" and role in MODELLED_ROLES and not listed:

@@ -9,7 +9,7 @@ import pandas as pd
 import streamlit as st
 
 from pages.server.uploads import whole_stream
-from pages.ui.column_rows import Row, row_of_mapping
+from pages.ui.column_rows import Row, host_of, row_of_mapping, with_times
 from pages.ui.session import draft, forget_uploads, renew_editor, uploader_key
 from pages.ui.words import note, plain
 from synth.dictionaries import (
@@ -89,7 +89,7 @@ def _ask_for_dictionary() -> None:
 def _understand(name: str, data: bytes) -> None:
     """Keep what was understood of a dictionary, beside the draft's lines, until it is taken or put away."""
     held = draft()
-    names = [row["name"] for row in held["columns"]]
+    names = [row["name"] for row in held["columns"] if not host_of(row)]
     try:
         found = read_dictionary(name, data, names=names)
     except SynthError as error:
@@ -107,8 +107,10 @@ def _show_understood() -> None:
     told = held["dictionary"]
     lines = [(name, DictionaryColumn(name, body), source) for name, body, source in told["columns"]]
     names = {row["name"] for row in held["columns"]}
-    lines = [line for line in lines if line[0] in names]
-    st.markdown(f"**Understood {len(lines):,} of your {len(names):,} columns.** Nothing is filled yet.")
+    lines = [line for line in lines if line[0] in names or line[1].body.get("of") in names]
+    own = {row["name"] for row in held["columns"] if not host_of(row)}
+    told_of = sum(line[0] in own for line in lines)
+    st.markdown(f"**Understood {told_of:,} of your {len(own):,} columns.** Nothing is filled yet.")
     shown = [[True, visible(name), visible(column.said), _open(column)] for name, column, _ in lines]
     chosen = st.data_editor(
         pd.DataFrame(shown, columns=["take", "name", "said", "open"]),
@@ -132,9 +134,8 @@ def _show_understood() -> None:
     take, leave = st.columns([1, 3])
     if take.button(f"Fill {len(wanted):,} lines", type="primary", key="dictionary-take", disabled=not wanted):
         body_of = {name: (dict(column.body), source) for name, column, source in lines if name in wanted}
-        held["columns"] = [
-            taken_row(row, body_of[row["name"]][0]) if row["name"] in body_of else row for row in held["columns"]
-        ]
+        taken = [taken_row(row, body_of[row["name"]][0]) if row["name"] in body_of else row for row in held["columns"]]
+        held["columns"] = with_times(taken, [row_of_mapping(name, body) for name, (body, _) in body_of.items()])
         held["domain_source"] = {**held["domain_source"], **{name: source for name, (_, source) in body_of.items()}}
         _put_away()
     if leave.button("Put it away", key="dictionary-leave"):
@@ -165,6 +166,8 @@ def taken_row(row: Row, body: Mapping[str, Any]) -> Row:
     if kind is None:
         return row
     taken = {**row_of_mapping(row["name"], {**body, "type": kind}), "weight": row["weight"], "proposed": ""}
+    if host_of(row):
+        taken["extra"] = {**taken["extra"], "of": host_of(row)}
     if taken["role"] == row["role"]:
         taken |= {cell: taken[cell] or row[cell] for cell in ("low", "high", "step", "categories")}
     if not {"missing", "fallback"} & body.keys():

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from pages.ui.column_rows import MODELLED_ROLES, Row, mapping_of_row, new_row, row_of_mapping
+from pages.ui.column_rows import MODELLED_ROLES, Row, host_of, mapping_of_row, new_row, row_of_mapping, with_times
 from synth.errors import ConfigError
 from synth.estimators import describe
 from synth.reports.holdout import paid_refusal
@@ -113,7 +113,7 @@ def take_table(draft: Draft, table_id: str, account: str, columns: Sequence[tupl
         about_rows=None,
         account=account,
         described=False,
-        columns=[known.get(name) or new_row(name, kind) for name, kind in columns],
+        columns=with_times([known.get(name) or new_row(name, kind) for name, kind in columns], draft["columns"]),
     )
 
 
@@ -125,6 +125,8 @@ def rename_columns(draft: Draft, names: Mapping[str, str]) -> None:
 
     def renamed(row: Row) -> Row:
         other = names.get(row["name"], row["name"])
+        if host_of(row) in names:
+            row = {**row, "extra": {**row["extra"], "of": names[host_of(row)]}}
         return new_row(other, "") if row == new_row(row["name"], "") else {**row, "name": other}
 
     draft["columns"] = [renamed(row) for row in draft["columns"]]
@@ -151,7 +153,8 @@ def fill_from_body(draft: Draft, body: Mapping[str, Any]) -> None:
     Before a table has come the columns are those that were saved: a codebook may have described them.
     """
     columns = body.get("columns", {})
-    known = draft["columns"] if draft["table_id"] else [new_row(name, "") for name in columns]
+    saved = [{**new_row(name, ""), **said} for name, said in columns.items()]
+    known = with_times([row for row in draft["columns"] if not host_of(row)], saved) if draft["table_id"] else saved
     rows = [{**row, **columns.get(row["name"], {})} for row in known]
     kept = {key: value for key, value in body.items() if key in draft and key not in _IN_THE_ADDRESS}
     draft.update(copy.deepcopy({**kept, "columns": rows}))
@@ -218,9 +221,10 @@ def fill_from_config(draft: Draft, config: RunConfig) -> list[str]:
     """
     body = config_to_mapping(config)
     declared = {name: row_of_mapping(name, column) for name, column in body["columns"].items()}
-    present = dict.fromkeys([row["name"] for row in draft["columns"]] or declared)
-    guessed = {row["name"]: row for row in draft["columns"]}
-    draft["columns"] = [declared.get(name) or guessed[name] for name in present]
+    own = [row for row in draft["columns"] if not host_of(row)]
+    described = [declared.get(row["name"]) or row for row in own]
+    draft["columns"] = with_times(described, list(declared.values())) if own else list(declared.values())
+    present = {row["name"] for row in draft["columns"]}
     draft["domain_source"] = {name: text for name, text in config.domain_source.items() if name in present}
     unit = body["unit"]
     draft.update(

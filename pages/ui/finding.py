@@ -10,7 +10,7 @@ import pandas as pd
 import streamlit as st
 
 from pages.ui.charts import show_table
-from pages.ui.column_rows import MODELLED_ROLES, Row, row_of_mapping
+from pages.ui.column_rows import MODELLED_ROLES, Row, host_of, row_of_mapping
 from pages.ui.draft import Draft, missing_answers
 from pages.ui.long_work import LongWork, follow_work
 from pages.ui.session import application, draft, renew_editor
@@ -32,6 +32,7 @@ def open_names(rows: list[Row]) -> list[str]:
         row["name"]
         for row in rows
         if not row.get("proposed")
+        and not host_of(row)
         and (not row["role"] or (row["role"] in MODELLED_ROLES and not any(row[cell] for cell in _TYPED)))
     ]
 

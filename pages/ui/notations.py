@@ -10,7 +10,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from pages.ui.charts import show_table
-from pages.ui.column_rows import Row, declared_columns
+from pages.ui.column_rows import Row, declared_columns, host_of, time_beside, with_times
 from pages.ui.session import draft, renew_editor
 from pages.ui.words import note, plain
 from synth.errors import SynthError
@@ -119,8 +119,9 @@ def notations_fold() -> None:
     rows = [row for row in draft()["columns"] if row["role"] in _KEYS]
     if not rows:
         return
-    with st.expander("How cells of a column are written, and which categories have an order"):
+    with st.expander("How cells of a column are written, times beside dates, and which categories have an order"):
         _order_field(rows)
+        _times_field(rows)
         _columns_form(rows)
         _invented()
 
@@ -146,13 +147,37 @@ def _order_field(rows: list[Row]) -> None:
         )
 
 
+def _times_field(rows: list[Row]) -> None:
+    """Ask which dates have a time of day in the same cells, which is then a line of its own behind theirs."""
+    held = draft()
+    start = list(dict.fromkeys(host_of(row) for row in held["columns"] if host_of(row)))
+    names = list(dict.fromkeys([*(row["name"] for row in rows if row["role"] == _DATE), *start]))
+    if not names:
+        return
+    chosen = st.multiselect(
+        "Dates whose cells hold a time of day to learn too",
+        names,
+        start,
+        format_func=visible,
+        key=f"dates-with-times:{start}",
+        help="Of a cell such as 2024-03-01 14:35 the date and the time are two things to learn. The time gets a line "
+        "of its own behind that of the date, and synthetic rows a column of its own.",
+    )
+    if set(chosen) != set(start):
+        kept = [row for row in held["columns"] if not host_of(row) or host_of(row) in chosen]
+        new = [time_beside(row, kept) for row in kept if row["name"] in set(chosen) - set(start)]
+        held["columns"] = with_times([row for row in kept if not host_of(row)], [*kept, *new])
+        renew_editor()
+        st.rerun()
+
+
 def _columns_form(rows: list[Row]) -> None:
     """Ask how cells of chosen columns are written where that is not as in the whole file."""
-    role_of = {row["name"]: row["role"] for row in rows if row["role"] in (_NUMBER, _DATE)}
+    role_of = {row["name"]: row["role"] for row in rows if row["role"] in (_NUMBER, _DATE, _TIME) and not host_of(row)}
     if not role_of:
         return
     chosen = st.multiselect(
-        "Numbers or dates that are written otherwise than in the rest of the file",
+        "Numbers, dates or times that are written otherwise than in the rest of the file",
         list(role_of),
         format_func=visible,
         key=_ASKED,
@@ -164,7 +189,8 @@ def _columns_form(rows: list[Row]) -> None:
         return
     extra_of = {row["name"]: row.get("extra") or {} for row in rows}
     of_number, of_date = (
-        next((extra_of[name] for name in chosen if role_of[name] == role), {}) for role in (_NUMBER, _DATE)
+        next((extra_of[name] for name in chosen if (role_of[name] == _NUMBER) == numbers), {})
+        for numbers in (True, False)
     )
 
     def key(name: str, value: Any) -> str:
@@ -178,7 +204,7 @@ def _columns_form(rows: list[Row]) -> None:
     first, second, third = st.columns(3)
     if _NUMBER in roles:
         numbers = numbers_fields((first, second, third), of_number, key, column=True)
-    if _DATE in roles:
+    if roles & {_DATE, _TIME}:
         pattern = of_date.get("pattern") or ()
         dates = dates_field(first, [pattern] if isinstance(pattern, str) else pattern, key)
     form = {name: draft()["format"][name] for name in (*_NUMBERS, "dates") if name in draft()["format"]}
@@ -186,7 +212,10 @@ def _columns_form(rows: list[Row]) -> None:
     many = f"these {len(chosen)} columns" if len(chosen) > 1 else "this column"
     if st.button(f"Use it for {many}", key="notation-use", disabled=not usable):
         said = {_NUMBER: numbers, _DATE: {"pattern": dates} if dates else {}}
-        _put({name: said[role_of[name]] for name in chosen})
+        said[_TIME] = said[_DATE]
+        # A time in the cells of a date is written as they are.
+        beside = {row["name"]: host_of(row) for row in rows if host_of(row) in chosen}
+        _put({name: said[role_of[beside.get(name, name)]] for name in (*chosen, *beside)})
 
 
 def _put(said: Mapping[str, Mapping[str, Any]]) -> None:
@@ -225,6 +254,11 @@ def _invented() -> None:
         note("More columns are read in the same way.")
 
 
-_NUMBER, _DATE, _CATEGORY = (COLUMN_TYPES[kind].role for kind in ("number", "date", "category"))
-_KEYS: dict[str, tuple[str, ...]] = {_NUMBER: _NUMBERS, _DATE: ("pattern",), _CATEGORY: ("ordered",)}
+_NUMBER, _DATE, _TIME, _CATEGORY = (COLUMN_TYPES[kind].role for kind in ("number", "date", "time", "category"))
+_KEYS: dict[str, tuple[str, ...]] = {
+    _NUMBER: _NUMBERS,
+    _DATE: ("pattern",),
+    _TIME: ("pattern",),
+    _CATEGORY: ("ordered",),
+}
 """What is asked here, by the role of a column."""

@@ -6,7 +6,7 @@ from functools import partial
 
 import streamlit as st
 
-from pages.ui.column_rows import MODELLED_ROLES
+from pages.ui.column_rows import MODELLED_ROLES, host_of
 from pages.ui.draft import MOST_PILLS, asks_for_number
 from pages.ui.session import bind, draft, renew_editor
 from pages.ui.words import name_or, note, plain
@@ -145,7 +145,7 @@ def _protects() -> None:
 
 def _whose_row(unit: str) -> None:
     held = draft()
-    names = [row["name"] for row in held["columns"]]
+    names = [row["name"] for row in held["columns"] if not host_of(row)]
     st.selectbox(
         "Which column says whose row it is?",
         [None, *names],

@@ -25,12 +25,14 @@ from synth.names import shown
 from synth.reading.more.workbooks import WORKBOOK_ENDINGS
 from synth.schema import (
     COLUMN_TYPES,
+    DateColumn,
     TableFormat,
+    TimeColumn,
     format_to_mapping,
     parse_format,
     preset_for,
 )
-from synth.schema.guesses import fate_of, with_step
+from synth.schema.guesses import fate_of, holds_time_by_name, with_step
 from synth.schema.rule_proposals import proposed_rules
 from synth.schema.source import DatabaseSource
 from synth.system.paths import path_of
@@ -351,6 +353,15 @@ def _drafted_columns(header: Header, known: Description, empty: bool) -> list[st
             # An offer by its name alone: whoever owns the table takes it, or not.
             line += "" if preset is None else f"  # or --preset {preset.key}={shlex.quote(name)}"
         lines.append(f"  {_quoted(name)}: {line}\n")
+        beside = {
+            other: one.body
+            for other, one in known.columns.items()
+            if one.body.get("of") == name and other not in header.names
+        }
+        lines += [f"  {_quoted(other)}: {line_of(body, empty=empty)}\n" for other, body in beside.items()]
+        if column is None and kind == DateColumn.kind and holds_time_by_name(name) and not beside:
+            offered = line_of({"type": TimeColumn.kind, "step": "quarter", "of": name}, empty=empty)
+            lines.append(f"  # {_quoted(f'{name} time')}: {offered}  # if the time in its cells is to be learned too\n")
     return lines
 
 

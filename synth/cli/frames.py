@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 import yaml
 
 from synth.errors import InputError
-from synth.schema import COLUMN_TYPES, Column, Schema, TableFormat
+from synth.schema import COLUMN_TYPES, Column, ModelledColumn, Schema, TableFormat
 from synth.schema.guesses import kind_by_name, with_step
 
 if TYPE_CHECKING:
@@ -76,8 +76,10 @@ def frame_as_table(frame: object, schema: Schema) -> io.BytesIO:
     b'age\n34\n71\n""\n'
     """
     names, table = names_of_frame(frame), _as_frame(frame)
+    # A column of dates may hold the times of another one, which has no cells of its own.
+    beside = {column.cells_in: column for column in schema if column.name not in names}
     declared = {column.name: column for column in schema}
-    writers = [_writer_of(declared.get(name)) for name in names]
+    writers = [_writer_of(declared.get(name), beside.get(name)) for name in names]
     target = io.BytesIO(_lines([names]))
     target.seek(0, io.SEEK_END)
     for first in range(0, len(table), _ROWS_AT_ONCE):
@@ -142,15 +144,27 @@ def _texts(cells: pd.Series[Any], write: Writer | None) -> Sequence[str]:
     return [_UNREADABLE] * len(cells) if write is None else [write(cell) for cell in cells.tolist()]
 
 
-def _writer_of(column: Column | None) -> Writer | None:
-    """Return how a cell of a column is written; None where none is read."""
+def _writer_of(column: Column | None, times: Column | None) -> Writer | None:
+    """Return how a cell of a column is written, behind which those of ``times`` may stand; None where none is read."""
     if column is None or not column.is_printed:
+        column, times = times, None
+    if column is None:
         return None
     # Moments are not looked up: two that are equal may be of different days, each in its own time zone.
-    return partial(_written, column, lru_cache(maxsize=4096)(column.text_of_typed))
+    moments = column.text_of_typed if times is None else partial(_with_time, column)
+    return partial(_written, lru_cache(maxsize=4096)(column.text_of_typed), moments)
 
 
-def _written(column: Column, spelled: Callable[[str], str], cell: Any) -> str:
+def _with_time(column: Column, cell: datetime.date) -> str:
+    """Return a day and its time of day as both are read from one cell; a day without a time is only that."""
+    if not isinstance(cell, datetime.datetime):
+        return column.text_of_typed(cell)
+    patterns = column.patterns if isinstance(column, ModelledColumn) else ()
+    timed = next((one for one in patterns if "%H" in one or "%I" in one), None)
+    return f"{column.text_of_typed(cell)}T{cell:%H:%M}" if timed is None else cell.strftime(timed)
+
+
+def _written(spelled: Callable[[str], str], moments: Writer, cell: Any) -> str:
     """Return the text of a cell by its exact type, in which no other cell has a say."""
     kind = type(cell)
     if kind in _TEXTS:
@@ -162,7 +176,9 @@ def _written(column: Column, spelled: Callable[[str], str], cell: Any) -> str:
         cell = _timestamp(cell)
         kind = type(cell)
     if kind in _moments():
-        return column.text_of_typed(cell)
+        return moments(cell)
+    if kind is datetime.time:
+        return str(cell.isoformat())
     return str(cell) if kind is uuid.UUID else _UNREADABLE
 
 

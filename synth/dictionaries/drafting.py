@@ -37,7 +37,7 @@ class Description:
     Attributes
     ----------
     columns : mapping
-        By the names of the table, as far as anything is known of them.
+        By the names of the table, as far as anything is known of them; beside them times in the cells of its dates.
     notes : tuple of str
         What was not taken, and why, one sentence each.
     """
@@ -96,17 +96,23 @@ def describe_columns(
     for dictionary in dictionaries:
         notes += dictionary.left
         own_name = _matching(names, [column.name for column in dictionary.columns])
-        absent = [column.name for column in dictionary.columns if column.name not in own_name]
+        # A time of day may stand in the cells of a date; its column has a name in the description alone.
+        beside = {one.name for one in dictionary.columns if one.body.get("of") in own_name and one.name not in own_name}
+        absent = [column.name for column in dictionary.columns if column.name not in {*own_name, *beside}]
         if absent:
             notes.append(f"Not in the table, and passed over: {_named(absent)}.")
         for column in dictionary.columns:
             notes += column.left
+            if column.name in beside:
+                body = {**column.body, "of": own_name[str(column.body["of"])]}
+                columns.setdefault(column.name, Described(body, _from(dictionary)))
+                continue
             name = own_name.get(column.name)
             if name is None or not column.body:
                 continue
             before = columns.get(name)
             if before is None:
-                columns[name] = Described(column.body, f"declared from a data dictionary: {dictionary.kind}")
+                columns[name] = Described(column.body, _from(dictionary))
             elif before.body.get("type", column.body.get("type")) == column.body.get("type"):
                 columns[name] = Described({**column.body, **before.body}, before.source)
     for name, (preset, highest) in (presets or {}).items():
@@ -114,6 +120,10 @@ def describe_columns(
             raise SchemaError(f"There is no column '{shown(name)}' for the preset '{preset.title}'.")
         columns[name] = Described(preset.body(highest), preset.domain_source)
     return Description(columns, tuple(notes))
+
+
+def _from(dictionary: Dictionary) -> str:
+    return f"declared from a data dictionary: {dictionary.kind}"
 
 
 def _matching(names: Sequence[str], called: Sequence[str]) -> dict[str, str]:

@@ -137,6 +137,8 @@ def said_in_words(body: Mapping[str, Any]) -> str:
         said[0] += f" {body.get('low', '?')} to {body.get('high', '?')}"
     if "step" in body:
         said.append(f"step {body['step']}")
+    if "of" in body:
+        said.append(f"in the cells of {body['of']}")
     labels = body.get("labels", {})
     values = body.get("values") or [body[key] for key in ("yes", "no") if key in body]
     if values:

@@ -15,6 +15,7 @@ __all__ = [
     "Guess",
     "fate_of",
     "guess_by_name",
+    "holds_time_by_name",
     "kind_by_name",
     "reason_of",
     "step_by_name",
@@ -48,6 +49,7 @@ _FREE_TEXT = {
     "note", "notes", "comment", "comments", "text", "description", "remark", "remarks", "message", "address",
 }  # fmt: skip
 _DATES = {"date", "day", "dob", "birthday", "birthdate", "timestamp", "datetime", "visited"}
+_MOMENTS = {"timestamp", "datetime"}
 _SCALES = {
     "age", "year", "years", "amount", "income", "salary", "price", "cost", "count", "number", "num", "height", "weight",
     "bmi", "score", "hour", "hours", "days", "months", "percent", "rate", "gain", "loss", "total", "size", "length",
@@ -107,6 +109,12 @@ def kind_by_name(name: str) -> ColumnKind | None:
     """Guess a column's kind from its name alone; None where the name says nothing."""
     guess = guess_by_name(name)
     return None if guess is None else guess.kind
+
+
+def holds_time_by_name(name: str) -> bool:
+    """Whether the name of a date says that a time of day stands behind it: ``pickup_datetime``, ``picked_up_at``."""
+    words = words_of(name)
+    return bool(_MOMENTS & set(words)) or (len(words) > 1 and words[-1] == "at")
 
 
 def step_by_name(name: str) -> str:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import datetime
 from typing import Any
 
 import pytest
 from driving import CODEBOOK, TABLE, described, errors, go, open_app, texts, upload_table, uploader
 from streamlit.testing.v1 import AppTest
 
+from pages.ui.draft import config_of
 from pages.ui.session import application
+from synth.schema import TimeColumn, TimeStep
 from synth.store import EventKind
 from synth.store.entries import Event
 
@@ -379,3 +382,35 @@ def test_categories_are_said_to_be_listed_in_order() -> None:
     next(one for one in app.multiselect if "ordered-columns" in str(one.key)).set_value([]).run()
     (row,) = (row for row in app.session_state["draft"]["columns"] if row["name"] == "region")
     assert row["extra"] == {}
+
+
+def test_times_in_the_cells_of_dates_get_lines_of_their_own() -> None:
+    app = upload_table(open_app(), b"came;age\n2024-03-01 14:35;40\n")
+    head = CODEBOOK.partition("columns:")[0]
+    columns = """columns:
+  came: {type: date, low: 2024-01-01, high: 2024-12-31, missing: true}
+  age: {type: number, low: 0, high: 120, step: 1, fallback: 40}
+"""
+    uploader(app, "codebook").upload("codebook.yaml", f"{head}{columns}".encode(), "application/yaml")
+    go(app.run(), "describe")
+
+    def asked() -> Any:
+        return next(one for one in app.multiselect if "dates-with-times" in str(one.key))
+
+    asked().set_value(["came"]).run()
+    assert [row["name"] for row in app.session_state["draft"]["columns"]] == ["came", "came time", "age"]
+    edit(app, **{"came time": {"low": "06:00", "step": "quarter"}})
+    app.button(key="continue-budget").click().run()
+    assert app.session_state["draft"]["described"]
+    declared = config_of(app.session_state["draft"]).schema["came time"]
+    assert declared == TimeColumn(
+        "came time", datetime.time(6), datetime.time(23, 59), TimeStep.QUARTER, of="came", missing=True
+    )
+    # Where the change of one cell is hidden, one cell is not two columns; that is said before anything is spent.
+    go(app, "describe")
+    app.session_state["draft"]["protection"] = "cell"
+    app.button(key="continue-budget").click().run()
+    assert "'came time' stands in the cells of 'came', so one cell would be two numbers" in errors(app)[0]
+    app.session_state["draft"]["protection"] = "record"
+    asked().set_value([]).run()
+    assert [row["name"] for row in app.session_state["draft"]["columns"]] == ["came", "age"]

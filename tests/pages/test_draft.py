@@ -6,7 +6,17 @@ import json
 
 import pytest
 
-from pages.ui.draft import config_of, fill_from_config, missing_answers, new_draft, take_table
+from pages.ui.column_rows import errors_of_rows, time_beside, with_times
+from pages.ui.draft import (
+    body_of,
+    config_of,
+    fill_from_body,
+    fill_from_config,
+    missing_answers,
+    new_draft,
+    rename_columns,
+    take_table,
+)
 from synth.errors import SynthError
 from synth.schema import config_to_mapping, parse_config
 from synth.schema.documents import read_mapping
@@ -76,3 +86,50 @@ def test_delta_follows_the_declared_number_of_people() -> None:
     draft = filled()
     draft.update(delta=None, people_at_most=10_000_000)
     assert config_of(draft).delta == pytest.approx(1e-8)
+
+
+TIMED = CONFIGURATION.replace(
+    "  age:",
+    """  came: {type: date, low: 2024-01-01, high: 2024-12-31, missing: true, pattern: "%d/%m/%Y %H:%M"}
+  came at: {type: time, step: quarter, of: came, missing: true, pattern: "%d/%m/%Y %H:%M"}
+  age:""",
+)
+NAMES = ("house", "came", "age", "region", "smoker", "note")
+
+
+def test_a_time_in_the_cells_of_a_date_has_a_line_though_the_file_has_no_such_column() -> None:
+    draft = new_draft()
+    take_table(draft, "t", "city-survey", [(name, "category") for name in NAMES])
+    config = parse_config(read_mapping(TIMED))
+    assert fill_from_config(draft, config) == []
+    assert config_to_mapping(config_of(draft)) == config_to_mapping(config)
+    assert [row["name"] for row in draft["columns"]][:3] == ["house", "came", "came at"]
+
+    # It is saved with the table, stays when another file with the same column comes, and goes with that column.
+    saved, again = json.loads(json.dumps(body_of(draft))), new_draft()
+    take_table(again, "t", "city-survey", [(name, "category") for name in NAMES])
+    fill_from_body(again, saved)
+    assert again["columns"] == draft["columns"]
+    take_table(again, "u", "city-survey", [("came", "date"), ("age", "number")])
+    assert [row["name"] for row in again["columns"]] == ["came", "came at", "age"]
+    rename_columns(again, {"came": "arrived"})
+    assert again["columns"][1]["extra"]["of"] == "arrived"
+    take_table(again, "u", "city-survey", [("age", "number")])
+    assert [row["name"] for row in again["columns"]] == ["age"]
+    # Another description without it takes it away.
+    fill_from_config(draft, parse_config(read_mapping(CONFIGURATION)))
+    assert "came at" not in [row["name"] for row in draft["columns"]]
+
+
+def test_a_line_for_a_time_is_written_as_its_date_and_stays_a_time() -> None:
+    draft = new_draft()
+    take_table(draft, "t", "city-survey", [("came", "date"), ("came time", "number")])
+    fill_from_config(draft, parse_config(read_mapping(TIMED.replace("came at", "unused"))))
+    dates, other = draft["columns"][0], draft["columns"][-1]
+    new = time_beside(dates, [dates, other])
+    assert (new["name"], new["missing"]) == ("came time 2", True)
+    assert new["extra"] == {"of": "came", "pattern": "%d/%m/%Y %H:%M"}
+    assert errors_of_rows(with_times([dates], [new])) == []
+    assert errors_of_rows([{**new, "role": "number"}]) == [
+        "'came time 2' is the time in the cells of 'came', so its role is 'time of day'."
+    ]
