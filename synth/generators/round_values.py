@@ -199,7 +199,8 @@ def round_classes(
 
     A class is a number of digits (the four longest, and all shorter ones together), of trailing zeros, and the digit
     before them: at the fewest zeros that the grid has any of 1 to 9, with 25 and 75 apart; before more zeros 5, 25 and
-    75 together, or any other. Digits are those of the value as it is printed, without sign and point.
+    75 together, or any other. Where magnitudes are not told apart, 5, 25 and 75 are one kind at any zeros, and other
+    digits another. Digits are those of the value as it is printed, without sign and point.
 
     Parameters
     ----------
@@ -412,10 +413,7 @@ def class_factors(counted: RoundCounts, masses: Vector, *, rows: float) -> Vecto
     table = masses.copy()
     table[:, _OUT] = 0.0
     expected = table.sum(axis=0) * rows
-    # Bins say how many rows each magnitude has, and classes how these are divided.
-    own, held = (np.bincount(counted.magnitudes, np.maximum(each, 0.0)) for each in (counted.counts, expected))
-    scale = np.clip(np.divide(held, own, out=np.ones_like(held), where=own > 0), 0.5, 2.0)
-    counts = counted.counts * scale[counted.magnitudes]
+    counts = _as_bins_have_it(counted, expected)
     chosen: list[int] = []
     sets = counted.sets.astype(np.float64)
     while len(chosen) < _MOST_SETS:
@@ -432,6 +430,17 @@ def class_factors(counted: RoundCounts, masses: Vector, *, rows: float) -> Vecto
     if chosen:
         factors = _raked(table, factors, counted.sets[chosen], sets[chosen] @ counts / rows, turns=_TURNS)
     return factors
+
+
+def _as_bins_have_it(counted: RoundCounts, expected: Vector) -> Vector:
+    """Return counts of which each magnitude has as many rows as bins give it: they say it better than its classes."""
+    kinds = np.maximum(np.bincount(counted.magnitudes), 1)
+    own, held = (np.bincount(counted.magnitudes, each) for each in (counted.counts, expected))
+    # As much of the difference as noise explains is every class's alike, of counts below 0 too; the rest is a factor.
+    noise = _CLEAR * counted.noise_std * np.sqrt(kinds)
+    told = np.clip(held - own, -noise, noise)
+    scale = np.clip(np.divide(held, own + told, out=np.ones_like(held), where=own + told > 0), 0.5, 2.0)
+    return np.asarray((counted.counts + (told / kinds)[counted.magnitudes]) * scale[counted.magnitudes])
 
 
 def _tilted(table: Vector, factors: Vector) -> Vector:
@@ -499,5 +508,8 @@ def _keys(values: NDArray[np.int64], fewest: int, longest: int, magnitudes: int)
     kind[(left % 50 == 25)] = _QUARTER
     many = zeros > fewest
     kind[many & (kind != 5) & (kind != _QUARTER)] = 1
+    if magnitudes == 1:
+        # What is divisible by 5 at its last digit, or not: a few wide classes, which stand out from more noise.
+        kind = np.where((kind == 5) | (kind == _QUARTER), 5, 1)
     keys = 1 + (magnitude * (longest + 1) + zeros) * _KINDS + kind
     return np.where(values == 0, _OUT, keys).astype(np.uint16)
