@@ -15,9 +15,11 @@ over seeds:
   (Kolmogorov-Smirnov);
 - for one column that determines another, the share of rows in which it has the value that it really has.
 
-``visits`` is simulated from a fixed seed: stays of a few days in a year (``left >= came``), a bill that is a sum, 60
-wards of 6 clinics, children and retired people without a job, men who are not pregnant. The rules of Adult and Titanic
-are facts of those tables, but for a row or two of Adult.
+``trips`` is simulated from a fixed seed: minutes of a quarter of a year at which taxis pick people up and let them out,
+minutes to hours later, longer at farther distances and in the afternoon; where the second is not known in one of thirty
+rows; a discount that is no larger than the fare. ``visits`` is simulated too: stays of a few days in a year
+(``left >= came``), a bill that is a sum, 60 wards of 6 clinics, children and retired people without a job, men who are
+not pregnant. The rules of Adult and Titanic are facts of those tables, but for a row or two of Adult.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ import json
 import os
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
@@ -66,6 +69,7 @@ RULES: dict[str, tuple[str, ...]] = {
         "if Pclass = 2 then Fare <= 74",
         "if Embarked = Q then Fare <= 90",
     ),
+    "trips": ("let_out >= picked_up", "discount <= fare"),
     "visits": (
         "left >= came",
         "bill = bed + drugs",
@@ -135,11 +139,53 @@ def visits(n_rows: int = 30_000) -> tuple[list[Column], pd.DataFrame]:
     return columns, rows
 
 
+def trips(n_rows: int = 20_000) -> tuple[list[Column], pd.DataFrame]:
+    """Draw rides of taxis; nobody's, the same on every machine."""
+    random = np.random.default_rng(20_261_124)
+    hour = np.clip(random.normal(np.where(random.random(n_rows) < 0.4, 8.5, 17.5), 2.5), 0, 23.98)
+    picked_up = (random.integers(0, 90, n_rows) * 1440 + hour * 60).astype(int)
+    zone = np.minimum(random.gamma(1.5, 4, n_rows), 19).astype(int)
+    distance = np.minimum(random.lognormal(0.8 + 0.05 * zone, 0.7), 40)
+    minutes = 4 + distance * np.where((hour > 15) & (hour < 19), 5.0, 3.2) * random.lognormal(0, 0.25, n_rows)
+    fare = np.minimum(np.round(2 * (3 + 2.1 * distance)) / 2, 120)
+    discount = np.where(random.random(n_rows) < 0.15, np.minimum(fare, random.integers(1, 4, n_rows) * 5), 0)
+    let_out = np.minimum(picked_up + np.minimum(minutes, 240).astype(int), 130_000).astype(str)
+    rows = pd.DataFrame(
+        {
+            "picked_up": picked_up,
+            "let_out": np.where(random.random(n_rows) < 1 / 30, "", let_out),
+            "zone": zone,
+            "distance": np.round(distance, 1),
+            "fare": fare,
+            "discount": discount,
+            "night": np.where((hour < 6) | (hour > 22), "yes", "no"),
+        }
+    ).astype(str)
+    columns: list[Column] = [
+        NumberColumn("picked_up", 0, 130_000, 1),
+        NumberColumn("let_out", 0, 130_000, 1, missing=True),
+        CategoryColumn("zone", tuple(map(str, range(20)))),
+        NumberColumn("distance", 0, 40, 0.1),
+        NumberColumn("fare", 0, 120, 0.5),
+        NumberColumn("discount", 0, 120, 0.5),
+        YesNoColumn("night", yes="yes", no="no"),
+    ]
+    return columns, rows
+
+
+SIMULATED: dict[str, tuple[Callable[[], tuple[list[Column], pd.DataFrame]], str]] = {
+    "trips": (trips, "night"),
+    "visits": (visits, "job"),
+}
+"""What draws a table, and its label."""
+
+
 def loaded(name: str) -> Table:
-    if name != "visits":
+    if name not in SIMULATED:
         return load(name, neighbours="add_remove")
-    columns, rows = visits()
-    empty = Table("visits", Schema(tuple(columns), row_count="private"), "job", np.empty((0, len(columns)), int))
+    draw, label = SIMULATED[name]
+    columns, rows = draw()
+    empty = Table(name, Schema(tuple(columns), row_count="private"), label, np.empty((0, len(columns)), int))
     return replace(read_again(empty, rows), schema=empty.schema)
 
 

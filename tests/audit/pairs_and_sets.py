@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
@@ -28,6 +28,7 @@ from scipy.special import ndtri
 
 from synth.bundle.checks import check
 from synth.bundle.replay import replay
+from synth.errors import SynthError
 from synth.generators.adaptive import all_pairs, whole_rows
 from synth.models import pool
 from synth.models.joint_model import MarkovRandomFieldFitter
@@ -56,6 +57,7 @@ __all__ = [
     "REGRESSION",
     "Followed",
     "Together",
+    "first_broken",
     "follow",
     "small_fits",
 ]
@@ -83,6 +85,7 @@ class Together:
     """By name, the lines that somebody new brings, without an id."""
     asked: tuple[str, ...]
     """How names of questions begin that this table is asked, in order; others may stand between them."""
+    rules: tuple[str, ...] = ()
 
     def __hash__(self) -> int:
         return hash(self.name)
@@ -110,6 +113,7 @@ class Together:
             seed=3,
             generator="dp-hp-adaptive",
             options=dict(self.options),
+            constraints=self.rules,
         )
 
     @cache  # noqa: B019 - as many as there are tables and worlds
@@ -410,6 +414,20 @@ def everything_follows_from_answers(run: Followed, folder: Path) -> None:
     again = replay(bundle_of(run, folder), folder / "refitted", refit=True)
     assert again.identical, "what was decided or fitted depends on more than the answers"
     assert again.as_certified, again.lines
+
+
+def first_broken(cases: Iterable[tuple[Together, str, str]], home: Path, folder: Path) -> str | None:
+    """Return the first law that whole runs of tables, in worlds, with somebody new break, in words, or None."""
+    for case in cases:
+        name = "nothing depends on one unit"
+        try:
+            run = follow(*case, home)
+            for law in LAWS:
+                name = law.__name__.replace("_", " ")
+                law(run, folder)
+        except (AssertionError, SynthError) as noticed:
+            return f"{name}: {str(noticed).splitlines()[0] if str(noticed) else type(noticed).__name__}"
+    return None
 
 
 def bundle_of(run: Followed, folder: Path) -> Path:

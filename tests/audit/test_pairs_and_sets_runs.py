@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 from audited_runs import WORLDS, start_home
-from pairs_and_sets import BOTH, DENSE, LAWS, PARITY, REGRESSION, Together, follow, small_fits
+from pairs_and_sets import BOTH, DENSE, LAWS, PARITY, REGRESSION, Together, first_broken, follow, small_fits
 from pairs_and_sets_faults import FAULTS
 from reading_here import read_here
 
-from synth.errors import SynthError
 from synth.reading import reader
 
 QUICK = [
@@ -60,20 +59,6 @@ def test_a_planted_bug_from_bytes_to_bundle_is_noticed(
 ) -> None:
     plant, cases = FAULTS[planted]
     plant(monkeypatch)
-    noticed = noticed_by(cases, home, tmp_path)
+    noticed = first_broken(cases, home, tmp_path)
     record_property("law", noticed)
     assert noticed is not None, f"nobody notices: {planted}"
-
-
-def noticed_by(cases: list[tuple[Together, str, str]], home: Path, folder: Path) -> str | None:
-    """Return the first law that is broken, in words, or None."""
-    for case in cases:
-        name = "nothing depends on one unit"
-        try:
-            run = follow(*case, home)
-            for law in LAWS:
-                name = law.__name__.replace("_", " ")
-                law(run, folder)
-        except (AssertionError, SynthError) as noticed:
-            return f"{name}: {str(noticed).splitlines()[0] if str(noticed) else type(noticed).__name__}"
-    return None

@@ -12,11 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 from audited_runs import WORLDS, start_home
-from pairs_and_sets import LAWS, Together, follow, small_fits
+from pairs_and_sets import LAWS, Together, first_broken, follow, small_fits
 from pairs_and_sets_faults import rows_behind, told_by_rows, uncharged
 from reading_here import read_here
 
-from synth.errors import SynthError
 from synth.generators.adaptive import dp_hp_adaptive
 from synth.generators.adaptive.bins import ColumnBins
 from synth.privacy import answers, feature_maps
@@ -223,20 +222,6 @@ def test_a_planted_bug_from_bytes_to_bundle_is_noticed(
 ) -> None:
     plant, worlds = FAULTS[planted]
     plant(monkeypatch)
-    noticed = noticed_by(worlds, home, tmp_path)
+    noticed = first_broken([(INCOMES, world, ROUND) for world in worlds], home, tmp_path)
     record_property("law", noticed)
     assert noticed is not None, f"nobody notices: {planted}"
-
-
-def noticed_by(worlds: tuple[str, ...], home: Path, folder: Path) -> str | None:
-    """Return the first law that is broken, in words, or None."""
-    for world in worlds:
-        name = "nothing depends on one unit"
-        try:
-            run = follow(INCOMES, world, ROUND, home)
-            for law in LAWS:
-                name = law.__name__.replace("_", " ")
-                law(run, folder)
-        except (AssertionError, SynthError) as noticed:
-            return f"{name}: {str(noticed).splitlines()[0] if str(noticed) else type(noticed).__name__}"
-    return None

@@ -187,6 +187,17 @@ def test_what_a_label_tells_is_not_missing():
     assert relations_left(halved(correlations), **arguments, hub=5) < 1e-9
 
 
+def test_two_columns_that_are_nearly_one_are_told_by_their_table():
+    """As two times a few minutes apart are: no two normal columns go together as closely as their halves do."""
+    correlations = np.eye(6)
+    correlations[0, 1] = correlations[1, 0] = 0.999
+    correlations[3, 4] = correlations[4, 3] = -0.99
+    arguments = {"noise": 1e-3, "deviations": np.ones(6), "sizes": (16,) * 6, "cells": 5000, "tables": 20}
+    assert relations_left(halved(correlations), **arguments) < 1e-3
+    assert relations_left(halved(correlations), **arguments, told=False) > 0.02
+    assert left(dense()) > 0.05
+
+
 @pytest.mark.parametrize("model", ["field", "mixture"])
 def test_nothing_is_looked_at_where_a_model_was_chosen(model):
     opened = session(declared(), numbers_of(chain(), 1500), epsilon=3.0)

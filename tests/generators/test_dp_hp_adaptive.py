@@ -243,7 +243,7 @@ def test_few_rows_spend_everything_on_columns_and_choose_nothing(n_rows, asked):
 
 def test_numbers_in_one_bin_are_counted_again_and_nothing_else_is_asked(monkeypatch):
     # Bins so wide that no number has two of them.
-    monkeypatch.setattr(dp_hp_adaptive._Fit, "_coarsening", lambda *_: CoarseningOptions(bins=1))
+    monkeypatch.setattr(dp_hp_adaptive, "coarseness_for", lambda *_, **named: CoarseningOptions(bins=1))
     declared = Schema((NumberColumn("a", 0, 499, 1), NumberColumn("b", 0, 499, 1)))
     codes = {name: np.random.default_rng(0).integers(0, 500, 4000) for name in "ab"}
     opened = session(declared, codes, epsilon=5.0)
@@ -708,7 +708,7 @@ def test_larger_tables_pay_a_larger_penalty_and_important_ones_in_proportion():
 def test_options_as_the_form_shows_them():
     names = {field.name for field in generators.options_of(NAME)}
     shares = {"columns_share", "label_share", "choosing_share", "moments_share"}
-    ways = {"model", "all_pairs", "whole_rows", "tilt", "scores", "values", "logic", "groups", "purpose"}
+    ways = {"model", "all_pairs", "whole_rows", "tilt", "scores", "values", "logic", "groups", "look", "purpose"}
     assert names == shares | ways | {"bins", "cells"}
     assert AdaptiveOptions().model == "auto"
 

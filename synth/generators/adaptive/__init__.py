@@ -36,6 +36,9 @@ class AdaptiveOptions(Options):
     all_pairs: Literal["auto", "never"] = "auto"
     """Whether all pairs of columns are looked at first, and counted in one question where nearly all go together."""
 
+    look: Literal["tables", "normal"] = "tables"
+    """How a first look judges a field: by what tables of two columns tell of them, or as if columns were normal."""
+
     whole_rows: Literal["auto", "never"] = "auto"
     """Whether sets of three to six columns are counted too, in coarse cells: auto where a first one stands out."""
 
@@ -70,6 +73,7 @@ _BUDGET = "synth.generators.adaptive.budget"
 _ROUNDS = "synth.generators.adaptive.tables"
 _VALUES = "synth.generators.round_values"
 _INSIDE = "synth.generators.adaptive.bins"
+_ORDERS = "synth.generators.adaptive.orders"
 
 CONSTANTS = (
     Tuned(
@@ -115,9 +119,18 @@ CONSTANTS = (
     Tuned("_CLEAR", "three standard deviations of noise", "none", _VALUES),
     Tuned("_TAIL", "between the tails of incomes and exponential ones", "none", _INSIDE),
     Tuned("_CLEAR_TAIL", "a tail that counts speak for is left alone", "heaps", _INSIDE),
+    Tuned(
+        "_NOISE",
+        "a band is off by a tenth of a per cent of the rows: stays of most lengths are more",
+        "visits",
+        _ORDERS,
+    ),
+    Tuned("_MOST_SHARE", "all other questions get 1.5 % more noise at most", "none", _ORDERS),
+    Tuned("_CLEAR", "two standard deviations of noise", "visits", _ORDERS),
+    Tuned("_SLICES", "finer where bands begin; evenly cut parts only fill in", "trips", _ORDERS),
     Tuned("_FEWEST_ROUNDS_PER_COLUMN", "as above, where every column needs some budget", "census", _BUDGET),
 )
-"""Of the tables of whole rows, of dense tables, of the rounds, of round values, and of how the budget is divided."""
+"""Of the tables of whole rows, of dense tables, of the rounds, of round values, orders, and how the budget is divided."""
 
 
 CARD = Card(
@@ -130,7 +143,7 @@ CARD = Card(
     made_by="synth.generators.adaptive.dp_hp_adaptive:DpHpAdaptive",
     defaults_before={
         "0.7.0": {"all_pairs": "never", "whole_rows": "never", "scores": "distance"},
-        "0.8.0": {"values": "even", "tilt": "all_or_none", "logic": "repaired", "groups": "alike"},
+        "0.8.0": {"values": "even", "tilt": "all_or_none", "logic": "repaired", "groups": "alike", "look": "normal"},
     },
     options=AdaptiveOptions,
     measures_one_ways=True,
@@ -141,6 +154,7 @@ CARD = Card(
     questions={
         "one-way tables": "How often is each value of each column?",
         "round values": "How round are the numbers?",
+        "differences": "How far apart are columns that are in order?",
         "tables by label": "How does each column depend on the label?",
         "moments of all columns": "How do every two columns go together on average?",
     },

@@ -202,7 +202,7 @@ class PairsLook:
         self.can_tell = useful > 2 + by_class and _CLEARER * self._noise < _MOST_MISSING
         """Whether a table could be dense at all."""
 
-    def is_dense(self, model: JointModel, *, cells: int, tables: float, by_label: bool) -> bool:
+    def is_dense(self, model: JointModel, *, cells: int, tables: float, by_label: bool, told: bool) -> bool:
         """Look, with the part ``LOOK`` of the budget.
 
         Parameters
@@ -215,6 +215,8 @@ class PairsLook:
             Most tables that it can be given.
         by_label : bool
             Whether it would hold every column by class of the label.
+        told : bool
+            As in :func:`relations_left`.
         """
         halved = Halves(self._survey, self._bins, by_class=self._by_class, model=model)
         n = len(halved.columns)
@@ -232,6 +234,7 @@ class PairsLook:
             cells=cells // classes,
             tables=tables,
             hub=halved.columns.index(label) if by_label and label in halved.columns else None,
+            told=told,
         )
         return missing > max(_MISSING, _CLEARER * self._noise)
 
@@ -245,6 +248,7 @@ def relations_left(
     cells: int,
     tables: float,
     hub: int | None = None,
+    told: bool = True,
 ) -> float:
     """Return how much of the covariances a field would miss, root mean square over pairs; noise is taken off.
 
@@ -267,6 +271,8 @@ def relations_left(
         Most tables that it is given.
     hub : int, optional
         A column of which it holds every pair in any case.
+    told : bool
+        Whether a table of two columns tells all of how they go together, or as much as of normal ones.
     """
     n = len(sizes)
     scale = _Halving(np.outer(deviations, deviations), np.array(sizes) > 2)
@@ -280,6 +286,9 @@ def relations_left(
     added = 0
     while True:
         away = np.abs(covariances - scale.halved(_implied(correlations, JunctionTree.of(sizes, subsets))))[upper]
+        if told:
+            held = set(subsets)
+            away[[pair in held for pair in zip(*(one.tolist() for one in upper), strict=True)]] = 0.0
         found = 0
         for one in np.argsort(-away, kind="stable")[: 2 * n]:
             if away[one] < _SIGNAL * noise or added + found >= tables or found >= max(1, n // 4):

@@ -262,6 +262,14 @@ class ColumnBins:
             self, proportions=proportions, chances=CodeChances(classes, factors, single, chances, counted.fine)
         )
 
+    def masses_of_codes(self) -> Vector:
+        """Return the part of the rows at every code of the grid, shape (levels,); a bin without rows is even."""
+        levels = self.grid.levels
+        first, width, bins = self.grid.first[:levels], self.grid.width[:levels], self.bin_of_place[:levels]
+        each = np.ones(int(width.sum())) if self.chances is None else self.chances.of_codes
+        places = np.where(self.expected[bins] > 0, self.proportions[:levels], _FAINT * width)
+        return np.asarray(each * np.repeat(places / np.add.reduceat(each, first), width))
+
     def codes(self, bins: NDArray[np.integer], random: np.random.Generator) -> Whole:
         """Draw a code inside every bin.
 

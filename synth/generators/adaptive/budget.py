@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from synth.generators.adaptive.bins import ColumnBins
+from synth.generators.adaptive.bins import CoarseningOptions, ColumnBins
 from synth.generators.one_way_marginals import OneWayMarginals
 from synth.privacy.answers import AnswerSource
 from synth.privacy.costs import Bound, between_neighbours
 
-__all__ = ["WIDE", "AdaptiveBudget", "allocate_budget", "columns_error", "share_for_columns"]
+__all__ = [
+    "WIDE",
+    "AdaptiveBudget",
+    "allocate_budget",
+    "coarseness_for",
+    "columns_error",
+    "columns_gain",
+    "share_for_columns",
+]
+
+_BINS = 1.2
+"""Bins of a column, divided by the root of the rows in units of their noise; at 1.2 a cell of a table of two columns of
+even bins holds about 0.7 times the noise of a count."""
 
 _ROUNDS_PER_COLUMN = 3.0
 
@@ -155,6 +167,12 @@ def columns_error(bins: Sequence[ColumnBins]) -> float:
     return error * 0.5 * math.sqrt(2 / math.pi)
 
 
+def columns_gain(bins: Sequence[ColumnBins], spent: float) -> Callable[[float], float]:
+    """Return what more of the budget for columns would gain in all pairs, where this was spent on them."""
+    error = (len(bins) - 1) * columns_error(bins)
+    return lambda more: error * (1.0 - math.sqrt(spent / (spent + more)))
+
+
 def share_for_columns(one_ways: OneWayMarginals, spent: float) -> float:
     r"""Return which part of a budget should go to the columns by themselves, from a first answer about them.
 
@@ -195,3 +213,38 @@ def share_for_columns(one_ways: OneWayMarginals, spent: float) -> float:
         return _LARGEST_SHARE
     ratio = (columns / tables) ** (2 / 3)
     return float(min(ratio / (1.0 + ratio), _LARGEST_SHARE))
+
+
+def coarseness_for(
+    budget: AdaptiveBudget, one_ways: OneWayMarginals, *, choosing: float, classes: int, most_bins: int, many: bool
+) -> CoarseningOptions:
+    """Return how coarse bins have to be for a table of two columns to tell more than noise.
+
+    Parameters
+    ----------
+    budget : AdaptiveBudget
+    one_ways : OneWayMarginals
+        As answered so far.
+    choosing : float
+        Part of every round that goes into choosing a table.
+    classes : int
+        Classes of the label; 1 without one.
+    most_bins : int
+        Most bins of a number or date.
+    many : bool
+        Whether there are so many columns that a tree of them is counted.
+    """
+    columns = len(one_ways.columns)
+    table = max(budget.table * (1.0 - choosing), budget.by_label / columns)
+    if table <= 0:
+        return CoarseningOptions(bins=most_bins)
+    rows, least = one_ways.rows / (one_ways.unit_noise / math.sqrt(table)), 4.0
+    bins = _BINS * math.sqrt(rows)
+    if columns >= WIDE and not budget.n_rounds:
+        # Only tables by class are counted: noise in their cells is what bounds the bins.
+        bins, least = _BINS**2 * rows / classes, 2.0
+    elif many:
+        bins, least = _BINS * math.sqrt(rows / classes), float(min(4, most_bins))
+    bins = round(min(max(bins, least), float(most_bins)))
+    categories = min((1 if many else 8) * bins, CoarseningOptions().most_categories)
+    return CoarseningOptions(bins=bins, most_categories=categories)

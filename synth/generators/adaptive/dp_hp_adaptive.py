@@ -18,12 +18,12 @@ from synth.generators.adaptive import CARD, AdaptiveOptions
 from synth.generators.adaptive.all_pairs import LOOK, AllPairs, PairsLook, independent
 from synth.generators.adaptive.bins import CoarseningOptions, ColumnBins, bins_that_fit, coarsen, declared_bins
 from synth.generators.adaptive.budget import (
-    WIDE,
     AdaptiveBudget,
     allocate_budget,
-    columns_error,
+    coarseness_for,
     share_for_columns,
 )
+from synth.generators.adaptive.orders import Differences, OrderedPair, pairs_from_state, place_in_order, state_of_pairs
 from synth.generators.adaptive.regression import measured_moments, with_moments
 from synth.generators.adaptive.survey import Survey, declared_zeros, measure_label_marginals
 from synth.generators.adaptive.tables import (
@@ -48,10 +48,6 @@ from synth.schema.rule_lines import read_rules
 from synth.system.machine import resolved_device
 
 __all__ = ["DpHpAdaptive"]
-
-_BINS = 1.2
-"""Bins of a column, divided by the root of the rows in units of their noise; at 1.2 a cell of a table of two columns of
-even bins holds about 0.7 times the noise of a count."""
 
 _MOST_CANDIDATES = 10_000
 
@@ -104,6 +100,7 @@ class DpHpAdaptive(Generator):
         self._task, self._options = task, options
         self._bins: tuple[ColumnBins, ...] = ()
         self._model: JointModel | None = None
+        self._pairs: tuple[OrderedPair, ...] = ()
         self._fitted_on = "cpu"
 
     def fit(self, session: AnswerSource, progress: Progress) -> Self:
@@ -111,6 +108,7 @@ class DpHpAdaptive(Generator):
         fit = _Fit(self._task, self._options, session, source=f"generator {self.card.name}", progress=progress)
         progress.phase("Counting columns")
         fit.measure_round_values()
+        fit.measure_differences()
         fit.measure_columns()
         fit.choose_bins()
         fit.look_at_pairs()
@@ -124,6 +122,7 @@ class DpHpAdaptive(Generator):
         progress.phase("Fitting")
         self._model = fit.finished_model()
         self._bins = fit.bins_as_written()
+        self._pairs = fit.differences.pairs(self._bins, self._model)
         self._fitted_on = fit.device
         return self
 
@@ -139,8 +138,10 @@ class DpHpAdaptive(Generator):
             raise InputError("This generator has not been fitted yet.")
         random = random_source(seed)
         rows = self._model.sample(n_rows, random)
+        drawn = rows.copy() if self._pairs else rows
         for d, bins in enumerate(self._bins):
             rows[:, d] = bins.codes(rows[:, d], random)
+        place_in_order(self._pairs, drawn, rows, random)
         return rows
 
     def state(self) -> State:
@@ -151,7 +152,7 @@ class DpHpAdaptive(Generator):
             f"column.{d}.{name}": array for d, bins in enumerate(self._bins) for name, array in bins.state().items()
         }
         model = {f"model.{name}": np.ascontiguousarray(array) for name, array in self._model.state().items()}
-        return {**columns, **model}
+        return {**columns, **model, **state_of_pairs(self._pairs)}
 
     @classmethod
     def from_state(cls, task: GeneratorTask, options: AdaptiveOptions, state: State) -> Self:
@@ -163,6 +164,7 @@ class DpHpAdaptive(Generator):
             parts = {name.removeprefix(prefix): one for name, one in state.items() if name.startswith(prefix)}
             bins.append(ColumnBins.from_state(fine_grid(column, OneWayOptions()), parts, column))
         generator._bins = tuple(bins)
+        generator._pairs = pairs_from_state(state, task.schema.modelled, bins)
         model = {name.removeprefix("model."): one for name, one in state.items() if name.startswith("model.")}
         generator._model = restored_model(tuple(one.size for one in bins), model, seed=task.seed)
         return generator
@@ -177,6 +179,8 @@ class _Fit:
         How the model sees every column.
     is_dense : bool
         Whether all pairs of columns are counted at once, as far as is known.
+    differences : Differences
+        How far apart the values of columns lie that a rule puts in order.
     """
 
     def __init__(
@@ -211,6 +215,9 @@ class _Fit:
         self._base: Fitter | AllPairs
         self._whole: WholeRows | None = None
         self._round: dict[str, RoundCounts] = {}
+        self._rules = () if options.logic == "repaired" else read_rules(task.constraints, task.schema).rules
+        self._room = round(_PART_FOR_RULES * options.cells)
+        self.differences = Differences(self._survey, self._rules, cells=self._room)
         self._left = self._session.remaining_share
         self._moments: CountedMoments | None = None
 
@@ -230,6 +237,12 @@ class _Fit:
             self._left -= plan.share
             self._round = measure_round_values(self._session, long, plan=plan, source=self._survey.source)
 
+    def measure_differences(self) -> None:
+        """Count rows by the difference of columns that are declared to be in order."""
+        if self.differences.share:
+            self._left -= self.differences.share
+            self.differences.ask()
+
     def measure_columns(self) -> None:
         """Count columns with a small part of the budget, divide it by what they are like, and count them again."""
         whole, least = self._left, self._options.columns_share
@@ -247,7 +260,14 @@ class _Fit:
 
     def choose_bins(self) -> None:
         """Put every column into bins that tell more than noise, and see what is worth asking then."""
-        coarseness = self._coarsening(self._one_ways, self._budget)
+        coarseness = coarseness_for(
+            self._budget,
+            self._one_ways,
+            choosing=self._options.choosing_share,
+            classes=self._classes,
+            most_bins=self._most_bins,
+            many=self._many,
+        )
         self._label_bins = coarseness.bins
         self.bins = coarsen(self._one_ways, coarseness)
         varied = [d for d, one in enumerate(self.bins) if one.size > 1]
@@ -289,6 +309,7 @@ class _Fit:
             cells=self._options.cells,
             tables=self._budget.n_rounds,
             by_label=self._by_label and not by_class,
+            told=self._options.look == "tables",
         )
 
     def start_model(self) -> None:
@@ -310,6 +331,8 @@ class _Fit:
             known=self._known(),
         )
         self._base = self._fitter
+        if self._fitter.takes_coarse:
+            self._measured += self.differences.tables(self.bins, self._one_ways.rows)
         self._fitter.refit(self._measured, last=False)
         self._models.append(self._fitter.model)
 
@@ -396,6 +419,9 @@ class _Fit:
         )
 
     def _fitted_model(self) -> JointModel:
+        if self.differences.counted and self._kind() == "field" and not self.is_dense:
+            self._refit_to_all()
+            self._measured += self.differences.tables(self.bins, self._one_ways.rows, self._base.model)
         tilted = self._tilted()
         if tilted is None:
             self._refit_to_all()
@@ -434,11 +460,8 @@ class _Fit:
 
     def _known(self) -> list[NoisyMarginal]:
         """Return what the declared rules say of tables of several columns."""
-        if self._options.logic == "repaired":
-            return []
-        rules = read_rules(self._task.constraints, self._task.schema).rules
-        room = round(_PART_FOR_RULES * self._options.cells)
-        return declared_zeros(self._survey, self.bins, rules, total=self._one_ways.rows, cells=room)
+        total = self._one_ways.rows
+        return declared_zeros(self._survey, self.bins, self._rules, total=total, cells=self._room)
 
     def _divided(self, whole: float, for_columns: float) -> AdaptiveBudget:
         return allocate_budget(
@@ -500,7 +523,7 @@ class _Fit:
             plan=plan,
             unit_noise=self._one_ways.unit_noise,
             total=self._one_ways.rows,
-            columns_gain=self._columns_gain(self._budget.columns),
+            columns_spent=self._budget.columns,
             seed=self._task.seed,
         )
         if not self._can_ask_whole_rows:
@@ -573,24 +596,3 @@ class _Fit:
         if self._options.model != "auto":
             return self._options.model
         return kind_for(declared_bins(self._columns, self._most_bins), self._options.cells)
-
-    def _coarsening(self, one_ways: OneWayMarginals, budget: AdaptiveBudget) -> CoarseningOptions:
-        """Choose bins so coarse that a table of two columns tells more than noise."""
-        table = max(budget.table * (1.0 - self._options.choosing_share), budget.by_label / len(self._columns))
-        if table <= 0:
-            return CoarseningOptions(bins=self._most_bins)
-        rows, least = one_ways.rows / (one_ways.unit_noise / math.sqrt(table)), 4.0
-        bins = _BINS * math.sqrt(rows)
-        if len(self._columns) >= WIDE and not budget.n_rounds:
-            # Only tables by class are counted: noise in their cells is what bounds the bins.
-            bins, least = _BINS**2 * rows / self._classes, 2.0
-        elif self._many:
-            bins, least = _BINS * math.sqrt(rows / self._classes), float(min(4, self._most_bins))
-        bins = round(min(max(bins, least), float(self._most_bins)))
-        categories = min((1 if self._many else 8) * bins, CoarseningOptions().most_categories)
-        return CoarseningOptions(bins=bins, most_categories=categories)
-
-    def _columns_gain(self, spent: float) -> Callable[[float], float]:
-        """Return what more of the budget for columns would gain in all pairs, where this was spent on them."""
-        error = (len(self.bins) - 1) * columns_error(self.bins)
-        return lambda more: error * (1.0 - math.sqrt(spent / (spent + more)))

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from synth.generators.adaptive.all_pairs import Halves
 from synth.generators.adaptive.bins import ColumnBins
+from synth.generators.adaptive.budget import columns_gain
 from synth.generators.adaptive.survey import Survey
 from synth.models.joint_model import Fitter
 from synth.models.junction_tree import ColumnSet
@@ -220,9 +221,8 @@ class SelectionRounds:
         Noise of a count that is asked for the whole budget, in rows.
     total : float
         Number of rows, as far as it is known.
-    columns_gain : callable
-        Told a part of the session's budget, returns by how much less all pairs together would be off if columns by
-        themselves were counted again with it, as a part of the rows.
+    columns_spent : float
+        Part of the session's budget that columns by themselves have got.
     seed : int
     """
 
@@ -235,13 +235,13 @@ class SelectionRounds:
         plan: RoundPlan,
         unit_noise: float,
         total: float,
-        columns_gain: Callable[[float], float],
+        columns_spent: float,
         seed: int,
     ) -> None:
         self._survey, self._session, self._columns = survey, survey.session, survey.columns
         self._label, self._source = survey.label, survey.source
         self._fitter, self._plan, self._unit_noise, self._total = fitter, plan, unit_noise, total
-        self._columns_gain = columns_gain
+        self._columns_gain = columns_gain(bins, columns_spent)
         # Looked up once: a column may have millions of codes.
         self._bins = [one.bins for one in bins]
         self._one_hots: dict[ColumnSet, OneHot] = {}

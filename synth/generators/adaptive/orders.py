@@ -1,0 +1,596 @@
+"""Orders that are declared of two columns: how far apart their values lie, in one question, and rows that lie so.
+
+Bins of two dates are weeks wide where a stay in a hospital is days long: a table of both says in which weeks people
+come and leave, and nothing of how long they stay. So where a rule says ``left >= came`` the rows are counted by their
+difference, from nothing on in bands that widen. What is known then of the two columns, each by itself, their table and
+their difference, has one distribution of greatest entropy: what the others say, times a factor for each band. The
+factors are found as for any tables that have to agree (Deming 1940); from them, rows get values inside their bins.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from synth.generators.adaptive.bins import ColumnBins
+from synth.generators.adaptive.survey import Survey
+from synth.models.marginals import JointModel, NoisyMarginal
+from synth.privacy.costs import Bound, between_neighbours
+from synth.privacy.feature_maps import Stack
+from synth.privacy.more.linear_guesses import LinearGuess
+from synth.privacy.more.lookups import Lookup
+from synth.schema import ModelledColumn
+from synth.schema.rules import Comparison, Rule, values_of
+
+__all__ = [
+    "CountedDifferences",
+    "Differences",
+    "Order",
+    "OrderedPair",
+    "orders_of",
+    "pairs_from_state",
+    "place_in_order",
+    "state_of_pairs",
+]
+
+Vector = NDArray[np.float64]
+Whole = NDArray[np.int64]
+
+_REACH = 2**20
+"""Steps between the first value of two columns and the last, at most; of more, several count as one."""
+
+_LOW_BITS = 14
+"""Bits of a place that one lookup holds, so that all its entries are whole; another one holds those above."""
+
+_BANDS = 56
+"""Bands of differences above nothing, at most."""
+
+_NOISE = 1 / 1000
+"""Noise of a band that is aimed at, as a part of the rows."""
+
+_LEAST_SHARE, _MOST_SHARE = 0.005, 0.03
+"""Least and most of the budget that one order is worth."""
+
+_CLEAR = 2.0
+"""Standard deviations of noise above which bands hold something."""
+
+_MOST_ORDERS = 3
+"""Orders that are counted; of more, each would be told less than the first ones are worth."""
+
+_SLICES = 16
+"""Parts of equal mass into which a bin is cut, beside those that bands cut out of it."""
+
+_TURNS = 200
+
+_KNOWN_ALREADY = 0.25
+"""Noise of a table that has all answers about it already, in units of that of the differences."""
+
+_UNHEARD = 1e-9
+"""Factor of a band that nobody is known to be in, beside that of the likeliest."""
+
+_AT_ONCE = 2**15
+"""Rows that get their values at a time."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Order:
+    """One column that is never below another.
+
+    Attributes
+    ----------
+    earlier, later : int
+        Positions of the columns.
+    strict : bool
+        Whether they are never equal either.
+    places : tuple of arrays of shape (column size,), int64
+        Of the earlier and the later column, steps of every code above the least value of both; -1 without a value.
+    reach : int
+        Most steps.
+    """
+
+    earlier: int
+    later: int
+    strict: bool
+    places: tuple[Whole, Whole]
+    reach: int
+
+    @classmethod
+    def between(cls, columns: Sequence[ModelledColumn], earlier: int, later: int, *, strict: bool) -> Self:
+        """Work out the steps: those of the finer grid, or powers of two of them where these are too many."""
+        values = [values_of(columns[position]) for position in (earlier, later)]
+        known = np.concatenate([one[np.isfinite(one)] for one in values])
+        least, most = float(known.min()), float(known.max())
+        step = min(
+            float(np.diff(one[: columns[d].levels]).min()) for one, d in zip(values, (earlier, later), strict=True)
+        )
+        while (most - least) / step > _REACH:
+            step *= 2.0
+        places = [
+            np.where(np.isfinite(one), np.floor((np.nan_to_num(one) - least) / step + 1e-9), -1).astype(np.int64)
+            for one in values
+        ]
+        return cls(earlier, later, strict, (places[0], places[1]), int(max(map(np.max, places))))
+
+    @property
+    def lasts(self) -> Whole:
+        """Last difference of every band above nothing, in steps, ascending; the last one is ``reach``."""
+        growth = 1.0
+        while True:
+            growth += 0.01
+            found = [1]
+            while found[-1] < self.reach:
+                found.append(min(max(found[-1] + 1, math.ceil(found[-1] * growth)), self.reach))
+            if len(found) <= _BANDS:
+                return np.array(found, dtype=np.int64)
+
+    @property
+    def bands(self) -> tuple[Whole, Whole]:
+        """First and last difference of every band that keeps the order, shape (bands,)."""
+        lasts = np.concatenate([[0], self.lasts])
+        firsts = np.concatenate([[0], lasts[:-1] + 1])
+        return (firsts[1:], lasts[1:]) if self.strict else (firsts, lasts)
+
+    def question(self, columns: Sequence[ModelledColumn]) -> LinearGuess:
+        """Return the question: the sign of the difference, and how large it is.
+
+        A row without one of the two values is farther off than any difference.
+        """
+        far = (2 * self.reach + 2, 4 * self.reach + 4)
+        tables = []
+        for position, places, beyond in zip((self.earlier, self.later), self.places, far, strict=True):
+            known = np.where(places < 0, beyond, places)
+            # A half of these is a whole number of steps of 2^-16, of which a confidence is made.
+            for part in (known % 2**_LOW_BITS, known >> _LOW_BITS):
+                tables.append(Lookup(columns[position].name, part[:, None] / 2.0**15))
+        signs = np.array([[-1.0, -(2.0**_LOW_BITS), 1.0, 2.0**_LOW_BITS]])
+        lasts = self.lasts
+        # At or below nothing: nothing, below it, and no difference; above: the bands, and no difference.
+        edges = np.stack([np.concatenate([[0], np.full(len(lasts) - 1, self.reach)]), lasts])
+        return LinearGuess(Stack(tuple(tables), (0.5,) * len(tables)), signs, edges.astype(np.int32))
+
+    def table_in(self, model: JointModel | None) -> Vector | None:
+        """Return what a model says of the earlier column, in rows, and the later one."""
+        if model is None:
+            return None
+        table = model.marginal((min(self.earlier, self.later), max(self.earlier, self.later)))
+        return table if self.earlier < self.later else table.T
+
+    def kept(self, counts: Vector) -> Vector:
+        """Return the counts of the bands that keep the order, given all of a question's."""
+        below, above = counts.reshape(2, -1)
+        found = above[:-1]
+        return found if self.strict else np.concatenate([below[:1], found])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CountedDifferences:
+    """How many rows lie how far apart: noisy counts of every band of an order that keeps it, and their noise."""
+
+    order: Order
+    counts: Vector
+    noise_std: float
+
+    @property
+    def proportions(self) -> Vector:
+        """Of the rows that have a difference, the part in every band: not negative, sum 1.
+
+        From the smallest differences on, bands are put together until they hold clearly more than noise, and what is
+        left in the end is empty: tails are long, and noise that is cut off at nothing would fill them.
+        """
+        widths = np.subtract(*self.order.bands[::-1]) + 1.0
+        found: Vector = np.zeros(len(widths))
+        first = 0
+        for end in range(1, len(widths) + 1):
+            held = float(self.counts[first:end].sum())
+            if held > _CLEAR * self.noise_std * math.sqrt(end - first):
+                found[first:end] = held * widths[first:end] / widths[first:end].sum()
+                first = end
+        return np.asarray(found / found.sum() if first else widths / widths.sum())
+
+
+def orders_of(rules: Sequence[Rule], columns: Sequence[ModelledColumn]) -> list[Order]:
+    """Return the orders of two columns that hold of every row, in the order of the rules.
+
+    Parameters
+    ----------
+    rules : sequence of Rule
+        Declared.
+    columns : sequence of ModelledColumn
+    """
+    position = {column.name: place for place, column in enumerate(columns)}
+    pairs: dict[tuple[int, int], bool] = {}
+    for rule in rules:
+        then = rule.then
+        if rule.when or not isinstance(then, Comparison) or len(then.right) != 1 or then.relation == "=":
+            continue
+        pair = (position[then.right[0].name], position[then.left.name])
+        if min(columns[one].levels for one in pair) >= 2:
+            pairs.setdefault(pair if then.relation in (">=", ">") else pair[::-1], then.relation in (">", "<"))
+    found: list[Order] = []
+    settled: set[int] = set()
+    while pairs and len(found) < _MOST_ORDERS:
+        laters = {later for _, later in pairs}
+        # Along a chain from its beginning: a value that is settled is not drawn again.
+        earlier, later = next((pair for pair in pairs if pair[0] not in laters), next(iter(pairs)))
+        strict = pairs.pop((earlier, later))
+        if later not in settled:
+            found.append(Order.between(columns, earlier, later, strict=strict))
+            settled |= {earlier, later}
+    return found
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Later:
+    """The later column by codes: where values begin, and how the mass of every bin adds up over its codes.
+
+    ``first_at`` has the first code at or above every place, ``ends`` the first code of each bin and the one behind its
+    last, ``added`` the mass of all codes before each; bins without a place of the grid are empty.
+    """
+
+    first_at: Whole
+    ends: tuple[Whole, Whole]
+    added: Vector
+
+    @classmethod
+    def of(cls, places: Whole, reach: int, bins: ColumnBins) -> Self:
+        masses, codes = bins.masses_of_codes(), _bin_of_code(bins)
+        levels = len(masses)
+        first_at = np.searchsorted(places[:levels], np.arange(2 * reach + 3)).astype(np.int64)
+        starts, ends = (np.searchsorted(codes, np.arange(bins.size), side=side) for side in ("left", "right"))
+        return cls(
+            first_at, (starts.astype(np.int64), ends.astype(np.int64)), np.concatenate([[0.0], np.cumsum(masses)])
+        )
+
+    def ranges(self, places: Whole, bins: Whole, bands: tuple[Whole, Whole]) -> tuple[Whole, Whole]:
+        """Return the codes of a bin that lie in each band above a place, first and one behind the last.
+
+        ``places`` and ``bins`` have one shape; the answers have one axis more.
+        """
+        start, end = (one[bins][..., None] for one in self.ends)
+        low, high = (self.first_at[places[..., None] + one] for one in (bands[0], bands[1] + 1))
+        first = np.clip(low, start, end)
+        return first, np.maximum(np.clip(high, start, end), first)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OrderedPair:
+    """Two columns with a declared order, and what is known of their difference.
+
+    Attributes
+    ----------
+    order : Order
+    bins : tuple of ColumnBins
+        Of the earlier and the later column.
+    factors : array of shape (bands,)
+        How likely a difference of every band is beside what the columns and their table alone make of it.
+    """
+
+    order: Order
+    bins: tuple[ColumnBins, ColumnBins]
+    factors: Vector
+
+    @classmethod
+    def fitted(
+        cls,
+        counted: CountedDifferences,
+        bins: Sequence[ColumnBins],
+        table: Vector | None,
+        total: float,
+    ) -> tuple[Self, list[NoisyMarginal]]:
+        """Find what agrees with both columns and their counted differences, and is nearest to a table of both.
+
+        Parameters
+        ----------
+        counted : CountedDifferences
+        bins : sequence of ColumnBins
+            Of all columns.
+        table : array of shape (bins of the earlier column, bins of the later one), optional
+            Proportions of both; absent, only what is known of each column.
+        total : float
+            Number of rows, as far as it is known.
+
+        Returns
+        -------
+        pair : OrderedPair
+        tables : list of NoisyMarginal
+            Of both columns: bins, and coarse cells by difference. None where a column has no two bins with values.
+        """
+        order = counted.order
+        even = cls(order, (bins[order.earlier], bins[order.later]), np.ones(len(order.bands[0])))
+        shares = even.shares()
+        # Bins that no place of the grid is in have no difference.
+        ordered = [np.flatnonzero(shares.sum(axis=axes) > 0) for axes in ((1, 2), (0, 2))]
+        if min(map(len, ordered)) < 2:
+            return even, []
+        inside = np.ix_(*ordered)
+        alone = np.outer(*(one.expected for one in even.bins))
+        joint, factors = _agreeing(alone[inside][..., None] * shares[inside], alone[inside], counted.proportions)
+        if table is None:
+            table = alone
+        else:
+            within = joint / np.maximum(joint.sum(axis=2, keepdims=True), 1e-300)
+            joint, more = _agreeing(table[inside][..., None] * within, table[inside], counted.proportions)
+            factors = factors * more / max(float((factors * more).max()), 1e-300)
+        # Rows of a bin whose every difference is unheard of keep the order all the same.
+        factors = np.maximum(factors, _UNHEARD)
+        agreed = table.copy()
+        agreed[inside] = joint.sum(axis=2)
+        # By chance and by what is not known of it, a count is off by about the root of what it holds.
+        chance = math.sqrt(total * float((agreed**2).sum() / agreed.sum()) + 1.0)
+        # Sums of cells whose difference lies in one band are known best.
+        bands = np.zeros(table.shape, dtype=np.intp)
+        bands[inside] = 1 + np.argmax(shares[inside], axis=2)
+        bands = np.unique(bands, return_inverse=True)[1].reshape(table.shape)
+        sums = np.asarray(total * np.bincount(bands.reshape(-1), weights=agreed.reshape(-1)), dtype=np.float64)
+        if order.earlier > order.later:
+            agreed, bands = agreed.T, bands.T
+        positions = (min(order.earlier, order.later), max(order.earlier, order.later))
+        tables = [
+            NoisyMarginal(positions, total * np.ascontiguousarray(agreed), chance),
+            NoisyMarginal(positions, sums, counted.noise_std, cells=np.ascontiguousarray(bands)),
+        ]
+        return cls(order, even.bins, factors), tables
+
+    def placed(self, bins: Whole, codes: Whole, random: np.random.Generator, *, settled: bool) -> None:
+        """Give rows values of both columns that lie as far apart as was counted; ``codes`` are changed in place.
+
+        Parameters
+        ----------
+        bins, codes : arrays of shape (rows, 2), int64
+            Of the earlier and the later column; values stay in their bins.
+        random : Generator
+        settled : bool
+            Whether the earlier column's values are no longer to be exchanged between rows.
+        """
+        told = np.flatnonzero((codes < [len(_bin_of_code(one)) for one in self.bins]).all(axis=1))
+        if not len(told):
+            return
+        later = _Later.of(self.order.places[1], self.order.reach, self.bins[1])
+        likely = None if settled else self._exchange(bins[told], codes, told, later, random)
+        for start in range(0, len(told), _AT_ONCE):
+            part = slice(start, start + _AT_ONCE)
+            kept = self._place_later(told[part], bins, codes, later, random)
+            if likely is not None and not kept.all():
+                # Of the value that a row got no other one of the bin keeps the order: of its likely one some do.
+                codes[told[part][~kept], 0] = likely[part][~kept]
+                self._place_later(told[part][~kept], bins, codes, later, random)
+
+    def _place_later(
+        self, rows: Whole, bins: Whole, codes: Whole, later: _Later, random: np.random.Generator
+    ) -> NDArray[np.bool_]:
+        """Draw the later value of some rows, given the earlier one and the bin; returns where one keeps the order."""
+        first, end = later.ranges(self.order.places[0][codes[rows, 0]], bins[rows, 1], self.order.bands)
+        weights = (later.added[end] - later.added[first]) * self.factors
+        summed = np.cumsum(weights, axis=1)
+        drawn = random.random(len(rows)) * summed[:, -1]
+        band = np.minimum((summed <= drawn[:, None]).sum(axis=1), len(self.factors) - 1)
+        at = np.arange(len(rows))
+        beyond = (drawn - (summed[at, band] - weights[at, band])) / self.factors[band]
+        first, end = first[at, band], end[at, band]
+        found = np.searchsorted(later.added, later.added[first] + beyond, side="right") - 1
+        kept = summed[:, -1] > 0
+        codes[rows[kept], 1] = np.clip(found, first, np.maximum(end - 1, first))[kept]
+        return np.asarray(kept)
+
+    def _exchange(self, bins: Whole, codes: Whole, rows: Whole, later: _Later, random: np.random.Generator) -> Whole:
+        """Exchange the earlier values of rows inside each bin, so that they are as late as the later ones' bins ask.
+
+        Returns
+        -------
+        array of shape (rows,)
+            A value for each row that goes together with its bin of the later column, where there is one.
+        """
+        slices = self._slices()
+        most = max(len(points) for points, _ in slices)
+        summed = np.zeros((self.bins[0].size, self.bins[1].size, most))
+        points = np.zeros((self.bins[0].size, most), dtype=np.int64)
+        for one, (own, masses) in enumerate(slices):
+            if not len(own):
+                continue
+            chances = (self._above(own, later).sum(axis=2) * masses[:, None]).T
+            # Where none keeps the order, any value will do.
+            chances = np.where(chances.sum(axis=1, keepdims=True) > 0, chances, masses)
+            summed[one] = np.pad(np.cumsum(chances, axis=1), ((0, 0), (0, most - len(own))), mode="edge")
+            points[one, : len(own)] = own
+        chosen = np.empty(len(rows), dtype=np.int64)
+        for start in range(0, len(rows), _AT_ONCE):
+            part = slice(start, start + _AT_ONCE)
+            own_sums = summed[bins[part, 0], bins[part, 1]]
+            drawn = random.random(len(own_sums)) * own_sums[:, -1]
+            chosen[part] = (own_sums <= drawn[:, None]).sum(axis=1)
+        keys = chosen + random.random(len(rows))
+        now = codes[rows, 0]
+        codes[rows[np.lexsort((keys, bins[:, 0]))], 0] = now[np.lexsort((now, bins[:, 0]))]
+        return np.asarray(points[bins[:, 0], np.minimum(chosen, most - 1)])
+
+    def _above(self, codes: Whole, later: _Later) -> Vector:
+        """Return the part of every bin of the later column in each band above some codes; (codes, bins, bands)."""
+        shape = (len(codes), self.bins[1].size)
+        first, end = later.ranges(
+            np.broadcast_to(self.order.places[0][codes][:, None], shape),
+            np.broadcast_to(np.arange(shape[1]), shape),
+            self.order.bands,
+        )
+        start, stop = later.ends
+        held = later.added[stop] - later.added[start]
+        masses = later.added[end] - later.added[first]
+        parts = np.divide(masses, held[:, None], out=np.zeros_like(masses), where=held[:, None] > 0)
+        return np.asarray(parts * self.factors)
+
+    def shares(self) -> Vector:
+        """Return the part of every pair of bins whose difference lies in each band; shape (bins, bins, bands)."""
+        later = _Later.of(self.order.places[1], self.order.reach, self.bins[1])
+        found = np.zeros((self.bins[0].size, self.bins[1].size, len(self.factors)))
+        for one, (codes, masses) in enumerate(self._slices()):
+            # Bins without a value have no difference.
+            if len(codes):
+                found[one] = np.einsum("s,sjb->jb", masses, self._above(codes, later))
+        return found
+
+    def _slices(self) -> list[tuple[Whole, Vector]]:
+        """Return, for each bin of the earlier column, codes that stand for slices of it and the parts of it they hold.
+
+        It is cut where a band begins to reach over an edge of the later column's bins, and into parts of equal mass.
+        """
+        places, bins = self.order.places, self.bins[0]
+        masses, of_code = bins.masses_of_codes(), _bin_of_code(bins)
+        added = np.concatenate([[0.0], np.cumsum(masses)])
+        later = _bin_of_code(self.bins[1])
+        edges = places[1][np.flatnonzero(np.diff(later)) + 1]
+        reached = edges[:, None] - np.concatenate([[0], self.order.bands[1]])[None, :]
+        over = np.unique(np.searchsorted(places[0][: len(masses)], reached))
+        starts, ends = (np.searchsorted(of_code, np.arange(bins.size), side=side) for side in ("left", "right"))
+        found = []
+        for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
+            even = np.searchsorted(added, added[start] + np.arange(1, _SLICES) / _SLICES * (added[end] - added[start]))
+            cuts = np.unique(np.concatenate([[start, end], even, over[(over > start) & (over < end)]]))
+            cuts = cuts[(cuts >= start) & (cuts <= end)]
+            held = np.diff(added[cuts])
+            middles = np.searchsorted(added, added[cuts[:-1]] + held / 2, side="right") - 1
+            kept = held > 0
+            codes = np.clip(middles, cuts[:-1], np.maximum(cuts[1:] - 1, cuts[:-1]))[kept]
+            found.append((codes.astype(np.int64), held[kept] / max(float(held.sum()), 1e-300)))
+        return found
+
+
+class Differences:
+    """The orders of one fit: what counting them is worth, what was counted, and what that says.
+
+    Parameters
+    ----------
+    survey : Survey
+    rules : sequence of Rule
+        Declared, as far as a model may know of them.
+    cells : int
+        Most cells of a table that is worked out.
+
+    Attributes
+    ----------
+    counted : list of CountedDifferences
+    """
+
+    def __init__(self, survey: Survey, rules: Sequence[Rule], *, cells: int) -> None:
+        self._survey, self._cells = survey, cells
+        self._orders = orders_of(rules, survey.columns)
+        self.counted: list[CountedDifferences] = []
+
+    @property
+    def share(self) -> float:
+        """Part of the budget that the question is worth, by declared facts and a public or released n; 0 for none."""
+        if not self._orders:
+            return 0.0
+        session = self._survey.session
+        one_hot = between_neighbours(Bound(norm=1.0, diameter=math.sqrt(2.0)), session.schema)
+        wanted = (one_hot / (_NOISE * max(session.rows.value, 1.0))) ** 2 / session.budget.mu_squared
+        return len(self._orders) * min(max(wanted, _LEAST_SHARE), _MOST_SHARE)
+
+    def ask(self) -> None:
+        """Count rows by the differences of all orders, in one question for ``share``."""
+        parts = tuple(order.question(self._survey.columns) for order in self._orders)
+        question = Stack(parts, (math.sqrt(1.0 / len(parts)),) * len(parts))
+        answer = self._survey.session.noisy_sum(
+            question, share=self.share, query="differences", source=self._survey.source
+        )
+        pieces = np.split(np.asarray(answer.value, dtype=np.float64), np.cumsum([one.dimension for one in parts])[:-1])
+        weight = question.weights[0]
+        self.counted = [
+            CountedDifferences(order, order.kept(piece.reshape(-1) / weight), answer.noise_std / weight)
+            for order, piece in zip(self._orders, pieces, strict=True)
+        ]
+
+    def tables(self, bins: Sequence[ColumnBins], total: float, model: JointModel | None = None) -> list[NoisyMarginal]:
+        """Return what differences say of tables of both columns; no question is asked.
+
+        Parameters
+        ----------
+        bins : sequence of ColumnBins
+            Of all columns.
+        total : float
+            Number of rows, as far as it is known.
+        model : JointModel, optional
+            What is known of tables of both; absent, only what is known of each column.
+        """
+        known = 1.0 if model is None else _KNOWN_ALREADY
+        return [
+            replace(table, noise_std=known * table.noise_std)
+            for one in self.counted
+            if bins[one.order.earlier].size * bins[one.order.later].size <= self._cells
+            for table in OrderedPair.fitted(one, bins, one.order.table_in(model), total)[1]
+        ]
+
+    def pairs(self, bins: Sequence[ColumnBins], model: JointModel) -> tuple[OrderedPair, ...]:
+        """Return how rows lie apart inside the bins of a finished model."""
+        return tuple(OrderedPair.fitted(one, bins, one.order.table_in(model), 1.0)[0] for one in self.counted)
+
+
+def state_of_pairs(pairs: Sequence[OrderedPair]) -> dict[str, NDArray[Any]]:
+    """Return everything beyond the columns and their bins that drawing needs."""
+    return {
+        f"pair.{number}.{name}": array
+        for number, pair in enumerate(pairs)
+        for name, array in (
+            ("order", np.array([pair.order.earlier, pair.order.later, int(pair.order.strict)], dtype=np.int64)),
+            ("factors", pair.factors.copy()),
+        )
+    }
+
+
+def pairs_from_state(
+    state: Mapping[str, NDArray[Any]], columns: Sequence[ModelledColumn], bins: Sequence[ColumnBins]
+) -> tuple[OrderedPair, ...]:
+    """Rebuild pairs that draw the same values, from what :func:`state_of_pairs` gave among other arrays."""
+    found: list[OrderedPair] = []
+    while f"pair.{len(found)}.order" in state:
+        earlier, later, strict = (int(one) for one in state[f"pair.{len(found)}.order"])
+        order = Order.between(columns, earlier, later, strict=bool(strict))
+        factors = state[f"pair.{len(found)}.factors"].astype(np.float64)
+        found.append(OrderedPair(order, (bins[earlier], bins[later]), factors))
+    return tuple(found)
+
+
+def _agreeing(joint: Vector, table: Vector, proportions: Vector) -> tuple[Vector, Vector]:
+    """Return what agrees with both columns of a table and with proportions of bands, and the factors of the bands.
+
+    ``joint`` of shape (bins, bins, bands) is what it is nearest to.
+    """
+    held, factors = float(table.sum()), np.ones(len(proportions))
+    wanted = table.sum(axis=1)[:, None, None], table.sum(axis=0)[None, :, None], held * proportions[None, None, :]
+    for _ in range(_TURNS):
+        for one, axes in zip(wanted, ((1, 2), (0, 2), (0, 1)), strict=True):
+            made = joint.sum(axis=axes, keepdims=True)
+            ratio = np.divide(one, made, out=np.zeros_like(made), where=made > 0)
+            joint = joint * ratio
+        factors *= ratio[0, 0]
+        factors /= max(float(factors.max()), 1e-300)
+    return joint, factors
+
+
+def place_in_order(pairs: Sequence[OrderedPair], bins: Whole, codes: Whole, random: np.random.Generator) -> None:
+    """Give rows values that lie as far apart as was counted.
+
+    Parameters
+    ----------
+    pairs : sequence of OrderedPair
+        Of one chain from its beginning.
+    bins, codes : arrays of shape (rows, columns), int64
+        Bins of all columns, and codes inside them; these are changed in place and stay in their bins.
+    random : Generator
+    """
+    settled: set[int] = set()
+    for pair in pairs:
+        positions = [pair.order.earlier, pair.order.later]
+        own = codes[:, positions]
+        pair.placed(bins[:, positions], own, random, settled=positions[0] in settled)
+        codes[:, positions] = own
+        settled.update(positions)
+
+
+def _bin_of_code(bins: ColumnBins) -> NDArray[np.int32]:
+    """Return the bin of every code of the grid, ascending."""
+    levels = bins.grid.levels
+    return np.repeat(bins.bin_of_place[:levels], bins.grid.width[:levels])
