@@ -130,7 +130,7 @@ CONSTANTS = (
     Tuned("_SLICES", "finer where bands begin; evenly cut parts only fill in", "trips", _ORDERS),
     Tuned("_FEWEST_ROUNDS_PER_COLUMN", "as above, where every column needs some budget", "census", _BUDGET),
 )
-"""Of the tables of whole rows, of dense tables, of the rounds, of round values, orders, and how the budget is divided."""
+"""Of tables of whole rows, dense tables, rounds, round values, orders, and of how the budget is divided."""
 
 
 CARD = Card(
