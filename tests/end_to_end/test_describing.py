@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +74,18 @@ def paste(walker: Walker, line: int, column: str, block: tuple[tuple[str, ...], 
     walker.settle()
 
 
+def paste_until(walker: Walker, line: int, column: str, block: tuple[tuple[str, ...], ...], *, seen: Any) -> None:
+    """Paste until a locator is there: a table that is painted anew in between may pass a paste over."""
+    from playwright.sync_api import TimeoutError as NotThere
+
+    for _ in range(5):
+        paste(walker, line, column, block)
+        with contextlib.suppress(NotThere):
+            seen.wait_for(state="attached", timeout=5000)
+            return
+    raise AssertionError(f"what was pasted at {line}, {column} is not there")
+
+
 def answer_about_people(walker: Walker) -> None:
     """Say that a person is protected, has one row, and is one of at most 5,000."""
     for label in ("person", "No: it is measured"):
@@ -119,7 +132,7 @@ def test_what_was_typed_survives_reloads_another_tab_and_a_restart(browser: Any,
         walker.press("Undo the paste")
         walker.settle()
         assert cell(walker, 2, "low").inner_text() == ""
-        paste(walker, 0, "name", BLOCK)
+        paste_until(walker, 0, "name", BLOCK, seen=cell(walker, 2, "step").filter(has_text="0.01"))
         assert [cell(walker, 2, column).inner_text() for column in ("low", "high", "step")] == ["0", "3", "0.01"]
         walker.press("Tick 'Empty' in 4 open columns")
         walker.settle()
