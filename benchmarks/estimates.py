@@ -2,12 +2,14 @@
 
     python benchmarks/estimates.py --runs 500 --keep build/estimates.jsonl [--generator dp-hp-adaptive] [--epsilon 1] \
         [--options '{"purpose": "regression"}']
+    python benchmarks/estimates.py --report --runs 500 --keep build/report_intervals.jsonl
 
 Every run draws 5,000 rows of a simulated population: a region, a sex, and an income that depends on both. They go
 through the command line's own way (``synth.run``: vault, ledger, sealed bundle), and the bundle alone is asked. The
 truth is the population's own number, worked out from its law. Printed are, for each question, the part of intervals
-that hold the truth, their mean width, and how often no interval was given. Finished runs are appended to the file of
-``--keep`` and not run again.
+that hold the truth, their mean width, and how often no interval was given. With ``--report`` the intervals are those
+of the report in the bundle (numbers to quote), with region as a declared group. Finished runs are appended to the file
+of ``--keep`` and not run again.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import json
 import math
 import os
 import tempfile
+import zipfile
 from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -40,6 +43,16 @@ QUESTIONS = (
     "regression of income on region, sex",
     "regression of income > 60 on region, sex",
 )
+
+QUANTILES = {0.1: "10 % below", 0.25: "25 % below", 0.5: "median", 0.75: "75 % below", 0.9: "90 % below"}
+IN_REPORT = {
+    "intervals.column.income": "numbers of income",
+    "intervals.column.region": "shares of region",
+    "intervals.column.sex": "shares of sex",
+    "intervals.groups.mean income by region": "mean income by region",
+    "intervals.pair.region and sex": "table of region and sex",
+}
+"""Which numbers of a report are looked at, and as what."""
 
 
 def drawn(random: np.random.Generator, rows: int) -> pd.DataFrame:
@@ -86,7 +99,40 @@ def truths() -> dict[str, dict[tuple[str, ...], float]]:
     }
 
 
-def one_run(asked: argparse.Namespace, seed: int) -> dict[str, list[list[float]]]:
+def truths_in_report() -> dict[str, dict[tuple[str, ...], float]]:
+    """Return the population's numbers under the names that a report gives them."""
+    whole = drawn(np.random.default_rng(0), 10_000_000)
+    income = {("mean",): float(whole["income"].mean())}
+    income |= {(name,): float(whole["income"].quantile(part)) for part, name in QUANTILES.items()}
+    by_region = whole.groupby("region")["income"].mean()
+    cells = whole.value_counts(["region", "sex"], normalize=True)
+    return {
+        "numbers of income": income,
+        **{
+            f"shares of {column}": {
+                (f"share {name}",): float(part) for name, part in whole[column].value_counts(normalize=True).items()
+            }
+            for column in ("region", "sex")
+        },
+        "mean income by region": {(name,): float(value) for name, value in by_region.items()},
+        "table of region and sex": {(f"{region}, {sex}",): float(part) for (region, sex), part in cells.items()},
+    }
+
+
+def in_report(bundle: Path) -> dict[str, list[list[object]]]:
+    """Read the numbers to quote from the report of a bundle, in the form of :func:`one_run`."""
+    with zipfile.ZipFile(bundle) as file:
+        evidence = json.loads(file.read("report.json"))["evidence"]
+    found: dict[str, list[list[object]]] = {name: [] for name in IN_REPORT.values()}
+    for entry in evidence:
+        if entry["id"] in IN_REPORT:
+            rows = entry["figures"][0]["rows"]
+            numbers = [[math.nan if cell is None else cell for cell in row[1:]] for row in rows]
+            found[IN_REPORT[entry["id"]]] = [[[row[0]], *own] for row, own in zip(rows, numbers, strict=True)]
+    return found
+
+
+def one_run(asked: argparse.Namespace, seed: int) -> dict[str, list[list[object]]]:
     """Make a release of a fresh table and ask its bundle everything; by question, value and ends of every group."""
     import synth
     from synth.rehearsal.estimating import estimate
@@ -112,11 +158,14 @@ def one_run(asked: argparse.Namespace, seed: int) -> dict[str, list[list[float]]
             "holdout": 0.0,
             "device": "cpu",
             "columns": schema,
+            **({"groups": ["region"]} if asked.report else {}),
         }
         path = Path(folder) / "run.yaml"
         path.write_text(json.dumps(config), encoding="utf-8")
         frame.to_csv(Path(folder) / "table.csv", index=False)
         result = synth.run(synth.load_config(path), f"{folder}/release", table=f"{folder}/table.csv")
+        if asked.report:
+            return in_report(Path(result.bundle))
         for question, told in zip(
             QUESTIONS, estimate(result.bundle, *QUESTIONS, replicates=asked.replicates), strict=True
         ):
@@ -132,6 +181,7 @@ def main() -> None:
     parser.add_argument("--epsilon", type=float, default=1.0)
     parser.add_argument("--replicates", type=int, default=20)
     parser.add_argument("--options", type=json.loads, default={}, help="of the generator; one file of --keep each")
+    parser.add_argument("--report", action="store_true", help="look at the report's intervals; a --keep of its own")
     parser.add_argument("--keep", type=Path)
     asked = parser.parse_args()
     done = {}
@@ -139,10 +189,10 @@ def main() -> None:
         for line in asked.keep.read_text(encoding="utf-8").splitlines():
             record = json.loads(line)
             done[record["seed"], record["generator"], record["epsilon"], record["replicates"]] = record["found"]
-    true = truths()
-    held: dict[str, list[float]] = {question: [] for question in QUESTIONS}
-    widths: dict[str, list[float]] = {question: [] for question in QUESTIONS}
-    without = dict.fromkeys(QUESTIONS, 0)
+    true = truths_in_report() if asked.report else truths()
+    held: dict[str, list[float]] = {}
+    widths: dict[str, list[float]] = {}
+    without: dict[str, int] = {}
     for seed in range(asked.first_seed, asked.first_seed + asked.runs):
         key = (seed, asked.generator, asked.epsilon, asked.replicates)
         if key not in done:
@@ -156,17 +206,20 @@ def main() -> None:
             for group, _value, low, high in numbers:
                 if tuple(group) not in true[question]:
                     continue
-                if not math.isfinite(low):
-                    without[question] += 1
-                    continue
-                held[question].append(low <= true[question][tuple(group)] <= high)
-                widths[question].append(high - low)
+                # Of a column each number has a line of its own: a mean is no quantile.
+                line = f"{group[0]} of income" if question == "numbers of income" else question
+                mine = held.setdefault(line, [])
+                if math.isfinite(low):
+                    mine.append(low <= true[question][tuple(group)] <= high)
+                    widths.setdefault(line, []).append(high - low)
+                else:
+                    without[line] = without.get(line, 0) + 1
     print(f"{asked.generator} {asked.options or ''}, epsilon {asked.epsilon:g}, {asked.runs} runs of {ROWS:,} rows")
-    for question in QUESTIONS:
-        n = len(held[question])
-        share = f"{np.mean(held[question]):.3f} of {n} hold the truth" if n else "none"
-        wide = f", mean width {np.mean(widths[question]):.4g}" if n else ""
-        print(f"{question:>40}: {share}{wide}; {without[question]} without interval")
+    for line, mine in held.items():
+        n = len(mine)
+        share = f"{np.mean(mine):.3f} of {n} hold the truth" if n else "none"
+        wide = f", mean width {np.mean(widths[line]):.4g}" if n else ""
+        print(f"{line:>40}: {share}{wide}; {without.get(line, 0)} without interval")
 
 
 if __name__ == "__main__":

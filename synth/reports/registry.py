@@ -28,6 +28,7 @@ REPORTS = [
     "synth.reports.overview",
     "synth.reports.reading",
     "synth.reports.accuracy",
+    "synth.reports.intervals",
     "synth.reports.marginals",
     "synth.reports.relations",
     "synth.reports.fidelity",

@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 from synth.reports.code_tables import bin_labels
 from synth.reports.evidence import SafeEvidence
 from synth.reports.figures import Cell, Table
+from synth.reports.interval_estimates import SummedTable, bin_values, mean_with_variance, summed_tables
 from synth.reports.measured import BAR, ComparedTable
 from synth.reports.panels import Cards, Heading, Panel
 from synth.reports.report import GROUPS, PaidAnswers, Report, Screen, Section, Shown
-from synth.schema import ModelledColumn, RunConfig
+from synth.schema import RunConfig
 
 __all__ = ["REPORT", "Difference", "differences"]
 
@@ -23,9 +24,6 @@ Vector = NDArray[np.float64]
 
 _MOST_GROUPS = 5
 """Groups, the largest first, that are held against the largest of all."""
-
-_CLEAR_SIZE = 3.0
-"""Sizes, in units of their noise, from which on a group's mean is looked at: a ratio to less has no error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +73,9 @@ def differences(compared: Sequence[ComparedTable], config: RunConfig, group: str
 
     Notes
     -----
-    With C the noisy counts of a group's rows by the values v of the other column, n their sum and m = sum v C / n, the
-    noise of m is to first order s sqrt(sum (v - m)^2) / n, s being the noise of a count, and that of the draw of the
-    rows sqrt(sum C (v - m)^2 / n) / sqrt(n). Both add up in squares over both groups. Where a unit may have k rows, n
-    rows are taken for n / k units. Of bins, v is the mean value as the column by itself was counted: inside a bin both
-    groups are taken to be alike.
+    Variances are those of :func:`synth.reports.interval_estimates.mean_with_variance`, added up over both groups; the
+    value of a bin is that of :func:`synth.reports.interval_estimates.bin_values`, so inside a bin both groups are taken
+    to be alike.
     """
     schema = config.schema
     singles = {one.columns[0]: one for one in compared if len(one.columns) == 1}
@@ -92,72 +88,25 @@ def differences(compared: Sequence[ComparedTable], config: RunConfig, group: str
     for column in schema.modelled:
         if column.name == group or not (column.is_summable or column.kind == "yes_no"):
             continue
-        table = _best(compared, group, column.name)
+        table = next(iter(summed_tables(compared, group, column.name)), None)
         if table is None or column.name not in singles or table.bins[0].tolist() != sizes.bins[0].tolist():
             pairs = [(math.nan, math.nan)] * (len(order) - 1)
         else:
-            pairs = list(_of_table(table, _values(column, singles[column.name], table.bins[1]), order, config))
+            pairs = list(_of_table(table, bin_values(column, singles[column.name], table.bins[1]), order, config))
         for place, (value, error) in zip(order[1:], pairs, strict=True):
             found.append(Difference(column.name, labels[order[0]], labels[place], value, error))
     return tuple(found)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _PairTable:
-    """Noisy counts of groups by the bins of another column, shape (groups, bins), with their noise and both bins."""
-
-    counts: Vector
-    noise: Vector
-    bins: tuple[NDArray[np.int32], NDArray[np.int32]]
-
-
-def _best(compared: Sequence[ComparedTable], group: str, other: str) -> _PairTable | None:
-    """Return the table of two columns that carries the least noise, summed from one of more where need be."""
-    found = []
-    for one in compared:
-        if len(one.columns) < 2 or not {group, other} <= set(one.columns):
-            continue
-        first, second = one.columns.index(group), one.columns.index(other)
-        away = tuple(axis for axis in range(len(one.columns)) if axis not in (first, second))
-        counts, variance = one.measured.sum(axis=away), (one.noise_std**2).sum(axis=away)
-        if first > second:
-            counts, variance = counts.T, variance.T
-        found.append(_PairTable(counts, np.sqrt(variance), (one.bins[first], one.bins[second])))
-    return min(found, key=lambda one: float((one.noise**2).sum()), default=None)
-
-
-def _values(column: ModelledColumn, single: ComparedTable, bins: NDArray[np.int32]) -> Vector:
-    """Return the value of every bin, shape (bins,); NaN of a bin without values, as that of missing cells."""
-    if column.kind == "yes_no":
-        values = np.array([0.0, 1.0, *[math.nan] * (column.size - 2)])
-    else:
-        values = column.comparable_values()
-    # Codes of one place of what the column was counted in by itself are taken to be as likely.
-    counted = np.maximum(single.measured.reshape(-1), 0.0) + 1e-9
-    weights = counted[single.bins[0]] / np.bincount(single.bins[0])[single.bins[0]]
-    weights = np.where(np.isfinite(values), weights, 0.0)
-    size = int(bins.max()) + 1
-    total = np.bincount(bins, weights, size)
-    sums = np.bincount(bins, weights * np.nan_to_num(values), size)
-    return np.where(total > 0, sums / np.maximum(total, 1e-300), math.nan)
-
-
 def _of_table(
-    table: _PairTable, values: Vector, order: Sequence[int], config: RunConfig
+    table: SummedTable, values: Vector, order: Sequence[int], config: RunConfig
 ) -> Iterator[tuple[float, float]]:
     known = np.isfinite(values)
     counts, noise, v = table.counts[:, known], table.noise[:, known], values[known]
-    sizes = counts.sum(axis=1)
-    per_unit = float(max(config.schema.unit.rows_per_unit, 1))
+    k = max(config.schema.unit.rows_per_unit, 1)
 
     def moments(place: int) -> tuple[float, float]:
-        n = float(sizes[place])
-        if n <= _CLEAR_SIZE * math.sqrt(float((noise[place] ** 2).sum())):
-            return math.inf, math.nan
-        mean = float((v * counts[place]).sum()) / n
-        of_noise = float(((v - mean) ** 2 * noise[place] ** 2).sum()) / n**2
-        spread = max(float((counts[place] * (v - mean) ** 2).sum()) / n, 0.0)
-        return mean, of_noise + per_unit * spread / n
+        return mean_with_variance(counts[place], noise[place], v, rows_per_unit=k)
 
     first, variance = moments(order[0])
     for place in order[1:]:

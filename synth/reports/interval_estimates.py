@@ -1,0 +1,215 @@
+"""Numbers of the population from noisy counts, each with an interval of 95 %: the private rows are a sample of it.
+
+What lies between a count and the population is known: noise of a stated standard deviation, and the draw of the rows.
+Both are normal to a good approximation, independent, and add up in squares.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from synth.privacy.answers import RowCount
+from synth.reports.measured import BAR, ComparedTable
+from synth.schema import ModelledColumn
+
+__all__ = [
+    "SummedTable",
+    "bin_values",
+    "mean_interval",
+    "mean_with_variance",
+    "quantile_places",
+    "share_interval",
+    "summed_tables",
+]
+
+Vector = NDArray[np.float64]
+
+_CLEAR_SIZE = 3.0
+"""Sizes, in units of their noise, from which on a mean is looked at: a ratio to less has no error."""
+
+
+def share_interval(count: float, noise_std: float, rows: RowCount, *, rows_per_unit: int) -> tuple[float, float]:
+    r"""Return the ends of the interval of a share of all rows, from 0 to 1.
+
+    Parameters
+    ----------
+    count : float
+        Noisy count, in rows.
+    noise_std : float
+        Standard deviation of its noise, in rows.
+    rows : RowCount
+        Number of all rows, n.
+    rows_per_unit : int
+        Rows of one unit, k, which are taken to be alike.
+
+    Notes
+    -----
+    All shares p that the count c does not contradict (Wilson 1927, with noise of standard deviation s on the count and
+    r on the number of rows), with q = c / n held to [0, 1] and z = 1.96:
+
+    .. math:: (q - p)^2 \le z^2 \left(\frac{k\,p(1-p)}{n} + \frac{s^2 + q^2 r^2}{n^2}\right)
+
+    The number of rows is taken as known apart from r.
+    """
+    n = max(rows.value, 1.0)
+    share = min(max(count / n, 0.0), 1.0)
+    noise = (noise_std**2 + (share * rows.noise_std) ** 2) / n**2
+    drawn = BAR**2 * rows_per_unit / n
+    middle = (2 * share + drawn) / 2
+    far = math.sqrt(max(middle**2 - (1 + drawn) * (share**2 - BAR**2 * noise), 0.0))
+    return max((middle - far) / (1 + drawn), 0.0), min((middle + far) / (1 + drawn), 1.0)
+
+
+def mean_with_variance(counts: Vector, noise_std: Vector, values: Vector, *, rows_per_unit: int) -> tuple[float, float]:
+    r"""Return a mean and its variance; infinity and NaN where noise hides how many rows it is of.
+
+    Parameters
+    ----------
+    counts, noise_std : arrays of shape (bins,)
+        Noisy counts and the standard deviation of their noise, in rows.
+    values : array of shape (bins,)
+        The value of every bin.
+    rows_per_unit : int
+        Rows of one unit, k, which are taken to be alike.
+
+    Notes
+    -----
+    With n the sum of the counts C and m = sum v C / n, the variance is to first order
+    sum (v - m)^2 s^2 / n^2 of the noise and k sum C (v - m)^2 / n^2 of the draw of the rows.
+    """
+    n = float(counts.sum())
+    if n <= _CLEAR_SIZE * math.sqrt(float((noise_std**2).sum())):
+        return math.inf, math.nan
+    mean = float((values * counts).sum()) / n
+    away = (values - mean) ** 2
+    spread = max(float((counts * away).sum()) / n, 0.0)
+    return mean, float((away * noise_std**2).sum()) / n**2 + rows_per_unit * spread / n
+
+
+def mean_interval(
+    counts: Vector, noise_std: Vector, values: Vector, widths: Vector, *, rows_per_unit: int
+) -> tuple[float, float]:
+    r"""Return the ends of the interval of a mean, within the values; NaN where noise hides how many rows it is of.
+
+    Parameters
+    ----------
+    counts, noise_std : arrays of shape (bins,)
+        Noisy counts and the standard deviation of their noise s, in rows.
+    values, widths : arrays of shape (bins,)
+        Mean value of every bin, and how far apart the values in it lie: where its rows lie inside, nobody measured.
+    rows_per_unit : int
+        Rows of one unit, k, which are taken to be alike.
+
+    Notes
+    -----
+    All means m that the counts C of the values v do not contradict (Fieller 1954), with z = 1.96 and w the widths:
+
+    .. math:: \left(\sum (v - m) C\right)^2 \le
+        z^2 \left(\sum (v - m)^2 s^2 + k \sum (v - m)^2 C + \sum C^2 w^2 / 12\right)
+
+    A ratio has no interval where its denominator may be nothing: then the inequality holds without end.
+    """
+    middle = float((values * np.maximum(counts, 0.0)).sum() / max(float(np.maximum(counts, 0.0).sum()), 1e-300))
+    away = values - middle  # of a range far from zero squares would lose their digits
+    squares = noise_std**2 + rows_per_unit * np.maximum(counts, 0.0)
+    n, total = float(counts.sum()), float((away * counts).sum())
+    inside = float((np.maximum(counts, 0.0) ** 2 * widths**2).sum()) / 12
+    a = n**2 - BAR**2 * float(squares.sum())
+    b = n * total - BAR**2 * float((away * squares).sum())
+    c = total**2 - BAR**2 * (float((away**2 * squares).sum()) + inside)
+    if n <= 0 or a <= 0:
+        return math.nan, math.nan
+    far = math.sqrt(max(b**2 - a * c, 0.0))
+    least, most = float((values - widths / 2).min()), float((values + widths / 2).max())
+    return max(middle + (b - far) / a, least), min(middle + (b + far) / a, most)
+
+
+def quantile_places(
+    counts: Vector, noise_std: Vector, parts: Sequence[float], *, rows_per_unit: int
+) -> list[tuple[int, int] | None]:
+    r"""Return between which bins, both included, each quantile lies; None where noise hides how many rows there are.
+
+    Parameters
+    ----------
+    counts, noise_std : arrays of shape (bins,)
+        Noisy counts in the order of the values, and the standard deviation of their noise, in rows.
+    parts : sequence of float
+        Of the quantiles, between 0 and 1.
+    rows_per_unit : int
+        Rows of one unit, k, which are taken to be alike.
+
+    Notes
+    -----
+    From the first to the last bin that is not contradicted (Woodruff 1952, with noise): of a bin that holds the
+    quantile, the share F of rows up to its end is at least q, and the share before it at most q. Where F is q, its
+    variance is k q (1 - q) / n for the draw and, with n the sum of the counts,
+    ((1 - q)^2 sum s^2 up to the bin + q^2 sum s^2 after it) / n^2 for the noise.
+    """
+    n = float(counts.sum())
+    of_noise = np.concatenate([[0.0], np.cumsum(noise_std**2)])
+    if n <= _CLEAR_SIZE * math.sqrt(of_noise[-1]):
+        return [None] * len(parts)
+    below = np.concatenate([[0.0], np.cumsum(counts)]) / n
+    found: list[tuple[int, int] | None] = []
+    for part in parts:
+        noise = ((1 - part) ** 2 * of_noise + part**2 * (of_noise[-1] - of_noise)) / n**2
+        far = BAR * np.sqrt(rows_per_unit * part * (1 - part) / n + noise)
+        may = (below[1:] + far[1:] >= part) & (below[:-1] - far[:-1] <= part)
+        # Before the first bin lies nobody and up to the last everybody, whatever the noise.
+        may[0] |= below[1] + far[1] >= part
+        may[-1] |= below[-2] - far[-2] <= part
+        places = np.flatnonzero(may)
+        found.append((int(places[0]), int(places[-1])) if len(places) else None)
+    return found
+
+
+# Measured tables, summed to fewer columns ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SummedTable:
+    """Noisy counts of one or two columns, shape (bins, ...), with their noise, and the bin of every code by column."""
+
+    counts: Vector
+    noise: Vector
+    bins: tuple[NDArray[np.int32], ...]
+
+    @classmethod
+    def of(cls, one: ComparedTable, *columns: str) -> Self:
+        """Sum a table over all columns but some, which are put in the order asked for."""
+        axes = [one.columns.index(name) for name in columns]
+        away = tuple(axis for axis in range(len(one.columns)) if axis not in axes)
+        order = np.argsort(np.argsort(axes))
+        counts, variance = one.measured.sum(axis=away), (one.noise_std**2).sum(axis=away)
+        bins = tuple(one.bins[axis] for axis in axes)
+        return cls(counts.transpose(order), np.sqrt(variance).transpose(order), bins)
+
+
+def summed_tables(compared: Sequence[ComparedTable], *columns: str) -> list[SummedTable]:
+    """Return every measured table of some columns, with more columns summed away, that with the least noise first."""
+    found = [SummedTable.of(one, *columns) for one in compared if set(columns) <= set(one.columns)]
+    return sorted(found, key=lambda one: float((one.noise**2).sum()))
+
+
+def bin_values(column: ModelledColumn, single: ComparedTable, bins: NDArray[np.int32]) -> Vector:
+    """Return the value of every bin, shape (bins,); NaN of a bin without values, as that of missing cells.
+
+    Of a bin it is the mean as the column by itself was counted; codes of one place there are taken to be as likely.
+    """
+    if column.kind == "yes_no":
+        values = np.array([0.0, 1.0, *[math.nan] * (column.size - 2)])
+    else:
+        values = column.comparable_values()
+    counted = np.maximum(single.measured.reshape(-1), 0.0) + 1e-9
+    weights = counted[single.bins[0]] / np.bincount(single.bins[0])[single.bins[0]]
+    weights = np.where(np.isfinite(values), weights, 0.0)
+    size = int(bins.max()) + 1
+    total = np.bincount(bins, weights, size)
+    sums = np.bincount(bins, weights * np.nan_to_num(values), size)
+    return np.where(total > 0, sums / np.maximum(total, 1e-300), math.nan)
