@@ -249,7 +249,7 @@ def cross_table(one: ComparedTable, columns: Sequence[ModelledColumn], config: R
 
 _SECTION = "intervals"
 _HEADER = ("synthetic rows", "95 % from", "to")
-_OF = {"column": "one column", "groups": "groups", "pair": "two columns"}
+_SORTS = ("column", "groups", "pair")
 
 
 def _public(answers: PaidAnswers) -> Sequence[SafeEvidence]:
@@ -260,25 +260,25 @@ def _public(answers: PaidAnswers) -> Sequence[SafeEvidence]:
     found: list[SafeEvidence] = []
     for column in schema.modelled[:_MOST_COLUMNS]:
         numbers = column_numbers(answers.fine, column, codes[column.name], config)
-        found += _evidence("column", column.name, numbers, column)
+        found += _evidence("column", column.name, column.name, numbers, column)
     for group in map(schema.modelled_column, config.groups):
         others = (own for own in schema.modelled if own is not group and (own.is_summable or own.kind == "yes_no"))
         for column in others:
             rows = np.column_stack([codes[column.name], codes[group.name]])
             numbers = group_numbers(answers.fine, column, group, rows, config)
             what = "mean" if column.levels else "share of"
-            found += _evidence("groups", f"{what} {column.name} by {group.name}", numbers, column)
+            found += _evidence("groups", f"{what} {column.name} by {group.name}", group.name, numbers, column)
     first = [config.label, *config.groups]
     pairs = [one for one in answers.coarse if len(one.columns) == 2 and one.measured.size <= _MOST_CELLS]
     pairs.sort(key=lambda one: not set(one.columns) & set(first))
     for one in pairs[:_MOST_TABLES]:
         numbers = cross_table(one, [schema.modelled_column(name) for name in one.columns], config)
-        found += _evidence("pair", " and ".join(one.columns), numbers, None)
+        found += _evidence("pair", " and ".join(one.columns), ", ".join(one.columns), numbers, None)
     return found
 
 
 def _evidence(
-    sort: str, name: str, numbers: Sequence[EstimatedNumber], column: ModelledColumn | None
+    sort: str, name: str, heading: str, numbers: Sequence[EstimatedNumber], column: ModelledColumn | None
 ) -> Iterator[SafeEvidence]:
     if not numbers:
         return
@@ -291,7 +291,7 @@ def _evidence(
         title=visible(name),
         value=inside,
         unit=f"of {told} in their intervals",
-        figures=(Table(title, (_OF[sort], *_HEADER), rows),),
+        figures=(Table(title, (heading, *_HEADER), rows),),
     )
 
 
@@ -316,14 +316,15 @@ def _cells(one: EstimatedNumber, column: ModelledColumn | None) -> list[Cell]:
 
 
 _SENTENCE = (
-    "Between these ends lies the number of the population that the private rows were drawn from: noise and the draw of "
-    "the rows together, from the noisy counts. Where the synthetic number lies outside, quote the interval."
+    "With 95 % confidence the number of the population, of which the private rows are a sample, lies between these "
+    "ends: worked out from the noisy counts, they know of the noise and of the draw of the rows. Where the synthetic "
+    "number lies outside, quote the interval."
 )
 _MORE = "Other numbers, with intervals of their own: synth estimate."
 
 
 def _panels(shown: Shown) -> list[Panel]:
-    by_sort: dict[str, list[Option]] = {sort: [] for sort in _OF}
+    by_sort: dict[str, list[Option]] = {sort: [] for sort in _SORTS}
     for entry in shown.public_of(_SECTION):
         _, sort, name = entry.id.split(".", 2)
         tables = [figure for figure in entry.figures if isinstance(figure, Table)]
