@@ -15,15 +15,17 @@ from pages.ui.charts import accent, ink, show_table, table_of
 from pages.ui.evidence import cards, number_card, read_evidence, show_value
 from pages.ui.forecast import forecast_panel
 from pages.ui.guards import guard, require, through_the_application
-from pages.ui.long_work import LongWork, long_work
+from pages.ui.long_work import LongWork, follow_work, long_work
 from pages.ui.session import application, draft, go
 from pages.ui.stand_in import stand_in_attacks
 from pages.ui.words import DELTA_MEANS, note, plain, stated
+from synth.rehearsal.estimating import together
 from synth.reports.document import first_screen_html, first_screen_style
 from synth.reports.evidence import Evidence, Kind
 from synth.reports.first_screen import first_screen
 from synth.reports.panels import (
     Answered,
+    Asked,
     Badge,
     Cards,
     Choice,
@@ -257,6 +259,34 @@ def _as_image(drawing: re.Match[str]) -> str:
     label = _LABEL.search(about)
     coded = base64.b64encode(whole.encode()).decode()
     return f'<img alt="{label[1] if label else ""}" width="{width}" src="data:image/svg+xml;base64,{coded}">'
+
+
+@_draw.register
+def _(piece: Asked, on: _On) -> None:
+    estimates, run_id = application().estimates, on.run_id
+    work = LongWork(
+        standing=partial(estimates.standing, run_id),
+        cancel=partial(estimates.cancel, run_id),
+        stop_label="Stop estimating",
+        steps="second releases",
+        after_stop="Stopped. What was estimated before is below.",
+    )
+    if not follow_work(work, stop_key="stop-estimate"):
+        with st.form("estimate", border=False):
+            question = st.text_input("What to estimate", placeholder=next(iter(piece.examples), ""), key="estimate-of")
+            if st.form_submit_button("Estimate"):
+                estimates.ask(run_id, question)
+                st.rerun()
+        note("For example: " + "; ".join(f"`{one}`" for one in piece.examples))
+    answers = estimates.answers(run_id)
+    for place, one in enumerate(answers):
+        with st.expander(plain(one.question), expanded=place == 0):
+            shown = one.table.rename(columns={"low": "95 % from", "high": "to"})
+            show_table(shown, alt=f"Estimates: {one.question}", key=f"estimate-{place}")
+            note(" ".join(one.remarks))
+    if answers:
+        table = together(answers).to_csv(index=False)
+        st.download_button("Download all estimates (CSV)", table, "estimates.csv", "text/csv", key="download-estimates")
 
 
 @_draw.register

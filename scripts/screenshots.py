@@ -154,13 +154,24 @@ def reports(photographer: Photographer) -> None:
         ("pairs", "Columns and pairs"),
         ("not-kept", "What was not kept"),
         ("accuracy", "Accuracy you can expect"),
+        ("estimates", "Estimates"),
         ("prediction", "Prediction"),
         ("groups", "Groups"),
         ("attacks", "Attacks"),
         ("owner-only", "Owner only"),
     ):
         photographer.page.get_by_role("tab", name=tab).click()
+        if name == "estimates":
+            estimate(photographer)
         photographer.picture(name)
+
+
+def estimate(photographer: Photographer) -> None:
+    """Ask the first example, and wait for its answer."""
+    box = photographer.page.get_by_role("textbox", name="What to estimate")
+    photographer.fill("What to estimate", str(box.get_attribute("placeholder")))
+    photographer.press("Estimate")
+    photographer.page.get_by_role("button", name="Download all estimates").wait_for(timeout=900_000)
 
 
 def to_generate(photographer: Photographer) -> None:

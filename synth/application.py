@@ -18,6 +18,7 @@ from synth.estimators import describe
 from synth.jobs import LocalEngine
 from synth.privacy.accounting import PrivacyBudget
 from synth.rehearsal.rehearsals import Rehearsals
+from synth.rehearsal.run_estimates import RunEstimates
 from synth.reports import evidence_from_dict
 from synth.reports.first_screen import TableRows, first_rows
 from synth.reports.registry import renewal_called
@@ -70,6 +71,7 @@ class Application:
         self.engine = LocalEngine(self.store)
         self.stops = Stops(self.store)
         self.rehearsals = Rehearsals(self.installation, self.engine)
+        self.estimates = RunEstimates(self.installation, self.engine)
         self._intake = Intake(self.store, self.vault, self.ledger)
         self.findings = Findings(self.installation, self.engine, self._intake)
 

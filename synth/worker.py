@@ -158,6 +158,10 @@ def _service(kind: WorkKind) -> Execute:
         from synth.services import reports
 
         return reports.execute
+    if kind is WorkKind.ESTIMATE:
+        from synth.rehearsal import run_estimates
+
+        return run_estimates.execute
     from synth.rehearsal import rehearsals
 
     return rehearsals.execute

@@ -14,9 +14,9 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,16 +29,17 @@ from synth.generators import Generator
 from synth.privacy.answers import NoisyAnswer, of_kind
 from synth.privacy.table import PrivateTable
 from synth.progress import NullProgress, Progress
+from synth.rehearsal.questions import Question, read_question
 from synth.reports.relations import State, relations_of
 from synth.schema import ModelledColumn, RunConfig, Schema
-from synth.schema.conditions import Condition, condition, holds, names_in
+from synth.schema.conditions import holds
 from synth.services.pipeline import fit_and_sample
 from synth.system.paths import path_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["REPLICATES", "Estimate", "Estimates", "Question", "estimate", "read_question", "written"]
+__all__ = ["REPLICATES", "Estimate", "Estimates", "estimate", "together", "written"]
 
 Vector = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -48,58 +49,11 @@ REPLICATES = 20
 """Second releases: enough for a standard deviation that is off by a sixth, which Student's distribution allows for."""
 
 _LEAST_REPLICATES = 5
-_MOST_GROUPS = 200
 _LEVEL = 0.95
-
-_CAN_ASK = (
-    "Ask for: mean COLUMN, median COLUMN, quantile 0.9 of COLUMN, share of CONDITION, or table of COLUMN; then, if you "
-    "like, by COLUMN, COLUMN and where CONDITION. Or for: regression of COLUMN on COLUMN, COLUMN"
-)
-
-_ASKED_FOR = ("mean of ", "mean ", "median of ", "median ", "share of ", "table of ", "quantile ", "regression of ")
 
 _MOST_TERMS = 100
 _SEPARATED = 20.0
 """Log odds between rows a standard deviation apart from which on a logistic regression has no finite answer."""
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """What is to be estimated.
-
-    Attributes
-    ----------
-    kind : str
-        "mean", "quantile", "share", "table", "linear" or "logistic".
-    column : str
-        Of which column; "" for a share, and where a regression foretells one.
-    part : float
-        Of a quantile, from 0 to 1.
-    share : Condition, optional
-        Of which rows the share is; what a logistic regression foretells.
-    on : tuple of str
-        What a regression foretells it from.
-    by : tuple of str
-        Columns whose values make the groups.
-    where : Condition, optional
-        Which rows are looked at.
-    """
-
-    kind: str
-    column: str
-    part: float
-    share: Condition | None
-    on: tuple[str, ...]
-    by: tuple[str, ...]
-    where: Condition | None
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """All columns that it names, each once."""
-        named = [self.column] if self.column else []
-        for one in (self.share, self.where):
-            named += [] if one is None else [name.column for name in names_in(one)]
-        return tuple(dict.fromkeys([*named, *self.on, *self.by]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +94,8 @@ class Estimates:
         Pairs of columns of the question of which nothing is known, and why: then there are no intervals.
     replicates : int
         Second releases that the intervals come from; 0 where there are none.
+    rows_per_unit : int
+        Most rows of one unit; second releases take each row for a unit of its own.
     """
 
     question: str
@@ -147,6 +103,7 @@ class Estimates:
     numbers: tuple[Estimate, ...]
     unknown: tuple[tuple[str, str, str], ...]
     replicates: int
+    rows_per_unit: int = 1
 
     @property
     def table(self) -> pd.DataFrame:
@@ -165,15 +122,61 @@ class Estimates:
             between = f"  [{one.low:.4g}, {one.high:.4g}]" if math.isfinite(one.low) else ""
             value = f"{one.value:.4g}" if math.isfinite(one.value) else "cannot be told" if one.rows else "no rows"
             lines.append(f"{group + ': ' if group else ''}{value}{between}")
+        return (*lines, *self.remarks)
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What has to be said beside the numbers, as sentences."""
+        found = [f"{one} and {other}: {why}; treat as unknown." for one, other, why in self.unknown]
         if self.unknown:
-            lines += [f"{one} and {other}: {why}; treat as unknown." for one, other, why in self.unknown]
-            lines.append("So no interval is given: the rows show what other columns imply, if anything.")
+            found.append("So no interval is given: the rows show what other columns imply, if anything.")
         elif self.replicates:
-            lines.append(
+            found.append(
                 f"In brackets 95 % intervals of noise and sampling together, from {self.replicates} second releases; "
                 "they are about the population that the private rows were a sample of."
             )
-        return tuple(lines)
+            if self.rows_per_unit > 1:
+                found.append("Rows of one unit are taken for rows of several, so the intervals are too short.")
+        if any(one.rows and not math.isfinite(one.value) for one in self.numbers):
+            found.append(
+                "What cannot be told: no row has the value, or the rows are too few, a predictor follows from others, "
+                "or the outcome is told without fail."
+            )
+        return tuple(found)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as JSON holds it; None stands where a number is none."""
+        ends = ([None if math.isnan(end) else end for end in (one.value, one.low, one.high)] for one in self.numbers)
+        numbers = [[list(one.group), *own, one.rows] for one, own in zip(self.numbers, ends, strict=True)]
+        return asdict(self) | {"numbers": numbers}
+
+    @classmethod
+    def from_dict(cls, body: Mapping[str, Any]) -> Self:
+        """Read what :meth:`to_dict` returned."""
+        numbers = tuple(
+            Estimate(tuple(group), _number(value), _number(low), _number(high), int(rows))
+            for group, value, low, high, rows in body["numbers"]
+        )
+        return cls(
+            question=body["question"],
+            names=tuple(body["names"]),
+            numbers=numbers,
+            unknown=tuple((one, other, why) for one, other, why in body["unknown"]),
+            replicates=int(body["replicates"]),
+            rows_per_unit=int(body["rows_per_unit"]),
+        )
+
+
+def _number(kept: float | None) -> float:
+    return math.nan if kept is None else float(kept)
+
+
+def together(found: Sequence[Estimates]) -> pd.DataFrame:
+    """Return all numbers, each beside its question."""
+    import pandas as pd
+
+    whole = pd.concat([one.table.assign(question=one.question) for one in found])
+    return whole[["question", *(name for name in whole.columns if name != "question")]]
 
 
 def written(found: Sequence[Estimates], out: str | None) -> tuple[str, ...]:
@@ -181,92 +184,11 @@ def written(found: Sequence[Estimates], out: str | None) -> tuple[str, ...]:
     lines = tuple(line for one in found for line in one.lines)
     if out is None:
         return lines
-    import pandas as pd
-
-    whole = pd.concat([one.table.assign(question=one.question) for one in found])
     try:
-        whole[["question", *(name for name in whole.columns if name != "question")]].to_csv(
-            path_of(out, "the table of estimates"), index=False
-        )
+        together(found).to_csv(path_of(out, "the table of estimates"), index=False)
     except OSError:
         raise InputError(f"'{Path(out).name}' cannot be written. Name a file in a folder that exists.") from None
     return (*lines, f"Wrote {out}.")
-
-
-def read_question(text: str, schema: Schema) -> Question:
-    """Read a question about the columns of a schema.
-
-    Raises
-    ------
-    ConfigError
-        If it is none, or names a column that there is not.
-    """
-    text = text.strip()
-    plain = _outside_quotes(text)
-    start = next((word for word in _ASKED_FOR if plain.startswith(word)), "")
-    where_at = plain.find(" where ")
-    where_at = len(text) if where_at < 0 else where_at
-    by_at = plain.find(" by ", 0, where_at)
-    by_at = where_at if by_at < 0 else by_at
-    asked = start.split(" ")[0]
-    of, by_text, where = text[len(start) : by_at], text[by_at + 4 : where_at], text[where_at + 7 :]
-    part = 0.5
-    if asked == "quantile":
-        number, of_word, of = of.partition(" of ")
-        try:
-            part = float(number) if of_word else math.nan
-        except ValueError:
-            part = math.nan
-        if not 0 < part < 1:
-            raise ConfigError("A quantile lies between 0 and 1: quantile 0.9 of COLUMN, for example.")
-    if not start or not of or (by_at < where_at and not by_text) or (where_at < len(text) and not where):
-        raise ConfigError(f"This is no question that can be estimated. {_CAN_ASK}.")
-    by = tuple(_unquoted(one) for one in by_text.split(",")) if by_text else ()
-    share = condition(of) if asked == "share" else None
-    kind, on = "quantile" if asked == "median" else asked, tuple[str, ...]()
-    if asked == "regression":
-        on_at = plain.find(" on ", len(start), by_at)
-        if on_at < 0 or by:
-            raise ConfigError("A regression is asked for as: regression of COLUMN on COLUMN, COLUMN where CONDITION.")
-        of, on = text[len(start) : on_at], tuple(_unquoted(one) for one in text[on_at + 4 : by_at].split(","))
-        kind, share = _foretold(of, schema)
-    question = Question(
-        kind=kind,
-        column="" if share else _unquoted(of),
-        part=part,
-        share=share,
-        on=on,
-        by=by,
-        where=condition(where) if where else None,
-    )
-    for name in question.columns:
-        if name not in schema.names:
-            raise ConfigError(f"There is no column '{name}' in the bundle. Its columns: {', '.join(schema.names)}.")
-    if kind in ("mean", "quantile") and schema.modelled_column(question.column).kind != "number":
-        raise ConfigError(f"'{question.column}' is no number. Ask for its table, or for the share of a value.")
-    groups = [*question.by, *([question.column] if kind == "table" else [])]
-    if any(schema.modelled_column(name).levels for name in groups):
-        raise ConfigError("Groups are of categories and of yes or no. Say ranges of a number by where.")
-    if len(set(groups)) < len(groups):
-        raise ConfigError("A column makes groups once. Leave out what stands twice.")
-    if math.prod(schema.modelled_column(name).size for name in groups) > _MOST_GROUPS:
-        raise ConfigError(f"The question has more than {_MOST_GROUPS} groups. Ask by fewer columns.")
-    if len(set(question.columns)) < len(on) + 1 or len(set(on)) < len(on):
-        raise ConfigError("In a regression a column stands once. Leave out what stands twice.")
-    return question
-
-
-def _foretold(text: str, schema: Schema) -> tuple[str, Condition | None]:
-    """Return which regression foretells a column, or whether a condition holds."""
-    name = _unquoted(text)
-    if name not in schema.names:
-        return "logistic", condition(text)
-    column = schema.modelled_column(name)
-    if column.levels:
-        return "linear", None
-    if column.kind != "yes_no":
-        raise ConfigError(f"'{name}' has several values. Say which: regression of {name} = 'VALUE' on COLUMN.")
-    return "logistic", condition('"' + name.replace('"', '""') + '" = TRUE')
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -504,7 +426,8 @@ def estimate(
             Estimate(words, float(value), float(first), float(last), int(count))
             for words, value, count, first, last in zip(one.words, values, counts, low, high, strict=True)
         )
-        found.append(Estimates(text, one.names, numbers, pairs, replicates if one in again else 0))
+        made = replicates if one in again else 0
+        found.append(Estimates(text, one.names, numbers, pairs, made, max(schema.unit.rows_per_unit, 1)))
     return tuple(found)
 
 
@@ -551,20 +474,3 @@ def _unknown(question: Question, schema: Schema, states: NDArray[np.int8]) -> li
         if state in words:
             found.append((one, other, words[state]))
     return found
-
-
-def _outside_quotes(text: str) -> str:
-    """Return a text in small letters, with a sign of no meaning for each one in quotation marks."""
-    inside, signs = "", []
-    for sign in text:
-        if inside or sign in "\"'":
-            signs.append("_")
-            inside = "" if sign == inside else inside or sign
-        else:
-            signs.append(" " if sign.isspace() else sign.lower() if sign.isascii() else "_")
-    return "".join(signs)
-
-
-def _unquoted(name: str) -> str:
-    name = name.strip()
-    return name[1:-1].replace('""', '"') if len(name) > 1 and name[0] == name[-1] == '"' else name

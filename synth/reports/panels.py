@@ -11,6 +11,7 @@ from synth.reports.figures import Table
 
 __all__ = [
     "Answered",
+    "Asked",
     "Badge",
     "Cards",
     "Choice",
@@ -134,6 +135,13 @@ class Answered:
 
 
 @dataclass(frozen=True, slots=True)
+class Asked:
+    """Takes questions about the population, and shows what was estimated; ``examples`` can be asked as they stand."""
+
+    examples: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Promised:
     """What the run promises: epsilon, delta and generator."""
 
@@ -176,5 +184,6 @@ Panel = (
     | Rehearsed
     | Shouted
     | Answered
+    | Asked
 )
 Panels = Sequence["Panel"]

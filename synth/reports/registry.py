@@ -35,6 +35,7 @@ REPORTS = [
     "synth.reports.groups",
     "synth.reports.differences",
     "synth.reports.scores",
+    "synth.reports.estimates",
     "synth.reports.prediction",
     "synth.reports.membership",
 ]

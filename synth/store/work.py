@@ -49,6 +49,9 @@ class WorkKind(StrEnum):
     REPORT = "report"
     """A part of an owner's report, by the run's id and the part's name."""
 
+    ESTIMATE = "estimate"
+    """Numbers of the population from a finished run, by the run's id; from its bundle alone."""
+
     FINDING = "finding"
     """What is found privately of the open columns of a table, by the table's id; charged under the work's own id."""
 

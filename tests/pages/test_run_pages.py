@@ -23,6 +23,7 @@ TABS = (
     "● Columns and pairs",
     "● What was not kept",
     "● Accuracy you can expect",
+    "● Estimates",
     "○ Prediction",
     "○ Groups",
     "○ Attacks",

@@ -17,7 +17,8 @@ from synth.cli.commands import main
 from synth.errors import ConfigError
 from synth.models.joint_model import MarkovRandomFieldFitter
 from synth.rehearsal import estimating
-from synth.rehearsal.estimating import Estimates, estimate, read_question
+from synth.rehearsal.estimating import Estimates, estimate
+from synth.rehearsal.questions import read_question
 from synth.schema import CategoryColumn, DateColumn, DateStep, NumberColumn, Schema, YesNoColumn, conditions
 
 # The installation that sealed it, with its vault and its ledger, is gone: nothing but this file is left of it.

@@ -320,7 +320,7 @@ _SENTENCE = (
     "ends: worked out from the noisy counts, they know of the noise and of the draw of the rows. Where the synthetic "
     "number lies outside, quote the interval."
 )
-_MORE = "Other numbers, with intervals of their own: synth estimate."
+_MORE = "For other numbers see the tab Estimates."
 
 
 def _panels(shown: Shown) -> list[Panel]:
