@@ -169,8 +169,8 @@ def reports(photographer: Photographer) -> None:
 def estimate(photographer: Photographer) -> None:
     """Ask the first example, and wait for its answer."""
     box = photographer.page.get_by_role("textbox", name="What to estimate")
-    photographer.fill("What to estimate", str(box.get_attribute("placeholder")))
-    photographer.press("Estimate")
+    box.fill(str(box.get_attribute("placeholder")))
+    box.press("Enter")
     photographer.page.get_by_role("button", name="Download all estimates").wait_for(timeout=900_000)
 
 
