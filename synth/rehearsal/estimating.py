@@ -457,7 +457,7 @@ def _second_releases(
         sample = codes[np.random.Generator(np.random.PCG64([seed, place])).integers(n_rows, size=n_rows)]
         columns = dict(zip(schema.names, sample.T, strict=True))
         table = PrivateTable.from_codes(schema, columns, unit_ids=ids, account_key=bytes(32))
-        again = replace(made, schema=schema, rows=config.rows, holdout=0.0, device="cpu")
+        again = replace(made, schema=schema, rows=config.rows, device="cpu")
         found = fit_and_sample(again, table, NullProgress(), predict=False)
         for one in asked:
             said[one].append(one.compared(found.codes, asked[one]))

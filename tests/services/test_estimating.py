@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import json
+import zipfile
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import date
@@ -251,6 +253,46 @@ def test_intervals_know_of_sampling(monkeypatch: pytest.MonkeyPatch) -> None:
     (n,) = set(seen)
     expected = 2 * 2.2 * np.sqrt(one.value * (1 - one.value) / n)
     assert 0.5 * expected < one.high - one.low < 2 * expected
+
+
+@pytest.mark.parametrize("public", [False, True])
+def test_second_releases_of_a_run_that_paid_for_predictions(
+    public: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They set the share of the predictions aside, so that the generator has as much noise as in the run."""
+    monkeypatch.setenv("HERMITAGE_HOME", str(tmp_path / "home"))
+    rows = "".join(f"{number % 50},{'ab'[number % 2]}\n" for number in range(400))
+    (tmp_path / "table.csv").write_text("age,ward\n" + rows, encoding="utf-8")
+    config = {
+        "account": "clinic",
+        "unit": {"protects": "person", "rows_per_unit": 1},
+        **({"row_count": "public", "number_of_units": 400} if public else {"row_count": "private"}),
+        "people_at_most": 1000,
+        "budget": {"epsilon": 1.0, "delta": 1e-6},
+        "generator": {"name": "independent"},
+        "rows": 400,
+        "label": "ward",
+        "prediction_share": 0.4,
+        "columns": {
+            "age": {"type": "number", "low": 0, "high": 49, "step": 1, "fallback": 0},
+            "ward": {"type": "category", "values": ["a", "b"], "fallback": "a"},
+        },
+    }
+    (tmp_path / "run.yaml").write_text(json.dumps(config), encoding="utf-8")
+    run = synth.run(synth.load_config(tmp_path / "run.yaml"), tmp_path / "release", table=tmp_path / "table.csv")
+    right, noises = estimating.fit_and_sample, []
+
+    def watched(*arguments: Any, **named: Any) -> Any:
+        noises.append(right(*arguments, **named).receipts)
+        return right(*arguments, **named)
+
+    monkeypatch.setattr(estimating, "fit_and_sample", watched)
+    (one,) = estimate(run.bundle, "mean age", replicates=5)[0].numbers
+    assert one.low < one.value < one.high
+    sealed = json.loads(zipfile.ZipFile(run.bundle).read("certificate.json"))["receipts"]
+    of_run = [receipt["noise_scale"] for receipt in sealed if not receipt["query"].startswith("predictions")]
+    assert len(of_run) == len(sealed) - 1
+    assert [[receipt.noise_scale for receipt in receipts] for receipts in noises] == [of_run] * 5
 
 
 def test_pairs_that_were_not_measured_get_no_interval() -> None:
