@@ -189,7 +189,13 @@ def test_limits_hold(place: Place, incoming: Path) -> None:
     with pytest.raises(TableError, match="larger than 100 bytes"):
         read(place, incoming, limits=ReaderLimits(input_bytes=100))
     assert read(place, incoming, limits=ReaderLimits(cell_bytes=7))["person"].to_pylist() == [None] * 3
-    source, limits = DatabaseSource(url=place.url, table="visits"), ReaderLimits(wall_seconds=0.01)
+    # Enough rows that no reading is over before a busy machine has looked at its clock.
+    place.run(
+        "CREATE TABLE many (number INTEGER)",
+        "WITH RECURSIVE counted(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM counted WHERE n < 300000) "
+        "INSERT INTO many SELECT n FROM counted",
+    )
+    source, limits = DatabaseSource(url=place.url, table="many"), ReaderLimits(wall_seconds=0.01)
     with (
         pytest.raises(TableError, match="longer than is allowed"),
         rows_of(source, password=None, directory=incoming, limits=limits),
