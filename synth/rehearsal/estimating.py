@@ -132,11 +132,11 @@ class Estimates:
             found.append("So no interval is given: the rows show what other columns imply, if anything.")
         elif self.replicates:
             found.append(
-                f"In brackets 95 % intervals of noise and sampling together, from {self.replicates} second releases; "
-                "they are about the population that the private rows were a sample of."
+                f"These are 95 % intervals of noise and sampling together, from {self.replicates} second releases, "
+                "about the population that the private rows were a sample of."
             )
             if self.rows_per_unit > 1:
-                found.append("Rows of one unit are taken for rows of several, so the intervals are too short.")
+                found.append("Rows of one unit are taken for rows of several units, so the intervals are too short.")
         if any(one.rows and not math.isfinite(one.value) for one in self.numbers):
             found.append(
                 "What cannot be told: no row has the value, or the rows are too few, a predictor follows from others, "

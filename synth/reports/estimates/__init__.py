@@ -50,5 +50,5 @@ REPORT = Report(
     id="estimates",
     title="Estimates",
     sections={},
-    screens=(Screen(Tab(45, "● Estimates"), _panels),),
+    screens=(Screen(Tab(35, "● Estimates"), _panels),),
 )
