@@ -95,7 +95,7 @@ class Estimates:
     replicates : int
         Second releases that the intervals come from; 0 where there are none.
     rows_per_unit : int
-        Most rows of one unit; second releases take each row for a unit of its own.
+        Most rows of one unit; in second releases they are one row, as often as there may be.
     """
 
     question: str
@@ -136,7 +136,7 @@ class Estimates:
                 "about the population that the private rows were a sample of."
             )
             if self.rows_per_unit > 1:
-                found.append("Rows of one unit are taken for rows of several units, so the intervals are too short.")
+                found.append("Rows of one unit are taken to be alike, so the intervals are rather too long.")
         if any(one.rows and not math.isfinite(one.value) for one in self.numbers):
             found.append(
                 "What cannot be told: no row has the value, or the rows are too few, a predictor follows from others, "
@@ -445,7 +445,10 @@ def _second_releases(
     n_rows = max(round(rows), 2)
     if schema.rows_are_public and schema.needs_number_of_units:
         schema = replace(schema, number_of_units=n_rows)
-    ids = [str(place) for place in range(n_rows)] if schema.unit.id_column is not None else None
+    # Nobody knows how alike a unit's rows are: all of them are one row, which no real table can be worse than.
+    each = max(schema.unit.rows_per_unit, 1)
+    units = np.arange(n_rows) // each
+    ids = [str(unit) for unit in units.tolist()] if schema.unit.id_column is not None else None
     said: dict[_Asked, list[Vector]] = {one: [] for one in asked}
     drawn = []
     for place in range(1, replicates + 1):
@@ -453,8 +456,9 @@ def _second_releases(
         made = replace(config, seed=(seed + 7919 * place) % 2**63, rows=n_rows)
         codes = drawn_rows(fitted, made).codes
         drawn.append(codes)
-        # Generators draw so that counts stray little; a sample of a population strays as rows drawn one by one do.
-        sample = codes[np.random.Generator(np.random.PCG64([seed, place])).integers(n_rows, size=n_rows)]
+        # Generators draw so that counts stray little; a sample of a population strays as units drawn one by one do.
+        drawn_units = np.random.Generator(np.random.PCG64([seed, place])).integers(n_rows, size=int(units[-1]) + 1)
+        sample = codes[drawn_units[units]]
         columns = dict(zip(schema.names, sample.T, strict=True))
         table = PrivateTable.from_codes(schema, columns, unit_ids=ids, account_key=bytes(32))
         again = replace(made, schema=schema, rows=config.rows, device="cpu")

@@ -21,7 +21,16 @@ from synth.models.joint_model import MarkovRandomFieldFitter
 from synth.rehearsal import estimating
 from synth.rehearsal.estimating import Estimates, estimate
 from synth.rehearsal.questions import read_question
-from synth.schema import CategoryColumn, DateColumn, DateStep, NumberColumn, Schema, YesNoColumn, conditions
+from synth.schema import (
+    CategoryColumn,
+    DateColumn,
+    DateStep,
+    NumberColumn,
+    PrivacyUnit,
+    Schema,
+    YesNoColumn,
+    conditions,
+)
 
 # The installation that sealed it, with its vault and its ledger, is gone: nothing but this file is left of it.
 BUNDLE = Path(__file__).parents[1] / "golden" / "bundles-7" / "dp-hp-adaptive.zip"
@@ -253,6 +262,29 @@ def test_intervals_know_of_sampling(monkeypatch: pytest.MonkeyPatch) -> None:
     (n,) = set(seen)
     expected = 2 * 2.2 * np.sqrt(one.value * (1 - one.value) / n)
     assert 0.5 * expected < one.high - one.low < 2 * expected
+
+
+def test_rows_of_one_unit_are_taken_to_be_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Then there are four times fewer of them to learn from, and an interval of little noise is twice as wide."""
+    right, opened, seen = estimating.fit_and_sample, estimating.saved_generator, []
+
+    def without_noise(config: Any, table: Any, *arguments: Any, **named: Any) -> Any:
+        seen.append(np.stack(list(table._columns.values()), axis=1))
+        return right(replace(config, epsilon=100.0, rows=100_000), table, *arguments, **named)
+
+    def of_several(bundle: Any) -> Any:
+        fitted, config, answers, rows = opened(bundle)
+        schema = replace(config.schema, unit=PrivacyUnit("patient", 4), row_count="private", number_of_units=None)
+        return fitted, replace(config, schema=schema), answers, rows
+
+    monkeypatch.setattr(estimating, "fit_and_sample", without_noise)
+    (alone,) = estimate(BUNDLE, "share of ward = 'north'", replicates=12)[0].numbers
+    monkeypatch.setattr(estimating, "saved_generator", of_several)
+    found = estimate(BUNDLE, "share of ward = 'north'", replicates=12)[0]
+    (alike,) = found.numbers
+    assert 1.3 < (alike.high - alike.low) / (alone.high - alone.low) < 3.1
+    assert "Rows of one unit are taken to be alike" in found.lines[-1]
+    assert (seen[-1][:4] == seen[-1][0]).all()
 
 
 @pytest.mark.parametrize("public", [False, True])
