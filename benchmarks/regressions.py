@@ -12,6 +12,8 @@ are its mean over coefficients without the intercept, and the part of the coeffi
 holds the real estimate; both as means and two standard errors over seeds; then distances of ``whole_row.py``.
 
 With ``--purposes regression`` columns that no regression names are declared of low importance, for every purpose alike.
+With ``named`` each of the two regressions has a table of its own, made with ``purpose: regression of Y on X, Z``;
+distances and seconds are then means over both.
 """
 
 from __future__ import annotations
@@ -34,6 +36,7 @@ from shapes import values_of
 from tables import Table, load_split
 from whole_row import BINS, DEFAULT, Cell, Kept, mean_and_error, released
 
+from synth.generators.adaptive import PURPOSE
 from synth.schema import NumberColumn
 from synth.schema.columns.base import Weight
 
@@ -62,7 +65,7 @@ REGRESSIONS: dict[str, tuple[tuple[str, str, tuple[str, ...]], ...]] = {
 """Kind, outcome and predictors by table; an outcome of several classes is whether it is at least the middle one."""
 
 LEAST_CLASS = 0.02
-PURPOSES = ("balanced", "prediction", "marginals", "regression")
+PURPOSES = ("balanced", "prediction", "marginals", "regression", "named")
 
 
 class Design:
@@ -184,6 +187,24 @@ def declared(table: Table) -> Table:
     return replace(table, schema=replace(table.schema, columns=columns), bins=BINS)
 
 
+def purposes(table: str, purpose: str) -> dict[str, str]:
+    """Return the purposes of the runs that are made for one, by the kind of regression that they are for; "" for all."""
+    if purpose != "named":
+        return {"": purpose}
+    return {kind: PURPOSE.written(outcome, predictors) for kind, outcome, predictors in REGRESSIONS[table]}
+
+
+def one_result(cell: Cell, table: Table, real: pd.DataFrame, asked: argparse.Namespace) -> dict[str, float]:
+    """Make one synthetic table and judge it."""
+    with tempfile.TemporaryDirectory() as scratch:
+        made, seconds = released(cell, table, Path(scratch) / "run", asked)
+    real_bins, made_bins = table.binned(table.codes), table.binned(made)
+    found = judged(table, real, as_frame(table, made)) | {"cpu": seconds}
+    for size in (1, 2, 3):
+        found[f"tv{size}"] = mean_total_variation(real_bins, made_bins, table.sizes, size, at_most=asked.subsets)
+    return found
+
+
 def line(name: str, results: Sequence[dict[str, float]]) -> str:
     cells = []
     for each in ("linear overlap", "linear holds", "logistic overlap", "logistic holds", "tv1", "tv2", "tv3", "cpu"):
@@ -219,20 +240,18 @@ def main() -> None:
             for purpose in asked.purposes:
                 results = []
                 for seed in asked.seeds:
-                    options = json.dumps(asked.options | {"purpose": purpose}, sort_keys=True)
-                    cell = Cell(name, DEFAULT, options, epsilon, asked.delta, asked.neighbours, seed, asked.subsets)
-                    result = kept.get(cell)
-                    if result is None:
-                        with tempfile.TemporaryDirectory() as scratch:
-                            made, seconds = released(cell, table, Path(scratch) / "run", asked)
-                        real_bins, made_bins = table.binned(table.codes), table.binned(made)
-                        result = judged(table, real, as_frame(table, made)) | {"cpu": seconds}
-                        for size in (1, 2, 3):
-                            result[f"tv{size}"] = mean_total_variation(
-                                real_bins, made_bins, table.sizes, size, at_most=asked.subsets
-                            )
-                        kept.put(cell, result)
-                    results.append(result)
+                    found = []
+                    for kind, words in purposes(name, purpose).items():
+                        options = json.dumps(asked.options | {"purpose": words}, sort_keys=True)
+                        cell = Cell(name, DEFAULT, options, epsilon, asked.delta, asked.neighbours, seed, asked.subsets)
+                        result = kept.get(cell)
+                        if result is None:
+                            result = one_result(cell, table, real, asked)
+                            kept.put(cell, result)
+                        other = next((one for one in ("linear", "logistic") if kind and one != kind), "no other")
+                        found.append({key: value for key, value in result.items() if not key.startswith(other)})
+                    keys = dict.fromkeys(key for one in found for key in one)
+                    results.append({key: float(np.mean([one[key] for one in found if key in one])) for key in keys})
                 print(line(f"{purpose} {epsilon:g}", results), flush=True)
 
 

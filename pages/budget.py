@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pandas as pd
@@ -29,7 +29,10 @@ from pages.ui.forecast import (
 from pages.ui.guards import guard, guarded, require, through_the_application
 from pages.ui.session import application, bind, draft, go, own_table
 from pages.ui.words import DELTA_MEANS, amount, count, note, plain
+from synth.errors import ConfigError
 from synth.generators import options_of
+from synth.generators.options import Naming
+from synth.names import visible
 from synth.reports.expected import NO_LIMIT
 from synth.reports.forecast import LARGEST_EPSILON, SMALLEST_EPSILON, Forecast, Promise
 from synth.schema import Neighbours, RunConfig, default_delta, prediction_refusal
@@ -113,19 +116,52 @@ def _purpose(config: RunConfig) -> None:
     }
     choices = [choice for choice in field.choices if words[choice]]
     value = str(held.get("purpose", field.default))
+    word = value.partition(" of ")[0]
     chosen = st.radio(
         "What are the rows for?",
         choices,
-        index=choices.index(value) if value in choices else 0,
+        index=choices.index(word) if word in choices else 0,
         format_func=words.__getitem__,
         horizontal=True,
         key=f"budget-purpose:{config.generator}",
         help=_PURPOSES,
     )
+    if field.naming is not None and chosen == field.naming.names:
+        chosen = _named(field.naming, value, config.schema.names)
     if chosen != value:
         held.pop("purpose", None)
         if chosen != field.default:
             held["purpose"] = chosen
+
+
+def _named(naming: Naming, value: str, names: Sequence[str]) -> str:
+    """Ask which regression, where one is meant above all; return the purpose with its columns, or without."""
+    try:
+        held = naming.columns(value, names)
+    except ConfigError:
+        held = ()  # of a table that was described otherwise
+    if held:
+        st.session_state.setdefault("budget-outcome", held[0])  # a list that begins with a choice could not be cleared
+    of, on = st.columns(2)
+    outcome = of.selectbox(
+        "Which outcome?",
+        names,
+        index=None,
+        placeholder="Regressions of any columns",
+        format_func=visible,
+        key="budget-outcome",
+        help="If you know the regression, its columns get all of what goes to regressions, and come out clearer.",
+    )
+    others = [name for name in names if name != outcome]
+    predictors = on.multiselect(
+        "From which columns?",
+        others,
+        default=[name for name in held[1:] if name in others],
+        format_func=visible,
+        disabled=outcome is None,
+        key=f"budget-predictors:{outcome}",
+    )
+    return naming.written(outcome, predictors) if outcome is not None and predictors else naming.names
 
 
 def _onwards(config: RunConfig, *, refused: bool) -> None:

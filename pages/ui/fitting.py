@@ -228,8 +228,11 @@ def _option(field: OptionField, held: dict[str, Any], *, key: str) -> None:
         chosen = float(st.number_input(label, value=float(value), format="%g", key=key, help=words))
     elif field.choices:
         held_choice = str(field.choice(value))
-        place = field.choices.index(held_choice) if held_choice in field.choices else 0
-        chosen = st.selectbox(label, field.choices, index=place, key=key, help=words)
+        # What names columns is no plain choice: it was put together on 3 Budget, and stays.
+        naming = field.naming is not None and held_choice.startswith(f"{field.naming.names} of ")
+        choices = (*field.choices, held_choice) if naming else field.choices
+        place = choices.index(held_choice) if held_choice in choices else 0
+        chosen = st.selectbox(label, choices, index=place, key=key, help=words)
     else:
         chosen = st.text_input(label, str(value), key=key, help=words)
     if chosen == field.default:

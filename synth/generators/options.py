@@ -7,13 +7,14 @@ so it is read from the source once.
 from __future__ import annotations
 
 import ast
+import csv
 import dataclasses
 import functools
 import inspect
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, cast, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from synth.errors import ConfigError
 from synth.names import shown
@@ -22,7 +23,9 @@ from synth.schema.documents import read_as
 if TYPE_CHECKING:
     from pydantic import GetCoreSchemaHandler
 
-__all__ = ["Between", "OptionField", "Options", "build_options", "check_between", "option_fields"]
+_Mark = TypeVar("_Mark")
+
+__all__ = ["Between", "Naming", "OptionField", "Options", "build_options", "check_between", "option_fields"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,25 +40,102 @@ class Between:
         return {**handler(source), "strict": True}
 
 
+_MOST_NAMED = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Naming:
+    """Words of an option, one of which may have columns behind it: with ``regression``, ``regression of Y on X, Z``.
+
+    Attributes
+    ----------
+    words : tuple of str
+        What the option may be.
+    names : str
+        Of these, that which columns may stand behind.
+    """
+
+    words: tuple[str, ...]
+    names: str
+
+    def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> Any:
+        """Take texts alone; which they may be, :class:`Options` sees."""
+        return {**handler(source), "strict": True}
+
+    def check(self, option: str, value: str) -> None:
+        """Refuse what is no word and names no columns."""
+        if value not in self.words and not value.startswith(f"{self.names} of "):
+            raise ConfigError(
+                f"option '{option}' must be one of {', '.join(self.words)}, or '{self.names} of COLUMN on COLUMN, "
+                f"COLUMN', got '{shown(value)}'."
+            )
+
+    def written(self, outcome: str, predictors: Sequence[str]) -> str:
+        """Return the value that names columns; a name with a comma or a quotation mark stands in quotation marks."""
+        return f"{self.names} of {_quoted(outcome)} on {', '.join(map(_quoted, predictors))}"
+
+    def columns(self, value: str, known: Sequence[str]) -> tuple[str, ...]:
+        """Return the columns that a value names, the outcome first; none where it is one word.
+
+        Raises
+        ------
+        ConfigError
+            If it names one that there is not, or fewer than two.
+        """
+        _, of, asked = value.partition(f"{self.names} of ")
+        if not of:
+            return ()
+        # The longest first: of "net on loan on age" the outcome is "net on loan", where there is such a column.
+        forms = sorted({(form, name) for name in known for form in (name, _quoted(name))}, key=lambda one: -len(one[0]))
+        ends = ((name, asked[len(form) + 4 :]) for form, name in forms if asked.startswith(f"{form} on "))
+        outcome, rest = next(ends, ("", ""))
+        listed = ", ".join(known[:_MOST_NAMED]) + (", ..." if len(known) > _MOST_NAMED else "")
+        if not outcome:
+            raise ConfigError(
+                f"'{shown(value)}' names no outcome of the table. Write: {self.names} of COLUMN on COLUMN, COLUMN. "
+                f"Columns that are learned: {listed}."
+            )
+        found = (outcome, *(name.strip() for name in next(csv.reader([rest], skipinitialspace=True), [])))
+        unknown = next((name for name in found if name not in known), None)
+        if unknown is not None:
+            raise ConfigError(
+                f"'{shown(value)}': there is no column '{shown(unknown)}'. Columns that are learned: {listed}."
+            )
+        if len(set(found)) < max(len(found), 2):
+            raise ConfigError(f"'{shown(value)}': an outcome and at least one other column are needed, each once.")
+        return found
+
+
+def _quoted(name: str) -> str:
+    plain = name == name.strip() and not set(name) & set(',"')
+    return name if plain else '"' + name.replace('"', '""') + '"'
+
+
 @dataclass(frozen=True, slots=True)
 class Options:
     """What the options of a generator begin as: a class below it lists them, and none can be out of its bounds."""
 
     def __post_init__(self) -> None:
-        declared = _bounds(type(self))  # type: ignore[arg-type]  # mypy doubts that a class can be hashed
+        declared = _marked(type(self), Between)  # type: ignore[arg-type]  # mypy doubts that a class can be hashed
         for name, bounds in declared.items():
             check_between(name, getattr(self, name), bounds.low, bounds.high)
+        for name, naming in _marked(type(self), Naming).items():  # type: ignore[arg-type]  # as above
+            naming.check(name, getattr(self, name))
 
 
 @dataclass(frozen=True, slots=True)
 class OptionField:
-    """One field of a form: ``kind`` is int, float, bool or str; ``choices`` are the texts a ``Literal`` allows."""
+    """One field of a form: ``kind`` is int, float, bool or str; ``choices`` are the texts that are allowed.
+
+    With ``naming`` there may be columns behind one of them.
+    """
 
     name: str
     kind: type
     default: int | float | bool | str
     help: str
     choices: tuple[str, ...] = ()
+    naming: Naming | None = None
 
     def choice(self, value: object) -> object:
         """Return the choice that a value stands for, else the value: a configuration reads "0.2" as a number."""
@@ -70,8 +150,9 @@ def option_fields(options_type: type[Any]) -> tuple[OptionField, ...]:
     found = []
     for field in dataclasses.fields(options_type):
         hint, default = hints[field.name], cast("int | float | bool | str", field.default)
-        choices = get_args(hint) if get_origin(hint) is Literal else ()
-        found.append(OptionField(field.name, str if choices else hint, default, helps[field.name], choices))
+        naming = _marked(options_type, Naming).get(field.name)  # type: ignore[arg-type]  # as above
+        choices = naming.words if naming is not None else get_args(hint) if get_origin(hint) is Literal else ()
+        found.append(OptionField(field.name, str if choices else hint, default, helps[field.name], choices, naming))
     return tuple(found)
 
 
@@ -81,7 +162,8 @@ def build_options(options_type: type[Any], values: Mapping[str, object], *, of: 
     Parameters
     ----------
     options_type : type
-        A class of :class:`Options` whose fields are numbers with bounds, a Flag or a Literal of texts, with defaults.
+        A class of :class:`Options` whose fields are numbers with bounds, a Flag, or texts (a Literal, or words of which
+        one names columns), with defaults.
     values : mapping
         Option names and values; what is absent keeps its default.
     of : str
@@ -105,13 +187,14 @@ def check_between(name: str, value: float, low: float, high: float) -> None:
 
 
 @functools.cache
-def _bounds(options_type: type[Any]) -> dict[str, Between]:
+def _marked(options_type: type[Any], sort: type[_Mark]) -> dict[str, _Mark]:
+    """Return the marks of one sort by option."""
     hints = get_type_hints(options_type, include_extras=True)
     return {
-        name: bounds
+        name: mark
         for name, hint in hints.items()
-        for bounds in getattr(hint, "__metadata__", ())
-        if isinstance(bounds, Between)
+        for mark in getattr(hint, "__metadata__", ())
+        if isinstance(mark, sort)
     }
 
 

@@ -362,7 +362,11 @@ def refuse_unknown(
         raise error(f"{within}unknown key '{shown(str(unknown))}'. Known keys: {', '.join(sorted(known))}.")
 
 
-_REASONS = {"int_type": "must be a whole number.", "float_type": "must be a number."}
+_REASONS = {
+    "int_type": "must be a whole number.",
+    "float_type": "must be a number.",
+    "string_type": "must be text.",
+}
 
 
 def _reason(refused: Mapping[str, Any]) -> str:

@@ -52,6 +52,7 @@ __all__ = [
     "DENSE",
     "LAWS",
     "LOOK",
+    "NAMED",
     "PAIRS",
     "PARITY",
     "REGRESSION",
@@ -196,6 +197,13 @@ REGRESSION = replace(
     name="a dense table for regressions",
     options=(*DENSE.options, ("purpose", "regression")),
     asked=(LOOK, PAIRS, MOMENTS),
+)
+
+NAMED = replace(
+    REGRESSION,
+    name="a dense table for one regression",
+    options=(*DENSE.options, ("purpose", "regression of kind on a, c")),
+    brought={name: DENSE.brought[name] for name in ("all ends, and against its class", "no class")},
 )
 
 PARITY = Together(

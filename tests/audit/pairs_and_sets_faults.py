@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from faults import FAULTS as EVERYWHERE
 from faults import tables_opened
-from pairs_and_sets import DENSE, PARITY, REGRESSION, Together
+from pairs_and_sets import DENSE, NAMED, PARITY, REGRESSION, Together
 
 from synth.bundle.recorded_session import RecordedSession
 from synth.generators.adaptive import all_pairs, dp_hp_adaptive, regression, whole_rows
@@ -42,6 +42,7 @@ ENDS, AGAINST, NO_CLASS = "all ends, and against its class", "against its class"
 ADDED, REPLACED, SEVERAL = "add or remove", "replace one", "add or remove several rows"
 
 DENSE_ADDED, DENSE_REPLACED = (DENSE, ADDED, ENDS), (DENSE, REPLACED, ENDS)
+NAMED_ADDED = (NAMED, ADDED, ENDS)
 REGRESSION_ADDED, REGRESSION_REPLACED = (REGRESSION, ADDED, ENDS), (REGRESSION, REPLACED, ENDS)
 PARITY_ADDED, PARITY_REPLACED = (PARITY, ADDED, AGAINST), (PARITY, REPLACED, AGAINST)
 
@@ -301,6 +302,7 @@ def _(patch: pytest.MonkeyPatch) -> None:
 
 
 @fault("rows say which columns moments are of", REGRESSION_ADDED, REGRESSION_REPLACED)
+@fault("rows say which of the named columns moments are of", NAMED_ADDED)
 def _(patch: pytest.MonkeyPatch) -> None:
     right = regression._chosen
 

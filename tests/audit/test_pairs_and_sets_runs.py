@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from audited_runs import WORLDS, start_home
-from pairs_and_sets import BOTH, DENSE, LAWS, PARITY, REGRESSION, Together, first_broken, follow, small_fits
+from pairs_and_sets import BOTH, DENSE, LAWS, NAMED, PARITY, REGRESSION, Together, first_broken, follow, small_fits
 from pairs_and_sets_faults import FAULTS
 from reading_here import read_here
 
@@ -22,7 +22,7 @@ QUICK = [
 
 EVERY = [
     pytest.param(*case, marks=[] if case in QUICK else [pytest.mark.audit], id=", ".join(map(str, case)))
-    for table in (DENSE, BOTH, REGRESSION, PARITY)
+    for table in (DENSE, BOTH, REGRESSION, NAMED, PARITY)
     for case in itertools.product([table], WORLDS, table.brought)
 ]
 

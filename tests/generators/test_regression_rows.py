@@ -8,7 +8,8 @@ from simulated import session, task
 
 from synth import generators
 from synth.bundle.recorded_session import RecordedSession
-from synth.generators.adaptive import regression
+from synth.errors import ConfigError
+from synth.generators.adaptive import PURPOSE, regression
 from synth.generators.adaptive.dp_hp_adaptive import DpHpAdaptive
 from synth.models.pool import TiltedPool
 from synth.privacy.more.row_moments import RowMoments
@@ -158,3 +159,45 @@ def test_where_no_two_columns_are_known_to_vary_the_budget_counts_columns(n_rows
         RecordedSession(opened.schema, opened.budget, rows=opened.rows, answers=opened.answers), purpose="regression"
     )
     np.testing.assert_array_equal(made.sample(50, seed=1), again.sample(50, seed=1))
+
+
+def test_of_a_regression_that_is_named_only_its_columns_are_asked_about() -> None:
+    opened = session(*follows(4000, left_out=True), epsilon=2.0, noise_key=1)
+    made = fit(opened, purpose="regression of y on x0, x2")
+    asked = [one.feature_map for one in opened.sums if isinstance(one.feature_map, RowMoments)][-1]
+    # Also a column of low importance, once it is named.
+    assert [table.column for table in asked.tables] == ["x0", "x2", "y"]
+    whole = session(*follows(4000), epsilon=2.0, noise_key=1)
+    fit(whole, purpose="regression")
+    alone, among = (
+        next(one for one in each.receipts if one.query == "moments of all columns") for each in (opened, whole)
+    )
+    assert alone.units == pytest.approx(among.units, rel=1e-6)
+    assert made.sample(50, seed=1).shape == (50, 5)
+
+
+@pytest.mark.parametrize(
+    ("purpose", "words"),
+    [
+        ("regresion", "option 'purpose' must be one of balanced, prediction, marginals, regression, or 'regression of"),
+        ("regression of wage on x0", "names no outcome of the table"),
+        ("regression of y on wage", "there is no column 'wage'. Columns that are learned: x0, x1, x2, y, group"),
+        ("regression of y on y", "an outcome and at least one other column are needed"),
+        ("regression of y on ", "an outcome and at least one other column are needed"),
+        ("regression of y", "names no outcome of the table"),
+        (1, "purpose must be text"),
+    ],
+)
+def test_what_names_no_regression_is_refused_in_one_sentence(purpose: object, words: str) -> None:
+    schema, _ = follows(10)
+    with pytest.raises(ConfigError, match=words) as refused:
+        generators.make(DpHpAdaptive.card.name, task(schema, None), {"purpose": purpose})
+    assert "\n" not in str(refused.value)
+
+
+def test_names_with_commas_and_quotation_marks_come_back() -> None:
+    names = ["net, gross", 'the "best"', "age on entry", "age", "entry on leave"]
+    for outcome in names:
+        others = [name for name in names if name != outcome]
+        assert PURPOSE.columns(PURPOSE.written(outcome, others), names) == (outcome, *others)
+    assert PURPOSE.columns("regression", names) == ()

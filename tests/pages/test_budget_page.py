@@ -406,6 +406,19 @@ def test_what_the_rows_are_for_is_one_choice() -> None:
     app = asked(app).set_value("regression").run()
     assert not errors(app)
     assert config_of(app.session_state["draft"]).options == {"purpose": "regression"}
+    # Somebody who knows the regression names it; a reload keeps what was named.
+    assert app.multiselect(key="budget-predictors:None").disabled
+    app = app.selectbox(key="budget-outcome").set_value("age").run()
+    assert config_of(app.session_state["draft"]).options == {"purpose": "regression"}
+    app = app.multiselect(key="budget-predictors:age").set_value(["region", "smoker"]).run()
+    named = {"purpose": "regression of age on region, smoker"}
+    assert config_of(app.session_state["draft"]).options == named
+    assert not errors(app)
+    app = go(go(app, "generate"), "budget")
+    assert config_of(app.session_state["draft"]).options == named
+    assert (asked(app).value, app.selectbox(key="budget-outcome").value) == ("regression", "age")
+    app = app.selectbox(key="budget-outcome").set_value(None).run()
+    assert config_of(app.session_state["draft"]).options == {"purpose": "regression"}
     app = asked(app).set_value("balanced").run()
     assert config_of(app.session_state["draft"]).options == {}
     # Without a label there is nothing to predict; and no choice where a generator knows of none.

@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from synth.generators.options import Between, Options
+from synth.generators.options import Between, Naming, Options
 from synth.generators.protocol import Card, Tuned
 
 __all__ = ["CARD", "CARDS", "CONSTANTS", "AdaptiveOptions"]
+
+
+PURPOSE = Naming(("balanced", "prediction", "marginals", "regression"), "regression")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +60,10 @@ class AdaptiveOptions(Options):
     groups: Literal["weighed", "alike"] = "weighed"
     """Whether a table of a declared column of groups with another column counts twice when tables are chosen."""
 
-    purpose: Literal["balanced", "prediction", "marginals", "regression"] = "balanced"
+    purpose: Annotated[str, PURPOSE] = "balanced"
     """What the rows are for: prediction gives tables with the label more, marginals takes it for a column like any
-    other, regression asks how every two columns go together on average, balanced does neither."""
+    other, regression asks how every two columns go together on average (regression of Y on X, Z: those), balanced does
+    neither."""
 
     moments_share: Annotated[float, Between(0.05, 0.9)] = 0.4
     """Part of the budget for how every two columns go together on average, where rows are for regressions."""

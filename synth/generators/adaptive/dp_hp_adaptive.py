@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synth.errors import InputError
-from synth.generators.adaptive import CARD, AdaptiveOptions
+from synth.generators.adaptive import CARD, PURPOSE, AdaptiveOptions
 from synth.generators.adaptive.all_pairs import LOOK, AllPairs, PairsLook, independent
 from synth.generators.adaptive.bins import CoarseningOptions, ColumnBins, bins_that_fit, coarsen, declared_bins
 from synth.generators.adaptive.budget import (
@@ -97,6 +97,7 @@ class DpHpAdaptive(Generator):
     card: ClassVar[Card] = CARD
 
     def __init__(self, task: GeneratorTask, options: AdaptiveOptions) -> None:
+        PURPOSE.columns(options.purpose, task.schema.names)  # refuses names that there are not
         self._task, self._options = task, options
         self._bins: tuple[ColumnBins, ...] = ()
         self._model: JointModel | None = None
@@ -192,7 +193,7 @@ class _Fit:
         self._device_of_fields = self._device if task.device == "cuda" else "cpu"
         self._task, self._options, self._progress = task, options, progress
         # What is left of the whole session is spent last.
-        regression = options.purpose == "regression"
+        regression = options.purpose.startswith("regression")
         self._session = session.sub_session(1.0 - options.moments_share) if regression else session
         self._last = session if regression else None
         self._columns = task.schema.modelled
@@ -400,7 +401,8 @@ class _Fit:
         self._progress.phase("Asking for moments")
         noise = self._one_ways.unit_noise / math.sqrt(self._budget.columns)
         share = self._last.remaining_share
-        self._moments = measured_moments(self._last, self._survey, self.bins, share=share, noise=noise)
+        named = PURPOSE.columns(self._options.purpose, self._task.schema.names)
+        self._moments = measured_moments(self._last, self._survey, self.bins, named=named, share=share, noise=noise)
         if self._moments is None:
             self._count_columns_again(self._last)
 

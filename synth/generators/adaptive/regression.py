@@ -57,9 +57,15 @@ class _Column:
 
 
 def measured_moments(
-    session: AnswerSource, survey: Survey, bins: Sequence[ColumnBins], *, share: float, noise: float
+    session: AnswerSource,
+    survey: Survey,
+    bins: Sequence[ColumnBins],
+    *,
+    named: Sequence[str] = (),
+    share: float,
+    noise: float,
 ) -> CountedMoments | None:
-    """Ask for the products of the coordinates of all columns; columns of low importance are left out.
+    """Ask for the products of the coordinates of all columns, but for those of low importance, or of named ones.
 
     Parameters
     ----------
@@ -67,6 +73,8 @@ def measured_moments(
     survey : Survey
     bins : sequence of ColumnBins
         What is known of every column by itself.
+    named : sequence of str
+        Columns that are asked about, whatever their importance; empty, all are.
     share : float
         Part of the session's budget to spend, in mu^2.
     noise : float
@@ -77,7 +85,7 @@ def measured_moments(
     CountedMoments, optional
         None, and nothing is asked, where fewer than two columns are known to vary.
     """
-    columns = _chosen(survey.columns, bins, noise, survey.label)
+    columns = _chosen(survey.columns, bins, noise, survey.label, named)
     if len(columns) < 2:
         return None
     clip = _ROOM * math.sqrt(sum(one.places.shape[1] for one in columns))
@@ -116,10 +124,14 @@ def with_moments(
 
 
 def _chosen(
-    columns: Sequence[ModelledColumn], bins: Sequence[ColumnBins], noise: float, label: int | None
+    columns: Sequence[ModelledColumn],
+    bins: Sequence[ColumnBins],
+    noise: float,
+    label: int | None,
+    named: Sequence[str],
 ) -> list[_Column]:
     """Return the coordinates of the columns that are asked about, in their order, the most important ones first."""
-    order = [d for d, column in enumerate(columns) if column.weight is not Weight.LOW]
+    order = [d for d, one in enumerate(columns) if (one.name in named if named else one.weight is not Weight.LOW)]
     order.sort(key=lambda d: (d != label, columns[d].weight is not Weight.HIGH))
     found, left = [], _MOST_COORDINATES
     for d in order:
