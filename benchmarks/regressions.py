@@ -188,7 +188,7 @@ def declared(table: Table) -> Table:
 
 
 def purposes(table: str, purpose: str) -> dict[str, str]:
-    """Return the purposes of the runs that are made for one, by the kind of regression that they are for; "" for all."""
+    """Return the purposes of the runs that stand for one, by the kind of regression they are for; "" for both."""
     if purpose != "named":
         return {"": purpose}
     return {kind: PURPOSE.written(outcome, predictors) for kind, outcome, predictors in REGRESSIONS[table]}
