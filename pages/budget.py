@@ -150,7 +150,7 @@ def _named(naming: Naming, value: str, names: Sequence[str]) -> str:
         placeholder="Regressions of any columns",
         format_func=visible,
         key="budget-outcome",
-        help="If you know the regression, its columns get all of what goes to regressions, and come out clearer.",
+        help="If you know the regression, what goes to regressions goes to its columns alone.",
     )
     others = [name for name in names if name != outcome]
     predictors = on.multiselect(
