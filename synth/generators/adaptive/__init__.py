@@ -142,7 +142,10 @@ CARD = Card(
     title="DP-HP adaptive",
     summary=("Counts every column, then privately finds the groups of columns that matter and counts those together."),
     best_for="Nearly every table: it adapts to the budget, and falls back to single columns where the budget is small.",
-    loses_where=("Relations among seven and more columns, and fine detail inside the bins of several numbers at once."),
+    loses_where=(
+        "Relations among seven and more columns, fine detail inside the bins of several numbers at once, and rare "
+        "classes of a label beside some forty columns, where independent-by-class told them apart better."
+    ),
     reference="Vinaroz et al. 2022 (DP-HP); McKenna et al. 2022 (AIM); McKenna et al. 2019.",
     made_by="synth.generators.adaptive.dp_hp_adaptive:DpHpAdaptive",
     defaults_before={
