@@ -16,7 +16,6 @@ from synth.reports.evidence import SafeEvidence
 from synth.reports.figures import Cell, Table
 from synth.reports.interval_estimates import (
     SummedTable,
-    bin_values,
     mean_interval,
     quantile_places,
     share_interval,
@@ -78,9 +77,8 @@ class _Bins:
     rank_of_code: NDArray[np.intp]
 
     @classmethod
-    def of(cls, column: ModelledColumn, bins: NDArray[np.int32]) -> _Bins | None:
-        """Find them; None where a bin holds values and missing cells together."""
-        values = column.comparable_values()
+    def of(cls, values: NDArray[np.float64], bins: NDArray[np.int32]) -> _Bins | None:
+        """Find them, given the value of every code; None where a bin holds values and missing cells together."""
         found = []
         for place in range(int(bins.max()) + 1):
             own = np.flatnonzero(bins == place)
@@ -94,6 +92,21 @@ class _Bins:
         rank_of_place = np.full(int(bins.max()) + 1, len(found))
         rank_of_place[places] = np.arange(len(found))
         return cls(places, low, high, rank_of_place[bins])
+
+    def centres(self, values: NDArray[np.float64], made: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the mean of the synthetic rows in every bin, or its middle where there are none; shape (bins,).
+
+        ``made`` counts synthetic rows by code.
+        """
+        rows = np.where(np.isfinite(values), made, 0.0)
+        own = np.bincount(self.rank_of_code, rows, len(self.low) + 1)[:-1]
+        sums = np.bincount(self.rank_of_code, rows * np.nan_to_num(values), len(self.low) + 1)[:-1]
+        return np.where(own > 0, sums / np.maximum(own, 1.0), (self.low + self.high) / 2)
+
+
+def _values(column: ModelledColumn) -> NDArray[np.float64]:
+    """Return the value of every code, of yes or no 1 and 0; NaN where it is none."""
+    return column.comparable_values() if column.levels else np.array([0.0, 1.0, *[math.nan] * (column.size - 2)])
 
 
 def column_numbers(
@@ -166,15 +179,14 @@ class _Share:
 def _ordered(
     column: ModelledColumn, made: NDArray[np.float64], table: SummedTable, k: int
 ) -> Iterator[EstimatedNumber]:
-    known, values = _Bins.of(column, table.bins[0]), column.comparable_values()
+    values = _values(column)
+    known = _Bins.of(values, table.bins[0])
     rows = np.where(np.isfinite(values), made, 0.0)
     if known is None or not rows.sum():
         return
     counts, noise = table.counts[known.places], table.noise[known.places]
     if column.is_summable:
-        own = np.bincount(known.rank_of_code, rows, len(counts) + 1)[:-1]
-        sums = np.bincount(known.rank_of_code, rows * np.nan_to_num(values), len(counts) + 1)[:-1]
-        centre = np.where(own > 0, sums / np.maximum(own, 1.0), (known.low + known.high) / 2)
+        centre = known.centres(values, made)
         low, high = mean_interval(counts, noise, centre, known.high - known.low, rows_per_unit=k)
         low, high = max(low, float(known.low.min())), min(high, float(known.high.max()))
         yield EstimatedNumber("mean", float((rows * np.nan_to_num(values)).sum() / rows.sum()), low, high)
@@ -205,27 +217,29 @@ def group_numbers(
     Returns
     -------
     list of EstimatedNumber
-        Empty where the two were not counted together.
+        Empty where the two were not counted together. Bins count as those of :func:`column_numbers`.
     """
     table = next(iter(summed_tables(compared, group.name, column.name)), None)
-    single = next((one for one in compared if one.columns == (column.name,)), None)
-    if table is None or single is None:
+    if table is None:
         return []
-    values = bin_values(column, single, table.bins[1])
-    known = np.isfinite(values)
-    own = np.array([0.0, 1.0, *[math.nan] * (column.size - 2)]) if not column.levels else column.comparable_values()
-    cells, group_of = own[codes[:, 0]], table.bins[0][codes[:, 1]]
+    values = _values(column)
+    known = _Bins.of(values, table.bins[1])
+    if known is None:
+        return []
+    centre = known.centres(values, np.bincount(codes[:, 0], minlength=column.size).astype(np.float64))
+    cells, group_of = values[codes[:, 0]], table.bins[0][codes[:, 1]]
     labels = bin_labels(group, table.bins[0])
     order = np.argsort(-table.counts.sum(axis=1), kind="stable")[:_MOST_GROUPS]
     found = []
     for place in sorted(order.tolist()):
-        ends = mean_interval(
-            table.counts[place, known],
-            table.noise[place, known],
-            values[known],
-            np.zeros(int(known.sum())),
+        low, high = mean_interval(
+            table.counts[place, known.places],
+            table.noise[place, known.places],
+            centre,
+            known.high - known.low,
             rows_per_unit=max(config.schema.unit.rows_per_unit, 1),
         )
+        ends = max(low, float(known.low.min())), min(high, float(known.high.max()))
         mine = cells[(group_of == place) & np.isfinite(cells)]
         found.append(EstimatedNumber(labels[place], float(mine.mean()) if len(mine) else math.nan, *ends))
     return found
