@@ -9,10 +9,12 @@ through a private session with fresh noise (epsilon 1, delta 1e-5, one row added
 mean total variation over sets of two and three columns (numbers in ten parts), and the area under the ROC curve of
 boosting on real test rows, as in ``whole_row.py``.
 
-Printed for each constant and table is by how much the mean of the two measures' changes exceeds their standard errors;
-a constant is *felt* on a table where one of them is worse or better by more than two. One that is felt nowhere may be a
-round figure or go; one that is felt on a single table fits that table. Finished cells are kept as lines of JSON; when
-``--hours`` of CPU are used no more are begun, and what is missing is said.
+Printed for each constant and table is the change of the three measures in standard errors (positive: better), whose
+variance between seeds is pooled over all cells of the table; as it is, the generator is run at three times as many
+seeds. A constant is *felt* on a table where one of them changes by more than three errors (some 3 of 1,000 do by chance
+alone). One that is felt nowhere may be a round figure or go; one that is felt on a single table fits that table.
+Finished cells are kept as lines of JSON; when ``--hours`` of CPU are used no more are begun, and what is missing is
+said.
 """
 
 from __future__ import annotations
@@ -53,8 +55,14 @@ BUDGET = (1.0, 1e-5)
 MOST_ROWS = 20_000
 FACTORS = (0.5, 2.0)
 AS_IT_IS = ("", 1.0)
+FELT = 3.0
 
 Cell = tuple[str, str, float, str, int]
+
+
+def title_of(constant: Tuned) -> str:
+    """Return a name that no other constant of the generator has: several modules have a threshold of one name."""
+    return constant.name if constant.is_option else f"{constant.module.rpartition('.')[2]}.{constant.name}"
 
 
 def value_of(generator: str, constant: Tuned) -> float:
@@ -103,14 +111,32 @@ def measure(table: Table, test: np.ndarray, folder: Path, generator: str, option
     return found | {"auc": accuracies(table.schema, label, *sides, seed, models=boosting)["boosting"]["roc_auc"]}
 
 
-def excess(changed_: list[dict], before: list[dict], measure_: str) -> float:
-    """Return a change in standard errors, positive where it is better."""
-    sides = [[one[measure_] for one in each] for each in (changed_, before)]
-    if min(map(len, sides)) < 2:
+def spread(done: dict[Cell, dict], at: str, measure_: str) -> float:
+    """Return the standard deviation between seeds, pooled over all cells of a table."""
+    cells: dict[tuple[str, float], list[float]] = {}
+    for (_, name, factor, table, _), result in done.items():
+        if table == at:
+            cells.setdefault((name, factor), []).append(result[measure_])
+    several = [each for each in cells.values() if len(each) > 1]
+    if not several:
         return math.nan
-    error = math.sqrt(sum(statistics.variance(each) / len(each) for each in sides))
+    squares = sum(statistics.variance(each) * (len(each) - 1) for each in several)
+    return math.sqrt(squares / sum(len(each) - 1 for each in several))
+
+
+def excess(changed_: list[dict], before: list[dict], measure_: str, deviation: float) -> float:
+    """Return a change in standard errors, positive where it is better; ``deviation`` is that of one seed."""
+    if not changed_ or not before:
+        return math.nan
+    sides = [[one[measure_] for one in each] for each in (changed_, before)]
+    error = deviation * math.sqrt(sum(1 / len(each) for each in sides))
     difference = statistics.fmean(sides[0]) - statistics.fmean(sides[1])
     return (difference if measure_ == "auc" else -difference) / max(error, 1e-9)
+
+
+def seeds_of(asked: argparse.Namespace, name: str) -> list[int]:
+    """Return the seeds of a constant's cells; three times as many where nothing is changed."""
+    return list(asked.seeds) if name else [seed + 1000 * turn for turn in range(3) for seed in asked.seeds]
 
 
 def read(path: Path | None) -> dict[Cell, dict]:
@@ -124,11 +150,11 @@ def measure_all(asked: argparse.Namespace, constants: list[Tuned], done: dict[Ce
     """Measure what is missing, table by table; return how many cells are left when the time is used."""
     started, left = time.process_time(), 0
     # As it is on all tables first; then constants in their order, so that a stopped run knows the first ones wholly.
-    plan = [AS_IT_IS, *((one.name, factor) for one in constants for factor in FACTORS)]
-    by_name, ready = {one.name: one for one in constants}, {}
+    plan = [AS_IT_IS, *((title_of(one), factor) for one in constants for factor in FACTORS)]
+    by_title, ready = {title_of(one): one for one in constants}, {}
     for name, factor in plan:
         for at in asked.tables:
-            for seed in asked.seeds:
+            for seed in seeds_of(asked, name):
                 cell = (asked.generator, name, factor, at, seed)
                 if cell in done:
                     continue
@@ -140,7 +166,7 @@ def measure_all(asked: argparse.Namespace, constants: list[Tuned], done: dict[Ce
                     table = replace(table, bins=BINS, codes=table.codes[:MOST_ROWS])
                     ready[at] = table, test
                     write_folder(folder / at, table.schema, table.label, table.codes, None)
-                constant, options = by_name.get(name), {}
+                constant, options = by_title.get(name), {}
                 value = None if constant is None else changed(value_of(asked.generator, constant), factor)
                 if constant is not None and constant.is_option:
                     options, constant = {name: value}, None
@@ -161,24 +187,25 @@ def show(asked: argparse.Namespace, constants: list[Tuned], done: dict[Cell, dic
     """Print how much each change is felt, table by table."""
 
     def found(name: str, factor: float, table: str) -> list[dict]:
-        cells = ((asked.generator, name, factor, table, seed) for seed in asked.seeds)
+        cells = ((asked.generator, name, factor, table, seed) for seed in seeds_of(asked, name))
         return [done[cell] for cell in cells if cell in done]
 
-    print(f"{'constant':>28} {'value':>10}  " + "  ".join(f"{table:>22}" for table in asked.tables) + "  felt on")
+    deviations = {at: {each: spread(done, at, each) for each in MEASURES} for at in asked.tables}
+    print(f"{'constant':>40} {'value':>10}  " + "  ".join(f"{table:>22}" for table in asked.tables) + "  felt on")
     for constant in constants:
         felt: set[str] = set()
         for factor in FACTORS:
             cells = []
             for table in asked.tables:
-                sides = found(constant.name, factor, table), found(*AS_IT_IS, table)
-                excesses = [excess(*sides, each) for each in MEASURES]
-                felt |= {table} if any(abs(each) > 2 for each in excesses) else set()
+                sides = found(title_of(constant), factor, table), found(*AS_IT_IS, table)
+                excesses = [excess(*sides, each, deviations[table][each]) for each in MEASURES]
+                felt |= {table} if any(abs(each) > FELT for each in excesses) else set()
                 cells.append(" ".join(f"{each:+.1f}" for each in excesses))
-            title = f"{constant.name} x {factor:g}"
+            title = f"{title_of(constant)} x {factor:g}"
             value = changed(value_of(asked.generator, constant), factor)
-            print(f"{title:>28} {value:>10.4g}  " + "  ".join(f"{each:>22}" for each in cells))
+            print(f"{title:>40} {value:>10.4g}  " + "  ".join(f"{each:>22}" for each in cells))
         verdict = "nowhere" if not felt else "one table alone" if len(felt) == 1 else f"{len(felt)} tables"
-        print(f"{'':>40}  {verdict}")
+        print(f"{'':>52}  {verdict}")
 
 
 def main() -> None:
@@ -194,7 +221,8 @@ def main() -> None:
     asked = parser.parse_args()
     if "HERMITAGE_DATA" not in os.environ:
         sys.exit("Set HERMITAGE_DATA to the folder that holds the public tables.")
-    constants = [one for one in GENERATORS[asked.generator].constants if asked.only is None or one.name in asked.only]
+    listed = GENERATORS[asked.generator].constants
+    constants = [one for one in listed if asked.only is None or title_of(one) in asked.only]
     done = read(asked.keep)
     with tempfile.TemporaryDirectory() as folder:
         left = measure_all(asked, constants, done, Path(folder))

@@ -11,7 +11,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
 import sensitivity
-from sensitivity import AS_IT_IS, changed, set_to, show, value_of
+from sensitivity import AS_IT_IS, changed, set_to, show, title_of, value_of
 
 from synth.generators import GENERATORS, hermite, neural
 from synth.generators.hermite import dp_hp
@@ -36,6 +36,12 @@ def test_a_constant_is_set_where_it_is_used_and_set_back() -> None:
         assert neural.RowNetwork(classes=1, outputs=1).body[0].out_features == 7
         assert dp_hp.TURNS == 5
     assert (before, 2) == (neural.HIDDEN, dp_hp.TURNS)
+
+
+@pytest.mark.parametrize("generator", GENERATORS)
+def test_no_two_constants_of_a_generator_share_a_cell(generator: str) -> None:
+    titles = [title_of(one) for one in GENERATORS[generator].constants]
+    assert len(set(titles)) == len(titles)
 
 
 def test_a_share_that_is_doubled_stays_a_share() -> None:
