@@ -8,8 +8,8 @@ among values on the grid other than zero: the share of multiples of 10, 50, 100,
 digit, at the one of these units where the two tables differ most; the share of each last digit, at the one where they
 differ most; distinct values; the 99th percentile. Beside them the mean total variation over sets of one to three
 columns, numbers in at most 32 equal parts (at most 200 sets). Means over seeds, with fresh noise each time; two
-standard errors in brackets. ``adult``, ``census`` and ``cervical`` as the other benchmarks declare them; ``titanic``
-and ``insurance`` with cents and thousandths, as their files have them; ``heaps`` is simulated, with known heaps.
+standard errors in brackets. ``adult``, ``census`` and ``cervical`` as the other benchmarks declare them; ``titanic``,
+``insurance`` and ``creditcard`` with cents and thousandths, as their files have them; ``heaps`` is simulated, with known heaps.
 """
 
 from __future__ import annotations
@@ -38,10 +38,16 @@ GENERATOR, WAYS = "dp-hp-adaptive", ("even", "round")
 FINER = {
     "titanic": ("Survived", "titanic/titanic.csv", {"Fare": 0.01, "Age": 0.01}, declared.titanic),
     "insurance": ("smoker", "insurance/insurance.csv", {"bmi": 0.001, "charges": 0.01}, declared.insurance),
+    "creditcard": (
+        "Class",
+        "creditcard_fraud_sample/creditcard_sample.csv.gz",
+        {"Amount": 0.01},
+        declared.creditcard,
+    ),
 }
 """Tables whose numbers are declared as their files write them."""
 
-TABLES = ("heaps", "census", "adult", "titanic", "insurance", "cervical")
+TABLES = ("heaps", "census", "adult", "titanic", "insurance", "cervical", "creditcard")
 SETS = 200
 
 
