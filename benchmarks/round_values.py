@@ -9,7 +9,8 @@ digit, at the one of these units where the two tables differ most; the share of 
 differ most; distinct values; the 99th percentile. Beside them the mean total variation over sets of one to three
 columns, numbers in at most 32 equal parts (at most 200 sets). Means over seeds, with fresh noise each time; two
 standard errors in brackets. ``adult``, ``census`` and ``cervical`` as the other benchmarks declare them; ``titanic``,
-``insurance`` and ``creditcard`` with cents and thousandths, as their files have them; ``heaps`` is simulated, with known heaps.
+``insurance`` and ``creditcard`` with cents and thousandths, as their files have them; ``heaps`` is simulated, with
+known heaps.
 """
 
 from __future__ import annotations
