@@ -1,6 +1,6 @@
 """Why columns by class tell rare attacks apart better than the default generator: noise looks like an outlier.
 
-    HERMITAGE_DATA=FOLDER python benchmarks/outlying_classes.py --seeds 1 2 3
+    HERMITAGE_DATA=FOLDER python benchmarks/outlying_classes.py --seeds 1 2 3 [--options '{"label_share": 0.5}']
 
 The intrusion table of ``downstream.py``, soundly: nothing left out, areas from scores, the mean of its twelve
 classifiers, here for each class. Beside the rows of `dp-hp-adaptive` and of `independent-by-class` stand rows of the
@@ -11,6 +11,7 @@ declared. Nothing is learnt from the private rows by that. What it wins is owed 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 import tempfile
@@ -68,6 +69,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3])
     parser.add_argument("--part", type=float, default=0.15)
+    parser.add_argument("--options", type=json.loads, default={}, help="of dp-hp-adaptive")
     asked = parser.parse_args()
     if "HERMITAGE_DATA" not in os.environ:
         sys.exit("Set HERMITAGE_DATA to the folder that holds the public tables.")
