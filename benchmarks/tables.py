@@ -190,6 +190,21 @@ def _census(data: Path) -> Table:
     return _read("census", columns, "income", folder / "census-income.test.gz", form)
 
 
+def _census_extract(data: Path) -> Table:
+    """Read 24 columns of every tenth row, industry and occupation each with the group of which it is a part."""
+    whole = declared.census(data / "census_income_kdd" / "census-income.names")
+    texts = _text(
+        data / "census_income_kdd" / "census-income.test.gz",
+        header=None,
+        names=[column.name for column in whole],
+        sep=r",\s*",
+        engine="python",
+    )
+    texts = texts.iloc[::10][:9_160].replace("?", "")[list(CENSUS_EXTRACT)]
+    texts["income"] = texts["income"].str.strip()
+    return _read("census_extract", [column for column in whole if column.name in CENSUS_EXTRACT], "income", texts)
+
+
 def _network(data: Path) -> Table:
     rows = _text(data / "kddcup99_10pct" / "kddcup.data_10_percent.gz", header=None, names=list(ORDER))
     return _read("kddcup99", network(), "kind", rows.iloc[::8].iloc[:60_000])
@@ -213,10 +228,38 @@ def _isolet(data: Path) -> Table:
     return _read("isolet", [*columns, declared.category("letter", declared.counted(1, 26))], "letter", rows)
 
 
+CENSUS_EXTRACT = (
+    "age",
+    "class of worker",
+    "detailed industry recode",
+    "detailed occupation recode",
+    "education",
+    "wage per hour",
+    "marital stat",
+    "major industry code",
+    "major occupation code",
+    "race",
+    "hispanic origin",
+    "sex",
+    "member of a labor union",
+    "full or part time employment stat",
+    "capital gains",
+    "dividends from stocks",
+    "tax filer stat",
+    "detailed household summary in household",
+    "num persons worked for employer",
+    "family members under 18",
+    "country of birth self",
+    "citizenship",
+    "weeks worked in year",
+    "income",
+)
+
 RAW: dict[str, Callable[[Path], Table]] = {
     "adult": _adult,
     "artificial_characters": _letters,
     "census": _census,
+    "census_extract": _census_extract,
     "cervical": _cervical,
     "covtype": _covtype,
     "creditcard": _creditcard,
