@@ -65,6 +65,7 @@ def fitted(opened: PrivateSession | RecordedSession, **options: object) -> DpHpA
 @pytest.fixture(autouse=True)
 def few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(all_pairs, "_STEPS", 40)
+    monkeypatch.setattr(all_pairs, "_MORE", ())
     monkeypatch.setattr(all_pairs, "_COMPONENTS", 32)
 
 
@@ -220,7 +221,7 @@ def test_the_noise_of_all_pairs_is_that_of_the_question():
     bins = coarsen(one_ways, CoarseningOptions(bins=16))
     survey = all_pairs.Survey(opened, opened.schema.modelled, 6, "test")
     pairs = all_pairs.AllPairs(
-        survey, bins, total=6000, unit_noise=one_ways.unit_noise, share=0.5, seed=0, device="cpu"
+        survey, bins, total=6000, unit_noise=one_ways.unit_noise, share=0.5, seed=0, device="cpu", to_noise=True
     )
     pairs.measure(0.5, "all pairs")
     noise = {one.noise_std for one in pairs.answers.measured}
@@ -247,6 +248,47 @@ def test_the_same_answers_are_fitted_once(monkeypatch):
     # Before a set of many columns, and once all pairs were asked again as no pool could follow it.
     assert f"{ALL} again" in [receipt.query for receipt in opened.receipts]
     assert [len(one.measured) for one in fits] == [21, 42]
+
+
+@pytest.mark.parametrize(("epsilon", "to_noise", "fits"), [(100.0, True, 3), (100.0, False, 1), (0.2, True, 1)])
+def test_a_fit_goes_on_while_it_is_off_by_more_than_noise(epsilon, to_noise, fits, monkeypatch):
+    begun, off = [], []
+    right = mixture_estimation.fit_mixture
+
+    def counted(*args, steps, start, report, **more):
+        begun.append((steps, start))
+        chi_squares = []
+        made = right(
+            *args,
+            steps=steps,
+            start=start,
+            report=lambda step, chi_square: (chi_squares.append(chi_square), report(step, chi_square)),
+            **more,
+        )
+        off.append(chi_squares[-1])
+        return made
+
+    monkeypatch.setattr(mixture_estimation, "fit_mixture", counted)
+    monkeypatch.setattr(all_pairs, "_MORE", (60, 80))
+    opened = session(declared(), numbers_of(dense()), epsilon=epsilon)
+    one_ways = measure_one_way_marginals(
+        opened, opened.schema.modelled, label="kind", share=0.2, source="test", options=OneWayOptions()
+    )
+    bins = coarsen(one_ways, CoarseningOptions(bins=16))
+    survey = all_pairs.Survey(opened, opened.schema.modelled, 6, "test")
+    pairs = all_pairs.AllPairs(
+        survey, bins, total=6000, unit_noise=one_ways.unit_noise, share=0.5, seed=0, device="cpu", to_noise=to_noise
+    )
+    pairs.measure(0.5, "all pairs")
+    told = []
+    pairs.refit([one.measured(d) for d, one in enumerate(bins)], last=True, report=lambda *one: told.append(one))
+    # At epsilon 100 not even 180 steps reach the noise; at .2 noise is all that there is.
+    assert [steps for steps, _ in begun] == [40, 60, 80][:fits]
+    assert begun[0][1] is None
+    assert all(start is not None for _, start in begun[1:])
+    assert off == sorted(off, reverse=True)
+    assert (off[0] <= 1.0) == (epsilon < 1)
+    assert len(told) >= fits
 
 
 def test_groups_are_of_neighbours_and_about_even():

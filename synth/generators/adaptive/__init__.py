@@ -39,6 +39,9 @@ class AdaptiveOptions(Options):
     all_pairs: Literal["auto", "never"] = "auto"
     """Whether all pairs of columns are looked at first, and counted in one question where nearly all go together."""
 
+    fit: Literal["to_noise", "short"] = "to_noise"
+    """How long a model of all pairs is fitted: until it is off by no more than noise is, or 300 steps and no more."""
+
     look: Literal["tables", "normal"] = "tables"
     """How a first look judges a field: by what tables of two columns tell of them, or as if columns were normal."""
 
@@ -101,7 +104,7 @@ CONSTANTS = (
     Tuned("_GROUPS", "a cell holds about 0.7 times the noise of a count, as in rounds", "none", _PAIRS),
     Tuned("_MOST_GROUPS", "more cost time and show noise alone", "g30", _PAIRS),
     Tuned("_COMPONENTS", "more cost time; fewer follow ten columns worse, thirty better", "g10, g30", _PAIRS),
-    Tuned("_STEPS", "where the misfit no longer falls", "g10, g30, scm_tree", _PAIRS),
+    Tuned("_STEPS", "where the misfit no longer falls, at epsilon 1", "g10, g30, scm_tree", _PAIRS),
     Tuned("_PRICE", "of what noise alone would be fitted with", "g10, g30", _PAIRS),
     Tuned("_ROUNDS_PER_COLUMN", "each column with three others, where the budget allows", "simple, bounded", _BUDGET),
     Tuned("_LARGEST_SHARE", "half the budget for columns at most", "none", _BUDGET),
@@ -150,7 +153,14 @@ CARD = Card(
     made_by="synth.generators.adaptive.dp_hp_adaptive:DpHpAdaptive",
     defaults_before={
         "0.7.0": {"all_pairs": "never", "whole_rows": "never", "scores": "distance"},
-        "0.8.0": {"values": "even", "tilt": "all_or_none", "logic": "repaired", "groups": "alike", "look": "normal"},
+        "0.8.0": {
+            "values": "even",
+            "tilt": "all_or_none",
+            "logic": "repaired",
+            "groups": "alike",
+            "look": "normal",
+            "fit": "short",
+        },
     },
     options=AdaptiveOptions,
     measures_one_ways=True,

@@ -349,6 +349,7 @@ class _Fit:
             share=share,
             seed=self._task.seed,
             device=self._device,
+            to_noise=self._options.fit == "to_noise",
         )
         self._base = pairs
         if not self._can_ask_whole_rows:
@@ -462,8 +463,7 @@ class _Fit:
 
     def _known(self) -> list[NoisyMarginal]:
         """Return what the declared rules say of tables of several columns."""
-        total = self._one_ways.rows
-        return declared_zeros(self._survey, self.bins, self._rules, total=total, cells=self._room)
+        return declared_zeros(self._survey, self.bins, self._rules, total=self._one_ways.rows, cells=self._room)
 
     def _divided(self, whole: float, for_columns: float) -> AdaptiveBudget:
         return allocate_budget(
