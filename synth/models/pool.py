@@ -80,15 +80,16 @@ class CellsOfSet:
         Positions of the columns, ascending.
     parts : tuple of arrays of shape (bins of the column,), int32
         Part of every bin, by column.
+    shape : tuple of int
+        Parts of each column.
     """
 
     columns: ColumnSet
     parts: tuple[NDArray[np.int32], ...]
+    shape: tuple[int, ...] = field(init=False)
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Parts of each column."""
-        return tuple(int(one.max()) + 1 for one in self.parts)
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "shape", tuple(int(one.max()) + 1 for one in self.parts))
 
     @property
     def size(self) -> int:

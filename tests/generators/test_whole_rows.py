@@ -13,7 +13,7 @@ from synth.bundle.recorded_session import RecordedSession
 from synth.generators.adaptive import whole_rows
 from synth.generators.adaptive.dp_hp_adaptive import DpHpAdaptive
 from synth.models.markov_random_field import MarkovRandomField
-from synth.models.pool import CountedCells, TiltedPool, effective_rows
+from synth.models.pool import CellsOfSet, CountedCells, TiltedPool, effective_rows
 from synth.privacy.answers import of_kind
 from synth.privacy.selection import Selection
 from synth.privacy.session import PrivateSession
@@ -123,6 +123,25 @@ def test_tables_that_are_sums_of_larger_ones_are_what_the_pool_holds(monkeypatch
     assert compared
     for summed, counted in compared:
         np.testing.assert_allclose(summed, counted, rtol=1e-9, atol=1e-6)
+
+
+def test_a_set_cut_in_two_is_a_sum_of_the_same_cut_in_four_and_not_one_cut_in_three():
+    random = np.random.default_rng(0)
+    masses = random.random((2, 9))
+    sets = [
+        CellsOfSet((0, 1), tuple(whole_rows.equal_parts(mass, np.arange(9), b) for mass in masses)) for b in (2, 3, 4)
+    ]
+    rows = random.integers(0, 9, (1000, 2))
+    two, _, four = (
+        np.bincount(np.ravel_multi_index([one.parts[d][rows[:, d]] for d in (0, 1)], one.shape), minlength=one.size)
+        for one in sets
+    )
+    found = whole_rows._finer(sets)
+    assert found[0] is not None
+    assert found[1:] == [None, None]
+    of, cells = found[0]
+    assert of == 2
+    np.testing.assert_array_equal(np.bincount(cells, four, sets[0].size), two)
 
 
 @pytest.mark.parametrize("tilt", ["tempered", "all_or_none"])

@@ -140,6 +140,7 @@ class WholeRows:
         self._start(base, measured)
         self._sets = _Candidates(survey, bins, self._pool, self._total, seed).sets()
         self._within = _larger_by_one([one.cells for one in self._sets])
+        self._finer = _finer([one.cells for one in self._sets])
 
     @property
     def can_ask(self) -> bool:
@@ -202,13 +203,8 @@ class WholeRows:
         self._asked += 1
         believed = self._tables()
         candidates = [
-            Candidate(
-                one.one_hot,
-                table.reshape(one.one_hot.shape),
-                weight=one.weight,
-                penalty=one.weight * self._chance(table, noise),
-            )
-            for one, table in zip(self._sets, believed, strict=True)
+            Candidate(one.one_hot, table.reshape(one.one_hot.shape), weight=one.weight, penalty=one.weight * chance)
+            for one, table, chance in zip(self._sets, believed, self._chances(believed, noise), strict=True)
         ]
         choice = session.noisy_max(
             candidates, share=_CHOOSING * part, query=f"choice of wide table {self._asked}", source=source
@@ -270,14 +266,18 @@ class WholeRows:
     def _tables(self) -> list[Vector]:
         """Return what is expected of every set that may be asked, in rows."""
         tables: dict[int, Vector] = {}
-        # Larger sets first: most others are sums of their tables, which takes a twentieth of counting the pool's rows.
-        for place in sorted(range(len(self._sets)), key=lambda place: -len(self._sets[place].cells.columns)):
-            within = self._within[place]
-            if within is None:
-                tables[place] = self._expected(self._sets[place].cells)
-            else:
+        # Larger and finer sets first: most others are sums of their tables, a twentieth of counting the pool's rows.
+        sizes = [(len(one.cells.columns), one.cells.size) for one in self._sets]
+        for place in sorted(range(len(self._sets)), key=sizes.__getitem__, reverse=True):
+            within, finer = self._within[place], self._finer[place]
+            if within is not None:
                 larger, axis = within
                 tables[place] = tables[larger].reshape(self._sets[larger].cells.shape).sum(axis=axis).reshape(-1)
+            elif finer is not None:
+                of, cells = finer
+                tables[place] = np.bincount(cells, tables[of], self._sets[place].cells.size).astype(np.float64)
+            else:
+                tables[place] = self._expected(self._sets[place].cells)
         return [tables[place] for place in range(len(self._sets))]
 
     def _expected(self, cells: CellsOfSet) -> Vector:
@@ -287,10 +287,12 @@ class WholeRows:
         """Return the variance of counts where the model is right, in squared rows: of the rows, and of the pool's."""
         return np.maximum(table * (1.0 + self._total / self._pool.n_rows), 1e-12)
 
-    def _chance(self, table: Vector, noise: float) -> float:
-        """Return about how many rows a table is off by where the model is right, and what measuring it would leave."""
-        sampled = np.minimum(2.0 * table, _ROOT * np.sqrt(self._variance(table)))
-        return float(sampled.sum() + expected_errors([table], noise)[0])
+    def _chances(self, tables: Sequence[Vector], noise: float) -> list[float]:
+        """Return about how many rows tables are off by where the model is right, and what measuring would leave."""
+        every = np.concatenate(tables)
+        sampled = np.minimum(2.0 * every, _ROOT * np.sqrt(self._variance(every)))
+        starts = np.cumsum([0, *(table.size for table in tables[:-1])])
+        return (np.add.reduceat(sampled, starts) + expected_errors(tables, noise)).tolist()  # type: ignore[no-any-return]
 
 
 @dataclass(slots=True, eq=False)
@@ -352,6 +354,30 @@ def _larger_by_one(sets: Sequence[CellsOfSet]) -> list[tuple[int, int] | None]:
         for axis in range(len(names[place])):
             found.setdefault((*names[place][:axis], *names[place][axis + 1 :]), (place, axis))
     return [found.get(name) for name in names]
+
+
+def _finer(sets: Sequence[CellsOfSet]) -> list[tuple[int, NDArray[np.intp]] | None]:
+    """Return for every set one of the same columns whose parts lie in its own, and its cell of each of theirs."""
+    finest: dict[ColumnSet, int] = {}
+    for place, one in enumerate(sets):
+        if one.columns not in finest or one.size > sets[finest[one.columns]].size:
+            finest[one.columns] = place
+    return [
+        None if finest[one.columns] == place else _nested(finest[one.columns], sets[finest[one.columns]], one)
+        for place, one in enumerate(sets)
+    ]
+
+
+def _nested(place: int, finer: CellsOfSet, one: CellsOfSet) -> tuple[int, NDArray[np.intp]] | None:
+    """Return a set's place with the cell of each of its own in a coarser set; None where a part of it is divided."""
+    axes = []
+    for parts, of in zip(finer.parts, one.parts, strict=True):
+        part = np.zeros(int(parts.max()) + 1, dtype=np.intp)
+        part[parts] = of
+        if not np.array_equal(part[parts], of):
+            return None
+        axes.append(part)
+    return place, np.ravel_multi_index(np.ix_(*axes), one.shape).reshape(-1)
 
 
 def sets_are_few(bins: Sequence[ColumnBins], label: int | None) -> bool:
