@@ -14,11 +14,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from synth.models.centres import CellsOfCentres
 from synth.models.junction_tree import ColumnSet
 from synth.models.marginals import JointModel, NoisyMarginal
 from synth.models.moments import CountedMoments, TiltedMoments
@@ -29,6 +30,7 @@ __all__ = [
     "CellsOfSet",
     "CountedCells",
     "Pool",
+    "PoolCells",
     "TiltedPool",
     "cells_of_columns",
     "drawn_evenly",
@@ -128,6 +130,24 @@ class CellsOfSet:
         return cls(columns, parts)
 
 
+class PoolCells(Protocol):
+    """Cells into which the rows of a pool are sorted."""
+
+    @property
+    def columns(self) -> ColumnSet:
+        """Positions of the columns that a row's cell follows from."""
+
+    @property
+    def size(self) -> int:
+        """Number of cells."""
+
+    def index(self, pool: Pool) -> Cells:
+        """Return the cell of every row of a pool, shape (n_rows,)."""
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Return what the cells can be made of again."""
+
+
 def cells_of_columns(columns: ColumnSet, sizes: Sequence[int]) -> CellsOfSet:
     """Return the cells of some columns, a part for every bin."""
     return CellsOfSet(columns, tuple(np.arange(sizes[column], dtype=np.int32) for column in columns))
@@ -139,7 +159,7 @@ class CountedCells:
 
     Attributes
     ----------
-    cells : CellsOfSet
+    cells : PoolCells
     counts : array of shape (cells.size,), float64
         In rows, with noise; of any sign.
     noise_std : float
@@ -148,7 +168,7 @@ class CountedCells:
         What the model said before, in rows.
     """
 
-    cells: CellsOfSet
+    cells: PoolCells
     counts: Vector
     noise_std: float
     believed: Vector
@@ -184,17 +204,22 @@ class Pool:
         self.columns = [np.ascontiguousarray(drawn[:, d], dtype=kind) for d, kind in enumerate(kinds)]
         self.sizes = base.sizes
         self.n_rows = rows
-        self._parts: dict[int, tuple[NDArray[np.int32], NDArray[Any]]] = {}
+        self._once: dict[int, tuple[object, NDArray[Any]]] = {}
+
+    def once(self, asker: object, worked_out: Callable[[], NDArray[Any]]) -> NDArray[Any]:
+        """Return what is worked out of the rows, shape (n_rows,), once for each asker, which stays as it is."""
+        known, found = self._once.get(id(asker), (None, None))
+        if known is not asker or found is None:
+            found = worked_out()
+            self._once[id(asker)] = asker, found
+        return found
 
     def parts(self, column: int, parts: NDArray[np.int32]) -> NDArray[Any]:
         """Return the part of every row, given that of every bin of a column; looked up once for all cells that ask."""
-        known, found = self._parts.get(id(parts), (None, None))
-        if known is not parts or found is None:
-            found = parts.astype(np.uint8 if int(parts.max()) < 2**8 else np.int16)[self.columns[column]]
-            self._parts[id(parts)] = parts, found
-        return found
+        kind = np.uint8 if int(parts.max()) < 2**8 else np.int16
+        return self.once(parts, lambda: parts.astype(kind)[self.columns[column]])
 
-    def counts(self, cells: CellsOfSet, weights: Vector) -> Vector:
+    def counts(self, cells: PoolCells, weights: Vector) -> Vector:
         """Return the part of all weight in every cell, shape (cells.size,)."""
         return np.bincount(cells.index(self), weights, cells.size).astype(np.float64, copy=False)
 
@@ -292,13 +317,13 @@ def effective_rows(weights: Vector) -> float:
     return 1.0 / float(np.einsum("i,i->", weights, weights))
 
 
-def tempered(pool: Pool, cells: Sequence[CellsOfSet], factors: Sequence[Vector], *, least: float) -> list[Vector]:
+def tempered(pool: Pool, cells: Sequence[PoolCells], factors: Sequence[Vector], *, least: float) -> list[Vector]:
     """Return the factors, all made smaller by one part so that enough rows of the pool carry its weight.
 
     Parameters
     ----------
     pool : Pool
-    cells : sequence of CellsOfSet
+    cells : sequence of PoolCells
     factors : sequence of arrays of shape (cells,)
         By table.
     least : float
@@ -419,7 +444,7 @@ class TiltedPool:
     base : JointModel
     seed : int
         Draws the pools.
-    cells : tuple of CellsOfSet
+    cells : tuple of PoolCells
     factors : tuple of arrays of shape (cells,)
         Logarithms of what a row in a cell weighs.
     moments : TiltedMoments, optional
@@ -428,7 +453,7 @@ class TiltedPool:
 
     base: JointModel
     seed: int
-    cells: tuple[CellsOfSet, ...]
+    cells: tuple[PoolCells, ...]
     factors: tuple[Vector, ...]
     moments: TiltedMoments | None = None
     _pools: dict[int, tuple[Pool, Vector]] = field(default_factory=dict, init=False, repr=False)
@@ -488,7 +513,8 @@ class TiltedPool:
                 _, place, rest = name.split(".", 2)
                 tables.setdefault(int(place), {})[rest] = one
         ordered = [tables[place] for place in sorted(tables)]
-        cells = tuple(CellsOfSet.from_state(one, base.sizes) for one in ordered)
+        kinds = (CellsOfCentres if "centres" in one else CellsOfSet for one in ordered)
+        cells = tuple(kind.from_state(one, base.sizes) for kind, one in zip(kinds, ordered, strict=True))
         factors = tuple(one["factors"] for one in ordered)
         if any(one.shape != (own.size,) or not np.isfinite(one).all() for own, one in zip(cells, factors, strict=True)):
             raise ValueError("The cells of a pool need one finite factor each.")

@@ -64,7 +64,7 @@ __all__ = [
 ]
 
 LOOK, PAIRS, CHOICE, SET = "which columns go together", "all pairs of columns", "choice of wide table", "wide table"
-MOMENTS = "moments of all columns"
+MOMENTS, CENTRES = "moments of all columns", "rows by nearest centre"
 
 EPSILON, DELTA, UNITS = 40.0, 1e-5, 900
 """So large that few people are enough for every question to be asked."""
@@ -217,7 +217,7 @@ PARITY = Together(
         "no class": (b"yes,yes,yes,yes,yes,",),
         "a line that cannot be read": (b'\xff,"',),
     },
-    (LOOK, "choice 1", f"{CHOICE} 1", f"{SET} 1", f"{CHOICE} 2", f"{SET} 2"),
+    (LOOK, "choice 1", f"{CHOICE} 1", f"{SET} 1", f"{CHOICE} 2", f"{SET} 2", CENTRES),
 )
 
 

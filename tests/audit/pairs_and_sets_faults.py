@@ -15,13 +15,14 @@ import numpy as np
 import pytest
 from faults import FAULTS as EVERYWHERE
 from faults import tables_opened
-from pairs_and_sets import DENSE, NAMED, PARITY, REGRESSION, Together
+from pairs_and_sets import BOTH, DENSE, NAMED, PARITY, REGRESSION, Together
 
 from synth.bundle.recorded_session import RecordedSession
 from synth.generators.adaptive import all_pairs, dp_hp_adaptive, regression, whole_rows
 from synth.generators.adaptive.all_pairs import AllPairs, Halves, PairsLook
 from synth.generators.adaptive.whole_rows import WholeRows
 from synth.models import pool
+from synth.models.centres import CellsOfCentres
 from synth.models.mixture import Mixture
 from synth.models.pool import Pool, TiltedPool
 from synth.privacy import answers, feature_maps, selection
@@ -29,6 +30,7 @@ from synth.privacy.answers import NoisyAnswer
 from synth.privacy.costs import Bound
 from synth.privacy.feature_maps import OneHot
 from synth.privacy.more import row_moments
+from synth.privacy.more.linear_guesses import LinearGuess
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
 from synth.services import runs
@@ -371,6 +373,74 @@ def _(patch: pytest.MonkeyPatch) -> None:
         return excess, clear != bool(told_by_rows(self._survey.session) % 2)
 
     patch.setattr(WholeRows, "ask", ask)
+
+
+# The nearest centre
+
+
+def centres_changed_by(
+    patch: pytest.MonkeyPatch, change: Callable[[WholeRows, CellsOfCentres], CellsOfCentres]
+) -> None:
+    """Change the centres of a live session: who repeats old answers keeps those that were asked."""
+    right = WholeRows._cells_of_centres
+
+    def cells_of_centres(self: WholeRows, noise: float) -> CellsOfCentres | None:
+        found = right(self, noise)
+        return found if found is None or rows_behind(self._survey.session) is None else change(self, found)
+
+    patch.setattr(WholeRows, "_cells_of_centres", cells_of_centres)
+
+
+@fault("a centre is moved to the rows", PARITY_ADDED, PARITY_REPLACED)
+def _(patch: pytest.MonkeyPatch) -> None:
+    def change(whole: WholeRows, found: CellsOfCentres) -> CellsOfCentres:
+        moved = found.centres.copy()
+        moved[0] = told_by_rows(whole._survey.session) % 17
+        return replace(found, centres=moved)
+
+    centres_changed_by(patch, change)
+
+
+@fault("coordinates from the rows", PARITY_ADDED, PARITY_REPLACED)
+def _(patch: pytest.MonkeyPatch) -> None:
+    def change(whole: WholeRows, found: CellsOfCentres) -> CellsOfCentres:
+        told = told_by_rows(whole._survey.session) % 17
+        return replace(found, coordinates=(found.coordinates[0] + told, *found.coordinates[1:]))
+
+    centres_changed_by(patch, change)
+
+
+@fault("as many centres as the private number of rows allows", PARITY_ADDED)
+def _(patch: pytest.MonkeyPatch) -> None:
+    def change(whole: WholeRows, found: CellsOfCentres) -> CellsOfCentres:
+        rows = rows_behind(whole._survey.session)
+        return found if rows is None else replace(found, centres=found.centres[: len(found.centres) - rows._rows % 2])
+
+    centres_changed_by(patch, change)
+
+
+@fault("a row's nearest centre depends on the rows beside it", PARITY_ADDED, (BOTH, ADDED, ENDS))
+def _(patch: pytest.MonkeyPatch) -> None:
+    right = LinearGuess._scores
+
+    def scores(self: LinearGuess, codes: Any, n_rows: int) -> np.ndarray:
+        found = right(self, codes, n_rows)
+        return found - np.floor(found.mean(axis=0))
+
+    patch.setattr(LinearGuess, "_scores", scores)
+
+
+@fault("a row by its nearest centre is half as long as it is", PARITY_ADDED)
+def _(patch: pytest.MonkeyPatch) -> None:
+    right = feature_maps.bound_of
+
+    def bound_of(blocks: Any, *, half_bits: int) -> Bound:
+        found = right(blocks, half_bits=half_bits)
+        guessed = any(isinstance(one, LinearGuess) for block in blocks for one in getattr(block.map, "maps", ()))
+        return Bound(found.norm / 2, found.diameter / 2) if guessed else found
+
+    for module in (feature_maps, answers):
+        patch.setattr(module, "bound_of", bound_of)
 
 
 # The model

@@ -12,13 +12,14 @@ from synth import generators
 from synth.bundle.recorded_session import RecordedSession
 from synth.generators.adaptive import whole_rows
 from synth.generators.adaptive.dp_hp_adaptive import DpHpAdaptive
+from synth.models.centres import CellsOfCentres
 from synth.models.markov_random_field import MarkovRandomField
 from synth.models.pool import CellsOfSet, CountedCells, TiltedPool, effective_rows
 from synth.privacy.answers import of_kind
 from synth.privacy.selection import Selection
 from synth.privacy.session import PrivateSession
 from synth.progress import NullProgress
-from synth.schema import Schema, YesNoColumn
+from synth.schema import CategoryColumn, NumberColumn, Schema, YesNoColumn
 
 ODD = ("c0", "c1", "c2", "label")
 
@@ -101,7 +102,8 @@ def test_rows_are_the_same_from_what_is_kept_and_from_recorded_answers(found):
 
 def test_a_pool_is_tilted_to_nothing_but_answers(found):
     opened, _, seen = found
-    answered = [one.value.reshape(-1) for one in opened.sums if one.receipt.query.startswith("wide table")]
+    of_pool = ("wide table", "rows by nearest centre")
+    answered = [one.value.reshape(-1) for one in opened.sums if one.receipt.query.startswith(of_pool)]
     asked = [one for one in seen if not one.held]
     assert asked
     assert all(any(np.array_equal(one.counts, value) for value in answered) for one in asked)
@@ -142,6 +144,66 @@ def test_a_set_cut_in_two_is_a_sum_of_the_same_cut_in_four_and_not_one_cut_in_th
     of, cells = found[0]
     assert of == 2
     np.testing.assert_array_equal(np.bincount(cells, four, sets[0].size), two)
+
+
+def test_the_question_puts_a_row_where_the_pool_does(monkeypatch: pytest.MonkeyPatch):
+    """Numbers with and without values, categories, more parts than a weight of a half would carry; with a label."""
+    asked = []
+    right = whole_rows.WholeRows._question_of
+
+    def noted(self, cells):
+        asked.append((right(self, cells), cells, self._pool, self._bins))
+        return right(self, cells)
+
+    monkeypatch.setattr(whole_rows.WholeRows, "_question_of", noted)
+    monkeypatch.setattr(whole_rows, "STANDS_OUT", -9.0)
+    random = np.random.default_rng(3)
+    causes = random.normal(size=(6000, 2))
+    told = np.rint(20 * (causes @ random.normal(size=(2, 5)) + random.normal(size=(6000, 5)))).astype(int)
+    codes = {f"n{d}": np.clip(told[:, d] + 60, 0, 120) for d in range(5)}
+    codes["n0"][::7] = 121
+    codes["kind"], codes["label"] = random.integers(0, 4, 6000), (causes[:, 0] > 0).astype(int)
+    schema = Schema(
+        (
+            NumberColumn("n0", 0, 120, 1, missing=True),
+            *(NumberColumn(f"n{d}", 0, 120, 1) for d in range(1, 5)),
+            CategoryColumn("kind", tuple("abcd")),
+            YesNoColumn("label"),
+        ),
+        row_count="public",
+    )
+    opened = session(schema, codes, epsilon=4.0, noise_key=1)
+    fit(opened)
+    assert any(receipt.query.startswith("rows by nearest centre") for receipt in opened.receipts)
+    assert len(asked) >= 2
+    for question, cells, pool, bins in asked:
+        assert len(cells.features) == 6
+        some = np.arange(0, pool.n_rows, 101)
+        code_of = [one.codes(pool.columns[d][some].astype(np.int64), random) for d, one in enumerate(bins)]
+        features = question.evaluate({name: own for name, own in zip(schema.names, code_of, strict=True)})
+        assert (features.sum(axis=1) == 1).all()
+        np.testing.assert_array_equal(features.argmax(axis=1), cells.index(pool)[some])
+
+
+def test_rows_are_counted_by_centres_where_sets_stood_out_and_not_where_they_are_left_out(found):
+    opened, made, _ = found
+    assert [receipt.query for receipt in opened.receipts if "nearest centre" in receipt.query]
+    assert any(isinstance(one, CellsOfCentres) for one in made._model.cells)
+    without = opened_on()
+    kept = fit(without, whole_rows="sets")
+    assert not [receipt.query for receipt in without.receipts if "nearest centre" in receipt.query]
+    assert all(isinstance(one, CellsOfSet) for one in kept._model.cells)
+    assert without.remaining_share < 1e-8
+
+
+def test_too_few_rows_for_centres_leave_the_rest_to_the_columns(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(whole_rows, "_ROWS_PER_NOISE", 1e9)
+    opened = opened_on()
+    fit(opened)
+    assert wide(opened)
+    assert not [receipt.query for receipt in opened.receipts if "nearest centre" in receipt.query]
+    assert opened.receipts[-1].query.startswith("one-way tables again")
+    assert opened.remaining_share < 1e-8
 
 
 @pytest.mark.parametrize("tilt", ["tempered", "all_or_none"])

@@ -52,7 +52,7 @@ def test_descriptions_give_the_same_guess_back_and_others_are_others() -> None:
 PLAIN = {"features": Constant(), "parameters": np.array([[0.5]]), "edges": np.zeros((2, 1), int)}
 WRONG: dict[str, tuple[dict[str, object], str]] = {
     "parameters of another number of features": ({"parameters": np.zeros((1, 2))}, "1 finite parameters"),
-    "parameters without classes": ({"parameters": np.zeros(1)}, "at most 64 classes"),
+    "parameters without classes": ({"parameters": np.zeros(1)}, "at most 256 classes"),
     "a parameter that is no number": ({"parameters": np.array([[np.nan]])}, "finite"),
     "a score that would be rounded": ({"parameters": np.array([[2.0**15]])}, "could reach"),
     "edges of another number of classes": ({"edges": np.zeros((3, 1), int)}, "edges of confidence for every class"),

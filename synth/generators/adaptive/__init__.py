@@ -45,8 +45,9 @@ class AdaptiveOptions(Options):
     look: Literal["tables", "normal"] = "tables"
     """How a first look judges a field: by what tables of two columns tell of them, or as if columns were normal."""
 
-    whole_rows: Literal["auto", "never"] = "auto"
-    """Whether sets of three to six columns are counted too, in coarse cells: auto where a first one stands out."""
+    whole_rows: Literal["auto", "sets", "never"] = "auto"
+    """Whether sets of three to six columns are counted too, in coarse cells, where a first one stands out; auto counts
+    whole rows by the nearest of some centres as well."""
 
     tilt: Literal["tempered", "all_or_none"] = "tempered"
     """How far rows follow sets of columns that few of them could: tempered as far as enough can, or not at all."""
@@ -90,6 +91,10 @@ CONSTANTS = (
     Tuned("_CLEAR", "two standard deviations of what noise and chance make", "none", _SETS),
     Tuned("_LEAST_WEIGHED", "wider tables lost by sets, or hardly won", "simple, census, g30, wine_white", _SETS),
     Tuned("_LEAST_EFFECTIVE", "a pool that fewer rows carry was worse in sets of five columns", "g30", _SETS),
+    Tuned("CENTRES_SHARE", "of a half, sets lost what centres won", "scm_tree, characters", _SETS),
+    Tuned("_CENTRE_ROUNDS", "two found fewer relations, eight noisier ones", "scm_tree, characters", _SETS),
+    Tuned("_ROWS_PER_NOISE", "a cell has to be clear of its noise", "none", _SETS),
+    Tuned("_STEPS_OF_UNIT", "finer steps are below the bins of a column", "none", _SETS),
     Tuned("_LEAST_CLASS", "rarer classes have products of few rows", "none", _MOMENTS),
     Tuned("_FARTHEST", "one row's product shall not outweigh the others", "none", _MOMENTS),
     Tuned("_MOST_COORDINATES", "of more, noise hides every product of a table of some 10,000 rows", "none", _MOMENTS),
@@ -154,6 +159,7 @@ CARD = Card(
     defaults_before={
         "0.7.0": {"all_pairs": "never", "whole_rows": "never", "scores": "distance"},
         "0.8.0": {
+            "whole_rows": "sets",
             "values": "even",
             "tilt": "all_or_none",
             "logic": "repaired",

@@ -563,13 +563,10 @@ class _Fit:
             seed=self._task.seed,
             checked=self._progress.check_cancelled,
         )
-        if not whole.can_ask:
-            return False
-        excess, _ = whole.ask(self._session.remaining_share / (2 * WHOLE_ROUNDS))
-        if excess < STANDS_OUT:
-            return False
-        self._whole = whole
-        return True
+        part = self._session.remaining_share / (2 * WHOLE_ROUNDS)
+        found = whole.can_ask and whole.ask(part)[0] >= STANDS_OUT
+        self._whole = whole if found else None
+        return found
 
     def _measure_whole_rows(self, go_on: Callable[[], None]) -> None:
         """Choose and count sets of many columns with all that is left, as far as the pool can follow them.
@@ -580,7 +577,7 @@ class _Fit:
             return
         self._progress.phase("Counting whole rows")
         self._whole.rebase(self._base.model, self._measured)
-        self._whole.run(self._session.remaining_share, lambda spent: self._progress.step(round(100 * spent), 100))
+        self._whole.run(self._session.remaining_share, self._told, centres=self._options.whole_rows == "auto")
         if not self._whole.carries and self._session.remaining_share > _DUST:
             go_on()
             self._refit_to_all()
@@ -592,6 +589,9 @@ class _Fit:
 
     def _tell_round(self, spent: float) -> None:
         self._models.append(self._fitter.model)
+        self._told(spent)
+
+    def _told(self, spent: float) -> None:
         self._progress.step(round(100 * spent), 100)
 
     def _kind(self) -> str:

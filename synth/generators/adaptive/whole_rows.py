@@ -3,7 +3,8 @@
 A joint model of pairs and triples cannot hold a class that depends on four columns at once, and of a dense table it
 holds few pairs. Here rows are drawn from that model (a pool). Sets of three to six columns are cut into few parts of
 about equal mass; round by round the set that the pool describes worst is chosen privately and counted, and the pool's
-rows are weighed so that it agrees (``synth.models.pool``). Whatever a row adds to a table is one cell.
+rows are weighed so that it agrees (``synth.models.pool``). Then all columns count together: rows are counted by the
+nearest of some centres of the pool (``synth.models.centres``) and the label. Whatever a row adds is one cell.
 
 Which sets may be asked follows from the pool, from declared facts and from the number of rows as far as it is known.
 """
@@ -21,19 +22,25 @@ from numpy.typing import NDArray
 from synth.generators.adaptive.bins import ColumnBins
 from synth.generators.adaptive.survey import Survey
 from synth.generators.adaptive.tables import expected_errors
+from synth.models.centres import CellsOfCentres, centres_of, squares_of
 from synth.models.junction_tree import ColumnSet
 from synth.models.marginals import JointModel, NoisyMarginal
 from synth.models.pool import (
     CellsOfSet,
     CountedCells,
     Pool,
+    PoolCells,
     TiltedPool,
     cells_of_columns,
     effective_rows,
     tempered,
     tilted,
 )
-from synth.privacy.feature_maps import OneHot
+from synth.privacy.answers import NoisyAnswer
+from synth.privacy.feature_maps import Constant, OneHot, Stack
+from synth.privacy.more.linear_guesses import LinearGuess
+from synth.privacy.more.lookups import Lookup
+from synth.privacy.more.products import Product
 from synth.privacy.selection import Candidate
 
 __all__ = ["STANDS_OUT", "WHOLE_ROUNDS", "WholeRows", "equal_parts", "sets_are_few"]
@@ -54,6 +61,26 @@ _ROUNDED = 1e-6
 
 _CHOOSING = 0.15
 """Part of a round that goes into its choice."""
+
+CENTRES_SHARE = 1.0 / 3.0
+"""Part of what whole rows get that goes to tables by the nearest centre: of a half, sets lost what these won."""
+
+_CENTRE_ROUNDS = 4
+"""Rounds among which that is divided: in every one the pool has other centres."""
+
+_ROWS_PER_NOISE = 2.5
+"""Rows of a cell by nearest centre and class on average, in units of the noise of its count."""
+
+_FEWEST_CENTRES, _MOST_CENTRES = 4, 256
+
+_CENTRE_ROWS = 20_000
+"""Rows of the pool of which centres are found."""
+
+_STEPS_OF_UNIT = 16
+"""Steps of a coordinate in one standard deviation of a column, and of a category from none to it."""
+
+_MOST_KINDS = 64
+"""Values of a category that count in distances at most; columns with more are left out there."""
 
 _CLEAR = 2.0
 """Standard deviations by which an answer's distance has to pass that of noise and chance to show anything."""
@@ -90,6 +117,9 @@ dense columns come to 1,000 in eight rounds and are then off by more in sets of 
 end at 5,000 and nine columns of a causal model at 9,000."""
 
 _STEPS, _LAST_STEPS = 12, 80
+
+_ENTRY_BITS, _SCALE_BITS = 8, 4
+"""Powers of two by which coordinates are divided, so that no row of them is longer than 1, and scores."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -159,8 +189,8 @@ class WholeRows:
         self._answers = [replace(one, believed=self._expected(one.cells)) for one in answers]
         self._tilt(_STEPS)
 
-    def run(self, share: float, told: Callable[[float], None]) -> None:
-        """Ask until a share of the session's budget is spent, or sets tell no more than noise and chance make.
+    def run(self, share: float, told: Callable[[float], None], *, centres: bool) -> None:
+        """Ask until a share of the session's budget is spent, or tables tell no more than noise and chance make.
 
         It ends too where too few rows of the pool carry the weight that the answers ask for.
 
@@ -170,16 +200,35 @@ class WholeRows:
             All that the session has left.
         told : callable
             Told which part of the share is spent.
+        centres : bool
+            Whether tables by the nearest centre follow sets.
         """
-        left, part, dull = share, share / WHOLE_ROUNDS, 0
+        of_centres = CENTRES_SHARE * share if centres else 0.0
+        of_sets = share - of_centres
+        self._ask_in_rounds(of_sets, WHOLE_ROUNDS, self.ask, lambda left: told((of_sets - left) / share), not centres)
+        if centres:
+            self._ask_in_rounds(
+                of_centres, _CENTRE_ROUNDS, self.ask_by_centre, lambda left: told(1.0 - left / share), True
+            )
+
+    def _ask_in_rounds(
+        self,
+        share: float,
+        rounds: int,
+        ask: Callable[..., tuple[float, bool]],
+        told: Callable[[float], None],
+        ends: bool,
+    ) -> None:
+        """Ask again and again; ``ends`` says whether the last question takes all that is left of the session."""
+        left, part, dull = share, share / rounds, 0
         while left > 0 and dull < 2 and self.carries:
             # Parts double, so one and a half may be left; a session that rounds costs down has a little more.
             last = left - part < (0.5 - _ROUNDED) * part
-            _, clear = self.ask(left if last else part, last=last)
+            _, clear = ask(left if last else part, last=last and ends)
             left -= left if last else part
             # Fewer, sharper questions are better where one shows nothing.
             dull, part = (0, part) if clear else (dull + 1, 2 * part)
-            told(1.0 - left / share)
+            told(left)
 
     def ask(self, part: float, *, last: bool = False) -> tuple[float, bool]:
         """Choose a set and count it.
@@ -216,13 +265,103 @@ class WholeRows:
             query=f"wide table {self._asked}: {' x '.join(chosen.one_hot.columns)}",
             source=source,
         )
+        return self._answered(chosen.cells, answer, table)
+
+    def ask_by_centre(self, part: float, *, last: bool = False) -> tuple[float, bool]:
+        """Count rows by the nearest centre of the pool and the label, which leaves nothing to choose.
+
+        Parameters
+        ----------
+        part, last
+            As those of :meth:`ask`.
+
+        Returns
+        -------
+        excess : float
+        clear : bool
+            As those of :meth:`ask`; nothing is asked, and nothing clear, where noise leaves too few centres.
+        """
+        self._asked += 1
+        cells = self._cells_of_centres(self._unit_noise / math.sqrt(part))
+        if cells is None:
+            return 0.0, False
+        table = self._expected(cells)
+        answer = self._survey.session.noisy_sum(
+            self._question_of(cells),
+            share=self._survey.session.remaining_share if last else part,
+            query=f"rows by nearest centre {self._asked}",
+            source=self._survey.source,
+        )
+        return self._answered(cells, answer, table)
+
+    def _answered(self, cells: PoolCells, answer: NoisyAnswer, table: Vector) -> tuple[float, bool]:
+        """Tilt the pool to an answer too; returns by how much that was off, and whether it shows anything."""
         counts = np.asarray(answer.value, dtype=np.float64).reshape(-1)
-        self._answers.append(CountedCells(chosen.cells, counts, answer.noise_std, table))
+        self._answers.append(CountedCells(cells, counts, answer.noise_std, table))
         self._tilt(_STEPS)
         off, variance = counts - table, answer.noise_std**2 + self._variance(table)
         excess = float(np.abs(off).sum()) - _ROOT * float(np.sqrt(variance).sum())
         distance = float((off**2 / variance).sum()) - off.size
         return excess / self._total, distance > _CLEAR * math.sqrt(2.0 * off.size)
+
+    def _cells_of_centres(self, noise: float) -> CellsOfCentres | None:
+        """Find as many centres of the pool as leave cells clear of noise; None where these are too few."""
+        label = self._survey.label
+        classes = 1 if label is None else self._bins[label].size
+        most = min(int(self._total / (classes * _ROWS_PER_NOISE * noise)), _MOST_CENTRES)
+        known = {d: self._coordinates(d) for d, one in enumerate(self._bins) if d != label and one.size > 1}
+        coordinates = {d: one for d, one in known.items() if one is not None}
+        if most < _FEWEST_CENTRES or not coordinates:
+            return None
+        places = np.searchsorted(np.cumsum(self._weights), (np.arange(_CENTRE_ROWS) + 0.5) / _CENTRE_ROWS)
+        rows = np.minimum(places, self._pool.n_rows - 1)
+        held, features = [self._pool.columns[d][rows] for d in coordinates], tuple(coordinates.values())
+        centres = centres_of(held, features, most=most, seed=self._seed + self._asked)
+        if len(centres) < _FEWEST_CENTRES:
+            return None
+        columns = tuple(sorted(coordinates if label is None else (*coordinates, label)))
+        return CellsOfCentres(columns, features, centres, label, classes)
+
+    def _coordinates(self, column: int) -> Vector | None:
+        """Return the coordinates of a column's bins, whole numbers of shape (bins, width); None of too many kinds.
+
+        A number's is its rank among the rows of the pool, which no unit and no long tail moves, in units of their
+        standard deviation were they all different; what has no place on the grid has another coordinate of its own.
+        """
+        one = self._bins[column]
+        ordered = _in_order(one)[: len(np.unique(one.bin_of_place[: one.grid.levels]))]
+        if len(ordered) < 2:
+            return None if one.size > _MOST_KINDS else _STEPS_OF_UNIT * np.eye(one.size)
+        mass = np.bincount(self._pool.columns[column], self._weights, one.size)[ordered]
+        ranks = (np.cumsum(mass) - mass / 2) / max(float(mass.sum()), 1e-300) - 0.5
+        found = np.zeros((one.size, 1 if len(ordered) == one.size else 2))
+        found[:, -1] = _STEPS_OF_UNIT if found.shape[1] > 1 else 0.0
+        found[ordered] = 0.0
+        found[ordered, 0] = np.rint(math.sqrt(12.0) * _STEPS_OF_UNIT * ranks)
+        return found
+
+    def _question_of(self, cells: CellsOfCentres) -> Product | LinearGuess:
+        """Return the question for cells by the nearest centre: what a linear classifier of the centres guesses.
+
+        |x - c|^2 is least where 2 c.x - |c|^2 is largest. Both are whole numbers here, in steps that neither the
+        features nor the parameters of the question round.
+        """
+        columns = [self._survey.columns[d] for d in cells.features]
+        # Half as often as there are bits in the number of parts: weights are powers of two, their squares at most 1.
+        halvings = (len(columns).bit_length() + 1) // 2
+        lookups = (
+            Lookup(column.name, one / 2.0**_ENTRY_BITS, self._bins[d].bins)
+            for column, one, d in zip(columns, cells.coordinates, cells.features, strict=True)
+        )
+        parts = (Constant(), *lookups)
+        features = Stack(parts, (0.5**halvings,) * len(parts))
+        lengths = -squares_of(cells.centres) / 2.0**_ENTRY_BITS
+        parameters = np.column_stack([lengths, 2.0 * cells.centres]) / 2.0**_SCALE_BITS
+        guess = LinearGuess(features, parameters, np.zeros((len(cells.centres), 0), dtype=np.int32))
+        if cells.label is None:
+            return guess
+        label = self._survey.columns[cells.label]
+        return Product((guess, OneHot((label.name,), (self._bins[cells.label].bins,), (label.size,))))
 
     def finished(self, columns: Sequence[NoisyMarginal]) -> TiltedPool:
         """Return the pool, tilted to all answers as far as enough of its rows carry the weight.
@@ -280,7 +419,7 @@ class WholeRows:
                 tables[place] = self._expected(self._sets[place].cells)
         return [tables[place] for place in range(len(self._sets))]
 
-    def _expected(self, cells: CellsOfSet) -> Vector:
+    def _expected(self, cells: PoolCells) -> Vector:
         return self._total * self._pool.counts(cells, self._weights)
 
     def _variance(self, table: Vector) -> Vector:

@@ -572,7 +572,7 @@ def predictions_of_rows(
     ----------
     features : FeatureMap
         As those of a gradient.
-    parameters : array of shape (features.dimension,)
+    parameters : array of shape (features.dimension,), or (features.dimension, n_models)
         Multiples of 2^-20 with which no prediction exceeds 2^14.
     column : callable
         Returns the codes of rows by column.
@@ -580,10 +580,14 @@ def predictions_of_rows(
 
     Returns
     -------
-    array of shape (n_rows,), float64
+    array of shape (n_rows,), or (n_rows, n_models), float64
         Sums of whole products below 2^50: the same in any order, beside any rows.
     """
-    whole, found = parameters * 2.0**PARAMETER_BITS, np.zeros(n_rows)
-    for part in map(_Part.of, features.blocks()):
+    whole, parts = parameters * 2.0**PARAMETER_BITS, [_Part.of(block) for block in features.blocks()]
+    if parameters.ndim > 1:  # of many models the features of all parts side by side are one product
+        rows = np.concatenate([part.of_rows(column, n_rows, "cpu").numpy() for part in parts])
+        return np.asarray(rows.T @ whole[np.concatenate([part.block.places for part in parts])])
+    found = np.zeros(n_rows)
+    for part in parts:
         found += part.of_rows(column, n_rows, "cpu").numpy().T @ whole[part.block.places]
     return found

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from synth.errors import PrivacyError
 from synth.privacy.feature_maps import Arrays, FeatureMap, Inner, check_dimension, columns_of, frozen, kept
-from synth.privacy.more.forests import MAXIMUM_CLASSES, ROWS_AT_A_TIME, Guess, checked_edges
+from synth.privacy.more.forests import ROWS_AT_A_TIME, Guess, checked_edges
 from synth.privacy.more.gradients import (
     FEATURE_BITS,
     LARGEST_PREDICTION,
@@ -31,6 +31,9 @@ from synth.privacy.more.gradients import (
 from synth.privacy.questions import Digest
 
 __all__ = ["CONFIDENCE_STEPS", "LinearGuess"]
+
+MAXIMUM_CLASSES = 2**8
+"""As many as one byte tells apart, in which guesses are kept."""
 
 CONFIDENCE_STEPS = 2**FEATURE_BITS
 """Whole steps of confidence in a score of 1."""
@@ -94,16 +97,16 @@ class LinearGuess(Guess):
             part = slice(start, min(start + ROWS_AT_A_TIME, n_rows))
             codes = {name: values[part] for name, values in columns.items()}
             scores = self._scores(codes, part.stop - part.start)
-            guesses[part] = scores.argmax(axis=0)
-            ordered = np.sort(scores, axis=0)
+            guesses[part] = scores.argmax(axis=1)
+            second, first = np.partition(scores, -2, axis=1)[:, -2:].T
             # A difference of whole numbers below 2^51, divided by a power of two.
-            confidences[part] = (ordered[-1] - ordered[-2]) // 2.0**PARAMETER_BITS
+            confidences[part] = (first - second) // 2.0**PARAMETER_BITS
         return guesses, confidences
 
     def _scores(self, codes: Mapping[str, NDArray[Any]], n_rows: int) -> NDArray[np.float64]:
-        """Return the score of every class in whole steps of 2^-36; shape (n_classes, n_rows)."""
-        scores = [predictions_of_rows(self.features, one, codes.__getitem__, n_rows) for one in self.parameters]
-        return np.stack(scores if len(scores) > 1 else [np.zeros(n_rows), *scores])
+        """Return the score of every class in whole steps of 2^-36; shape (n_rows, n_classes)."""
+        scores = predictions_of_rows(self.features, self.parameters.T, codes.__getitem__, n_rows)
+        return scores if len(self.parameters) > 1 else np.column_stack([np.zeros(n_rows), scores])
 
     def to_json(self, name: str, arrays: Arrays) -> dict[str, Any]:
         """Return features, parameters and edges."""
