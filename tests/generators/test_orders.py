@@ -13,13 +13,12 @@ from simulated import session, task
 from synth import generators
 from synth.bundle.recorded_session import RecordedSession
 from synth.generators.adaptive.bins import CoarseningOptions, ColumnBins, coarsen
+from synth.generators.adaptive.differences import Differences, orders_of
 from synth.generators.adaptive.dp_hp_adaptive import DpHpAdaptive
 from synth.generators.adaptive.orders import (
     CountedDifferences,
-    Differences,
     Order,
     OrderedPair,
-    orders_of,
     pairs_from_state,
     place_in_order,
     state_of_pairs,
