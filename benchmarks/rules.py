@@ -1,7 +1,7 @@
 """Rules that the owner declared: what keeping them does to the rows, for every generator.
 
     HERMITAGE_DATA=FOLDER python benchmarks/rules.py [--tables adult titanic visits] [--seeds 3] [--epsilon 1] \
-        [--generators dp-hp-adaptive ...] [--options '{"logic": "repaired"}'] [--json FILE]
+        [--generators dp-hp-adaptive ...] [--options '{"logic": "repaired"}'] [--undeclared] [--json FILE]
 
 Every generator is fitted once a seed, with default options (or those given) and fresh noise, and draws as many rows as
 were learned from. These rows are looked at three times: as drawn, with every rule kept by moving what breaks it
@@ -20,6 +20,10 @@ minutes to hours later, longer at farther distances and in the afternoon; where 
 rows; a discount that is no larger than the fare. ``visits`` is simulated too: stays of a few days in a year
 (``left >= came``), a bill that is a sum, 60 wards of 6 clinics, children and retired people without a job, men who are
 not pregnant. The rules of Adult and Titanic are facts of those tables, but for a row or two of Adult.
+
+With ``--undeclared`` nobody declares the orders: both columns of one are dates in ``trips`` (with a time of day to the
+minute beside each) and ``visits``. Rows are judged by the order all the same, and days apart are compared.
+``patients``, for that alone, has two dates that are unrelated: when somebody was born, and when he comes.
 """
 
 from __future__ import annotations
@@ -48,7 +52,7 @@ from synth.privacy.accounting import PrivacyBudget
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
 from synth.progress import NullProgress
-from synth.schema import CategoryColumn, Column, NumberColumn, RunConfig, Schema, YesNoColumn
+from synth.schema import CategoryColumn, Column, DateColumn, NumberColumn, RunConfig, Schema, TimeColumn, YesNoColumn
 from synth.schema.constraints import asks_the_model, repair
 from synth.schema.rule_lines import read_rules
 from synth.schema.rules import Comparison, Dependency
@@ -70,6 +74,7 @@ RULES: dict[str, tuple[str, ...]] = {
         "if Embarked = Q then Fare <= 90",
     ),
     "trips": ("let_out >= picked_up", "discount <= fare"),
+    "patients": ("came >= born",),
     "visits": (
         "left >= came",
         "bill = bed + drugs",
@@ -173,18 +178,82 @@ def trips(n_rows: int = 20_000) -> tuple[list[Column], pd.DataFrame]:
     return columns, rows
 
 
+def patients(n_rows: int = 10_000) -> tuple[list[Column], pd.DataFrame]:
+    """Draw people who come to a practice; when they do has nothing to do with when they were born."""
+    random = np.random.default_rng(20_261_125)
+    age = np.minimum(random.gamma(3.5, 13, n_rows), 99)
+    came = FIRST_DAY + pd.to_timedelta(random.integers(0, 730, n_rows), unit="D")
+    born = (FIRST_DAY - pd.to_timedelta((365.25 * age).astype(int) + 1, unit="D")).strftime("%Y-%m-%d")
+    weight = np.clip(np.rint(random.normal(50 + 30 * np.minimum(age, 20) / 20, 12)), 3, 160).astype(int)
+    rows = pd.DataFrame(
+        {
+            "born": born,
+            "came": came.strftime("%Y-%m-%d"),
+            "weight": weight,
+            "pressure": np.clip(np.rint(random.normal(105 + 0.45 * age, 12)), 70, 220).astype(int),
+            "season": np.array(["winter", "spring", "summer", "autumn"])[(came.dayofyear // 92).to_numpy()],
+            "tablets": np.where(random.random(n_rows) < age / 110, "yes", "no"),
+        }
+    ).astype(str)
+    columns: list[Column] = [
+        DateColumn("born", (FIRST_DAY - pd.DateOffset(years=100)).date(), LAST_DAY.date()),
+        DateColumn("came", FIRST_DAY.date(), LAST_DAY.date()),
+        NumberColumn("weight", 0, 160, 1),
+        NumberColumn("pressure", 70, 220, 1),
+        CategoryColumn("season", ("winter", "spring", "summer", "autumn")),
+        YesNoColumn("tablets", yes="yes", no="no"),
+    ]
+    return columns, rows
+
+
+FIRST_DAY, LAST_DAY = pd.Timestamp(2024, 1, 1), pd.Timestamp(2025, 12, 31)
+
+
+def with_dates(name: str, columns: list[Column], rows: pd.DataFrame) -> tuple[list[Column], pd.DataFrame]:
+    """Return a simulated table with dates, and times of day, where it has numbers of days, or of minutes."""
+    parts: list[Column] = []
+    rows = rows.copy()
+    for column in columns:
+        if column.name not in IN_ORDER.get(name, ()) or not isinstance(column, NumberColumn):
+            parts.append(column)
+            continue
+        told = rows[column.name] != ""
+        unit = "min" if name == "trips" else "D"
+        at = FIRST_DAY + pd.to_timedelta(pd.to_numeric(rows[column.name].where(told, "0")), unit=unit)
+        end = FIRST_DAY + pd.to_timedelta(column.high, unit=unit)
+        rows[column.name] = at.dt.strftime("%Y-%m-%d").where(told, "")
+        parts.append(DateColumn(column.name, FIRST_DAY.date(), end.date(), missing=column.missing))
+        if unit == "min":
+            rows[f"{column.name} time"] = at.dt.strftime("%H:%M").where(told, "")
+            parts.append(TimeColumn(f"{column.name} time", missing=column.missing))
+    return parts, rows[[one.name for one in parts]]
+
+
+IN_ORDER = {"trips": ("picked_up", "let_out"), "visits": ("came", "left"), "patients": ("born", "came")}
+"""Columns in an order that nobody declares with ``--undeclared``."""
+
+
+def told_rules(name: str, *, undeclared: bool) -> tuple[str, ...]:
+    """Return the rules that a run knows of."""
+    hidden = " >= ".join(reversed(IN_ORDER.get(name, ()))) if undeclared else ""
+    return tuple(line for line in RULES[name] if line != hidden)
+
+
 SIMULATED: dict[str, tuple[Callable[[], tuple[list[Column], pd.DataFrame]], str]] = {
     "trips": (trips, "night"),
     "visits": (visits, "job"),
+    "patients": (patients, "tablets"),
 }
 """What draws a table, and its label."""
 
 
-def loaded(name: str) -> Table:
+def loaded(name: str, *, undeclared: bool = False) -> Table:
     if name not in SIMULATED:
         return load(name, neighbours="add_remove")
     draw, label = SIMULATED[name]
     columns, rows = draw()
+    if undeclared:
+        columns, rows = with_dates(name, columns, rows)
     empty = Table(name, Schema(tuple(columns), row_count="private"), label, np.empty((0, len(columns)), int))
     return replace(read_again(empty, rows), schema=empty.schema)
 
@@ -261,13 +330,15 @@ def _ks(one: NDArray[np.float64], other: NDArray[np.float64]) -> float:
     return float(np.abs(shares[0] - shares[1]).max())
 
 
-def fitted(table: Table, generator: str, options: dict[str, object], *, epsilon: float, seed: int) -> Generator:
+def fitted(
+    table: Table, generator: str, options: dict[str, object], rules: tuple[str, ...], *, epsilon: float, seed: int
+) -> Generator:
     codes = {name: table.codes[:, at] for at, name in enumerate(table.schema.names)}
     private = PrivateTable.from_codes(table.schema, codes)
     budget = PrivacyBudget(epsilon=epsilon, delta=1e-5, neighbours=table.schema.neighbours)
     session = PrivateSession(private, budget)
     session.count_rows(share=0.01)
-    task = GeneratorTask(schema=table.schema, label=table.label, seed=seed, constraints=RULES[table.name])
+    task = GeneratorTask(schema=table.schema, label=table.label, seed=seed, constraints=rules)
     made = make(generator, task, options).fit(session.sub_session(session.remaining_share), NullProgress())
     assert isinstance(made, Generator)
     return made
@@ -284,16 +355,17 @@ def moved(model: Generator, rules: tuple[str, ...], schema: Schema, drawn: Codes
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tables", nargs="+", choices=list(RULES), default=list(RULES))
+    parser.add_argument("--tables", nargs="+", choices=list(RULES), default=["adult", "titanic", "trips", "visits"])
     parser.add_argument("--generators", nargs="+", choices=list(GENERATORS), default=list(GENERATORS_ASKED))
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--epsilon", type=float, default=1.0)
     parser.add_argument("--options", type=json.loads, default={}, help="of every generator that is asked for")
+    parser.add_argument("--undeclared", action="store_true", help="nobody declares orders; simulated tables alone")
     parser.add_argument("--json", type=Path)
     asked = parser.parse_args()
     results = []
     for name in asked.tables:
-        table = loaded(name)
+        table, told = loaded(name, undeclared=asked.undeclared), told_rules(name, undeclared=asked.undeclared)
         judge = Judge(table, RULES[name])
         print(
             f"\n{name}: {len(table.codes):,} rows, epsilon {asked.epsilon:g}, {asked.seeds} seeds; real rows that",
@@ -305,7 +377,7 @@ def main() -> None:
             for seed in range(asked.seeds):
                 started = time.process_time()
                 try:
-                    model = fitted(table, generator, asked.options, epsilon=asked.epsilon, seed=seed)
+                    model = fitted(table, generator, asked.options, told, epsilon=asked.epsilon, seed=seed)
                 except Exception as refusal:  # what a generator cannot learn it refuses
                     print(f"{generator}: {refusal}")
                     break
@@ -313,10 +385,10 @@ def main() -> None:
                 middle = time.process_time()
                 config = RunConfig(
                     schema=table.schema, account="rules", epsilon=asked.epsilon, delta=1e-5, people_at_most=100_000,
-                    rows=len(table.codes), seed=seed, generator=generator, constraints=RULES[name],
+                    rows=len(table.codes), seed=seed, generator=generator, constraints=told,
                 )  # fmt: skip
                 found["drawn"].append(judge.judged(drawn, drawn))
-                found["moved"].append(judge.judged(moved(model, RULES[name], table.schema, drawn, seed), drawn))
+                found["moved"].append(judge.judged(moved(model, told, table.schema, drawn, seed), drawn))
                 kept_from = time.process_time()
                 kept = drawn_rows(model, config).codes
                 seconds = {"fit s": middle - started, "keep s": time.process_time() - kept_from}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import itertools
 import math
 from collections.abc import Callable, Iterator
@@ -16,13 +17,13 @@ from pairs_and_sets import LAWS, Together, first_broken, follow, small_fits
 from pairs_and_sets_faults import rows_behind, told_by_rows, uncharged
 from reading_here import read_here
 
-from synth.generators.adaptive import orders
-from synth.generators.adaptive.orders import Differences
+from synth.generators.adaptive import differences, orders
+from synth.generators.adaptive.differences import Differences
 from synth.privacy import answers, feature_maps
 from synth.privacy.costs import Bound
 from synth.privacy.more.linear_guesses import LinearGuess
 from synth.reading import reader
-from synth.schema import CategoryColumn, NumberColumn
+from synth.schema import CategoryColumn, DateColumn, DateStep, NumberColumn
 
 ADDED, REPLACED, SEVERAL = "add or remove", "replace one", "add or remove several rows"
 LONG, ENDS, OPEN = "a long stay", "against the order, and beyond all bounds", "a stay that is not over"
@@ -61,12 +62,53 @@ STAYS = Together(
     ("left >= came", "paid <= bill"),
 )
 
-QUICK = [(ADDED, LONG), (REPLACED, ENDS)]
+FIRST = datetime.date(2024, 1, 1)
+
+
+def of_dates(random: np.random.Generator, rows: int) -> list[list[str]]:
+    """Stays between two dates of which nobody says which is later, months in which they were planned, and bills."""
+    came, kind = random.integers(0, 300, rows), random.integers(0, 2, rows)
+    left = came + np.minimum(random.geometric(0.25 + 0.25 * kind, rows) - 1, 15)
+    planned = np.clip(came + random.integers(-20, 20, rows), 0, 330)
+    bill = random.integers(5, 40, rows)
+    paid = bill - np.minimum(random.geometric(0.4, rows) - 1, bill)
+    days = [
+        [(FIRST + datetime.timedelta(days=day)).isoformat() for day in one.tolist()] for one in (planned, came, left)
+    ]
+    days[2] = ["" if open else day for open, day in zip(random.random(rows) < 0.1, days[2], strict=True)]
+    words = np.array(["short", "long"])[kind]
+    return [list(one) for one in zip(*days, *(list(map(str, own)) for own in (bill, paid, words)), strict=True)]
+
+
+DATES = Together(
+    "dates that nobody put in order",
+    (
+        DateColumn("planned", FIRST, datetime.date(2024, 12, 31), DateStep.MONTH, missing=True),
+        DateColumn("came", FIRST, datetime.date(2024, 12, 31), fallback=FIRST),
+        DateColumn("left", datetime.date(2023, 12, 1), datetime.date(2025, 1, 31), missing=True),
+        *STAYS.columns[2:],
+    ),
+    STAYS.options,
+    of_dates,
+    ("2024-02-01", "2024-02-03", "2024-02-04", "10", "10", "short"),
+    {
+        LONG: (b"2024-01-05,2024-01-07,2024-12-01,33,0.5,long",),
+        ENDS: (b"2024-12-31,2031-12-31,1800-01-01,3,39,unheard",),
+        OPEN: (b",,,7,7,short",),
+        "a broken line": (b'\xff,"',),
+    },
+    ("differences of dates", "one-way tables"),
+    ("paid <= bill",),
+)
+
+TABLES = (STAYS, DATES)
+
+QUICK = [(STAYS, ADDED, LONG), (STAYS, REPLACED, ENDS), (DATES, ADDED, ENDS)]
 """In the default run, in short; every world and neighbour with ``-m audit``."""
 
 EVERY = [
-    pytest.param(*case, marks=[] if case in QUICK else [pytest.mark.audit], id=", ".join(case))
-    for case in itertools.product(WORLDS, STAYS.brought)
+    pytest.param(*case, marks=[] if case in QUICK else [pytest.mark.audit], id=", ".join(map(str, case)))
+    for case in itertools.product(TABLES, WORLDS, STAYS.brought)
 ]
 
 
@@ -82,9 +124,11 @@ def _here(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
-@pytest.mark.parametrize(("world", "brought"), EVERY)
-def test_a_neighbour_moves_nothing_but_exact_answers(world: str, brought: str, home: Path, tmp_path: Path) -> None:
-    run = follow(STAYS, world, brought, home, more=(world, brought) not in QUICK)
+@pytest.mark.parametrize(("table", "world", "brought"), EVERY)
+def test_a_neighbour_moves_nothing_but_exact_answers(
+    table: Together, world: str, brought: str, home: Path, tmp_path: Path
+) -> None:
+    run = follow(table, world, brought, home, more=(table, world, brought) not in QUICK)
     for law in LAWS:
         law(run, tmp_path)
 
@@ -92,12 +136,12 @@ def test_a_neighbour_moves_nothing_but_exact_answers(world: str, brought: str, h
 # Planted bugs
 
 Plant = Callable[[pytest.MonkeyPatch], None]
-FAULTS: dict[str, tuple[Plant, tuple[str, ...], str]] = {}
+FAULTS: dict[str, tuple[Plant, Together, tuple[str, ...], str]] = {}
 
 
-def fault(name: str, *worlds: str, brought: str = LONG) -> Callable[[Plant], Plant]:
+def fault(name: str, *worlds: str, brought: str = LONG, table: Together = STAYS) -> Callable[[Plant], Plant]:
     def keep(plant: Plant) -> Plant:
-        FAULTS[name] = plant, worlds, brought
+        FAULTS[name] = plant, table, worlds, brought
         return plant
 
     return keep
@@ -236,6 +280,120 @@ def _(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Differences, "ask", ask)
 
 
+# Of dates that nobody put in order
+
+
+@fault("differences of dates are bounded as one", ADDED, table=DATES)
+def _(patch: pytest.MonkeyPatch) -> None:
+    bounded(patch, lambda found: Bound(found.norm / math.sqrt(3), found.diameter / math.sqrt(3)))
+
+
+@fault("a date that is replaced moves differences as one that is added", REPLACED, brought=ENDS, table=DATES)
+def _(patch: pytest.MonkeyPatch) -> None:
+    bounded(patch, lambda found: Bound(found.norm, found.norm))
+
+
+@fault("a row is counted on both sides of nothing in turn", ADDED, table=DATES)
+def _(patch: pytest.MonkeyPatch) -> None:
+    def turned(self: LinearGuess, found: np.ndarray) -> np.ndarray:
+        half = self.dimension // 2
+        return np.where(np.arange(len(found)) % 2 == len(found) % 2, (found + half) % self.dimension, found)
+
+    cells_changed(patch, turned)
+
+
+@fault("who is farthest apart in the table decides the bands", ADDED, table=DATES)
+def _(patch: pytest.MonkeyPatch) -> None:
+    right = Differences.ask
+
+    def ask(self: Differences) -> None:
+        rows = rows_behind(self._survey.session)
+        if rows is not None:
+            longest = int(np.abs(rows._column("left").astype(int) - rows._column("came").astype(int)).max())
+            self._orders = [replace(one, reach=min(one.reach, longest)) if one.both else one for one in self._orders]
+        right(self)
+
+    patch.setattr(Differences, "ask", ask)
+
+
+@fault("whether dates can be told follows from the rows", ADDED, table=DATES)
+def _(patch: pytest.MonkeyPatch) -> None:
+    right = Differences._can_tell
+
+    def can_tell(self: Differences, order: Any) -> bool:
+        rows = rows_behind(self._survey.session)
+        return right(self, order) and (rows is None or rows._rows % 2 == 0)
+
+    patch.setattr(Differences, "_can_tell", can_tell)
+
+
+@fault("differences of dates without noise", ADDED, REPLACED, table=DATES)
+def _(patch: pytest.MonkeyPatch) -> None:
+    right = Differences.ask
+
+    def ask(self: Differences) -> None:
+        right(self)
+        rows = rows_behind(self._survey.session)
+        if rows is None:
+            return
+        exact = []
+        for one in self._open:
+            question = one.order.question(self._survey.columns)
+            counts = np.bincount(question.cells(rows._column, rows._rows), minlength=question.dimension)
+            exact.append(replace(one, counts=one.order.kept(counts.astype(np.float64))))
+        self._open = exact
+
+    patch.setattr(Differences, "ask", ask)
+
+
+def settled(patch: pytest.MonkeyPatch, change: Callable[[Differences, Any], None]) -> None:
+    """Change what is made of answers about dates, where there are rows."""
+    right = Differences._settle
+
+    def settle(self: Differences, bins: Any) -> None:
+        rows = rows_behind(self._survey.session)
+        if rows is not None and self._open:
+            change(self, rows)
+        right(self, bins)
+
+    patch.setattr(Differences, "_settle", settle)
+
+
+@fault("which dates go together follows from the rows", ADDED, table=DATES)
+def _(patch: pytest.MonkeyPatch) -> None:
+    def drop(self: Differences, rows: Any) -> None:
+        self._open = self._open[rows._rows % 2 :]
+
+    settled(patch, drop)
+
+
+@fault("which dates are drawn first follows from the rows", ADDED, table=DATES)
+def _(patch: pytest.MonkeyPatch) -> None:
+    def turn(self: Differences, rows: Any) -> None:
+        if rows._rows % 2:
+            self._open = [one.turned() for one in self._open]
+
+    settled(patch, turn)
+
+
+@fault("a side that nobody is on in truth is empty", ADDED, REPLACED, brought=ENDS, table=DATES)
+def _(patch: pytest.MonkeyPatch) -> None:
+    right = differences._in_order
+    below: list[int] = []
+
+    def count(self: Differences, rows: Any) -> None:
+        came, left = (rows._column(name).astype(int) for name in ("came", "left"))
+        below[:] = [int((left - 31 < came).sum())]
+
+    def in_order(counted: Any) -> Any:
+        found = right(counted)
+        told, below[:] = list(below), []
+        return found if not told else replace(found, counts=found.counts * (1.0 + 1e-9 * told[0]))
+
+    settled(patch, count)
+    patch.setattr(differences, "_in_order", in_order)
+
+
 @pytest.mark.audit
 @pytest.mark.parametrize("planted", FAULTS)
 def test_a_planted_bug_from_bytes_to_bundle_is_noticed(
@@ -245,8 +403,8 @@ def test_a_planted_bug_from_bytes_to_bundle_is_noticed(
     monkeypatch: pytest.MonkeyPatch,
     record_property: Callable[..., None],
 ) -> None:
-    plant, worlds, brought = FAULTS[planted]
+    plant, table, worlds, brought = FAULTS[planted]
     plant(monkeypatch)
-    noticed = first_broken([(STAYS, world, brought) for world in worlds], home, tmp_path)
+    noticed = first_broken([(table, world, brought) for world in worlds], home, tmp_path)
     record_property("law", noticed)
     assert noticed is not None, f"nobody notices: {planted}"

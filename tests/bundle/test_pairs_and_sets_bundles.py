@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import json
 import re
 from collections.abc import Callable, Iterator
@@ -23,7 +24,7 @@ from synth.generators.adaptive import all_pairs, whole_rows
 from synth.models import pool
 from synth.privacy.answers import NoisyAnswer, of_kind
 from synth.privacy.selection import Selection
-from synth.schema import CategoryColumn, NumberColumn, Schema, YesNoColumn
+from synth.schema import CategoryColumn, DateColumn, NumberColumn, Schema, YesNoColumn
 
 ROWS = 1500
 
@@ -91,6 +92,38 @@ def bundles(tmp_path_factory: pytest.TempPathFactory, key: Key) -> dict[str, Pat
 
 def queries(bundle: Path) -> list[str]:
     return [one["query"] for one in json.loads(members_of(bundle)["certificate.json"])["receipts"]]
+
+
+def of_stays(schema: Schema, rows: int) -> Arrays:
+    """Two dates a few days apart, and a kind."""
+    random = np.random.default_rng(3)
+    came = random.integers(0, 350, rows)
+    return {"came": came, "left": came + random.geometric(0.3, rows) - 1, "kind": random.integers(0, 2, rows)}
+
+
+@pytest.mark.parametrize("orders", ["found", "declared"])
+def test_a_bundle_of_dates_without_a_rule_holds_and_comes_again(
+    orders: str, tmp_path: Path, key: Key, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, last = datetime.date(2024, 1, 1), datetime.date(2025, 12, 31)
+    columns = (
+        DateColumn("came", first, last, fallback=first),
+        DateColumn("left", first, last, missing=True),
+        YesNoColumn("kind", fallback="no"),
+    )
+    options = {"cells": 4000, "orders": orders}
+    config = config_of(
+        columns, generator="dp-hp-adaptive", options=options, epsilon=20.0, rows=60, number_of_units=ROWS, holdout=0.0
+    )
+    monkeypatch.setattr(bundle_making, "simulated_codes", lambda schema, _: of_stays(schema, ROWS))
+    bundle = seal(config, tmp_path / "sealed", key).path
+    assert ("differences of dates" in queries(bundle)) == (orders == "found")
+    assert checked(bundle, key.public_key_pem).ok
+    for folder, refit in (("again", False), ("refitted", True)):
+        again = replay(bundle, tmp_path / folder, refit=refit)
+        assert again.identical, again.lines
+    assert again.model_identical
+    assert again.as_certified, again.lines
 
 
 @pytest.mark.parametrize("name", TABLES)

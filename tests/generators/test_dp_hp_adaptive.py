@@ -708,8 +708,8 @@ def test_larger_tables_pay_a_larger_penalty_and_important_ones_in_proportion():
 def test_options_as_the_form_shows_them():
     names = {field.name for field in generators.options_of(NAME)}
     shares = {"columns_share", "label_share", "choosing_share", "moments_share"}
-    ways = {"model", "all_pairs", "whole_rows", "tilt", "scores", "values", "logic", "groups", "look", "fit", "purpose"}
-    assert names == shares | ways | {"bins", "cells"}
+    ways = {"model", "all_pairs", "whole_rows", "tilt", "scores", "values", "logic", "orders", "groups", "look", "fit"}
+    assert names == shares | ways | {"bins", "cells", "purpose"}
     assert AdaptiveOptions().model == "auto"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import itertools
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,13 +14,12 @@ from simulated import session, task
 from synth import generators
 from synth.bundle.recorded_session import RecordedSession
 from synth.generators.adaptive.bins import CoarseningOptions, ColumnBins, coarsen
+from synth.generators.adaptive.differences import Differences, orders_of
 from synth.generators.adaptive.dp_hp_adaptive import DpHpAdaptive
 from synth.generators.adaptive.orders import (
     CountedDifferences,
-    Differences,
     Order,
     OrderedPair,
-    orders_of,
     pairs_from_state,
     place_in_order,
     state_of_pairs,
@@ -28,7 +28,7 @@ from synth.generators.adaptive.survey import Survey
 from synth.generators.one_way_marginals import OneWayOptions, measure_one_way_marginals
 from synth.models.marginals import NoisyMarginal
 from synth.progress import NullProgress
-from synth.schema import CategoryColumn, ModelledColumn, NumberColumn, Schema
+from synth.schema import CategoryColumn, DateColumn, DateStep, ModelledColumn, NumberColumn, Schema
 from synth.schema.rule_lines import read_rules
 
 SHORT = Schema(
@@ -263,3 +263,223 @@ def test_without_an_order_nothing_is_asked() -> None:
     asked = replace(task(STAYS, None), constraints=("came >= 0",))
     generators.make("dp-hp-adaptive", asked, {}).fit(opened, NullProgress())
     assert QUESTION not in [receipt.query for receipt in opened.receipts]
+
+
+# Dates that nobody put in order
+
+FIRST, LAST = datetime.date(2024, 1, 1), datetime.date(2024, 12, 31)
+DATES = Schema(
+    (
+        DateColumn("came", FIRST, LAST),
+        DateColumn("left", datetime.date(2023, 12, 1), datetime.date(2025, 2, 28), missing=True),
+        CategoryColumn("kind", ("a", "b", "c")),
+    ),
+    row_count="public",
+)
+OF_DATES = "differences of dates"
+BEFORE = 31
+"""Days that the range of the second date begins before that of the first."""
+
+
+def dated(apart_by: np.ndarray, seed: int = 5) -> dict[str, np.ndarray]:
+    """Dates of a year and others that lie some days behind them; one of twenty is not known."""
+    random = np.random.default_rng(seed)
+    n_rows = len(apart_by)
+    came = random.integers(0, 366, n_rows)
+    left = np.clip(came + apart_by + BEFORE, 0, DATES.modelled[1].levels - 1)
+    left = np.where(random.random(n_rows) < 0.05, DATES.modelled[1].levels, left)
+    return {"came": came, "left": left, "kind": random.integers(0, 3, n_rows)}
+
+
+def lengths(n_rows: int = 6000) -> np.ndarray:
+    return np.minimum(np.random.default_rng(6).geometric(0.2, n_rows) - 1, 29)
+
+
+def both_ways(n_rows: int = 6000) -> np.ndarray:
+    return np.rint(np.random.default_rng(7).normal(3.0, 6.0, n_rows)).astype(int).clip(-31, 31)
+
+
+def unrelated(n_rows: int = 6000) -> dict[str, np.ndarray]:
+    codes, random = dated(lengths(n_rows)), np.random.default_rng(8)
+    return codes | {"left": random.permutation(codes["left"])}
+
+
+def dates_apart(rows: np.ndarray) -> np.ndarray:
+    told = rows[:, 1] < DATES.modelled[1].levels
+    return np.bincount(np.clip(rows[told, 1] - BEFORE - rows[told, 0], -400, 430) + 400, minlength=831) / told.sum()
+
+
+def fitted_to_dates(opened: object, declared: Schema = DATES, **options: object) -> DpHpAdaptive:
+    made = generators.make("dp-hp-adaptive", task(declared, None), options)
+    return made.fit(opened, NullProgress())  # type: ignore[arg-type, return-value]
+
+
+def asked_of(*columns: ModelledColumn, rules: Sequence[str] = (), n_rows: int = 20_000) -> list[tuple[str, ...]]:
+    """The pairs that are asked, with a star where nobody put them in order."""
+    declared = Schema(columns, row_count="public")
+    codes = {column.name: np.zeros(n_rows, dtype=np.int64) for column in columns}
+    survey = Survey(session(declared, codes), columns, None, "test")
+    found = Differences(survey, read_rules(rules, declared).rules, cells=1000, dates=True)._orders
+    return [(columns[one.earlier].name, columns[one.later].name, *("*" * one.both)) for one in found]
+
+
+def of_days(name: str, first: int = 2020, last: int = 2024, **more: object) -> DateColumn:
+    return DateColumn(name, datetime.date(first, 1, 1), datetime.date(last, 12, 31), **more)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("step", DateStep)
+def test_a_row_is_counted_where_its_difference_lies_both_ways(step: DateStep) -> None:
+    columns = (of_days("a", 2023, 2024, missing=True), of_days("b", 2022, 2025, step=step, missing=True))
+    order = Order.between(columns, 0, 1, both=True)
+    question = order.question(columns)
+    pairs = np.array(list(itertools.product(range(columns[0].size), range(columns[1].size))))
+    cells = question.cells({"a": pairs[:, 0], "b": pairs[:, 1]}.__getitem__, len(pairs))
+    counts = order.kept(np.bincount(cells, minlength=question.dimension).astype(float))
+    apart = columns[1].comparable_values()[pairs[:, 1]] - columns[0].comparable_values()[pairs[:, 0]]
+    firsts, lasts = order.bands
+    assert (firsts[1:] == lasts[:-1] + 1).all()
+    assert firsts[order.n_below] == lasts[order.n_below] == 0
+    truly = [int(((apart >= first) & (apart <= last)).sum()) for first, last in zip(firsts, lasts, strict=True)]
+    assert counts.tolist() == truly
+    assert counts.sum() == np.isfinite(apart).sum()
+    # Counted from the other column the same rows are on the other side.
+    other = order.turned().question(columns)
+    cells = other.cells({"a": pairs[:, 0], "b": pairs[:, 1]}.__getitem__, len(pairs))
+    turned = order.turned().kept(np.bincount(cells, minlength=other.dimension).astype(float))
+    assert turned.tolist() == counts[::-1].tolist()
+
+
+def test_which_dates_are_asked() -> None:
+    a, b, c, d = (of_days(name) for name in "abcd")
+    number, old = NumberColumn("n", 0, 9, 1), of_days("o", 1950, 2019)
+    assert asked_of(a, number, b) == [("a", "b", "*")]
+    # Ranges that do not overlap have an order that everybody knows.
+    assert asked_of(a, old) == []
+    assert asked_of(a, of_days("one", 2024, 2024, step=DateStep.YEAR)) == []
+    # Declared orders first, the nearest in the schema then, and three at most.
+    assert asked_of(a, b, c, d) == [("a", "b", "*"), ("b", "c", "*"), ("c", "d", "*")]
+    assert asked_of(a, b, c) == [("a", "b", "*"), ("b", "c", "*"), ("a", "c", "*")]
+    assert asked_of(a, b, c, rules=["c >= a"]) == [("a", "c"), ("a", "b", "*"), ("b", "c", "*")]
+    # What rules compare is not asked again, nor what two of them settle.
+    assert asked_of(a, b, rules=["b > a"]) == [("a", "b")]
+    assert asked_of(a, b, c, rules=["b >= a", "c >= b"]) == [("a", "b"), ("b", "c")]
+    assert asked_of(a, b, rules=["if a > 2022-01-01 then b >= a"]) == [("a", "b", "*")]
+    # Nor what noise would hide.
+    assert asked_of(a, b, n_rows=300) == []
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_an_order_that_nobody_declared_is_found(turned: bool) -> None:
+    codes = dated(-lengths() if turned else lengths())
+    opened, plain = (session(DATES, codes, epsilon=3.0) for _ in range(2))
+    made, before = fitted_to_dates(opened), fitted_to_dates(plain, orders="declared")
+    truly = dates_apart(np.stack(list(codes.values()), axis=1))
+    rows = made.sample(6000, 1)
+    found, binned_only = dates_apart(rows), dates_apart(before.sample(6000, 1))
+    assert distance(truly, found) < 0.06 < 0.2 < distance(truly, binned_only)
+    wrong = slice(401, None) if turned else slice(0, 400)
+    assert found[wrong].sum() < 0.015 < 0.1 < binned_only[wrong].sum()
+    (pair,) = made._pairs
+    assert pair.order.both
+    # Rows on the wrong side are none that were counted: what their bins leave no other place for.
+    side = slice(pair.order.n_below + 1, None) if turned else slice(0, pair.order.n_below)
+    assert pair.factors[side].max() < 1e-6
+    assert [one.query for one in opened.receipts].count(OF_DATES) == 1
+    assert OF_DATES not in [one.query for one in plain.receipts]
+    assert opened.remaining_share < 1e-3
+    again = DpHpAdaptive.from_state(task(DATES, None), made._options, made.state())
+    np.testing.assert_array_equal(again.sample(500, 2), made.sample(500, 2))
+    recorded = RecordedSession(DATES, opened.budget, rows=opened.rows, answers=opened.answers)
+    other = fitted_to_dates(recorded)
+    assert {name: one.tobytes() for name, one in other.state().items()} == {
+        name: one.tobytes() for name, one in made.state().items()
+    }
+
+
+def test_dates_that_lie_on_both_sides_are_followed_on_both() -> None:
+    codes = dated(both_ways())
+    made, before = (
+        fitted_to_dates(session(DATES, codes, epsilon=3.0), orders=orders) for orders in ("found", "declared")
+    )
+    truly = dates_apart(np.stack(list(codes.values()), axis=1))
+    found, binned_only = (dates_apart(one.sample(6000, 1)) for one in (made, before))
+    assert distance(truly, found) < 0.05 < 0.1 < distance(truly, binned_only)
+    assert found[:400].sum() == pytest.approx(truly[:400].sum(), abs=0.05)
+
+
+def test_unrelated_dates_are_left_as_they_are() -> None:
+    codes = unrelated()
+    opened = session(DATES, codes, epsilon=3.0)
+    made, before = fitted_to_dates(opened), fitted_to_dates(session(DATES, codes, epsilon=3.0), orders="declared")
+    assert OF_DATES in [one.query for one in opened.receipts]
+    assert made._pairs == ()
+    assert not [name for name in made.state() if name.startswith("pair.")]
+    truly = dates_apart(np.stack(list(codes.values()), axis=1))
+    found, plain = (distance(truly, dates_apart(one.sample(6000, 1))) for one in (made, before))
+    assert found < 0.03
+    assert found < plain + 0.015
+
+
+@pytest.mark.parametrize(("n_rows", "epsilon"), [(30, 1.0), (300, 1.0), (2000, 0.05)])
+def test_of_few_rows_or_a_small_budget_nothing_is_asked_of_dates(n_rows: int, epsilon: float) -> None:
+    """The same questions, answers and rows as without, and all of the budget is spent."""
+    codes = dated(lengths(n_rows))
+    opened, plain = (session(DATES, codes, epsilon=epsilon) for _ in range(2))
+    made, before = fitted_to_dates(opened), fitted_to_dates(plain, orders="declared")
+    assert [one.query for one in opened.receipts] == [one.query for one in plain.receipts]
+    np.testing.assert_array_equal(made.sample(200, 1), before.sample(200, 1))
+    assert opened.remaining_share < 1e-3
+
+
+def test_the_least_that_is_asked_spends_its_budget_exactly() -> None:
+    codes = dated(lengths(1500))
+    opened = session(DATES, codes, epsilon=1.0)
+    made = fitted_to_dates(opened)
+    units = {one.query: one.units for one in opened.receipts}
+    assert units[OF_DATES] / opened.budget.units == pytest.approx(0.03, rel=1e-3)
+    assert sum(one.units for one in opened.receipts) <= opened.budget.units
+    assert opened.remaining_share < 1e-3
+    assert made.sample(100, 1).shape == (100, 3)
+
+
+def three_dates(n_rows: int = 6000) -> tuple[Schema, dict[str, np.ndarray]]:
+    random = np.random.default_rng(9)
+    names = ("born", "came", "left")
+    declared = Schema(
+        tuple(of_days(name, 2000 if name == "born" else 2020, 2024) for name in names), row_count="public"
+    )
+    came = random.integers(0, 1700, n_rows)
+    codes = {"born": random.integers(0, 7000, n_rows), "came": came, "left": came + lengths(n_rows)}
+    return declared, codes
+
+
+def test_of_three_dates_those_are_followed_that_go_together() -> None:
+    declared, codes = three_dates()
+    made = fitted_to_dates(session(declared, codes, epsilon=3.0), declared)
+    assert [(one.order.earlier, one.order.later) for one in made._pairs] == [(1, 2)]
+
+
+def test_a_value_that_is_settled_is_not_drawn_again() -> None:
+    """Of three dates that all go together each of two is drawn given one before it, whichever were asked first."""
+    declared, codes = three_dates()
+    codes["born"] = 20 * 365 + codes["came"] - 3 * lengths()
+    codes["born"] = np.clip(codes["born"], 0, declared.modelled[0].levels - 1)
+    made = fitted_to_dates(session(declared, codes, epsilon=3.0), declared)
+    assert len(made._pairs) == 2
+    settled: set[int] = set()
+    for pair in made._pairs:
+        assert pair.order.later not in settled
+        settled |= {pair.order.earlier, pair.order.later}
+
+
+def test_pairs_of_earlier_bundles_are_read_as_they_were() -> None:
+    (order,) = order_of(STAYS, *RULES)
+    bins = bins_of(stays(2000), 8)
+    factors = np.ones(len(order.bands[0]))
+    for kind, both, strict in ((0, False, False), (1, False, True), (2, True, False)):
+        state = {"pair.0.order": np.array([0, 1, kind], dtype=np.int64), "pair.0.factors": factors}
+        (pair,) = pairs_from_state(state, STAYS.modelled, bins)
+        assert (pair.order.both, pair.order.strict) == (both, strict)
+        again = state_of_pairs([pair])
+        assert again["pair.0.order"].tolist() == [0, 1, kind]
+        assert again["pair.0.order"].dtype == np.int64

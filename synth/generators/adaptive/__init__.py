@@ -61,6 +61,9 @@ class AdaptiveOptions(Options):
     logic: Literal["modelled", "repaired"] = "modelled"
     """Whether the model knows which cells the declared rules rule out, or rows are repaired that break them."""
 
+    orders: Literal["found", "declared"] = "found"
+    """Whether two dates are counted by their difference that no rule puts in order, or only what rules do."""
+
     groups: Literal["weighed", "alike"] = "weighed"
     """Whether a table of a declared column of groups with another column counts twice when tables are chosen."""
 
@@ -82,6 +85,7 @@ _ROUNDS = "synth.generators.adaptive.tables"
 _VALUES = "synth.generators.round_values"
 _INSIDE = "synth.generators.adaptive.bins"
 _ORDERS = "synth.generators.adaptive.orders"
+_DIFFERENCES = "synth.generators.adaptive.differences"
 
 CONSTANTS = (
     Tuned(
@@ -135,9 +139,13 @@ CONSTANTS = (
         "_NOISE",
         "a band is off by a tenth of a per cent of the rows: stays of most lengths are more",
         "visits",
-        _ORDERS,
+        _DIFFERENCES,
     ),
-    Tuned("_MOST_SHARE", "all other questions get 1.5 % more noise at most", "none", _ORDERS),
+    Tuned("_MOST_SHARE", "all other questions get 1.5 % more noise at most", "none", _DIFFERENCES),
+    Tuned("_APART", "what bins alone follow as well is not worth a table of two columns", "none", _DIFFERENCES),
+    Tuned("_CLEAR", "two standard deviations of the noise of all bands together", "none", _DIFFERENCES),
+    Tuned("_SURE", "of a hundred bands of noise alone one is above it once in 300 times", "none", _DIFFERENCES),
+    Tuned("_STRAY", "as many as are written down the wrong way round", "none", _DIFFERENCES),
     Tuned("_CLEAR", "two standard deviations of noise", "visits", _ORDERS),
     Tuned("_SLICES", "finer where bands begin; evenly cut parts only fill in", "trips", _ORDERS),
     Tuned("_FEWEST_ROUNDS_PER_COLUMN", "as above, where every column needs some budget", "census", _BUDGET),
@@ -163,6 +171,7 @@ CARD = Card(
             "values": "even",
             "tilt": "all_or_none",
             "logic": "repaired",
+            "orders": "declared",
             "groups": "alike",
             "look": "normal",
             "fit": "short",
@@ -178,6 +187,7 @@ CARD = Card(
         "one-way tables": "How often is each value of each column?",
         "round values": "How round are the numbers?",
         "differences": "How far apart are columns that are in order?",
+        "differences of dates": "How far apart are dates, and columns that are in order?",
         "tables by label": "How does each column depend on the label?",
         "moments of all columns": "How do every two columns go together on average?",
     },

@@ -1,7 +1,6 @@
 """DP-HP made adaptive: all columns by themselves once, then the marginals of several columns that matter most.
 
-How the budget is divided follows from declared facts, the number of rows, and a first look at the columns
-(``budget``).
+How the budget is divided (``budget``) follows from declared facts, the number of rows, and a first look at columns.
 """
 
 from __future__ import annotations
@@ -23,7 +22,8 @@ from synth.generators.adaptive.budget import (
     coarseness_for,
     share_for_columns,
 )
-from synth.generators.adaptive.orders import Differences, OrderedPair, pairs_from_state, place_in_order, state_of_pairs
+from synth.generators.adaptive.differences import Differences
+from synth.generators.adaptive.orders import OrderedPair, pairs_from_state, place_in_order, state_of_pairs
 from synth.generators.adaptive.regression import measured_moments, with_moments
 from synth.generators.adaptive.survey import Survey, declared_zeros, measure_label_marginals
 from synth.generators.adaptive.tables import (
@@ -181,14 +181,13 @@ class _Fit:
     is_dense : bool
         Whether all pairs of columns are counted at once, as far as is known.
     differences : Differences
-        How far apart the values of columns lie that a rule puts in order.
+        How far apart the values of columns lie that a rule puts in order, and dates.
     """
 
     def __init__(
         self, task: GeneratorTask, options: AdaptiveOptions, session: AnswerSource, *, source: str, progress: Progress
     ) -> None:
-        # Refuses a missing device before anything is spent.
-        self._device = resolved_device(task.device)
+        self._device = resolved_device(task.device)  # refuses a missing device before anything is spent
         # The many small operations of a field are quicker on the processor: a card does them only where it is asked to.
         self._device_of_fields = self._device if task.device == "cuda" else "cpu"
         self._task, self._options, self._progress = task, options, progress
@@ -218,7 +217,8 @@ class _Fit:
         self._round: dict[str, RoundCounts] = {}
         self._rules = () if options.logic == "repaired" else read_rules(task.constraints, task.schema).rules
         self._room = round(_PART_FOR_RULES * options.cells)
-        self.differences = Differences(self._survey, self._rules, cells=self._room)
+        dates = (options.logic, options.orders) == ("modelled", "found")
+        self.differences = Differences(self._survey, self._rules, cells=self._room, dates=dates)
         self._left = self._session.remaining_share
         self._moments: CountedMoments | None = None
 
@@ -239,7 +239,7 @@ class _Fit:
             self._round = measure_round_values(self._session, long, plan=plan, source=self._survey.source)
 
     def measure_differences(self) -> None:
-        """Count rows by the difference of columns that are declared to be in order."""
+        """Count rows by the difference of columns that are declared to be in order, and of dates."""
         if self.differences.share:
             self._left -= self.differences.share
             self.differences.ask()

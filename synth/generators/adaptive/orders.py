@@ -1,10 +1,11 @@
-"""Orders that are declared of two columns: how far apart their values lie, in one question, and rows that lie so.
+"""Orders of two columns: how far apart their values lie, in one question, and rows that lie so.
 
 Bins of two dates are weeks wide where a stay in a hospital is days long: a table of both says in which weeks people
 come and leave, and nothing of how long they stay. So where a rule says ``left >= came`` the rows are counted by their
-difference, from nothing on in bands that widen. What is known then of the two columns, each by itself, their table and
-their difference, has one distribution of greatest entropy: what the others say, times a factor for each band. The
-factors are found as for any tables that have to agree (Deming 1940); from them, rows get values inside their bins.
+difference, from nothing on in bands that widen; of two dates that no rule compares, in bands both ways. What is known
+then of the two columns, each by itself, their table and their difference, has one distribution of greatest entropy:
+what the others say, times a factor for each band. The factors are found as for any tables that have to agree (Deming
+1940); from them, rows get values inside their bins.
 """
 
 from __future__ import annotations
@@ -18,21 +19,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synth.generators.adaptive.bins import ColumnBins
-from synth.generators.adaptive.survey import Survey
 from synth.models.marginals import JointModel, NoisyMarginal
-from synth.privacy.costs import Bound, between_neighbours
 from synth.privacy.feature_maps import Stack
 from synth.privacy.more.linear_guesses import LinearGuess
 from synth.privacy.more.lookups import Lookup
 from synth.schema import ModelledColumn
-from synth.schema.rules import Comparison, Rule, values_of
+from synth.schema.rules import values_of
 
 __all__ = [
     "CountedDifferences",
-    "Differences",
     "Order",
     "OrderedPair",
-    "orders_of",
     "pairs_from_state",
     "place_in_order",
     "state_of_pairs",
@@ -50,25 +47,13 @@ _LOW_BITS = 14
 _BANDS = 56
 """Bands of differences above nothing, at most."""
 
-_NOISE = 1 / 1000
-"""Noise of a band that is aimed at, as a part of the rows."""
-
-_LEAST_SHARE, _MOST_SHARE = 0.005, 0.03
-"""Least and most of the budget that one order is worth."""
-
 _CLEAR = 2.0
 """Standard deviations of noise above which bands hold something."""
-
-_MOST_ORDERS = 3
-"""Orders that are counted; of more, each would be told less than the first ones are worth."""
 
 _SLICES = 16
 """Parts of equal mass into which a bin is cut, beside those that bands cut out of it."""
 
 _TURNS = 200
-
-_KNOWN_ALREADY = 0.25
-"""Noise of a table that has all answers about it already, in units of that of the differences."""
 
 _UNHEARD = 1e-9
 """Factor of a band that nobody is known to be in, beside that of the likeliest."""
@@ -79,7 +64,7 @@ _AT_ONCE = 2**15
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Order:
-    """One column that is never below another.
+    """One column that is never below another; or two of which nobody says which is below.
 
     Attributes
     ----------
@@ -87,6 +72,8 @@ class Order:
         Positions of the columns.
     strict : bool
         Whether they are never equal either.
+    both : bool
+        Whether the later column may lie below the earlier one too, in bands of their own.
     places : tuple of arrays of shape (column size,), int64
         Of the earlier and the later column, steps of every code above the least value of both; -1 without a value.
     reach : int
@@ -98,9 +85,12 @@ class Order:
     strict: bool
     places: tuple[Whole, Whole]
     reach: int
+    both: bool = False
 
     @classmethod
-    def between(cls, columns: Sequence[ModelledColumn], earlier: int, later: int, *, strict: bool) -> Self:
+    def between(
+        cls, columns: Sequence[ModelledColumn], earlier: int, later: int, *, strict: bool = False, both: bool = False
+    ) -> Self:
         """Work out the steps: those of the finer grid, or powers of two of them where these are too many."""
         values = [values_of(columns[position]) for position in (earlier, later)]
         known = np.concatenate([one[np.isfinite(one)] for one in values])
@@ -114,7 +104,11 @@ class Order:
             np.where(np.isfinite(one), np.floor((np.nan_to_num(one) - least) / step + 1e-9), -1).astype(np.int64)
             for one in values
         ]
-        return cls(earlier, later, strict, (places[0], places[1]), int(max(map(np.max, places))))
+        return cls(earlier, later, strict, (places[0], places[1]), int(max(map(np.max, places))), both)
+
+    def turned(self) -> Self:
+        """Return the same two columns with the differences the other way round."""
+        return replace(self, earlier=self.later, later=self.earlier, places=self.places[::-1])
 
     @property
     def lasts(self) -> Whole:
@@ -130,10 +124,17 @@ class Order:
 
     @property
     def bands(self) -> tuple[Whole, Whole]:
-        """First and last difference of every band that keeps the order, shape (bands,)."""
+        """First and last difference of every band that keeps the order, shape (bands,); ascending."""
         lasts = np.concatenate([[0], self.lasts])
         firsts = np.concatenate([[0], lasts[:-1] + 1])
+        if self.both:
+            return np.concatenate([-lasts[:0:-1], firsts]), np.concatenate([-firsts[:0:-1], lasts])
         return (firsts[1:], lasts[1:]) if self.strict else (firsts, lasts)
+
+    @property
+    def n_below(self) -> int:
+        """Bands of differences below nothing; these come first."""
+        return len(self.lasts) if self.both else 0
 
     def question(self, columns: Sequence[ModelledColumn]) -> LinearGuess:
         """Return the question: the sign of the difference, and how large it is.
@@ -151,6 +152,9 @@ class Order:
         lasts = self.lasts
         # At or below nothing: nothing, below it, and no difference; above: the bands, and no difference.
         edges = np.stack([np.concatenate([[0], np.full(len(lasts) - 1, self.reach)]), lasts])
+        if self.both:
+            # Either way: nothing (and none of what is above that), the bands, and no difference.
+            edges = np.stack([np.concatenate([[0], lasts])] * 2)
         return LinearGuess(Stack(tuple(tables), (0.5,) * len(tables)), signs, edges.astype(np.int32))
 
     def table_in(self, model: JointModel | None) -> Vector | None:
@@ -163,6 +167,8 @@ class Order:
     def kept(self, counts: Vector) -> Vector:
         """Return the counts of the bands that keep the order, given all of a question's."""
         below, above = counts.reshape(2, -1)
+        if self.both:
+            return np.concatenate([below[-2:0:-1], below[:1], above[1:-1]])
         found = above[:-1]
         return found if self.strict else np.concatenate([below[:1], found])
 
@@ -177,51 +183,36 @@ class CountedDifferences:
 
     @property
     def proportions(self) -> Vector:
-        """Of the rows that have a difference, the part in every band: not negative, sum 1.
+        """Of the rows that have a difference, the part in every band: not negative, sum 1."""
+        found = self.held(_CLEAR)
+        return np.asarray(found / found.sum() if found.any() else self._widths / self._widths.sum())
 
-        From the smallest differences on, bands are put together until they hold clearly more than noise, and what is
-        left in the end is empty: tails are long, and noise that is cut off at nothing would fill them.
+    def held(self, clear: float) -> Vector:
+        """Return the rows in every band, as far as they can be told from noise.
+
+        From the smallest differences on, each way by itself, bands are put together until they hold more than ``clear``
+        standard deviations of noise, and what is left in the end is empty: tails are long, and noise that is cut off at
+        nothing would fill them.
         """
-        widths = np.subtract(*self.order.bands[::-1]) + 1.0
+        widths, below = self._widths, self.order.n_below
         found: Vector = np.zeros(len(widths))
-        first = 0
-        for end in range(1, len(widths) + 1):
-            held = float(self.counts[first:end].sum())
-            if held > _CLEAR * self.noise_std * math.sqrt(end - first):
-                found[first:end] = held * widths[first:end] / widths[first:end].sum()
-                first = end
-        return np.asarray(found / found.sum() if first else widths / widths.sum())
+        for way in (np.arange(below, len(widths)), np.arange(below)[::-1]):
+            first = 0
+            for end in range(1, len(way) + 1):
+                own = way[first:end]
+                held = float(self.counts[own].sum())
+                if held > clear * self.noise_std * math.sqrt(end - first):
+                    found[own] = held * widths[own] / widths[own].sum()
+                    first = end
+        return found
 
+    @property
+    def _widths(self) -> Vector:
+        return np.asarray(np.subtract(*self.order.bands[::-1]) + 1.0)
 
-def orders_of(rules: Sequence[Rule], columns: Sequence[ModelledColumn]) -> list[Order]:
-    """Return the orders of two columns that hold of every row, in the order of the rules.
-
-    Parameters
-    ----------
-    rules : sequence of Rule
-        Declared.
-    columns : sequence of ModelledColumn
-    """
-    position = {column.name: place for place, column in enumerate(columns)}
-    pairs: dict[tuple[int, int], bool] = {}
-    for rule in rules:
-        then = rule.then
-        if rule.when or not isinstance(then, Comparison) or len(then.right) != 1 or then.relation == "=":
-            continue
-        pair = (position[then.right[0].name], position[then.left.name])
-        if min(columns[one].levels for one in pair) >= 2:
-            pairs.setdefault(pair if then.relation in (">=", ">") else pair[::-1], then.relation in (">", "<"))
-    found: list[Order] = []
-    settled: set[int] = set()
-    while pairs and len(found) < _MOST_ORDERS:
-        laters = {later for _, later in pairs}
-        # Along a chain from its beginning: a value that is settled is not drawn again.
-        earlier, later = next((pair for pair in pairs if pair[0] not in laters), next(iter(pairs)))
-        strict = pairs.pop((earlier, later))
-        if later not in settled:
-            found.append(Order.between(columns, earlier, later, strict=strict))
-            settled |= {earlier, later}
-    return found
+    def turned(self) -> Self:
+        """Return the same counts with the differences the other way round."""
+        return replace(self, order=self.order.turned(), counts=self.counts[::-1])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -252,14 +243,14 @@ class _Later:
         ``places`` and ``bins`` have one shape; the answers have one axis more.
         """
         start, end = (one[bins][..., None] for one in self.ends)
-        low, high = (self.first_at[places[..., None] + one] for one in (bands[0], bands[1] + 1))
+        low, high = (self.first_at[np.maximum(places[..., None] + one, 0)] for one in (bands[0], bands[1] + 1))
         first = np.clip(low, start, end)
         return first, np.maximum(np.clip(high, start, end), first)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OrderedPair:
-    """Two columns with a declared order, and what is known of their difference.
+    """Two columns in order, and what is known of their difference.
 
     Attributes
     ----------
@@ -273,6 +264,17 @@ class OrderedPair:
     order: Order
     bins: tuple[ColumnBins, ColumnBins]
     factors: Vector
+
+    @classmethod
+    def unrelated(cls, order: Order, bins: Sequence[ColumnBins]) -> Self:
+        """Return the pair whose differences are what the columns by themselves make of them, given bins of all."""
+        return cls(order, (bins[order.earlier], bins[order.later]), np.ones(len(order.bands[0])))
+
+    @property
+    def expected(self) -> Vector:
+        """Part of the rows in every band, where the table of both columns is that of unrelated ones; sum 1."""
+        found = np.einsum("i,j,ijb->b", *(one.expected for one in self.bins), self.shares())
+        return np.asarray(found / max(float(found.sum()), 1e-300))
 
     @classmethod
     def fitted(
@@ -301,7 +303,7 @@ class OrderedPair:
             Of both columns: bins, and coarse cells by difference. None where a column has no two bins with values.
         """
         order = counted.order
-        even = cls(order, (bins[order.earlier], bins[order.later]), np.ones(len(order.bands[0])))
+        even = cls.unrelated(order, bins)
         shares = even.shares()
         # Bins that no place of the grid is in have no difference.
         ordered = [np.flatnonzero(shares.sum(axis=axes) > 0) for axes in ((1, 2), (0, 2))]
@@ -458,83 +460,13 @@ class OrderedPair:
         return found
 
 
-class Differences:
-    """The orders of one fit: what counting them is worth, what was counted, and what that says.
-
-    Parameters
-    ----------
-    survey : Survey
-    rules : sequence of Rule
-        Declared, as far as a model may know of them.
-    cells : int
-        Most cells of a table that is worked out.
-
-    Attributes
-    ----------
-    counted : list of CountedDifferences
-    """
-
-    def __init__(self, survey: Survey, rules: Sequence[Rule], *, cells: int) -> None:
-        self._survey, self._cells = survey, cells
-        self._orders = orders_of(rules, survey.columns)
-        self.counted: list[CountedDifferences] = []
-
-    @property
-    def share(self) -> float:
-        """Part of the budget that the question is worth, by declared facts and a public or released n; 0 for none."""
-        if not self._orders:
-            return 0.0
-        session = self._survey.session
-        one_hot = between_neighbours(Bound(norm=1.0, diameter=math.sqrt(2.0)), session.schema)
-        wanted = (one_hot / (_NOISE * max(session.rows.value, 1.0))) ** 2 / session.budget.mu_squared
-        return len(self._orders) * min(max(wanted, _LEAST_SHARE), _MOST_SHARE)
-
-    def ask(self) -> None:
-        """Count rows by the differences of all orders, in one question for ``share``."""
-        parts = tuple(order.question(self._survey.columns) for order in self._orders)
-        question = Stack(parts, (math.sqrt(1.0 / len(parts)),) * len(parts))
-        answer = self._survey.session.noisy_sum(
-            question, share=self.share, query="differences", source=self._survey.source
-        )
-        pieces = np.split(np.asarray(answer.value, dtype=np.float64), np.cumsum([one.dimension for one in parts])[:-1])
-        weight = question.weights[0]
-        self.counted = [
-            CountedDifferences(order, order.kept(piece.reshape(-1) / weight), answer.noise_std / weight)
-            for order, piece in zip(self._orders, pieces, strict=True)
-        ]
-
-    def tables(self, bins: Sequence[ColumnBins], total: float, model: JointModel | None = None) -> list[NoisyMarginal]:
-        """Return what differences say of tables of both columns; no question is asked.
-
-        Parameters
-        ----------
-        bins : sequence of ColumnBins
-            Of all columns.
-        total : float
-            Number of rows, as far as it is known.
-        model : JointModel, optional
-            What is known of tables of both; absent, only what is known of each column.
-        """
-        known = 1.0 if model is None else _KNOWN_ALREADY
-        return [
-            replace(table, noise_std=known * table.noise_std)
-            for one in self.counted
-            if bins[one.order.earlier].size * bins[one.order.later].size <= self._cells
-            for table in OrderedPair.fitted(one, bins, one.order.table_in(model), total)[1]
-        ]
-
-    def pairs(self, bins: Sequence[ColumnBins], model: JointModel) -> tuple[OrderedPair, ...]:
-        """Return how rows lie apart inside the bins of a finished model."""
-        return tuple(OrderedPair.fitted(one, bins, one.order.table_in(model), 1.0)[0] for one in self.counted)
-
-
 def state_of_pairs(pairs: Sequence[OrderedPair]) -> dict[str, NDArray[Any]]:
     """Return everything beyond the columns and their bins that drawing needs."""
     return {
         f"pair.{number}.{name}": array
         for number, pair in enumerate(pairs)
         for name, array in (
-            ("order", np.array([pair.order.earlier, pair.order.later, int(pair.order.strict)], dtype=np.int64)),
+            ("order", np.array([pair.order.earlier, pair.order.later, _kind(pair.order)], dtype=np.int64)),
             ("factors", pair.factors.copy()),
         )
     }
@@ -546,11 +478,15 @@ def pairs_from_state(
     """Rebuild pairs that draw the same values, from what :func:`state_of_pairs` gave among other arrays."""
     found: list[OrderedPair] = []
     while f"pair.{len(found)}.order" in state:
-        earlier, later, strict = (int(one) for one in state[f"pair.{len(found)}.order"])
-        order = Order.between(columns, earlier, later, strict=bool(strict))
+        earlier, later, kind = (int(one) for one in state[f"pair.{len(found)}.order"])
+        order = Order.between(columns, earlier, later, strict=bool(kind & 1), both=bool(kind & 2))
         factors = state[f"pair.{len(found)}.factors"].astype(np.float64)
         found.append(OrderedPair(order, (bins[earlier], bins[later]), factors))
     return tuple(found)
+
+
+def _kind(order: Order) -> int:
+    return int(order.strict) + 2 * int(order.both)
 
 
 def _agreeing(joint: Vector, table: Vector, proportions: Vector) -> tuple[Vector, Vector]:
