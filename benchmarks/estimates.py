@@ -1,15 +1,17 @@
 """How often intervals of `synth estimate` hold the truth, on tables whose population is known.
 
     python benchmarks/estimates.py --runs 500 --keep build/estimates.jsonl [--generator dp-hp-adaptive] [--epsilon 1] \
-        [--options '{"purpose": "regression"}']
+        [--options '{"purpose": "regression"}'] [--step 0.1] [--questions "median income"]
     python benchmarks/estimates.py --report --runs 500 --keep build/report_intervals.jsonl
 
 Every run draws 5,000 rows of a simulated population: a region, a sex, and an income that depends on both. They go
 through the command line's own way (``synth.run``: vault, ledger, sealed bundle), and the bundle alone is asked. The
 truth is the population's own number, worked out from its law. Printed are, for each question, the part of intervals
 that hold the truth, their mean width, and how often no interval was given. With ``--report`` the intervals are those
-of the report in the bundle (numbers to quote), with region as a declared group. Finished runs are appended to the file
-of ``--keep`` and not run again.
+of the report in the bundle (numbers to quote), with region as a declared group. ``--step`` is the step of the
+grid of incomes: where one value of it holds more of the rows than an interval of shares is wide, an interval of a
+quantile, whose ends are values of the grid, can hardly miss. Finished runs are appended to the file of ``--keep`` and
+not run again.
 """
 
 from __future__ import annotations
@@ -55,12 +57,14 @@ IN_REPORT = {
 """Which numbers of a report are looked at, and as what."""
 
 
-def drawn(random: np.random.Generator, rows: int) -> pd.DataFrame:
+def drawn(random: np.random.Generator, rows: int, step: float = 1.0) -> pd.DataFrame:
     """Draw rows of the population; incomes lie within their limits, whose effect on the truth is below a thousandth."""
     region = random.choice(len(REGIONS), rows, p=SHARES)
     man = random.random(rows) < MEN
     base = np.array([BASE[name] for name in REGIONS])[region]
-    income = np.clip(np.rint(base + PAID_MORE * man + SPREAD * random.normal(size=rows)), 0, 120).astype(int)
+    steps = np.rint((base + PAID_MORE * man + SPREAD * random.normal(size=rows)) / step)
+    # As its text says it, so that a value here and the same value of a bundle are one number.
+    income = np.round(np.clip(steps * step, 0, 120), 6) if step < 1 else np.clip(steps * step, 0, 120).astype(int)
     return pd.DataFrame({"region": np.array(REGIONS)[region], "sex": np.where(man, "man", "woman"), "income": income})
 
 
@@ -83,9 +87,9 @@ def coefficients(whole: pd.DataFrame) -> dict[str, dict[tuple[str, ...], float]]
     return {question: dict(zip(terms, map(float, own), strict=True)) for question, own in found.items()}
 
 
-def truths() -> dict[str, dict[tuple[str, ...], float]]:
+def truths(step: float = 1.0) -> dict[str, dict[tuple[str, ...], float]]:
     """Return the population's numbers, from ten million rows of a fixed seed."""
-    whole = drawn(np.random.default_rng(0), 10_000_000)
+    whole = drawn(np.random.default_rng(0), 10_000_000, step)
     shares = whole["region"].value_counts(normalize=True)
     by_region, by_sex = whole.groupby("region")["income"], whole.groupby("sex")["income"]
     return {
@@ -99,9 +103,9 @@ def truths() -> dict[str, dict[tuple[str, ...], float]]:
     }
 
 
-def truths_in_report() -> dict[str, dict[tuple[str, ...], float]]:
+def truths_in_report(step: float = 1.0) -> dict[str, dict[tuple[str, ...], float]]:
     """Return the population's numbers under the names that a report gives them."""
-    whole = drawn(np.random.default_rng(0), 10_000_000)
+    whole = drawn(np.random.default_rng(0), 10_000_000, step)
     income = {("mean",): float(whole["income"].mean())}
     income |= {(name,): float(whole["income"].quantile(part)) for part, name in QUANTILES.items()}
     by_region = whole.groupby("region")["income"].mean()
@@ -137,11 +141,11 @@ def one_run(asked: argparse.Namespace, seed: int) -> dict[str, list[list[object]
     import synth
     from synth.rehearsal.estimating import estimate
 
-    frame = drawn(np.random.default_rng(seed), ROWS)
+    frame = drawn(np.random.default_rng(seed), ROWS, asked.step)
     schema = {
         "region": {"type": "category", "values": list(REGIONS), "fallback": "north"},
         "sex": {"type": "category", "values": ["man", "woman"], "fallback": "woman"},
-        "income": {"type": "number", "low": 0, "high": 120, "step": 1, "fallback": 40},
+        "income": {"type": "number", "low": 0, "high": 120, "step": asked.step, "fallback": 40},
     }
     found = {}
     with tempfile.TemporaryDirectory() as folder:
@@ -167,7 +171,7 @@ def one_run(asked: argparse.Namespace, seed: int) -> dict[str, list[list[object]
         if asked.report:
             return in_report(Path(result.bundle))
         for question, told in zip(
-            QUESTIONS, estimate(result.bundle, *QUESTIONS, replicates=asked.replicates), strict=True
+            asked.questions, estimate(result.bundle, *asked.questions, replicates=asked.replicates), strict=True
         ):
             found[question] = [[list(one.group), one.value, one.low, one.high] for one in told.numbers]
     return found
@@ -182,6 +186,8 @@ def main() -> None:
     parser.add_argument("--replicates", type=int, default=20)
     parser.add_argument("--options", type=json.loads, default={}, help="of the generator; one file of --keep each")
     parser.add_argument("--report", action="store_true", help="look at the report's intervals; a --keep of its own")
+    parser.add_argument("--step", type=float, default=1.0, help="of incomes; one file of --keep each")
+    parser.add_argument("--questions", nargs="+", choices=QUESTIONS, default=QUESTIONS, metavar="QUESTION")
     parser.add_argument("--keep", type=Path)
     asked = parser.parse_args()
     done = {}
@@ -189,7 +195,7 @@ def main() -> None:
         for line in asked.keep.read_text(encoding="utf-8").splitlines():
             record = json.loads(line)
             done[record["seed"], record["generator"], record["epsilon"], record["replicates"]] = record["found"]
-    true = truths_in_report() if asked.report else truths()
+    true = truths_in_report(asked.step) if asked.report else truths(asked.step)
     held: dict[str, list[float]] = {}
     widths: dict[str, list[float]] = {}
     without: dict[str, int] = {}

@@ -85,6 +85,8 @@ class ColumnBins:
         Standard deviation of the noise of each count, in rows; positive.
     chances : CodeChances, optional
         How likely a code is beside the others of its place; absent, all are as likely.
+    drawn_as : array of shape (bins,), int32, optional
+        Bin whose codes the rows of each bin get, where a column has few values and some bins none of them.
     """
 
     grid: CoarseGrid
@@ -93,6 +95,7 @@ class ColumnBins:
     table: Vector
     noise_std: Vector
     chances: CodeChances | None = None
+    drawn_as: NDArray[np.int32] | None = None
     _order: Whole = field(init=False, repr=False)
     _inside: Vector = field(init=False, repr=False)
     _ends: Whole = field(init=False, repr=False)
@@ -326,6 +329,8 @@ class ColumnBins:
     def state(self) -> dict[str, NDArray[Any]]:
         """Return everything beyond the schema and the options that drawing needs."""
         chances = {} if self.chances is None else self.chances.state()
+        if self.drawn_as is not None:
+            chances["drawn_as"] = self.drawn_as.copy()
         return {
             "bin_of_place": self.bin_of_place.copy(),
             "proportions": self.proportions.copy(),
@@ -352,6 +357,7 @@ class ColumnBins:
             table=state["table"].astype(np.float64),
             noise_std=state["noise_std"].astype(np.float64),
             chances=chances,
+            drawn_as=state["drawn_as"].astype(np.int32) if "drawn_as" in state else None,
         )
 
     def _shares_inside(self, order: Whole) -> Vector:

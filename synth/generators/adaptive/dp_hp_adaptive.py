@@ -16,13 +16,9 @@ from synth.errors import InputError
 from synth.generators.adaptive import CARD, PURPOSE, AdaptiveOptions
 from synth.generators.adaptive.all_pairs import LOOK, AllPairs, PairsLook, independent
 from synth.generators.adaptive.bins import CoarseningOptions, ColumnBins, bins_that_fit, coarsen, declared_bins
-from synth.generators.adaptive.budget import (
-    AdaptiveBudget,
-    allocate_budget,
-    coarseness_for,
-    share_for_columns,
-)
+from synth.generators.adaptive.budget import AdaptiveBudget, allocate_budget, coarseness_for, share_for_columns
 from synth.generators.adaptive.differences import Differences
+from synth.generators.adaptive.few_values import as_written
 from synth.generators.adaptive.orders import OrderedPair, pairs_from_state, place_in_order, state_of_pairs
 from synth.generators.adaptive.regression import measured_moments, with_moments
 from synth.generators.adaptive.survey import Survey, declared_zeros, measure_label_marginals
@@ -139,6 +135,9 @@ class DpHpAdaptive(Generator):
             raise InputError("This generator has not been fitted yet.")
         random = random_source(seed)
         rows = self._model.sample(n_rows, random)
+        for d, bins in enumerate(self._bins):
+            if bins.drawn_as is not None:
+                rows[:, d] = bins.drawn_as[rows[:, d]]
         drawn = rows.copy() if self._pairs else rows
         for d, bins in enumerate(self._bins):
             rows[:, d] = bins.codes(rows[:, d], random)
@@ -441,11 +440,11 @@ class _Fit:
         """Return the bins with values inside them as people write them, as far as answers tell."""
         if self._options.values == "even":
             return self.bins
-        written, rows = [], self._one_ways.rows
-        for column, way, one in zip(self._columns, self._one_ways.columns, self.bins, strict=True):
-            bins, counted = one.with_tails(way), self._round.get(column.name)
-            written.append(bins if counted is None else bins.with_round_values(counted, rows, way.cell_std))
-        return tuple(written)
+        rows = self._one_ways.rows
+        return tuple(
+            as_written(one, way, self._round.get(way.column.name), rows)
+            for way, one in zip(self._one_ways.columns, self.bins, strict=True)
+        )
 
     def _tilted(self) -> JointModel | None:
         """Return the pool that agrees with whole rows too, where they stood out: as far as enough rows carry it."""

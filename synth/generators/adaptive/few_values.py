@@ -1,0 +1,236 @@
+"""Numbers of few values: where the answers allow it, the values that stand out are all there are.
+
+Noise leaves a column of five densities about one row in a hundred at other places. Whether these rows are there is
+asked of the answers that are given anyway. Values are named by places of one code that are clear by themselves and, in
+clear places of several codes, by the remainders of codes. Then each answer by itself says how many rows are elsewhere:
+the counts of places, of remainders, and of classes of roundness. Only if none of them says more than its noise
+explains, nothing else stands out, and noise is so little that no more than a few in a hundred of the rows beside the
+fullest value can be elsewhere, the column has no other values. All of it is post-processing.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from synth.generators.one_way_marginals import OneWayMarginal
+from synth.generators.round_values import REMAINDERS, CodeChances, RoundCounts
+
+if TYPE_CHECKING:
+    from synth.generators.adaptive.bins import ColumnBins
+
+__all__ = ["FewValues", "as_written", "few_values"]
+
+Vector = NDArray[np.float64]
+
+Whole = NDArray[np.int64]
+
+_MOST_VALUES = 32
+"""Places that may be named; a column of one value would be none, and noise that hides a second one no proof of it."""
+
+_NAMED = 5.0
+"""Standard deviations from which on a place or a remainder is named: of thousands, none is by chance."""
+
+_STANDS_OUT = 4.5
+"""Standard deviations from which on anything that is not named stands out: of six thousand cells, one in fifty times by
+chance."""
+
+_EXPLAINED = 2.0
+"""Standard deviations of the noise of a sum that are taken for noise."""
+
+_MOST_ELSEWHERE = 0.04
+"""Part of the rows beside the fullest value that may be elsewhere, at two standard deviations above what was counted.
+With more noise than that nothing is concluded. Of columns that are nearly all zero, what else they hold is what
+matters: a faint tail of it is not cut off as it were of all rows."""
+
+_LEAST = 1e-12
+
+_ONLY = 1e12
+"""By what a named code is likelier than others of its place: none of these is drawn."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FewValues:
+    """The only values of a number.
+
+    Attributes
+    ----------
+    codes : array of shape (values,), int64
+        Ascending.
+    places : array of shape (values,), int64
+        Place of each.
+    counts : array of shape (values,)
+        Noisy rows of each, positive.
+    """
+
+    codes: Whole
+    places: Whole
+    counts: Vector
+
+
+def few_values(one_way: OneWayMarginal, counted: RoundCounts | None) -> FewValues | None:
+    """Return the only values of a number, or None where answers do not tell that there are no others.
+
+    Parameters
+    ----------
+    one_way : OneWayMarginal
+    counted : RoundCounts, optional
+        Of the same column; without them nothing is concluded.
+    """
+    if counted is None or not counted.counts.any():
+        # A plan's answers tell nothing.
+        return None
+    named = _clear_places(one_way)
+    found = None if named is None else _values(one_way, counted, named)
+    return None if found is None or not _are_all(found, one_way, counted) else found
+
+
+def as_written(bins: ColumnBins, one_way: OneWayMarginal, counted: RoundCounts | None, rows: float) -> ColumnBins:
+    """Return bins of the same mass with values inside them as people write them, as far as answers tell.
+
+    Of a number of few values, bins that hold none of them are drawn as the nearest that does.
+
+    Parameters
+    ----------
+    bins : ColumnBins
+    one_way : OneWayMarginal
+    counted : RoundCounts, optional
+        Of the same column.
+    rows : float
+        Number of rows, as far as it is known.
+    """
+    few = few_values(one_way, counted)
+    if few is not None and counted is not None:
+        return _only(bins, few, counted)
+    tails = bins.with_tails(one_way)
+    return tails if counted is None else tails.with_round_values(counted, rows, one_way.cell_std)
+
+
+def _only(bins: ColumnBins, few: FewValues, counted: RoundCounts) -> ColumnBins:
+    """Return bins of which all that lie on the grid give named values: each its own, or that nearest to its middle."""
+    grid, levels = bins.grid, bins.grid.levels
+    ordered = bins.bin_of_place[:levels]
+    of_place = np.bincount(few.places, weights=few.counts, minlength=levels)
+    of_bin = np.bincount(ordered, weights=of_place, minlength=bins.size)
+    held = np.bincount(ordered, weights=bins.proportions[:levels], minlength=bins.size)
+    has_named = of_bin[ordered] > 0
+    # A bin without mass would be filled evenly.
+    inside = of_place * np.maximum(held, _LEAST)[ordered] / np.where(has_named, of_bin[ordered], 1.0)
+    proportions = bins.proportions.copy()
+    proportions[:levels] = np.where(has_named, inside, proportions[:levels])
+
+    starts = np.flatnonzero(np.diff(ordered, prepend=-1))
+    ends = np.append(starts[1:], levels) - 1
+    middles = (grid.first[starts] + grid.first[ends] + grid.width[ends] - 1) / 2
+    nearest = np.abs(middles[:, None] - few.codes).argmin(axis=1)
+    drawn_as = np.arange(bins.size, dtype=np.int32)
+    numbers = ordered[starts]
+    drawn_as[numbers] = np.where(of_bin[numbers] > 0, numbers, ordered[few.places[nearest]])
+    several = grid.width[few.places] > 1
+    chances = CodeChances(
+        counted.classes,
+        np.ones(len(counted.counts)),
+        few.codes[several],
+        _ONLY * (few.counts / of_place[few.places])[several],
+        counted.fine,
+    )
+    return replace(bins, proportions=proportions, chances=chances if several.any() else None, drawn_as=drawn_as)
+
+
+def _clear_places(one_way: OneWayMarginal) -> Whole | None:
+    """Return ordered places that are clear by themselves, where they are few and no other one stands out."""
+    counts = one_way.counts[: one_way.grid.levels]
+    fullest = np.argsort(-counts, kind="stable")[: _MOST_VALUES + 1]
+    groups = np.full(one_way.grid.size, len(fullest))
+    groups[fullest] = np.arange(len(fullest))
+    noise = np.sqrt(one_way.variances_of(groups, len(fullest) + 1))[:-1]
+    clear = counts[fullest] > _NAMED * noise
+    # Zero and both ends, which stand alone, have less noise than other places.
+    others = np.delete(counts, fullest[clear])
+    few = 2 <= int(clear.sum()) < len(fullest) and float(others.max()) <= _STANDS_OUT * float(noise.max())
+    few = few and bool((counts[fullest[~clear]] <= _STANDS_OUT * noise[~clear]).all())
+    return np.sort(fullest[clear]) if few else None
+
+
+def _values(one_way: OneWayMarginal, counted: RoundCounts, named: Whole) -> FewValues | None:
+    """Return the codes in named places, where each of these has one."""
+    grid = one_way.grid
+    if int(grid.width[named].max()) == 1:
+        return FewValues(grid.first[named], named, one_way.counts[named])
+    if counted.remainders is None:
+        return None
+    told = np.flatnonzero(counted.remainders > _NAMED * counted.noise_std)
+    codes, places = [], []
+    for place in named.tolist():
+        inside = np.arange(grid.first[place], grid.first[place] + grid.width[place])
+        if len(inside) > 1:
+            inside = inside[np.isin(inside % REMAINDERS, told) & (counted.classes[inside] != 0)]
+        codes.append(inside)
+        places.append(np.full(len(inside), place))
+    found = FewValues(np.concatenate(codes), np.concatenate(places), np.ones(0))
+    inside = found.codes[counted.classes[found.codes] != 0] % REMAINDERS
+    # A place of which no code is told, a remainder of two codes, or one of none: there is more than is known.
+    if (
+        len(np.unique(found.places)) < len(named)
+        or len(np.unique(inside)) < len(inside)
+        or not np.isin(told, inside).all()
+    ):
+        return None
+    others = np.delete(counted.remainders, inside)
+    if float(others.max()) > _STANDS_OUT * counted.noise_std:
+        return None
+    alone = grid.width[found.places] == 1
+    rows = np.where(alone, one_way.counts[found.places], counted.remainders[found.codes % REMAINDERS])
+    return replace(found, counts=rows)
+
+
+def _are_all(found: FewValues, one_way: OneWayMarginal, counted: RoundCounts) -> bool:
+    """Whether each answer by itself leaves no more rows elsewhere than its noise explains."""
+    own = np.zeros(len(counted.counts), dtype=bool)
+    own[0] = own[counted.classes[found.codes]] = True
+    if float(counted.counts[~own].max(initial=0.0)) > _STANDS_OUT * counted.noise_std:
+        return False
+    told = _elsewhere(found, one_way, counted, own)
+    if any(rows > _EXPLAINED * math.sqrt(variance) for rows, variance in told):
+        return False
+    # The first sees whatever is elsewhere, inside named places too.
+    rows, variance = told[0]
+    most = max(rows, 0.0) + _EXPLAINED * math.sqrt(variance)
+    beside = float(one_way.counts[: one_way.grid.levels].sum() - found.counts.max())
+    return most <= _MOST_ELSEWHERE * beside
+
+
+def _elsewhere(
+    found: FewValues, one_way: OneWayMarginal, counted: RoundCounts, own: NDArray[np.bool_]
+) -> list[tuple[float, float]]:
+    """Return rows of the grid that have no named value, as each answer has it, with the variance of its noise.
+
+    The first answer is of remainders where they named values, else of places; the others see less. ``own`` are the
+    classes of named values, and class 0.
+    """
+    grid, noise = one_way.grid, counted.noise_std**2
+    unnamed = np.setdiff1d(np.arange(grid.levels), found.places)
+    told = [(float(one_way.counts[unnamed].sum()), _variance(one_way, unnamed))]
+    # Codes outside all classes stand alone in a place.
+    inside = np.flatnonzero(counted.classes[grid.first[: grid.levels]] != 0)
+    whole, variance = float(one_way.counts[inside].sum()), _variance(one_way, inside)
+    if counted.remainders is not None and int(grid.width[found.places].max()) > 1:
+        remainders = found.codes[counted.classes[found.codes] != 0] % REMAINDERS
+        told.insert(0, (whole - float(counted.remainders[remainders].sum()), variance + len(remainders) * noise))
+    others = counted.counts[~own]
+    if len(others):
+        # All rows but those of named classes, and those of the other classes: by inverse variance.
+        left = whole - float(counted.counts[own][1:].sum())
+        one, other = 1.0 / (variance + (int(own.sum()) - 1) * noise), 1.0 / (len(others) * noise)
+        told.append(((left * one + float(others.sum()) * other) / (one + other), 1.0 / (one + other)))
+    return told
+
+
+def _variance(one_way: OneWayMarginal, places: Whole) -> float:
+    groups = np.zeros(one_way.grid.size, dtype=np.int64)
+    groups[places] = 1
+    return float(one_way.variances_of(groups, 2)[1])
