@@ -266,8 +266,8 @@ def test_what_sets_of_columns_leave_is_spent_on_a_dense_table_too(monkeypatch):
     monkeypatch.setattr(all_pairs, "_STEPS", 2)
     monkeypatch.setattr(all_pairs, "_COMPONENTS", 4)
     monkeypatch.setattr(dp_hp_adaptive, "STANDS_OUT", -10.0)
-    right = WholeRows.ask
-    monkeypatch.setattr(WholeRows, "ask", lambda self, part, **more: (right(self, part, **more)[0], False))
+    right = WholeRows._answered
+    monkeypatch.setattr(WholeRows, "_answered", lambda self, *answer: (right(self, *answer)[0], False))
     opened = session(*related(6), epsilon=2.0)
     generators.make(DpHpAdaptive.card.name, task(opened.schema, None), {}).fit(opened, NullProgress())
     queries = [receipt.query for receipt in opened.receipts]

@@ -205,10 +205,13 @@ class WholeRows:
         """
         of_centres = CENTRES_SHARE * share if centres else 0.0
         of_sets = share - of_centres
-        self._ask_in_rounds(of_sets, WHOLE_ROUNDS, self.ask, lambda left: told((of_sets - left) / share), not centres)
+        left = self._ask_in_rounds(
+            of_sets, WHOLE_ROUNDS, self.ask, lambda left: told((of_sets - left) / share), ends=not centres
+        )
         if centres:
+            # What sets left is not theirs.
             self._ask_in_rounds(
-                of_centres, _CENTRE_ROUNDS, self.ask_by_centre, lambda left: told(1.0 - left / share), True
+                of_centres, _CENTRE_ROUNDS, self.ask_by_centre, lambda left: told(1.0 - left / share), ends=left <= 0
             )
 
     def _ask_in_rounds(
@@ -217,9 +220,13 @@ class WholeRows:
         rounds: int,
         ask: Callable[..., tuple[float, bool]],
         told: Callable[[float], None],
+        *,
         ends: bool,
-    ) -> None:
-        """Ask again and again; ``ends`` says whether the last question takes all that is left of the session."""
+    ) -> float:
+        """Ask again and again; returns what is left of the share.
+
+        ``ends`` says whether the last question takes all that is left of the session.
+        """
         left, part, dull = share, share / rounds, 0
         while left > 0 and dull < 2 and self.carries:
             # Parts double, so one and a half may be left; a session that rounds costs down has a little more.
@@ -229,6 +236,7 @@ class WholeRows:
             # Fewer, sharper questions are better where one shows nothing.
             dull, part = (0, part) if clear else (dull + 1, 2 * part)
             told(left)
+        return left
 
     def ask(self, part: float, *, last: bool = False) -> tuple[float, bool]:
         """Choose a set and count it.
