@@ -527,7 +527,7 @@ def plant_scores_of_a_class_less_their_mean_in_the_block(patch: pytest.MonkeyPat
 
     def scores(self: LinearGuess, codes: Any, n_rows: int) -> np.ndarray:
         found = right(self, codes, n_rows)
-        return found - np.rint(found.mean(axis=1, keepdims=True))
+        return found - np.rint(found.mean(axis=0, keepdims=True))
 
     patch.setattr(LinearGuess, "_scores", scores)
 
