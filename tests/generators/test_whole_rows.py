@@ -10,7 +10,7 @@ from simulated import session, task
 
 from synth import generators
 from synth.bundle.recorded_session import RecordedSession
-from synth.generators.adaptive import whole_rows
+from synth.generators.adaptive import dp_hp_adaptive, whole_rows
 from synth.generators.adaptive.dp_hp_adaptive import DpHpAdaptive
 from synth.models.centres import CellsOfCentres
 from synth.models.markov_random_field import MarkovRandomField
@@ -156,7 +156,7 @@ def test_the_question_puts_a_row_where_the_pool_does(monkeypatch: pytest.MonkeyP
         return right(self, cells)
 
     monkeypatch.setattr(whole_rows.WholeRows, "_question_of", noted)
-    monkeypatch.setattr(whole_rows, "STANDS_OUT", -9.0)
+    monkeypatch.setattr(dp_hp_adaptive, "STANDS_OUT", -9.0)
     random = np.random.default_rng(3)
     causes = random.normal(size=(6000, 2))
     told = np.rint(20 * (causes @ random.normal(size=(2, 5)) + random.normal(size=(6000, 5)))).astype(int)
