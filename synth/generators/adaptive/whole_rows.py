@@ -63,7 +63,7 @@ _CHOOSING = 0.15
 """Part of a round that goes into its choice."""
 
 CENTRES_SHARE = 1.0 / 3.0
-"""Part of what whole rows get that goes to tables by the nearest centre: of a half, sets lost what these won."""
+"""Part of what whole rows get that goes to tables by the nearest centre; a half was not better."""
 
 _CENTRE_ROUNDS = 4
 """Rounds among which that is divided: in every one the pool has other centres."""

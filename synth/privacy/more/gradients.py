@@ -76,6 +76,8 @@ PARAMETER_BITS = 20
 FEATURE_BITS = 16
 """Features and slopes are whole multiples of 2^-16."""
 
+_FEATURES_AT_A_TIME = 2**10
+
 LARGEST_PREDICTION = 2.0**14
 """No prediction is larger, whatever a row holds; the parameters are refused otherwise."""
 
@@ -583,11 +585,15 @@ def predictions_of_rows(
     array of shape (n_rows,), or (n_rows, n_models), float64
         Sums of whole products below 2^50: the same in any order, beside any rows.
     """
-    whole, parts = parameters * 2.0**PARAMETER_BITS, [_Part.of(block) for block in features.blocks()]
-    if parameters.ndim > 1:  # of many models the features of all parts side by side are one product
-        rows = np.concatenate([part.of_rows(column, n_rows, "cpu").numpy() for part in parts])
-        return np.asarray(rows.T @ whole[np.concatenate([part.block.places for part in parts])])
-    found = np.zeros(n_rows)
-    for part in parts:
-        found += part.of_rows(column, n_rows, "cpu").numpy().T @ whole[part.block.places]
+    whole, found = parameters * 2.0**PARAMETER_BITS, np.zeros((n_rows, *parameters.shape[1:]))
+    parts = [_Part.of(block) for block in features.blocks()]
+    # One product of many features takes less time than many thin ones; wide parts stay alone, for their memory.
+    sizes = np.array([part.block.places.size for part in parts])
+    few = sizes <= _FEATURES_AT_A_TIME
+    groups = np.where(few, np.cumsum(sizes * few) // _FEATURES_AT_A_TIME, -1 - np.arange(len(parts)))
+    for group in np.unique(groups):
+        some = [part for part, own in zip(parts, groups, strict=True) if own == group]
+        rows = [part.of_rows(column, n_rows, "cpu").numpy() for part in some]
+        side_by_side = np.concatenate(rows) if len(rows) > 1 else rows[0]
+        found += side_by_side.T @ whole[np.concatenate([part.block.places for part in some])]
     return found
