@@ -8,13 +8,14 @@ questions follows from answers and from what is declared.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from synth.models.losses import averaged_descent
+from synth.errors import InputError
 from synth.models.random_features import ridge_of_moments
 from synth.privacy.accounting import PrivacyBudget
 from synth.privacy.answers import AnswerSource
@@ -40,6 +41,7 @@ __all__ = [
     "Intervals",
     "Mechanism",
     "RowFeatures",
+    "averaged_descent",
     "by_descent",
     "by_ridge",
     "chosen_features",
@@ -302,7 +304,7 @@ def by_descent(
 
     width = of_row.dimension * target.dimension
     rate = of_loss.rate_of(features)
-    found, _ = averaged_descent(mean_gradient, features=width, rate=rate, steps=steps)
+    found = averaged_descent(mean_gradient, features=width, rate=rate, steps=steps)
     if measured:
         seen = np.append(found, -1.0)
         rms = math.sqrt(max(float(seen @ moments @ seen) / n_rows, 0.0))
@@ -447,3 +449,32 @@ def expected_noise(
     std = (2 if replaced else 1) * used.clip * math.sqrt(steps) / mu / n_rows
     found = noise_of_average(used.curvature * lengths, rate=used.rate_of(features), steps=steps, std=std)
     return math.sqrt(float(lengths @ found))
+
+
+def averaged_descent(ask: Callable[[Vector], Vector], *, features: int, rate: float, steps: int) -> Vector:
+    """Descend along mean gradients from 0, and average the later half of the iterates.
+
+    Parameters
+    ----------
+    ask : callable
+        The mean gradient at some coefficients, exact or noisy, over a public number of rows.
+    features : int
+        p.
+    rate : float
+        eta.
+    steps : int
+        T, at least 1.
+
+    Returns
+    -------
+    array of shape (p,)
+        The average of the last ceil(T / 2) iterates.
+    """
+    if steps < 1:
+        raise InputError(f"steps must be at least 1, got {steps}.")
+    now, total = np.zeros(features), np.zeros(features)
+    for step in range(steps):
+        now = now - rate * ask(now)
+        if step >= steps // 2:
+            total += now
+    return total / (steps - steps // 2)
