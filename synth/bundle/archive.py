@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import math
 import stat
 import struct
 import zipfile
@@ -22,6 +23,7 @@ from typing import Any, BinaryIO, Protocol, cast
 from synth.errors import VerificationError
 
 __all__ = [
+    "LAST_DIGITS",
     "MEMBERS",
     "MEMBERS_OF_FINDING",
     "MEMBERS_OF_MODEL",
@@ -29,6 +31,7 @@ __all__ = [
     "Archive",
     "ExactZip",
     "canonical_json",
+    "documents_agree",
     "new_entry",
     "open_archive",
     "parse_canonical",
@@ -36,6 +39,9 @@ __all__ = [
     "signed_by_hash",
     "write_zip",
 ]
+
+LAST_DIGITS = 1e-9
+"""Numbers that differ by a smaller part of themselves agree: last digits of what is fitted follow the processor."""
 
 MEMBERS = (
     "README.txt",
@@ -455,6 +461,17 @@ def parse_canonical(data: bytes, *, name: str) -> Any:
     if again != data:
         raise VerificationError(f"{name} is not in the canonical form in which it was signed; it has been edited.")
     return document
+
+
+def documents_agree(ours: object, theirs: object) -> bool:
+    """Whether two documents say the same, but for the last digits of floats."""
+    if isinstance(ours, dict) and isinstance(theirs, dict):
+        return ours.keys() == theirs.keys() and all(documents_agree(one, theirs[key]) for key, one in ours.items())
+    if isinstance(ours, list) and isinstance(theirs, list):
+        return len(ours) == len(theirs) and all(map(documents_agree, ours, theirs))
+    if isinstance(ours, float) and isinstance(theirs, float):
+        return math.isclose(ours, theirs, rel_tol=LAST_DIGITS)
+    return type(ours) is type(theirs) and ours == theirs
 
 
 def sha256_of(stream: BinaryIO) -> str:

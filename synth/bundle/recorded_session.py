@@ -15,6 +15,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from synth.bundle.archive import LAST_DIGITS, documents_agree
 from synth.errors import PrivacyError
 from synth.privacy.accounting import PrivacyBudget
 from synth.privacy.answers import KINDS, AnswerSource, AnswerT, NoisyAnswer, NoisySum, RowCount, of_kind
@@ -78,7 +79,7 @@ class RecordedSession(AnswerSource):
         answer = self._answers.get(query)
         if answer is None or type(answer) is not KINDS[type(question)]:
             raise PrivacyError(f"'{query}' was never asked; a recorded run can answer only what it was asked.")
-        found = question.again(answer)
+        found = _as_recorded(question, answer).again(answer)
         self._take(share, query)
         return found
 
@@ -95,6 +96,23 @@ class RecordedSession(AnswerSource):
         self.remaining_share = max(self.remaining_share - share, 0.0)
         if query is not None:
             self.asked[query] = self._of_whole * share
+
+
+def _as_recorded(question: Question[Any, AnswerT], answer: Answer) -> Question[Any, AnswerT]:
+    """Return the recorded question where this one differs in last digits alone: those of a fit follow the processor."""
+    if isinstance(question, NoisySum) and isinstance(answer, NoisyAnswer):
+        (own, arrays), (said, others) = question.feature_map.describe(), answer.feature_map.describe()
+        alike = documents_agree(own, said) and arrays.keys() == others.keys()
+        if alike and all(_agree(array, others[name]) for name, array in arrays.items()):
+            return cast("Question[Any, AnswerT]", NoisySum(answer.feature_map))
+    return question
+
+
+def _agree(one: NDArray[Any], other: NDArray[Any]) -> bool:
+    """Whether arrays hold the same, but for last digits of the largest of floats."""
+    if one.shape != other.shape or not (np.issubdtype(one.dtype, np.floating) and one.dtype == other.dtype):
+        return np.array_equal(one, other)
+    return bool((np.abs(one - other) <= LAST_DIGITS * np.abs(one).max(initial=0.0)).all())
 
 
 class DerivedSession(RecordedSession):

@@ -6,7 +6,6 @@ Rows are drawn again from the fitted generator. A model draws none, so it is fit
 from __future__ import annotations
 
 import io
-import math
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -16,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from synth.bundle.archive import Archive, canonical_json, open_archive, parse_canonical, sha256_of
+from synth.bundle.archive import Archive, canonical_json, documents_agree, open_archive, parse_canonical, sha256_of
 from synth.bundle.certificate import SOURCE, Certificate, certificate_from_dict, current_versions
 from synth.bundle.measurements import Measurements, measurements_from_bytes
 from synth.bundle.model_file import (
@@ -58,9 +57,6 @@ generator divides by a fitted model, whose last bits follow the processor and th
 
 _EXCHANGED_SINCE = "0.8.0"
 """The first version whose rows exchange cells before a rule moves them."""
-
-_LAST_DIGITS = 1e-9
-"""Numbers of a report that differ by a smaller part of themselves agree."""
 
 _BUT_FOR_DIGITS = ", but for the last digits of some numbers, which another processor works out otherwise"
 
@@ -398,7 +394,7 @@ def _write_report(
 def _same_report(archive: Archive, certificate: Certificate, path: Path) -> tuple[bool, int | None, tuple[str, ...]]:
     """Say whether a report made again is the certified one, which other version's words were not compared, and why.
 
-    A report is compared byte for byte. Where bytes differ and all numbers agree within ``_LAST_DIGITS``, it is the
+    A report is compared byte for byte. Where bytes differ and all numbers agree within ``LAST_DIGITS``, it is the
     same: products of matrices have other last bits on other processors. Where it states another version of its words,
     and the certificate does not state that this very program wrote them, all but the words is compared: they follow
     from the numbers.
@@ -411,9 +407,9 @@ def _same_report(archive: Archive, certificate: Certificate, path: Path) -> tupl
     if not reworded:
         if made == certified:
             return True, None, ("report.json is the certified one, byte for byte, from the answers in the bundle.",)
-        if _agree(ours, stated):
+        if documents_agree(ours, stated):
             return True, None, (f"report.json is the certified one, from the answers in the bundle{_BUT_FOR_DIGITS}.",)
-    elif _agree(ours := without_words(ours), stated := without_words(stated)):
+    elif documents_agree(ours := without_words(ours), stated := without_words(stated)):
         digits = "" if ours == stated else _BUT_FOR_DIGITS
         line = (
             f"report.json: every number is the certified one, worked out from the answers in the bundle{digits}. Its "
@@ -422,17 +418,6 @@ def _same_report(archive: Archive, certificate: Certificate, path: Path) -> tupl
         )
         return True, version, (line,)
     return False, None, ("report.json differs from the certified one; other versions of packages can be the reason.",)
-
-
-def _agree(ours: object, theirs: object) -> bool:
-    """Whether two documents say the same, but for the last digits of floats."""
-    if isinstance(ours, dict) and isinstance(theirs, dict):
-        return ours.keys() == theirs.keys() and all(_agree(one, theirs[key]) for key, one in ours.items())
-    if isinstance(ours, list) and isinstance(theirs, list):
-        return len(ours) == len(theirs) and all(map(_agree, ours, theirs))
-    if isinstance(ours, float) and isinstance(theirs, float):
-        return math.isclose(ours, theirs, rel_tol=_LAST_DIGITS)
-    return type(ours) is type(theirs) and ours == theirs
 
 
 def _refitted(

@@ -9,12 +9,41 @@ import pytest
 from bundle_making import Key, config_of, seal
 from test_replay import SMALL
 
-from synth.bundle.recorded_session import derived_table
+from synth.bundle.recorded_session import RecordedSession, derived_table
 from synth.bundle.replay import replay
 from synth.bundle.table_files import read_table
 from synth.errors import PrivacyError
+from synth.privacy.accounting import PrivacyBudget
 from synth.privacy.feature_maps import OneHot
+from synth.privacy.more.lookups import Lookup
+from synth.privacy.more.row_moments import RowMoments
+from synth.privacy.session import PrivateSession
+from synth.privacy.table import PrivateTable
 from synth.reports.measured import MeasuredTable
+from synth.schema import NumberColumn, Schema
+
+SCHEMA = Schema((NumberColumn("x", 0, 3, 1),), row_count="public", number_of_units=40)
+
+
+def moments(move: float) -> RowMoments:
+    """A question whose numbers follow from a fit: where they are on another processor, for one."""
+    places = np.linspace(-0.5, 0.5, 4)[:, None] + move
+    return RowMoments((Lookup("x", np.linspace(0, 0.5, 4)[:, None]),), 1.0 + move, (0.0, 1.0, 0.0), places[:1])
+
+
+@pytest.mark.parametrize(("move", "same"), [(0.0, True), (1e-12, True), (-1e-12, True), (1e-6, False)])
+def test_a_question_that_differs_in_last_digits_is_the_recorded_one(move: float, same: bool) -> None:
+    opened = PrivateSession(
+        PrivateTable.from_codes(SCHEMA, {"x": np.arange(40) % 4}), PrivacyBudget(1.0, 1e-5, SCHEMA.neighbours)
+    )
+    said = opened.noisy_sum(moments(0.0), share=0.5, query="q", source="a test")
+    session = RecordedSession(SCHEMA, opened.budget, rows=opened.rows, answers=[said])
+    if same:
+        again = session.noisy_sum(moments(move), share=0.5, query="q", source="a test")
+        np.testing.assert_array_equal(again.value, said.value)
+    else:
+        with pytest.raises(PrivacyError, match="another feature map"):
+            session.noisy_sum(moments(move), share=0.5, query="q", source="a test")
 
 
 def table(columns: tuple[str, ...], bins: list[list[int]], counts: object, noise: float) -> MeasuredTable:
