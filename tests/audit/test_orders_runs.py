@@ -218,8 +218,8 @@ def _(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Differences, "share", property(share))
 
 
-@fault("differences without noise", ADDED, REPLACED)
-def _(patch: pytest.MonkeyPatch) -> None:
+def without_noise(patch: pytest.MonkeyPatch, answers_kept: str) -> None:
+    """Give exact counts to what a live session answered, by the name of the list that keeps it."""
     right = Differences.ask
 
     def ask(self: Differences) -> None:
@@ -228,14 +228,18 @@ def _(patch: pytest.MonkeyPatch) -> None:
         if rows is None:
             return
         exact = []
-        for one in self.counted:
+        for one in getattr(self, answers_kept):
             question = one.order.question(self._survey.columns)
-            cells = question.cells(rows._column, rows._rows)
-            counts = np.bincount(cells, minlength=question.dimension).astype(np.float64)
-            exact.append(replace(one, counts=one.order.kept(counts)))
-        self.counted = exact
+            counts = np.bincount(question.cells(rows._column, rows._rows), minlength=question.dimension)
+            exact.append(replace(one, counts=one.order.kept(counts.astype(np.float64))))
+        setattr(self, answers_kept, exact)
 
     patch.setattr(Differences, "ask", ask)
+
+
+@fault("differences without noise", ADDED, REPLACED)
+def _(patch: pytest.MonkeyPatch) -> None:
+    without_noise(patch, "counted")
 
 
 @fault("the saved factors hold a row", ADDED)
@@ -329,21 +333,7 @@ def _(patch: pytest.MonkeyPatch) -> None:
 
 @fault("differences of dates without noise", ADDED, REPLACED, table=DATES)
 def _(patch: pytest.MonkeyPatch) -> None:
-    right = Differences.ask
-
-    def ask(self: Differences) -> None:
-        right(self)
-        rows = rows_behind(self._survey.session)
-        if rows is None:
-            return
-        exact = []
-        for one in self._open:
-            question = one.order.question(self._survey.columns)
-            counts = np.bincount(question.cells(rows._column, rows._rows), minlength=question.dimension)
-            exact.append(replace(one, counts=one.order.kept(counts.astype(np.float64))))
-        self._open = exact
-
-    patch.setattr(Differences, "ask", ask)
+    without_noise(patch, "_open")
 
 
 def settled(patch: pytest.MonkeyPatch, change: Callable[[Differences, Any], None]) -> None:

@@ -46,8 +46,8 @@ class AdaptiveOptions(Options):
     """How a first look judges a field: by what tables of two columns tell of them, or as if columns were normal."""
 
     whole_rows: Literal["auto", "sets", "never"] = "auto"
-    """Whether sets of three to six columns are counted too, in coarse cells, where a first one stands out; auto counts
-    whole rows by the nearest of some centres as well."""
+    """What is counted of many columns together, where a first set stands out: sets of three to six columns and whole
+    rows by the nearest of some centres (auto), sets alone, or nothing."""
 
     tilt: Literal["tempered", "all_or_none"] = "tempered"
     """How far rows follow sets of columns that few of them could: tempered as far as enough can, or not at all."""
@@ -62,7 +62,7 @@ class AdaptiveOptions(Options):
     """Whether the model knows which cells the declared rules rule out, or rows are repaired that break them."""
 
     orders: Literal["found", "declared"] = "found"
-    """Whether two dates are counted by their difference that no rule puts in order, or only what rules do."""
+    """Whether dates that no rule compares are counted by their difference too, or only columns that a rule orders."""
 
     groups: Literal["weighed", "alike"] = "weighed"
     """Whether a table of a declared column of groups with another column counts twice when tables are chosen."""
