@@ -8,7 +8,7 @@ number of components.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,6 +25,7 @@ __all__ = [
     "MixtureStatistics",
     "fit_mixture_em",
     "maximise",
+    "mean_of",
     "responsibilities",
     "statistic_norm",
     "sum_statistics",
@@ -104,6 +105,18 @@ class Mixture:
         """Return the mixture of a state; it samples the same bytes from the same random source."""
         # Sums depend on the order of memory in their last bits.
         return cls(sizes, state["weights"], np.ascontiguousarray(state["probabilities"]))
+
+
+def mean_of(mixtures: Sequence[Mixture]) -> Mixture:
+    """Return the mean of mixtures over the same bins: all their components, at equal parts of their weights.
+
+    Parameters
+    ----------
+    mixtures : sequence of Mixture
+        At least one.
+    """
+    weights = np.concatenate([one.weights for one in mixtures]) / len(mixtures)
+    return Mixture(mixtures[0].sizes, weights, np.concatenate([one.probabilities for one in mixtures]))
 
 
 def _rounded(

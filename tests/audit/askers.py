@@ -143,7 +143,10 @@ def pairs(schema: Schema) -> Callable[[AnswerSource], Any]:
             # Whatever is told of so few rows: a dense table.
             patch.setattr(all_pairs, "relations_left", lambda *told, **more: 1.0)
             patch.setattr(all_pairs, "_STEPS", 2)
-            patch.setattr(all_pairs, "_COMPONENTS", 4)
+            patch.setattr(all_pairs, "_MORE", ())
+            patch.setattr(all_pairs, "_FITS", 2)
+            patch.setattr(all_pairs, "_COMPONENTS", 2)
+            patch.setattr(pool, "POOL_ROWS", 2000)
             return make("dp-hp-adaptive", task, {"bins": 6}).fit(Crowded(session), NullProgress())
 
     return ask

@@ -230,8 +230,12 @@ def small_fits() -> Iterator[pytest.MonkeyPatch]:
         patch.setattr(MarkovRandomFieldFitter, "last_steps", 20)
         patch.setattr(pool, "POOL_ROWS", 3000)
         patch.setattr(whole_rows, "_LEAST_EFFECTIVE", 120.0)
+        # Every answer tells something: centres are asked for to the end.
+        patch.setattr(whole_rows, "_CLEAR", -math.inf)
         patch.setattr(all_pairs, "_STEPS", 30)
-        patch.setattr(all_pairs, "_COMPONENTS", 12)
+        patch.setattr(all_pairs, "_MORE", ())
+        patch.setattr(all_pairs, "_FITS", 2)
+        patch.setattr(all_pairs, "_COMPONENTS", 6)
         yield patch
 
 

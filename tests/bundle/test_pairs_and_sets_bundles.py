@@ -65,7 +65,9 @@ def _small() -> Iterator[None]:
         patch.setattr(pool, "POOL_ROWS", 3000)
         patch.setattr(whole_rows, "_LEAST_EFFECTIVE", 120.0)
         patch.setattr(all_pairs, "_STEPS", 30)
-        patch.setattr(all_pairs, "_COMPONENTS", 12)
+        patch.setattr(all_pairs, "_MORE", ())
+        patch.setattr(all_pairs, "_FITS", 2)
+        patch.setattr(all_pairs, "_COMPONENTS", 6)
         yield
 
 

@@ -18,6 +18,7 @@ from synth.generators.adaptive.bins import CoarseningOptions, coarsen
 from synth.generators.adaptive.dp_hp_adaptive import DpHpAdaptive
 from synth.generators.one_way_marginals import OneWayOptions, measure_one_way_marginals
 from synth.models import mixture_estimation
+from synth.models.mixture import Mixture
 from synth.privacy.session import PrivateSession
 from synth.progress import NullProgress
 from synth.schema import CategoryColumn, NumberColumn, Schema
@@ -66,7 +67,9 @@ def fitted(opened: PrivateSession | RecordedSession, **options: object) -> DpHpA
 def few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(all_pairs, "_STEPS", 40)
     monkeypatch.setattr(all_pairs, "_MORE", ())
-    monkeypatch.setattr(all_pairs, "_COMPONENTS", 32)
+    monkeypatch.setattr(all_pairs, "_FITS", 2)
+    monkeypatch.setattr(all_pairs, "_COMPONENTS", 16)
+    monkeypatch.setattr(all_pairs, "_COMPONENTS_OF_ONE", 32)
 
 
 def left(correlations: np.ndarray, *, noise: float = 0.0, cells: int = 5000, tables: float = 20.0) -> float:
@@ -221,7 +224,7 @@ def test_the_noise_of_all_pairs_is_that_of_the_question():
     bins = coarsen(one_ways, CoarseningOptions(bins=16))
     survey = all_pairs.Survey(opened, opened.schema.modelled, 6, "test")
     pairs = all_pairs.AllPairs(
-        survey, bins, total=6000, unit_noise=one_ways.unit_noise, share=0.5, seed=0, device="cpu", to_noise=True
+        survey, bins, total=6000, unit_noise=one_ways.unit_noise, share=0.5, seed=0, device="cpu", averaged=True
     )
     pairs.measure(0.5, "all pairs")
     noise = {one.noise_std for one in pairs.answers.measured}
@@ -247,20 +250,21 @@ def test_the_same_answers_are_fitted_once(monkeypatch):
     fitted(opened)
     # Before a set of many columns, and once all pairs were asked again as no pool could follow it.
     assert f"{ALL} again" in [receipt.query for receipt in opened.receipts]
-    assert [len(one.measured) for one in fits] == [21, 42]
+    assert [len(one.measured) for one in fits] == [21, 21, 42, 42]
 
 
-@pytest.mark.parametrize(("epsilon", "to_noise", "fits"), [(100.0, True, 3), (100.0, False, 1), (0.2, True, 1)])
-def test_a_fit_goes_on_while_it_is_off_by_more_than_noise(epsilon, to_noise, fits, monkeypatch):
+@pytest.mark.parametrize(("epsilon", "averaged", "fits"), [(100.0, True, 3), (100.0, False, 1), (0.2, True, 1)])
+def test_a_fit_goes_on_while_it_is_off_by_more_than_noise(epsilon, averaged, fits, monkeypatch):
     begun, off = [], []
     right = mixture_estimation.fit_mixture
 
-    def counted(*args, steps, start, report, **more):
-        begun.append((steps, start))
+    def counted(*args, steps, seed, report, start=None, **more):
+        begun.append((steps, seed, start))
         chi_squares = []
         made = right(
             *args,
             steps=steps,
+            seed=seed,
             start=start,
             report=lambda step, chi_square: (chi_squares.append(chi_square), report(step, chi_square)),
             **more,
@@ -277,18 +281,40 @@ def test_a_fit_goes_on_while_it_is_off_by_more_than_noise(epsilon, to_noise, fit
     bins = coarsen(one_ways, CoarseningOptions(bins=16))
     survey = all_pairs.Survey(opened, opened.schema.modelled, 6, "test")
     pairs = all_pairs.AllPairs(
-        survey, bins, total=6000, unit_noise=one_ways.unit_noise, share=0.5, seed=0, device="cpu", to_noise=to_noise
+        survey, bins, total=6000, unit_noise=one_ways.unit_noise, share=0.5, seed=0, device="cpu", averaged=averaged
     )
     pairs.measure(0.5, "all pairs")
     told = []
     pairs.refit([one.measured(d) for d, one in enumerate(bins)], last=True, report=lambda *one: told.append(one))
     # At epsilon 100 not even 180 steps reach the noise; at .2 noise is all that there is.
-    assert [steps for steps, _ in begun] == [40, 60, 80][:fits]
-    assert begun[0][1] is None
-    assert all(start is not None for _, start in begun[1:])
-    assert off == sorted(off, reverse=True)
+    seeds = (0, 1) if averaged else (0,)
+    assert [(steps, seed) for steps, seed, _ in begun] == [(n, seed) for seed in seeds for n in [40, 60, 80][:fits]]
+    assert [start is None for *_, start in begun] == [n == 0 for _ in seeds for n in range(fits)]
+    for one in range(len(seeds)):
+        of_one = off[one * fits : (one + 1) * fits]
+        assert of_one == sorted(of_one, reverse=True)
     assert (off[0] <= 1.0) == (epsilon < 1)
     assert len(told) >= fits
+
+
+def test_the_model_of_all_pairs_is_the_mean_of_its_fits(monkeypatch):
+    """Fits from other first components differ; a single one, as before version 0.8.0, has more of them."""
+    made = []
+    right = mixture_estimation.fit_mixture
+    monkeypatch.setattr(
+        mixture_estimation, "fit_mixture", lambda *args, **more: made.append(right(*args, **more)) or made[-1]
+    )
+    rows = numbers_of(dense())
+    model = fitted(session(declared(), rows, epsilon=3.0), whole_rows="never")._model
+    assert isinstance(model, Mixture)
+    first, second = made
+    assert np.abs(first.marginal((0, 1)) - second.marginal((0, 1))).max() > 1e-5
+    for columns in ((0,), (0, 1), (1, 4, 6)):
+        assert np.allclose(model.marginal(columns), (first.marginal(columns) + second.marginal(columns)) / 2)
+    made.clear()
+    single = fitted(session(declared(), rows, epsilon=3.0), whole_rows="never", fit="single")._model
+    assert [one.weights.size for one in made] == [32]
+    assert np.array_equal(single.weights, made[0].weights)
 
 
 def test_groups_are_of_neighbours_and_about_even():

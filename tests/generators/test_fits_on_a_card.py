@@ -85,6 +85,8 @@ def test_a_mixture_is_fitted_on_a_card_where_the_device_is_left_open(
 
     monkeypatch.setattr(dp_hp_adaptive._Fit, "look_at_pairs", look)
     monkeypatch.setattr(all_pairs, "_STEPS", 5)
+    monkeypatch.setattr(all_pairs, "_MORE", ())
+    monkeypatch.setattr(all_pairs, "_FITS", 2)
     monkeypatch.setattr(MixtureFitter, "first_steps", 2)
     monkeypatch.setattr(MixtureFitter, "last_steps", 5)
     options = {} if dense else {"model": "mixture"}

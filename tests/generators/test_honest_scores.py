@@ -264,7 +264,9 @@ def test_what_sets_of_columns_leave_is_spent_on_a_dense_table_too(monkeypatch):
     """Its columns are counted again; a bundle whose receipts spend less than all does not verify."""
     monkeypatch.setattr(all_pairs, "relations_left", lambda *told, **more: 1.0)
     monkeypatch.setattr(all_pairs, "_STEPS", 2)
-    monkeypatch.setattr(all_pairs, "_COMPONENTS", 4)
+    monkeypatch.setattr(all_pairs, "_MORE", ())
+    monkeypatch.setattr(all_pairs, "_FITS", 2)
+    monkeypatch.setattr(all_pairs, "_COMPONENTS", 2)
     monkeypatch.setattr(dp_hp_adaptive, "STANDS_OUT", -10.0)
     right = WholeRows._answered
     monkeypatch.setattr(WholeRows, "_answered", lambda self, *answer: (right(self, *answer)[0], False))

@@ -32,6 +32,26 @@ def parity(n_rows: int, *, odd: bool = True) -> tuple[Schema, dict[str, np.ndarr
     return Schema(tuple(map(YesNoColumn, codes)), row_count="public"), codes
 
 
+def two_causes() -> tuple[Schema, dict[str, np.ndarray]]:
+    """Five numbers that follow two causes, a category that does not, and a label that one cause tells."""
+    random = np.random.default_rng(3)
+    causes = random.normal(size=(6000, 2))
+    told = np.rint(20 * (causes @ random.normal(size=(2, 5)) + random.normal(size=(6000, 5)))).astype(int)
+    codes = {f"n{d}": np.clip(told[:, d] + 60, 0, 120) for d in range(5)}
+    codes["n0"][::7] = 121
+    codes["kind"], codes["label"] = random.integers(0, 4, 6000), (causes[:, 0] > 0).astype(int)
+    schema = Schema(
+        (
+            NumberColumn("n0", 0, 120, 1, missing=True),
+            *(NumberColumn(f"n{d}", 0, 120, 1) for d in range(1, 5)),
+            CategoryColumn("kind", tuple("abcd")),
+            YesNoColumn("label"),
+        ),
+        row_count="public",
+    )
+    return schema, codes
+
+
 def opened_on(*, odd: bool = True, key: int = 0) -> PrivateSession:
     return session(*parity(4000, odd=odd), epsilon=2.0, noise_key=key)
 
@@ -43,6 +63,10 @@ def fit(opened: PrivateSession | RecordedSession, **options: str) -> DpHpAdaptiv
 
 def wide(opened: PrivateSession) -> list[str]:
     return [receipt.query for receipt in opened.receipts if receipt.query.startswith("wide table")]
+
+
+def by_centre(opened: PrivateSession) -> list[str]:
+    return [receipt.query for receipt in opened.receipts if receipt.query.startswith("rows by nearest centre")]
 
 
 def agreement(rows: np.ndarray) -> float:
@@ -157,51 +181,44 @@ def test_the_question_puts_a_row_where_the_pool_does(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(whole_rows.WholeRows, "_question_of", noted)
     monkeypatch.setattr(dp_hp_adaptive, "STANDS_OUT", -9.0)
+    monkeypatch.setattr(whole_rows, "_CLEAR", -9.0)
     random = np.random.default_rng(3)
-    causes = random.normal(size=(6000, 2))
-    told = np.rint(20 * (causes @ random.normal(size=(2, 5)) + random.normal(size=(6000, 5)))).astype(int)
-    codes = {f"n{d}": np.clip(told[:, d] + 60, 0, 120) for d in range(5)}
-    codes["n0"][::7] = 121
-    codes["kind"], codes["label"] = random.integers(0, 4, 6000), (causes[:, 0] > 0).astype(int)
-    schema = Schema(
-        (
-            NumberColumn("n0", 0, 120, 1, missing=True),
-            *(NumberColumn(f"n{d}", 0, 120, 1) for d in range(1, 5)),
-            CategoryColumn("kind", tuple("abcd")),
-            YesNoColumn("label"),
-        ),
-        row_count="public",
-    )
-    opened = session(schema, codes, epsilon=4.0, noise_key=1)
+    opened = session(*two_causes(), epsilon=4.0, noise_key=1)
     fit(opened)
-    assert any(receipt.query.startswith("rows by nearest centre") for receipt in opened.receipts)
+    assert by_centre(opened)
     assert len(asked) >= 2
     for question, cells, pool, bins in asked:
         assert len(cells.features) == 6
         some = np.arange(0, pool.n_rows, 101)
         code_of = [one.codes(pool.columns[d][some].astype(np.int64), random) for d, one in enumerate(bins)]
-        features = question.evaluate({name: own for name, own in zip(schema.names, code_of, strict=True)})
+        features = question.evaluate({name: own for name, own in zip(opened.schema.names, code_of, strict=True)})
         assert (features.sum(axis=1) == 1).all()
         np.testing.assert_array_equal(features.argmax(axis=1), cells.index(pool)[some])
 
 
-def test_rows_are_counted_by_centres_where_sets_stood_out_and_not_where_they_are_left_out(found):
-    opened, made, _ = found
-    assert [receipt.query for receipt in opened.receipts if "nearest centre" in receipt.query]
+def test_rows_are_counted_by_centres_where_sets_told_something_to_the_end(found, monkeypatch: pytest.MonkeyPatch):
+    """Not in a parity, which one set tells whole, and not where they are left out."""
+    monkeypatch.setattr(dp_hp_adaptive, "STANDS_OUT", -9.0)
+    opened = session(*two_causes(), epsilon=4.0, noise_key=1)
+    made = fit(opened)
+    assert by_centre(opened)
     assert any(isinstance(one, CellsOfCentres) for one in made._model.cells)
-    without = opened_on()
+    without = session(*two_causes(), epsilon=4.0, noise_key=1)
     kept = fit(without, whole_rows="sets")
-    assert not [receipt.query for receipt in without.receipts if "nearest centre" in receipt.query]
-    assert all(isinstance(one, CellsOfSet) for one in kept._model.cells)
-    assert without.remaining_share < 1e-8
+    of_parity, of_one_set, _ = found
+    for session_of, model in ((without, kept._model), (of_parity, of_one_set._model)):
+        assert not by_centre(session_of)
+        assert all(isinstance(one, CellsOfSet) for one in model.cells)
+        assert session_of.remaining_share < 1e-8
 
 
 def test_too_few_rows_for_centres_leave_the_rest_to_the_columns(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(whole_rows, "_ROWS_PER_NOISE", 1e9)
-    opened = opened_on()
+    monkeypatch.setattr(dp_hp_adaptive, "STANDS_OUT", -9.0)
+    opened = session(*two_causes(), epsilon=4.0, noise_key=1)
     fit(opened)
     assert wide(opened)
-    assert not [receipt.query for receipt in opened.receipts if "nearest centre" in receipt.query]
+    assert not by_centre(opened)
     assert opened.receipts[-1].query.startswith("one-way tables again")
     assert opened.remaining_share < 1e-8
 

@@ -39,8 +39,9 @@ class AdaptiveOptions(Options):
     all_pairs: Literal["auto", "never"] = "auto"
     """Whether all pairs of columns are looked at first, and counted in one question where nearly all go together."""
 
-    fit: Literal["to_noise", "short"] = "to_noise"
-    """How long a model of all pairs is fitted: until it is off by no more than noise is, or 300 steps and no more."""
+    fit: Literal["averaged", "single"] = "averaged"
+    """How a model of all pairs is fitted: as the mean of several fits, each until it is off by no more than noise is,
+    or by one of 300 steps."""
 
     look: Literal["tables", "normal"] = "tables"
     """How a first look judges a field: by what tables of two columns tell of them, or as if columns were normal."""
@@ -112,7 +113,8 @@ CONSTANTS = (
     Tuned("_SIGNAL", "three standard deviations of noise", "none", _PAIRS),
     Tuned("_GROUPS", "a cell holds about 0.7 times the noise of a count, as in rounds", "none", _PAIRS),
     Tuned("_MOST_GROUPS", "more cost time and show noise alone", "g30", _PAIRS),
-    Tuned("_COMPONENTS", "more cost time; fewer follow ten columns worse, thirty better", "g10, g30", _PAIRS),
+    Tuned("_FITS", "more cost time", "g10, g30, scm_tree", _PAIRS),
+    Tuned("_COMPONENTS", "more cost time, and thirty columns come out worse", "g10, g30, scm_tree", _PAIRS),
     Tuned("_STEPS", "where the misfit no longer falls, at epsilon 1", "g10, g30, scm_tree", _PAIRS),
     Tuned("_PRICE", "of what noise alone would be fitted with", "g10, g30", _PAIRS),
     Tuned("_ROUNDS_PER_COLUMN", "each column with three others, where the budget allows", "simple, bounded", _BUDGET),
@@ -174,7 +176,7 @@ CARD = Card(
             "orders": "declared",
             "groups": "alike",
             "look": "normal",
-            "fit": "short",
+            "fit": "single",
         },
     },
     options=AdaptiveOptions,

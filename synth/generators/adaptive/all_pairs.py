@@ -17,6 +17,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,7 +27,7 @@ from synth.generators.adaptive.bins import ColumnBins
 from synth.generators.adaptive.survey import Survey
 from synth.models.junction_tree import ColumnSet, JunctionTree, triangulated_cliques
 from synth.models.marginals import JointModel, NoisyMarginal
-from synth.models.mixture import Mixture
+from synth.models.mixture import Mixture, mean_of
 from synth.privacy.more.lookups import Lookup
 from synth.privacy.more.row_moments import RowMoments
 
@@ -67,7 +68,12 @@ _MOST_GROUPS = 16
 _ALL_GROUPS = 480
 """Most groups of all columns together: the time of a fit grows with their square."""
 
-_COMPONENTS = 256
+_FITS, _COMPONENTS = 8, 64
+"""Mixtures that are fitted, each from first components of its own, and the components of each. Their mean is the model:
+what each alone makes of the noise cancels in part, as where models of several samples are averaged (Breiman 1996)."""
+
+_COMPONENTS_OF_ONE = 256
+"""Of a single mixture."""
 
 _STEPS = 300
 """Steps of a fit."""
@@ -368,8 +374,9 @@ class AllPairs:
         Part of the budget that all pairs will get together: it decides how coarse groups are.
     seed : int
     device : str
-    to_noise : bool
-        Whether a fit goes on as long as it is off by more than noise is, up to a limit.
+    averaged : bool
+        Whether the model is the mean of several mixtures, whose fits go on as long as they are off by more than noise
+        is, up to a limit; or a single one.
     """
 
     def __init__(
@@ -382,10 +389,12 @@ class AllPairs:
         share: float,
         seed: int,
         device: str,
-        to_noise: bool,
+        averaged: bool,
     ) -> None:
-        self._survey, self._bins, self._total, self._seed, self._device = survey, bins, total, seed, device
-        self._steps = (_STEPS, *_MORE) if to_noise else (_STEPS,)
+        self._survey, self._bins, self._total, self._device = survey, bins, total, device
+        self._seeds = range(seed, seed + _FITS) if averaged else (seed,)
+        self._components = _COMPONENTS if averaged else _COMPONENTS_OF_ONE
+        self._steps = (_STEPS, *_MORE) if averaged else (_STEPS,)
         self._model = independent(bins)
         useful = [d for d, one in enumerate(bins) if one.size > 1]
         self._pairs = list(itertools.combinations(useful, 2))
@@ -427,12 +436,17 @@ class AllPairs:
         self, measured: Sequence[NoisyMarginal], *, last: bool, report: Callable[[int, float], None] | None = None
     ) -> None:
         """Fit the mixture to all pairs and to other tables of bins; ``last`` or not is all the same."""
+        answered = (*measured, *self._answers)
+        if answered != self._fitted_to:  # the same answers make the same mixture
+            self._fitted_to = answered
+            self._model = mean_of([self._fitted(measured, seed, report) for seed in self._seeds])
+
+    def _fitted(
+        self, measured: Sequence[NoisyMarginal], seed: int, report: Callable[[int, float], None] | None
+    ) -> Mixture:
+        """Fit one mixture, from the first components of a seed."""
         from synth.models.mixture_estimation import fit_mixture
 
-        answered = (*measured, *self._answers)
-        if answered == self._fitted_to:
-            return  # the same answers make the same mixture
-        self._fitted_to = answered
         off = math.inf
 
         def told(step: int, chi_square: float) -> None:
@@ -441,24 +455,24 @@ class AllPairs:
             if report is not None:
                 report(step, chi_square)
 
-        model: Mixture | None = None
-        # The true table would be off by about one a cell (Morozov 1966): from there on a fit follows noise.
-        for steps in self._steps:
-            model = fit_mixture(
-                self._model.sizes,
-                measured,
-                self._total,
-                components=_COMPONENTS,
-                steps=steps,
-                overlap=0.0,
-                price=_PRICE,
-                seed=self._seed,
-                device=self._device,
-                start=model,
-                grouped=self.answers,
-                report=told,
-            )
+        fit = partial(
+            fit_mixture,
+            self._model.sizes,
+            measured,
+            self._total,
+            components=self._components,
+            overlap=0.0,
+            price=_PRICE,
+            seed=seed,
+            device=self._device,
+            grouped=self.answers,
+            report=told,
+        )
+        first, *more = self._steps
+        model = fit(steps=first)
+        for steps in more:
+            # The true table would be off by about one a cell (Morozov 1966): from there on a fit follows noise.
             if off <= 1.0:
                 break
-        if model is not None:
-            self._model = model
+            model = fit(steps=steps, start=model)
+        return model

@@ -348,7 +348,7 @@ class _Fit:
             share=share,
             seed=self._task.seed,
             device=self._device,
-            to_noise=self._options.fit == "to_noise",
+            averaged=self._options.fit == "averaged",
         )
         self._base = pairs
         if not self._can_ask_whole_rows:

@@ -201,14 +201,15 @@ class WholeRows:
         told : callable
             Told which part of the share is spent.
         centres : bool
-            Whether tables by the nearest centre follow sets.
+            Whether tables by the nearest centre follow sets, as long as these told something.
         """
         of_centres = CENTRES_SHARE * share if centres else 0.0
         of_sets = share - of_centres
-        left = self._ask_in_rounds(
+        left, told_something = self._ask_in_rounds(
             of_sets, WHOLE_ROUNDS, self.ask, lambda left: told((of_sets - left) / share), ends=not centres
         )
-        if centres:
+        # All columns together tell little where few of them do no more: of parities centres showed noise.
+        if centres and told_something:
             # What sets left is not theirs.
             self._ask_in_rounds(
                 of_centres, _CENTRE_ROUNDS, self.ask_by_centre, lambda left: told(1.0 - left / share), ends=left <= 0
@@ -222,8 +223,8 @@ class WholeRows:
         told: Callable[[float], None],
         *,
         ends: bool,
-    ) -> float:
-        """Ask again and again; returns what is left of the share.
+    ) -> tuple[float, bool]:
+        """Ask again and again; returns what is left of the share, and whether answers still showed something.
 
         ``ends`` says whether the last question takes all that is left of the session.
         """
@@ -236,7 +237,7 @@ class WholeRows:
             # Fewer, sharper questions are better where one shows nothing.
             dull, part = (0, part) if clear else (dull + 1, 2 * part)
             told(left)
-        return left
+        return left, dull < 2
 
     def ask(self, part: float, *, last: bool = False) -> tuple[float, bool]:
         """Choose a set and count it.
