@@ -223,15 +223,18 @@ PARITY = Together(
 
 @contextmanager
 def small_fits() -> Iterator[pytest.MonkeyPatch]:
-    """Pools and fits that take a moment, and no run on made-up rows before; which questions are asked is left alone."""
+    """Pools and fits that take a moment, no run on made-up rows before, and centres whatever sets told.
+
+    Which other questions are asked is left alone.
+    """
+    right = whole_rows.WholeRows._ask_in_rounds
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(runs, "try_out", lambda *given, **named: None)
         patch.setattr(MarkovRandomFieldFitter, "first_steps", 4)
         patch.setattr(MarkovRandomFieldFitter, "last_steps", 20)
         patch.setattr(pool, "POOL_ROWS", 3000)
         patch.setattr(whole_rows, "_LEAST_EFFECTIVE", 120.0)
-        # Every answer tells something: centres are asked for to the end.
-        patch.setattr(whole_rows, "_CLEAR", -math.inf)
+        patch.setattr(whole_rows.WholeRows, "_ask_in_rounds", lambda *told, **more: (right(*told, **more)[0], True))
         patch.setattr(all_pairs, "_STEPS", 30)
         patch.setattr(all_pairs, "_MORE", ())
         patch.setattr(all_pairs, "_FITS", 2)

@@ -61,9 +61,12 @@ TABLES: dict[str, tuple[tuple[Any, ...], dict[str, Any], Callable[[Schema, int],
 
 @pytest.fixture(scope="module", autouse=True)
 def _small() -> Iterator[None]:
+    """Small pools and short fits; centres whatever sets told, so that bundles hold them."""
+    right = whole_rows.WholeRows._ask_in_rounds
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pool, "POOL_ROWS", 3000)
         patch.setattr(whole_rows, "_LEAST_EFFECTIVE", 120.0)
+        patch.setattr(whole_rows.WholeRows, "_ask_in_rounds", lambda *told, **more: (right(*told, **more)[0], True))
         patch.setattr(all_pairs, "_STEPS", 30)
         patch.setattr(all_pairs, "_MORE", ())
         patch.setattr(all_pairs, "_FITS", 2)
@@ -134,6 +137,7 @@ def test_an_honest_bundle_holds_and_comes_again(name: str, bundles: dict[str, Pa
     assert "which columns go together" in asked
     assert ("all pairs of columns" in asked) == (name == "pairs")
     assert any(query.startswith("wide table 2") for query in asked) == (name == "sets")
+    assert any(query.startswith("rows by nearest centre") for query in asked) == (name == "sets")
     assert checked(bundles[name], key.public_key_pem).ok
     again = replay(bundles[name], tmp_path / "again")
     assert again.identical

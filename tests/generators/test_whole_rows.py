@@ -203,6 +203,11 @@ def test_rows_are_counted_by_centres_where_sets_told_something_to_the_end(found,
     made = fit(opened)
     assert by_centre(opened)
     assert any(isinstance(one, CellsOfCentres) for one in made._model.cells)
+    again = DpHpAdaptive.from_state(task(opened.schema, "label"), made._options, made.state())
+    replayed = fit(RecordedSession(opened.schema, opened.budget, rows=opened.rows, answers=opened.answers))
+    rows = made.sample(999, seed=3)
+    assert (again.sample(999, seed=3) == rows).all()
+    assert (replayed.sample(999, seed=3) == rows).all()
     without = session(*two_causes(), epsilon=4.0, noise_key=1)
     kept = fit(without, whole_rows="sets")
     of_parity, of_one_set, _ = found
