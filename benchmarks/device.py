@@ -42,7 +42,7 @@ from synth.generators.kahm import KahmOptions
 from synth.generators.kahm.blocks import fabricated_blocks
 from synth.generators.protocol import GeneratorTask
 from synth.models.marginals import NoisyMarginal
-from synth.models.mixture_estimation import fit_mixture
+from synth.models.mixture_estimation import fit_mixtures
 from synth.privacy.accounting import PrivacyBudget
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
@@ -94,13 +94,13 @@ def mixture(steps: int = MIXTURE_STEPS, components: int = COMPONENTS, columns: i
         counts = np.zeros((GROUPS, GROUPS))
         np.add.at(counts, (bins[:, pair[0]], bins[:, pair[1]]), 1.0)
         measured.append(NoisyMarginal(pair, counts + random.normal(0, 30, counts.shape), 30.0))
-    return lambda device: fit_mixture(
+    return lambda device: fit_mixtures(
         (GROUPS,) * columns, measured, 20_000.0, components=components, steps=steps, device=device, report=_told
     )
 
 
-def _told(step: int, loss: float) -> None:
-    """Take a loss, as a run's page does."""
+def _told(step: int, losses: tuple[float, ...]) -> None:
+    """Take losses, as a run's page does."""
 
 
 def _dependent(random: np.random.Generator, rows: int, columns: int) -> NDArray[np.int64]:

@@ -177,20 +177,20 @@ class MixtureFitter:
 
     def refit(self, measured: Sequence[NoisyMarginal], *, last: bool, report: Report | None = None) -> None:
         """Fit by some steps of Adam."""
-        from synth.models.mixture_estimation import fit_mixture  # here, as it brings torch, which a field does without
+        from synth.models.mixture_estimation import fit_mixtures  # here, as it brings torch, which a field does without
 
         joint = any(len(one.columns) > 1 for one in measured)
-        self._model = fit_mixture(
+        (self._model,) = fit_mixtures(
             self._sizes,
             measured,
             self._total,
             steps=self.last_steps if last and joint else self.first_steps,
             # Columns by themselves need one component.
             components=200 if joint else 1,
-            seed=self._seed,
+            seeds=(self._seed,),
             device=self._device,
-            start=self._model if self._fitted else None,
-            report=report,
+            starts=(self._model,) if self._fitted else None,
+            report=None if report is None else lambda step, chi_squares: report(step, chi_squares[0]),
         )
         self._fitted = joint
 

@@ -16,10 +16,16 @@ from synth.models.marginals import NoisyMarginal, pooled
 from synth.models.mixture import Mixture
 from synth.system.machine import single_thread
 
-__all__ = ["BinLayout", "GroupedMarginals", "MarginalLoss", "fit_mixture"]
+__all__ = ["BinLayout", "GroupedMarginals", "MarginalLoss", "fit_mixtures"]
 
 # Proportions below this one have no logarithm of use.
 _LEAST = 1e-12
+
+_LEARNING_RATE = 0.2
+"""Of logits; it falls to nothing over the second half of the steps."""
+
+_SPREAD = 0.3
+"""Standard deviation of the first components' logits around the columns' own."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,32 +56,30 @@ class GroupedMarginals:
         return rows
 
 
-def fit_mixture(
+def fit_mixtures(
     sizes: tuple[int, ...],
     measured: Sequence[NoisyMarginal],
     total: float,
     *,
     components: int = 200,
     steps: int = 1000,
-    learning_rate: float = 0.2,
-    seed: int = 0,
+    seeds: Sequence[int] = (0,),
     device: str = "cpu",
-    start: Mixture | None = None,
-    spread: float = 0.3,
+    starts: Sequence[Mixture] | None = None,
     price: float = 2.0,
     overlap: float = 0.5,
     grouped: GroupedMarginals | None = None,
-    report: Callable[[int, float], None] | None = None,
-) -> Mixture:
-    r"""Fit a mixture of products to noisy tables.
+    report: Callable[[int, tuple[float, ...]], None] | None = None,
+) -> list[Mixture]:
+    r"""Fit mixtures of products to noisy tables, each from first components of its own, side by side in one tensor.
 
     .. math:: \sum_t \|(N p_t - y_t) / \sigma_t\|^2 + \frac{c}{\bar\sigma} N D
 
-    is minimised by Adam, where p_t are the mixture's exact marginals, y_t and sigma_t the tables and their noise, N
-    ``total``, c ``price``, sigma-bar the typical noise of a table of several columns and D about how many nats the
-    mixture is from independent columns. Tables alone leave open what was not measured, and a mixture of many components
-    fills it with whatever fits the noise; the second term keeps columns as independent as the answers allow. Where a
-    count is off by its noise, moving a row changes the first term by 2 / sigma, hence the price of a nat.
+    is minimised by Adam for each, where p_t are the mixture's exact marginals, y_t and sigma_t the tables and their
+    noise, N ``total``, c ``price``, sigma-bar the typical noise of a table of several columns and D about how many nats
+    the mixture is from independent columns. Tables alone leave open what was not measured, and a mixture of many
+    components fills it with whatever fits the noise; the second term keeps columns as independent as the answers allow.
+    Where a count is off by its noise, moving a row changes the first term by 2 / sigma, hence the price of a nat.
 
     Parameters
     ----------
@@ -86,39 +90,40 @@ def fit_mixture(
     total : float
         Rows in the table; positive.
     components : int
-        Ignored where ``start`` is given.
+        Of each mixture; ignored where ``starts`` are given.
     steps : int
-    learning_rate : float
-        Of logits; it falls to nothing over the second half of the steps.
-    seed : int
-        Of the first components.
+    seeds : sequence of int
+        Of the first components of each mixture; ignored where ``starts`` are given.
     device : str
         What torch calls it; float32 everywhere, on one thread of a CPU.
-    start : Mixture, optional
-        An earlier fit to go on from.
-    spread : float
-        Standard deviation of the first components' logits around the columns' own.
+    starts : sequence of Mixture, optional
+        Earlier fits to go on from, of as many components each.
     price : float
         What one nat of dependence costs a row, in units of 1 / noise; 0 for none.
     overlap : float
         Part of what rows tell of their component, by its estimate, that is taken off the dependence, in [0, 1]; 0 is a
         third of the time.
     grouped : GroupedMarginals, optional
-        Tables of groups of bins, to which the mixture is fitted as well.
+        Tables of groups of bins, to which the mixtures are fitted as well.
     report : callable, optional
-        Told the step and the chi-square per cell (about 1 where only noise is left) now and then.
+        Told the step and every mixture's chi-square per cell (about 1 where only noise is left) now and then.
 
     Returns
     -------
-    Mixture
+    list of Mixture
     """
-    _check(sizes, measured, total, components, start)
+    _check(sizes, measured, total, components, starts or ())
     measured = pooled(measured)
     layout = BinLayout(sizes)
-    first = _logits(layout, measured, components, spread, seed) if start is None else _logits_of(layout, start)
+    if starts is None:
+        first = [_logits(layout, measured, components, seed) for seed in seeds]
+    else:
+        first = [_logits_of(layout, one) for one in starts]
     where = torch.device(device)
     with single_thread():
-        logits = torch.tensor(first, dtype=torch.float32, device=where, requires_grad=True)
+        # A single one is a matrix: products of matrices are not rounded as those of stacks of one.
+        stacked = np.stack(first) if len(first) > 1 else first[0]
+        logits = torch.tensor(stacked, dtype=torch.float32, device=where, requires_grad=True)
         losses = [_Loss(MarginalLoss(layout, measured, total, device=where, dtype=torch.float32))]
         if grouped is not None:
             of_groups = BinLayout(grouped.sizes)
@@ -130,20 +135,25 @@ def fit_mixture(
         for step in range(steps):
             # A few steps of rising length, since the first ones know neither slope nor curvature.
             rise, fall = (step + 1) / 20, 2.0 * (1.0 - step / steps)
-            weights = logits[-1].softmax(dim=0)
-            log_probabilities = layout.log_probabilities(logits[:-1])
+            weights = logits[..., -1, :].softmax(dim=-1)
+            log_probabilities = layout.log_probabilities(logits[..., :-1, :])
             probabilities = log_probabilities.exp()
-            chi_square = torch.stack([one(weights, probabilities) for one in losses]).sum()
-            objective = chi_square + nat * _dependence(weights, probabilities, log_probabilities, overlap)
-            (slope,) = torch.autograd.grad(per_cell * objective, logits)
-            adam.step(slope, learning_rate * min(1.0, rise, fall))
+            chi_squares = torch.stack([one(weights, probabilities) for one in losses]).sum(dim=0)
+            objectives = chi_squares + nat * _dependence(weights, probabilities, log_probabilities, overlap)
+            # No mixture's objective depends on another's logits.
+            (slope,) = torch.autograd.grad(per_cell * objectives.sum(), logits)
+            adam.step(slope, _LEARNING_RATE * min(1.0, rise, fall))
             if report is not None and (step % 20 == 19 or step == steps - 1):
-                report(step, per_cell * float(chi_square.detach()))
-        # Rounding of float32 sums is taken out by normalising once more.
+                report(step, tuple((per_cell * chi_squares.detach().double()).reshape(-1).tolist()))
         final = logits.detach().cpu().double()
-        weights = final[-1].softmax(dim=0)
-        probabilities = layout.log_probabilities(final[:-1]).exp()
-    return Mixture(sizes, weights.numpy(), np.ascontiguousarray(probabilities.numpy()[layout.original_order].T))
+    return [_mixture_of(layout, one) for one in (final if final.ndim == 3 else final[None])]
+
+
+def _mixture_of(layout: BinLayout, logits: Tensor) -> Mixture:
+    """Return the mixture of some logits; rounding of float32 sums is taken out by normalising once more."""
+    weights = logits[-1].softmax(dim=0)
+    probabilities = layout.log_probabilities(logits[:-1]).exp()
+    return Mixture(layout.sizes, weights.numpy(), np.ascontiguousarray(probabilities.numpy()[layout.original_order].T))
 
 
 class _Adam:
@@ -189,11 +199,17 @@ class _Summed:
     def __call__(self, probabilities: Tensor) -> Tensor:
         if self._matrix is not None:
             return self._matrix @ probabilities
-        return probabilities.new_zeros((self._n_groups, probabilities.shape[1])).index_add(0, self._rows, probabilities)
+        *several, _, components = probabilities.shape
+        sums = probabilities.new_zeros((*several, self._n_groups, components))
+        return sums.index_add(-2, self._rows, probabilities)
 
 
 def _check(
-    sizes: tuple[int, ...], measured: Sequence[NoisyMarginal], total: float, components: int, start: Mixture | None
+    sizes: tuple[int, ...],
+    measured: Sequence[NoisyMarginal],
+    total: float,
+    components: int,
+    starts: Sequence[Mixture],
 ) -> None:
     """Refuse what cannot be fitted."""
     if not sizes or min(sizes) < 1:
@@ -202,16 +218,15 @@ def _check(
         raise ValueError(f"total must be positive and finite, got {total}.")
     if components < 1:
         raise ValueError(f"components must be at least 1, got {components}.")
-    if start is not None and start.sizes != sizes:
-        raise ValueError(f"start has columns of {start.sizes} bins, not {sizes}.")
+    for start in starts:
+        if start.sizes != sizes:
+            raise ValueError(f"A start has columns of {start.sizes} bins, not {sizes}.")
     for one in measured:
         if not one.columns or one.table.shape != tuple(sizes[column] for column in one.columns):
             raise ValueError(f"The table of columns {one.columns} has shape {one.table.shape}.")
 
 
-def _logits(
-    layout: BinLayout, measured: Sequence[NoisyMarginal], components: int, spread: float, seed: int
-) -> NDArray[np.float64]:
+def _logits(layout: BinLayout, measured: Sequence[NoisyMarginal], components: int, seed: int) -> NDArray[np.float64]:
     """Return logits of components scattered around the product of the columns, shape (sum of sizes + 1, K)."""
     logits = np.zeros((sum(layout.sizes) + 1, components))
     for column, size in enumerate(layout.sizes):
@@ -224,7 +239,7 @@ def _logits(
             counts = np.maximum(best.table.sum(axis=others), 0.5 * min(noise))
             logits[layout.rows(column)] = np.log(counts / counts.sum())[:, None]
     random = np.random.Generator(np.random.PCG64(seed))
-    logits[:-1] += spread * random.standard_normal((sum(layout.sizes), components))
+    logits[:-1] += _SPREAD * random.standard_normal((sum(layout.sizes), components))
     return logits
 
 
@@ -252,14 +267,15 @@ def _dependence(weights: Tensor, probabilities: Tensor, log_probabilities: Tenso
     for components that are equal or have no row in common; all of it would pay for components that overlap, so a part
     of it is taken: ``overlap``.
     """
-    marginal = probabilities @ weights
-    within = (probabilities * log_probabilities).sum(dim=0)
-    of_columns = within @ weights - (marginal * marginal.clamp_min(_LEAST).log()).sum()
+    marginal = _mean(probabilities, weights)
+    within = (probabilities * log_probabilities).sum(dim=-2)
+    of_columns = (within * weights).sum(dim=-1) - (marginal * marginal.clamp_min(_LEAST).log()).sum(dim=-1)
     if not overlap:
         return of_columns
     # Minus the distance of component k from l, plus the log-weight of l.
-    nearness = probabilities.T @ log_probabilities - within[:, None] + weights.clamp_min(_LEAST).log()
-    of_rows = -(weights @ nearness.logsumexp(dim=1))
+    log_weights = weights.clamp_min(_LEAST).log()
+    nearness = probabilities.mT @ log_probabilities - within.unsqueeze(-1) + log_weights.unsqueeze(-2)
+    of_rows = -(weights * nearness.logsumexp(dim=-1)).sum(dim=-1)
     return of_columns - overlap * of_rows
 
 
@@ -294,13 +310,14 @@ class BinLayout:
         return slice(first, first + self.sizes[column])
 
     def log_probabilities(self, logits: Tensor) -> Tensor:
-        """Return the log-softmax of every column's bins in every component; both of shape (sum of sizes, K)."""
-        parts = torch.split(logits, [count * size for count, size in self._blocks])
+        """Return the log-softmax of every column's bins in every component; both of shape (..., sum of sizes, K)."""
+        parts = torch.split(logits, [count * size for count, size in self._blocks], dim=-2)
         return torch.cat(
             [
-                part.view(count, size, -1).log_softmax(dim=1).view(count * size, -1)
+                part.view(*part.shape[:-2], count, size, -1).log_softmax(dim=-2).flatten(-3, -2)
                 for part, (count, size) in zip(parts, self._blocks, strict=True)
-            ]
+            ],
+            dim=-2,
         )
 
 
@@ -368,14 +385,14 @@ class MarginalLoss:
 
         Parameters
         ----------
-        weights : Tensor of shape (K,), sum 1
-        probabilities : Tensor of shape (sum of sizes, K), in the order of the layout
+        weights : Tensor of shape (..., K), sum 1
+        probabilities : Tensor of shape (..., sum of sizes, K), in the order of the layout
 
         Returns
         -------
-        Tensor of shape ()
+        Tensor of shape (...)
         """
-        chi_square = weights.new_zeros(())
+        chi_square = weights.new_zeros(weights.shape[:-1])
         for part in self._parts:
             chi_square = chi_square + part(weights, probabilities)
         return chi_square
@@ -402,7 +419,7 @@ class _SingleColumns:
         self._scale = torch.tensor(scale, dtype=dtype, device=device)
 
     def __call__(self, weights: Tensor, probabilities: Tensor) -> Tensor:
-        return (self._scale * (probabilities @ weights) - self._target).square().sum()
+        return (self._scale * _mean(probabilities, weights) - self._target).square().sum(dim=-1)
 
 
 class _AllPairs:
@@ -492,24 +509,24 @@ class _SidesFunction(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, weights: Tensor, probabilities: Tensor, sides: list[_Side]) -> Tensor:
-        """Return the chi-square, shape ()."""
-        weighted = probabilities * weights
-        chi_square = weights.new_zeros(())
+        """Return the chi-square, shape (...)."""
+        weighted = probabilities * weights.unsqueeze(-2)
+        chi_square = weights.new_zeros(weights.shape[:-1])
         slope = torch.zeros_like(probabilities)
         for place, rows, scale, target in sides:
-            partners = probabilities if rows is None else probabilities.index_select(0, rows)
-            residual = (weighted[place] @ partners.T).mul_(scale).sub_(target)
-            chi_square += residual.square().sum()
-            torch.mm(residual.mul_(scale), partners, out=slope[place])
+            partners = probabilities if rows is None else probabilities.index_select(-2, rows)
+            residual = (weighted[..., place, :] @ partners.mT).mul_(scale).sub_(target)
+            chi_square += residual.square().sum(dim=(-2, -1))
+            torch.matmul(residual.mul_(scale), partners, out=slope[..., place, :])
         # Twice from the square; twice again for bins, which stand on both sides.
-        ctx.save_for_backward(2.0 * (slope * probabilities).sum(dim=0), slope.mul_(4.0 * weights))
+        ctx.save_for_backward(2.0 * (slope * probabilities).sum(dim=-2), slope.mul_(4.0 * weights.unsqueeze(-2)))
         return chi_square
 
     @staticmethod
     def backward(ctx: Any, *outer: Tensor) -> tuple[Tensor, Tensor, None]:
         """Return the gradients of the weights and of the probabilities."""
         of_weights, of_probabilities = ctx.saved_tensors
-        return outer[0] * of_weights, outer[0] * of_probabilities, None
+        return outer[0].unsqueeze(-1) * of_weights, outer[0][..., None, None] * of_probabilities, None
 
 
 class _Batch:
@@ -543,15 +560,22 @@ class _Batch:
     def __call__(self, weights: Tensor, probabilities: Tensor) -> Tensor:
         left = _gathered(probabilities, self._rows[0])
         for rows in self._rows[1:-1]:
-            left = (left.unsqueeze(2) * _gathered(probabilities, rows).unsqueeze(1)).flatten(1, 2)
+            left = (left.unsqueeze(-2) * _gathered(probabilities, rows).unsqueeze(-3)).flatten(-3, -2)
         right = _gathered(probabilities, self._rows[-1])
-        model = (left * weights) @ right.transpose(1, 2)
-        return (self._scale * model - self._target).square().sum()
+        model = (left * weights[..., None, None, :]) @ right.mT
+        return (self._scale * model - self._target).square().sum(dim=(-3, -2, -1))
 
 
 def _gathered(probabilities: Tensor, rows: Tensor) -> Tensor:
-    """Return the rows of some bins, shape (*rows.shape, K), by the way whose gradient has one order of sums."""
+    """Return the rows of some bins, shape (..., *rows.shape, K), by the way whose gradient has one order of sums."""
     if probabilities.is_cuda:
         # The gradient of indexing sorts before it sums; that of index_select adds in whatever order threads arrive.
-        return probabilities[rows]
-    return probabilities.index_select(0, rows.flatten()).view(*rows.shape, -1)
+        return probabilities[..., rows, :]
+    return probabilities.index_select(-2, rows.flatten()).view(*probabilities.shape[:-2], *rows.shape, -1)
+
+
+def _mean(probabilities: Tensor, weights: Tensor) -> Tensor:
+    """Return the mean of the components' proportions, shape (..., sum of sizes)."""
+    if weights.ndim == 1:
+        return probabilities @ weights
+    return (probabilities @ weights.unsqueeze(-1)).squeeze(-1)

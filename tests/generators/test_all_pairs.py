@@ -237,42 +237,42 @@ def test_the_noise_of_all_pairs_is_that_of_the_question():
 
 def test_the_same_answers_are_fitted_once(monkeypatch):
     fits = []
-    right = mixture_estimation.fit_mixture
+    right = mixture_estimation.fit_mixtures
 
     def counted(*args, **more):
         fits.append(more["grouped"])
         return right(*args, **more)
 
-    monkeypatch.setattr(mixture_estimation, "fit_mixture", counted)
+    monkeypatch.setattr(mixture_estimation, "fit_mixtures", counted)
     monkeypatch.setattr(dp_hp_adaptive, "STANDS_OUT", -math.inf)
     monkeypatch.setattr(whole_rows, "_LEAST_EFFECTIVE", math.inf)
     opened = session(declared(), numbers_of(dense()), epsilon=3.0)
     fitted(opened)
     # Before a set of many columns, and once all pairs were asked again as no pool could follow it.
     assert f"{ALL} again" in [receipt.query for receipt in opened.receipts]
-    assert [len(one.measured) for one in fits] == [21, 21, 42, 42]
+    assert [len(one.measured) for one in fits] == [21, 42]
 
 
 @pytest.mark.parametrize(("epsilon", "averaged", "fits"), [(100.0, True, 3), (100.0, False, 1), (0.2, True, 1)])
 def test_a_fit_goes_on_while_it_is_off_by_more_than_noise(epsilon, averaged, fits, monkeypatch):
-    begun, off = [], []
-    right = mixture_estimation.fit_mixture
+    begun, off, made_of = [], [], []
+    right = mixture_estimation.fit_mixtures
 
-    def counted(*args, steps, seed, report, start=None, **more):
-        begun.append((steps, seed, start))
+    def counted(*args, steps, report, seeds=None, starts=None, **more):
+        begun.append((steps, seeds, starts))
         chi_squares = []
         made = right(
             *args,
             steps=steps,
-            seed=seed,
-            start=start,
-            report=lambda step, chi_square: (chi_squares.append(chi_square), report(step, chi_square)),
+            report=lambda step, of_all: (chi_squares.append(of_all), report(step, of_all)),
             **more,
+            **({"starts": starts} if seeds is None else {"seeds": seeds}),
         )
+        made_of.append(list(made))
         off.append(chi_squares[-1])
         return made
 
-    monkeypatch.setattr(mixture_estimation, "fit_mixture", counted)
+    monkeypatch.setattr(mixture_estimation, "fit_mixtures", counted)
     monkeypatch.setattr(all_pairs, "_MORE", (60, 80))
     opened = session(declared(), numbers_of(dense()), epsilon=epsilon)
     one_ways = measure_one_way_marginals(
@@ -287,34 +287,56 @@ def test_a_fit_goes_on_while_it_is_off_by_more_than_noise(epsilon, averaged, fit
     told = []
     pairs.refit([one.measured(d) for d, one in enumerate(bins)], last=True, report=lambda *one: told.append(one))
     # At epsilon 100 not even 180 steps reach the noise; at .2 noise is all that there is.
-    seeds = (0, 1) if averaged else (0,)
-    assert [(steps, seed) for steps, seed, _ in begun] == [(n, seed) for seed in seeds for n in [40, 60, 80][:fits]]
-    assert [start is None for *_, start in begun] == [n == 0 for _ in seeds for n in range(fits)]
-    for one in range(len(seeds)):
-        of_one = off[one * fits : (one + 1) * fits]
-        assert of_one == sorted(of_one, reverse=True)
-    assert (off[0] <= 1.0) == (epsilon < 1)
+    assert [steps for steps, *_ in begun] == [40, 60, 80][:fits]
+    assert [None if seeds is None else list(seeds) for _, seeds, _ in begun] == [
+        [0, 1] if averaged else [0],
+        *[None] * (fits - 1),
+    ]
+    assert [starts for *_, starts in begun] == [None, *made_of[: fits - 1]]
+    assert off == sorted(off, reverse=True)
+    assert all((one <= 1.0) == (epsilon < 1) for one in off[0])
     assert len(told) >= fits
+
+
+def test_only_fits_that_are_off_by_more_than_noise_go_on(monkeypatch):
+    """Of two fits the second is off after 40 steps and no more after 60 further ones."""
+    right, begun = mixture_estimation.fit_mixtures, []
+    says = {40: (0.9, 1.1), 60: (0.8,)}
+
+    def told(*args, steps, report, **more):
+        begun.append((steps, more.get("starts")))
+        made = right(*args, steps=steps, report=None, **more)
+        report(steps - 1, says[steps])
+        begun.append(list(made))
+        return made
+
+    monkeypatch.setattr(mixture_estimation, "fit_mixtures", told)
+    monkeypatch.setattr(all_pairs, "_MORE", (60, 80))
+    model = fitted(session(declared(), numbers_of(dense()), epsilon=3.0), whole_rows="never")._model
+    (_, _), (first, second), (steps, starts), (longer,) = begun
+    assert (steps, list(starts)) == (60, [second])
+    assert np.array_equal(model.probabilities, np.concatenate([first.probabilities, longer.probabilities]))
 
 
 def test_the_model_of_all_pairs_is_the_mean_of_its_fits(monkeypatch):
     """Fits from other first components differ; a single one, as before version 0.8.0, has more of them."""
     made = []
-    right = mixture_estimation.fit_mixture
+    right = mixture_estimation.fit_mixtures
     monkeypatch.setattr(
-        mixture_estimation, "fit_mixture", lambda *args, **more: made.append(right(*args, **more)) or made[-1]
+        mixture_estimation, "fit_mixtures", lambda *args, **more: made.append(right(*args, **more)) or made[-1]
     )
     rows = numbers_of(dense())
     model = fitted(session(declared(), rows, epsilon=3.0), whole_rows="never")._model
     assert isinstance(model, Mixture)
-    first, second = made
+    ((first, second),) = made
     assert np.abs(first.marginal((0, 1)) - second.marginal((0, 1))).max() > 1e-5
     for columns in ((0,), (0, 1), (1, 4, 6)):
         assert np.allclose(model.marginal(columns), (first.marginal(columns) + second.marginal(columns)) / 2)
     made.clear()
     single = fitted(session(declared(), rows, epsilon=3.0), whole_rows="never", fit="single")._model
-    assert [one.weights.size for one in made] == [32]
-    assert np.array_equal(single.weights, made[0].weights)
+    ((only,),) = made
+    assert only.weights.size == 32
+    assert np.array_equal(single.weights, only.weights)
 
 
 def test_groups_are_of_neighbours_and_about_even():

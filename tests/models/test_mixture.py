@@ -18,7 +18,7 @@ from synth.models.mixture_estimation import (
     MarginalLoss,
     _Adam,
     _dependence,
-    fit_mixture,
+    fit_mixtures,
 )
 
 SIZES = (3, 1, 4, 2, 3)
@@ -74,6 +74,14 @@ def counted(rows: np.ndarray, sizes: tuple[int, ...], columns: tuple[int, ...]) 
 def test_marginals_equal_enumeration(columns):
     mixture = known()
     np.testing.assert_allclose(mixture.marginal(columns), summed(joint(mixture), columns), rtol=1e-12)
+
+
+def fit_mixture(*args, seed=0, start=None, report=None, **settings) -> Mixture:
+    """Fit one mixture."""
+    starts = None if start is None else (start,)
+    told = None if report is None else lambda step, chi_squares: report(step, *chi_squares)
+    (fitted,) = fit_mixtures(*args, seeds=(seed,), starts=starts, report=told, **settings)
+    return fitted
 
 
 def parameters(mixture: Mixture, layout: BinLayout) -> tuple[torch.Tensor, torch.Tensor]:
@@ -198,12 +206,12 @@ def test_steps_are_those_of_adam():
 
 
 def test_a_fit_loads_no_compiler():
-    fit = "fit_mixture((2, 2), [NoisyMarginal((0, 1), np.ones((2, 2)), 1.0)], 4.0, components=2, steps=2)"
+    fit = "fit_mixtures((2, 2), [NoisyMarginal((0, 1), np.ones((2, 2)), 1.0)], 4.0, components=2, steps=2)"
     script = f"""
 import sys
 import numpy as np
 from synth.models.marginals import NoisyMarginal
-from synth.models.mixture_estimation import fit_mixture
+from synth.models.mixture_estimation import fit_mixtures
 {fit}
 sys.exit("torch._dynamo" in sys.modules)
 """
@@ -215,6 +223,44 @@ def test_the_same_seed_fits_the_same_bytes_and_another_does_not():
     fits = [fit_mixture(SIZES, measured, 1000.0, components=5, steps=40, seed=seed) for seed in (3, 3, 4)]
     assert fits[0].probabilities.tobytes() == fits[1].probabilities.tobytes()
     assert fits[0].probabilities.tobytes() != fits[2].probabilities.tobytes()
+
+
+def test_fits_side_by_side_are_those_made_one_by_one():
+    """But for the rounding of float32; neither how many there are beside one nor their order moves it further."""
+    total = 1000.0
+    singles, pairs = [(column,) for column in range(5)], [(0, 2), (0, 3), (2, 3)]
+    halved = tuple(np.arange(size, dtype=np.int32) // 2 for size in SIZES)
+    grouped = GroupedMarginals(halved, (NoisyMarginal((0, 4), np.full((2, 2), 250.0), 5.0),))
+    for measured, overlap in (
+        (tables(known(), total, 5.0), 0.5),
+        (tables(known(), total, 5.0, columns=[*singles, *pairs]), 0.0),
+    ):
+        settings = {"components": 5, "steps": 30, "overlap": overlap, "grouped": grouped}
+        together = fit_mixtures(SIZES, measured, total, seeds=(3, 8, 5), **settings)
+        alone = [fit_mixture(SIZES, measured, total, seed=seed, **settings) for seed in (3, 8, 5)]
+        for one, other in zip(together, alone, strict=True):
+            np.testing.assert_allclose(one.probabilities, other.probabilities, atol=1e-4)
+            np.testing.assert_allclose(one.weights, other.weights, atol=1e-4)
+        assert np.abs(together[0].probabilities - together[1].probabilities).max() > 0.01
+        further = fit_mixtures(SIZES, measured, total, steps=9, starts=together[1:], grouped=grouped, overlap=overlap)
+        apart = [
+            fit_mixture(SIZES, measured, total, steps=9, start=one, grouped=grouped, overlap=overlap)
+            for one in together[1:]
+        ]
+        for one, other in zip(further, apart, strict=True):
+            np.testing.assert_allclose(one.probabilities, other.probabilities, atol=1e-4)
+
+
+def test_every_fit_side_by_side_tells_its_own_chi_square():
+    measured, seen = tables(known(), 1000.0, 5.0), []
+    fit_mixtures(SIZES, measured, 1000.0, components=5, steps=20, seeds=(3, 8), report=lambda *one: seen.append(one))
+    for place, seed in enumerate((3, 8)):
+        told = []
+        settings = {"components": 5, "steps": 20, "seed": seed}
+        fit_mixture(SIZES, measured, 1000.0, report=lambda *one, to=told: to.append(one), **settings)
+        assert [(step, chi_squares[place]) for step, chi_squares in seen] == [
+            (step, pytest.approx(chi_square, rel=1e-4)) for step, chi_square in told
+        ]
 
 
 def test_a_fit_goes_on_from_an_earlier_one():
@@ -312,7 +358,7 @@ def test_a_state_samples_the_same_bytes():
         ({"total": float("nan")}, "total must be positive"),
         ({"components": 0}, "components must be at least 1"),
         ({"measured": [NoisyMarginal((0, 1), np.zeros((2, 2)), 1.0)]}, "has shape"),
-        ({"start": known(2)}, "start has columns"),
+        ({"start": known(2)}, "A start has columns"),
     ],
     ids=["no column", "no bin", "no row", "not a number", "no component", "another shape", "another start"],
 )

@@ -439,40 +439,40 @@ class AllPairs:
         answered = (*measured, *self._answers)
         if answered != self._fitted_to:  # the same answers make the same mixture
             self._fitted_to = answered
-            self._model = mean_of([self._fitted(measured, seed, report) for seed in self._seeds])
+            self._model = mean_of(self._fits(measured, report))
 
-    def _fitted(
-        self, measured: Sequence[NoisyMarginal], seed: int, report: Callable[[int, float], None] | None
-    ) -> Mixture:
-        """Fit one mixture, from the first components of a seed."""
-        from synth.models.mixture_estimation import fit_mixture
+    def _fits(self, measured: Sequence[NoisyMarginal], report: Callable[[int, float], None] | None) -> list[Mixture]:
+        """Fit the mixtures, each from first components of its own, all side by side."""
+        from synth.models.mixture_estimation import fit_mixtures
 
-        off = math.inf
+        off: tuple[float, ...] = ()
 
-        def told(step: int, chi_square: float) -> None:
+        def told(step: int, chi_squares: tuple[float, ...]) -> None:
             nonlocal off
-            off = chi_square
+            off = chi_squares
             if report is not None:
-                report(step, chi_square)
+                report(step, sum(chi_squares) / len(chi_squares))
 
         fit = partial(
-            fit_mixture,
+            fit_mixtures,
             self._model.sizes,
             measured,
             self._total,
             components=self._components,
             overlap=0.0,
             price=_PRICE,
-            seed=seed,
             device=self._device,
             grouped=self.answers,
             report=told,
         )
         first, *more = self._steps
-        model = fit(steps=first)
+        fits = fit(steps=first, seeds=self._seeds)
+        going = list(range(len(fits)))
         for steps in more:
             # The true table would be off by about one a cell (Morozov 1966): from there on a fit follows noise.
-            if off <= 1.0:
+            going = [one for one, chi_square in zip(going, off, strict=True) if chi_square > 1.0]
+            if not going:
                 break
-            model = fit(steps=steps, start=model)
-        return model
+            for one, longer in zip(going, fit(steps=steps, starts=[fits[one] for one in going]), strict=True):
+                fits[one] = longer
+        return fits

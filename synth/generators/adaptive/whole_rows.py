@@ -15,6 +15,7 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -422,10 +423,13 @@ class WholeRows:
                 larger, axis = within
                 tables[place] = tables[larger].reshape(self._sets[larger].cells.shape).sum(axis=axis).reshape(-1)
             elif finer is not None:
-                of, cells = finer
-                tables[place] = np.bincount(cells, tables[of], self._sets[place].cells.size).astype(np.float64)
+                of, coarser = finer
+                tables[place] = np.bincount(coarser, tables[of], self._sets[place].cells.size).astype(np.float64)
             else:
-                tables[place] = self._expected(self._sets[place].cells)
+                # Weights change from round to round, cells do not.
+                cells = self._sets[place].cells
+                index = self._pool.once(cells, partial(cells.index, self._pool))
+                tables[place] = self._total * np.bincount(index, self._weights, cells.size).astype(np.float64)
         return [tables[place] for place in range(len(self._sets))]
 
     def _expected(self, cells: PoolCells) -> Vector:
