@@ -181,9 +181,6 @@ FORMATS: dict[str, Format] = {
     "ods": SheetFormat(TableFormat(kind="ods")),
 }
 
-LATER = {"two header rows", "decimal commas", "shift_jis", "gb18030", "xlsx", "ods"}
-"""Kinds that came later: their lines are told apart by the code of others, or by that of a workbook."""
-
 
 def honest_cells(random_: random.Random, schema: Schema = SCHEMA) -> list[str]:
     """Return a row as people write it."""

@@ -9,7 +9,6 @@ import pyarrow as pa
 import pytest
 from mutations import (
     FORMATS,
-    LATER,
     LONGEST,
     PARQUET_SCHEMA,
     TALLY,
@@ -24,9 +23,8 @@ from mutations import (
 from synth.reading import text as reader_text
 from synth.schema import TableFormat
 
-MUTATIONS = 2_000
-FEWER = 300
-"""Of kinds that came later."""
+MUTATIONS, AUDITED = 300, 2_000
+LINES, AUDITED_LINES = 100, 300
 
 
 @pytest.fixture(autouse=True)
@@ -34,18 +32,21 @@ def _short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reader_text, "LONGEST_LINE", LONGEST)
 
 
+@pytest.mark.parametrize("tried", [MUTATIONS, pytest.param(AUDITED, marks=pytest.mark.audit)])
 @pytest.mark.parametrize("name", FORMATS)
-def test_no_mutation_of_one_line_changes_another(name: str) -> None:
-    tried = FEWER if name in LATER else MUTATIONS
+def test_no_mutation_of_one_line_changes_another(name: str, tried: int) -> None:
     found = changed_lines(FORMATS[name], tried, seed=11)
-    TALLY[name] = (tried, len(found))
+    TALLY[f"{name}, {tried}"] = (tried, len(found))
     assert not found, f"{len(found)} of {tried} mutations changed another line: {found[:5]}"
 
 
+@pytest.mark.parametrize("number", [LINES, pytest.param(AUDITED_LINES, marks=pytest.mark.audit)])
 @pytest.mark.parametrize("name", FORMATS)
-def test_a_line_becomes_the_same_alone_and_among_others(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_line_becomes_the_same_alone_and_among_others(
+    name: str, number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     kind, random_ = FORMATS[name], random.Random(5)
-    lines = [hostile_line(random_, kind) for _ in range(100 if name in LATER else 300)]
+    lines = [hostile_line(random_, kind) for _ in range(number)]
     together = codes_of(kind.file(lines), kind.form, kind.schema)
     assert len(together) == len(lines)
     for line, became in zip(lines, together, strict=True):
@@ -85,8 +86,9 @@ PARQUET_KINDS = [
 ]
 
 
+@pytest.mark.parametrize("tried", [MUTATIONS, pytest.param(AUDITED, marks=pytest.mark.audit)])
 @pytest.mark.parametrize(("seen", "dictionary", "group"), PARQUET_KINDS, ids=str)
-def test_no_row_of_a_parquet_file_changes_another(seen: pa.DataType, dictionary: bool, group: int) -> None:
+def test_no_row_of_a_parquet_file_changes_another(seen: pa.DataType, dictionary: bool, group: int, tried: int) -> None:
     random_ = random.Random(3)
     how = {"seen": seen, "dictionary": dictionary, "group": group}
     rows = [parquet_cells(random_) for _ in range(8)]
@@ -98,11 +100,11 @@ def test_no_row_of_a_parquet_file_changes_another(seen: pa.DataType, dictionary:
 
     before = became(rows)
     changed = 0
-    for _ in range(MUTATIONS // len(PARQUET_KINDS)):
+    for _ in range(tried // len(PARQUET_KINDS)):
         place = random_.randrange(len(rows) + 1)
         other = parquet_cells(random_)
         after = became([*rows[:place], other, *rows[place:]])
         changed += [*after[:place], *after[place + 1 :]] != before
         assert became([other]) == [after[place]]
-    TALLY[f"Parquet, {seen}"] = (MUTATIONS // len(PARQUET_KINDS), changed)
+    TALLY[f"Parquet, {seen}, {tried}"] = (tried // len(PARQUET_KINDS), changed)
     assert not changed

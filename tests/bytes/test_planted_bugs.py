@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pytest
 import test_answers
-from mutations import FORMATS, LATER, LONGEST, Format, changed_lines, codes_of, hostile_line
+from mutations import FORMATS, LONGEST, Format, changed_lines, codes_of, hostile_line
 from reading_faults import SHEET_FAULTS, Plant, plant_a_guessed_decimal_sign, plant_a_refusal
 from reading_here import read_here
 
@@ -33,9 +33,8 @@ def lines_are_independent(*names: str) -> Callable[[], None]:
 
     def check() -> None:
         for name in names:
-            few = name in LATER
-            assert not changed_lines(FORMATS[name], 60 if few else 200, seed=11)
-            assert_alone_as_among_others(FORMATS[name], 60 if few else 150)
+            assert not changed_lines(FORMATS[name], 60, seed=11)
+            assert_alone_as_among_others(FORMATS[name], 60)
 
     return check
 
