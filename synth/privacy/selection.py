@@ -169,9 +169,8 @@ class PrivateChoice(Question[ChoicePlan, Selection]):
             absent = [bins is None for bins in one.one_hot.bins]
             found.add_words([list(one.columns), float(one.weight), float(one.penalty), absent])
             found.add_array(one.table)
-            for bins in one.one_hot.bins:
-                if bins is not None:
-                    found.add_array(bins)
+            for bins in (each for each in one.one_hot.bins if each is not None):
+                found.add_array(bins)
         return found.hexdigest()
 
     def draw(self, plan: ChoicePlan, rows: PrivateRows, noise: NoiseSource, *, device: str) -> Numbers:

@@ -74,7 +74,7 @@ _ROWS_PER_NOISE = 2.5
 
 _FEWEST_CENTRES, _MOST_CENTRES = 4, 256
 
-_CENTRE_ROWS = 20_000
+_CENTRE_ROWS = 10_000
 """Rows of the pool of which centres are found."""
 
 _STEPS_OF_UNIT = 16
