@@ -68,6 +68,7 @@ FORMATS = {
         separator=";", encoding="latin-1", decimal=",", thousands=".", missing=("", "k. A."), dates=("%d.%m.%Y",)
     ),
     "american": TableFormat(thousands=",", units=("$",), missing=("NA", ""), dates=("%m/%d/%Y", "%m/%d/%Y %H:%M")),
+    "forms with times first": TableFormat(dates=("%d.%m.%Y %H:%M", "%d.%m.%Y"), missing=("", "NA")),
     "tabs": TableFormat(kind="tsv", missing=("-9", "unknown"), encoding="utf-16"),
     "no header": TableFormat(
         header=False, separator=",", names=("note", *(column.name for column in reversed(NAMES))), missing=("NA", "")
@@ -134,6 +135,8 @@ def test_whoever_reads_the_private_table_reads_these_rows(name: str) -> None:
         ("american", "sleeps", (0, 5, -1), ["18:00", "23:00", "NA"]),
         # Two digits of a year that Python takes for another century: as ISO writes it.
         ("american", "old", (0, 51), ["1950-01-01", "01/01/01"]),
+        # Of dates alone no hour is said.
+        ("forms with times first", "seen", (0, 3, -1), ["30.12.1999", "02.01.2000", "NA"]),
         ("tabs", "income", (-3, -1), ["-9", "unknown"]),
         ("tabs", "smoker", (0, 1, -1), ["2", "1", "-9"]),
         ("as everybody writes", "born", (0, -1), ["30.12.1999", ""]),

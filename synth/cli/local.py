@@ -337,7 +337,7 @@ def _kept(folder: Path) -> Iterator[str]:
     """Yield in a line what of the relations between columns was not kept."""
     said = json.loads((folder / "report.json").read_bytes())["evidence"]
     told = {entry["id"]: entry["value"] for entry in said if entry["id"].startswith("relations.")}
-    if "relations.unknown" in told:
+    if told.get("relations.unknown"):
         yield (
             f"Treat {told['relations.unknown']:,} of {told['relations.of']:,} pairs of columns as unknown: not "
             "measured, or hidden by noise (report.html, 'What was not kept')."

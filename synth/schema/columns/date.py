@@ -123,11 +123,12 @@ class DateColumn(ModelledColumn):
     def declared_texts(
         self, codes: Sequence[int] | npt.NDArray[Any], notation: Notation, dates: tuple[str, ...]
     ) -> list[str]:
-        """Return dates by the first declared pattern."""
+        """Return dates by the first declared pattern without a time of day, or else by the first."""
         patterns = self.patterns or dates
         if not patterns:
             return self.texts(codes)
-        return ["" if day is None else day.strftime(patterns[0]) for day in self.cells(np.asarray(codes, np.int64))]
+        pattern = next((one for one in patterns if "%H" not in one and "%I" not in one), patterns[0])
+        return ["" if day is None else day.strftime(pattern) for day in self.cells(np.asarray(codes, np.int64))]
 
     def cells(self, codes: npt.NDArray[np.int64]) -> list[Any]:
         """Return the date of every code."""
