@@ -11,8 +11,9 @@ boosting on real test rows, as in ``whole_row.py``.
 
 Printed for each constant and table is the change of the three measures in standard errors (positive: better), whose
 variance between seeds is pooled over all cells of the table; as it is, the generator is run at three times as many
-seeds. A constant is *felt* on a table where one of them changes by more than three errors (some 3 of 1,000 do by chance
-alone). One that is felt nowhere may be a round figure or go; one that is felt on a single table fits that table.
+seeds. A constant is *felt* on a table where one of them changes by more than some 3 of 1,000 do by chance alone: three
+errors where that variance is of many cells, by Student's distribution more where it is of few. One that is felt nowhere
+may be a round figure or go; one that is felt on a single table fits that table.
 Finished cells are kept as lines of JSON; when ``--hours`` of CPU are used no more are begun, and what is missing is
 said.
 """
@@ -40,6 +41,7 @@ import numpy as np
 from cell import synthetic, write_folder
 from metrics import mean_total_variation
 from raw_tables import frame
+from scipy import stats
 from tables import TABLES as EVERY
 from tables import Table, load_split
 from whole_row import BINS, LEARNT_FROM
@@ -55,7 +57,8 @@ BUDGET = (1.0, 1e-5)
 MOST_ROWS = 20_000
 FACTORS = (0.5, 2.0)
 AS_IT_IS = ("", 1.0)
-FELT = 3.0
+FELT = stats.norm.sf(3.0)
+"""Chance of a change of three errors or more, in one direction, where nothing changed."""
 
 Cell = tuple[str, str, float, str, int]
 
@@ -111,17 +114,18 @@ def measure(table: Table, test: np.ndarray, folder: Path, generator: str, option
     return found | {"auc": accuracies(table.schema, label, *sides, seed, models=boosting)["boosting"]["roc_auc"]}
 
 
-def spread(done: dict[Cell, dict], at: str, measure_: str) -> float:
-    """Return the standard deviation between seeds, pooled over all cells of a table."""
+def spread(done: dict[Cell, dict], at: str, measure_: str) -> tuple[float, int]:
+    """Return the standard deviation between seeds, pooled over all cells of a table, and its degrees of freedom."""
     cells: dict[tuple[str, float], list[float]] = {}
     for (_, name, factor, table, _), result in done.items():
         if table == at:
             cells.setdefault((name, factor), []).append(result[measure_])
     several = [each for each in cells.values() if len(each) > 1]
     if not several:
-        return math.nan
+        return math.nan, 0
     squares = sum(statistics.variance(each) * (len(each) - 1) for each in several)
-    return math.sqrt(squares / sum(len(each) - 1 for each in several))
+    degrees = sum(len(each) - 1 for each in several)
+    return math.sqrt(squares / degrees), degrees
 
 
 def excess(changed_: list[dict], before: list[dict], measure_: str, deviation: float) -> float:
@@ -190,7 +194,8 @@ def show(asked: argparse.Namespace, constants: list[Tuned], done: dict[Cell, dic
         cells = ((asked.generator, name, factor, table, seed) for seed in seeds_of(asked, name))
         return [done[cell] for cell in cells if cell in done]
 
-    deviations = {at: {each: spread(done, at, each) for each in MEASURES} for at in asked.tables}
+    spreads = {at: {each: spread(done, at, each) for each in MEASURES} for at in asked.tables}
+    limits = {at: float(stats.t.isf(FELT, spreads[at]["tv2"][1])) for at in asked.tables}
     print(f"{'constant':>40} {'value':>10}  " + "  ".join(f"{table:>22}" for table in asked.tables) + "  felt on")
     for constant in constants:
         felt: set[str] = set()
@@ -198,14 +203,15 @@ def show(asked: argparse.Namespace, constants: list[Tuned], done: dict[Cell, dic
             cells = []
             for table in asked.tables:
                 sides = found(title_of(constant), factor, table), found(*AS_IT_IS, table)
-                excesses = [excess(*sides, each, deviations[table][each]) for each in MEASURES]
-                felt |= {table} if any(abs(each) > FELT for each in excesses) else set()
+                excesses = [excess(*sides, each, spreads[table][each][0]) for each in MEASURES]
+                felt |= {table} if any(abs(each) > limits[table] for each in excesses) else set()
                 cells.append(" ".join(f"{each:+.1f}" for each in excesses))
             title = f"{title_of(constant)} x {factor:g}"
             value = changed(value_of(asked.generator, constant), factor)
             print(f"{title:>40} {value:>10.4g}  " + "  ".join(f"{each:>22}" for each in cells))
         verdict = "nowhere" if not felt else "one table alone" if len(felt) == 1 else f"{len(felt)} tables"
         print(f"{'':>52}  {verdict}")
+    print(f"{'felt from':>52}  " + "  ".join(f"{limits[table]:>22.1f}" for table in asked.tables))
 
 
 def main() -> None:

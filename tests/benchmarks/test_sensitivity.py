@@ -61,5 +61,24 @@ def test_a_constant_that_one_table_feels_is_named(capsys: pytest.CaptureFixture[
                 done["dp-hp", name, factor, table, seed] = found
     show(asked, constants, done)
     said = capsys.readouterr().out.splitlines()
-    assert [line.strip() for line in said if "x" not in line][1:] == ["one table alone", "nowhere"]
+    assert [line.strip() for line in said if "x" not in line][1:-1] == ["one table alone", "nowhere"]
+    # Five degrees of freedom of every table: 5.5 errors are as rare as 3 are of a variance that is known.
+    assert said[-1].split() == ["felt", "from", "5.5", "5.5"]
     assert "-141.4" in said[2] or "-141.4" in said[1]
+
+
+def test_what_one_seed_alone_says_is_felt_by_no_table(capsys: pytest.CaptureFixture[str]) -> None:
+    """A variance of two degrees of freedom is hardly known: five of its errors are nothing."""
+    asked = argparse.Namespace(generator="dp-hp", tables=["scm_tree"], seeds=[1])
+    constants = [one for one in hermite.CONSTANTS if one.name == "gamma"]
+    done = {("dp-hp", *AS_IT_IS, "scm_tree", 1 + 1000 * turn): _found(0.001 * turn) for turn in range(3)}
+    done |= {("dp-hp", "gamma", factor, "scm_tree", 1): _found(0.007) for factor in sensitivity.FACTORS}
+    show(asked, constants, done)
+    said = capsys.readouterr().out.splitlines()
+    assert "-5.2" in said[1]
+    assert said[3].strip() == "nowhere"
+    assert said[-1].split() == ["felt", "from", "19.2"]
+
+
+def _found(moved: float) -> dict[str, float]:
+    return {"tv2": 0.1 + moved, "tv3": 0.2 + moved, "auc": 0.8}
