@@ -26,6 +26,7 @@ import yaml
 from synth.errors import InputError
 from synth.schema import COLUMN_TYPES, Column, ModelledColumn, Schema, TableFormat
 from synth.schema.guesses import kind_by_name, with_step
+from synth.schema.written import has_hours
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -160,7 +161,7 @@ def _with_time(column: Column, cell: datetime.date) -> str:
     if not isinstance(cell, datetime.datetime):
         return column.text_of_typed(cell)
     patterns = column.patterns if isinstance(column, ModelledColumn) else ()
-    timed = next((one for one in patterns if "%H" in one or "%I" in one), None)
+    timed = next(filter(has_hours, patterns), None)
     return f"{column.text_of_typed(cell)}T{cell:%H:%M}" if timed is None else cell.strftime(timed)
 
 

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 
 from synth.limits import NUMBER_CHARACTERS
 from synth.schema.columns.base import CellCounts, Column, Fate, ModelledColumn, code_dtype
-from synth.schema.written import PLAIN, Notation, TableFormat
+from synth.schema.written import PLAIN, Notation, TableFormat, has_hours
 
 __all__ = [
     "EncodedCells",
@@ -523,16 +523,12 @@ def minutes_of_texts(texts: pa.Array, *, pattern: str | tuple[str, ...] | None) 
     array of shape (rows,)
         From 0 to 1439; ``NO_TIME`` for any other text, a date without a time among them, and for null.
     """
-    patterns = [one for one in ((pattern,) if isinstance(pattern, str) else pattern or ()) if _has_hours(one)]
+    patterns = [one for one in ((pattern,) if isinstance(pattern, str) else pattern or ()) if has_hours(one)]
     cells = _short(texts).dictionary_encode()
     minutes = [*(_minute(text, patterns) for text in cells.dictionary.to_pylist()), NO_TIME]
     index = pc.fill_null(cells.indices, len(minutes) - 1)
     of_rows: npt.NDArray[np.int64] = np.array(minutes, dtype=np.int64)[index.to_numpy(zero_copy_only=False)]
     return of_rows
-
-
-def _has_hours(pattern: str) -> bool:
-    return any(directive in pattern for directive in ("%H", "%I", "%c", "%X"))
 
 
 def _minute(text: str, patterns: Sequence[str]) -> int:

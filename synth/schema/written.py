@@ -31,6 +31,7 @@ __all__ = [
     "WholeOrBlank",
     "as_pattern",
     "format_to_mapping",
+    "has_hours",
     "parse_format",
 ]
 
@@ -110,6 +111,11 @@ def as_pattern(said: object) -> str:
     except Exception:  # a directive that stands there twice ends in an error of the regular expressions inside
         raise ValueError(f"must be like %d/%m/%Y, got {shown(pattern)}.") from None
     return pattern
+
+
+def has_hours(pattern: str) -> bool:
+    """Return whether a pattern of dates says a time of day too."""
+    return any(directive in pattern for directive in ("%H", "%I", "%c", "%X"))
 
 
 def _as_sign(said: object) -> str:

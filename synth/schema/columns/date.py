@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -14,7 +15,7 @@ import numpy.typing as npt
 from synth.errors import SchemaError
 from synth.schema.columns.base import Cells, CellType, Coded, Fate, FormField, ModelledColumn, Scale, TypedCell
 from synth.schema.documents import Date, Needed, as_date, read
-from synth.schema.written import Notation, Patterns, as_pattern
+from synth.schema.written import Notation, Patterns, as_pattern, has_hours
 
 __all__ = ["DateColumn", "DateStep"]
 
@@ -127,7 +128,7 @@ class DateColumn(ModelledColumn):
         patterns = self.patterns or dates
         if not patterns:
             return self.texts(codes)
-        pattern = next((one for one in patterns if "%H" not in one and "%I" not in one), patterns[0])
+        pattern = next(itertools.filterfalse(has_hours, patterns), patterns[0])
         return ["" if day is None else day.strftime(pattern) for day in self.cells(np.asarray(codes, np.int64))]
 
     def cells(self, codes: npt.NDArray[np.int64]) -> list[Any]:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from synth.errors import SchemaError
 from synth.schema.columns.base import Cells, Coded, Fate, FormField, ModelledColumn, Scale
 from synth.schema.documents import Read, Text, as_text, read
-from synth.schema.written import Notation, Patterns, as_pattern
+from synth.schema.written import Notation, Patterns, as_pattern, has_hours
 
 __all__ = ["TimeColumn", "TimeStep"]
 
@@ -178,7 +178,7 @@ class TimeColumn(ModelledColumn):
         self, codes: npt.NDArray[np.int64], dates: Sequence[datetime.date | None], patterns: tuple[str, ...]
     ) -> list[str]:
         """Return times behind their dates; where the time is missing, the date alone."""
-        pattern = next((one for one in patterns if "%H" in one or "%I" in one), "%Y-%m-%d %H:%M")
+        pattern = next(filter(has_hours, patterns), "%Y-%m-%d %H:%M")
         return [
             ""
             if day is None
