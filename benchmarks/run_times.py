@@ -11,45 +11,19 @@ table's medians, with their ratios to the first checkout's.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-from marginals import HERE
-from tables import Table, load_split
-from whole_row import DEFAULT, WANTED, Cell, config_of
+from tables import load_split
+from whole_row import DEFAULT, WANTED, Cell, command_line
 
-from synth.schema.config import config_to_yaml
-
-LIMIT = 1800
-
-
-def seconds_of(checkout: Path, name: str, table: Table, seed: int) -> float:
-    """Run the command line of a checkout; return the CPU seconds of its processes together."""
-    cell = Cell(name, DEFAULT, "{}", 1.0, 1e-5, "add_remove", seed, 0)
-    with tempfile.TemporaryDirectory() as scratch:
-        folder = Path(scratch)
-        (folder / "table.csv").write_bytes(table.written or b"")
-        (folder / "run.yaml").write_text(config_to_yaml(config_of(cell, table)), encoding="utf-8")
-        command = [sys.executable, "-m", "synth", "run", str(folder / "run.yaml"), "--table", str(folder / "table.csv")]
-        command += ["--out", str(folder / "release"), "--no-owner-report"]
-        timed = subprocess.run(
-            [sys.executable, "-S", str(HERE / "measured.py"), str(LIMIT), *command],
-            capture_output=True,
-            check=True,
-            cwd=checkout,
-            env={**os.environ, "HERMITAGE_HOME": str(folder / "home"), "PYTHONPATH": str(checkout)},
-        )
-    used = json.loads(timed.stdout.splitlines()[-1])
-    if used["code"]:
-        sys.exit(f"The run of {name} in {checkout} ended with {used['code']}: {timed.stderr.decode()[-500:]}")
-    return float(used["cpu_seconds"])
+LIMIT = 1800.0
+"""CPU seconds of one run."""
 
 
 def main() -> None:
@@ -67,7 +41,15 @@ def main() -> None:
         table, _ = load_split(name, neighbours="add_remove", seed=0)
         found[name] = []
         for turn in range(asked.times):
-            found[name].append([seconds_of(one, name, table, asked.first_seed + turn) for one in checkouts])
+            cell = Cell(name, DEFAULT, "{}", 1.0, 1e-5, "add_remove", asked.first_seed + turn, 0)
+            with tempfile.TemporaryDirectory() as scratch:
+                folders = [Path(scratch) / str(place) for place in range(len(checkouts))]
+                found[name].append(
+                    [
+                        command_line(cell, table, folder, limit=LIMIT, checkout=one)
+                        for folder, one in zip(folders, checkouts, strict=True)
+                    ]
+                )
             print(f"{name:>22} {turn + 1}  " + "  ".join(f"{each:6.1f}" for each in found[name][-1]), flush=True)
     for name, turns in found.items():
         medians = [statistics.median(each) for each in zip(*turns, strict=True)]

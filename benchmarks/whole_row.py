@@ -209,23 +209,30 @@ def released(cell: Cell, table: Table, folder: Path, asked: argparse.Namespace) 
         if rows is None:
             sys.exit(f"The run of {cell} ended with {used['code']}.")
         return coarse.unbinned(rows, cell.seed), float(used["cpu_seconds"])  # type: ignore[arg-type]
+    seconds = command_line(cell, table, folder, limit=asked.limit)
+    made = pd.read_csv(folder / "release" / "synthetic.csv", dtype=str, keep_default_na=False)
+    return read_again(table, made).codes, seconds
+
+
+def command_line(cell: Cell, table: Table, folder: Path, *, limit: float, checkout: Path = HERE.parent) -> float:
+    """Make a release by the command line of a checkout, in a new folder; return the CPU seconds of its processes."""
     folder.mkdir(parents=True)
     (folder / "table.csv").write_bytes(table.written or b"")
     (folder / "run.yaml").write_text(config_to_yaml(config_of(cell, table)), encoding="utf-8")
     command = [sys.executable, "-m", "synth", "run", str(folder / "run.yaml"), "--table", str(folder / "table.csv")]
     command += ["--out", str(folder / "release"), "--no-owner-report"]
     timed = subprocess.run(
-        [sys.executable, "-S", str(HERE / "measured.py"), str(asked.limit), *command],
-        stdout=subprocess.PIPE,
+        [sys.executable, "-S", str(HERE / "measured.py"), str(limit), *command],
+        capture_output=True,
         check=True,
-        cwd=HERE.parent,
-        env={**os.environ, "HERMITAGE_HOME": str(folder / "home")},
+        cwd=checkout,
+        env={**os.environ, "HERMITAGE_HOME": str(folder / "home"), "PYTHONPATH": str(checkout)},
     )
-    used = json.loads(timed.stdout)
+    used = json.loads(timed.stdout.splitlines()[-1])
     if used["code"]:
-        sys.exit(f"The run of {cell} ended with {used['code']}.")
-    made = pd.read_csv(folder / "release" / "synthetic.csv", dtype=str, keep_default_na=False)
-    return read_again(table, made).codes, used["cpu_seconds"]
+        said = timed.stderr.decode(errors="replace")[-500:]
+        sys.exit(f"The run of {cell} in {checkout} ended with {used['code']}: {said}")
+    return float(used["cpu_seconds"])
 
 
 def of_peers(cell: Cell, table: Table) -> CodesCell:

@@ -144,7 +144,7 @@ def fit_mixtures(
             (slope,) = torch.autograd.grad(per_cell * objectives.sum(), logits)
             adam.step(slope, _LEARNING_RATE * min(1.0, rise, fall))
             if report is not None and (step % 20 == 19 or step == steps - 1):
-                report(step, tuple((per_cell * chi_squares.detach().double()).reshape(-1).tolist()))
+                report(step, tuple(per_cell * one for one in chi_squares.detach().reshape(-1).tolist()))
         final = logits.detach().cpu().double()
     return [_mixture_of(layout, one) for one in (final if final.ndim == 3 else final[None])]
 

@@ -226,7 +226,7 @@ def test_the_same_seed_fits_the_same_bytes_and_another_does_not():
 
 
 def test_fits_side_by_side_are_those_made_one_by_one():
-    """But for the rounding of float32; neither how many there are beside one nor their order moves it further."""
+    """But for the rounding of float32."""
     total = 1000.0
     singles, pairs = [(column,) for column in range(5)], [(0, 2), (0, 3), (2, 3)]
     halved = tuple(np.arange(size, dtype=np.int32) // 2 for size in SIZES)
