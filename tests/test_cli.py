@@ -19,6 +19,7 @@ import pytest
 
 from synth.application import Application
 from synth.cli import main
+from synth.cli.local import _kept
 from synth.dictionaries import read_dictionary
 from synth.store import EventKind
 
@@ -538,3 +539,20 @@ def test_of_a_database_nothing_secret_is_said(
     assert "a password does not belong in the address" in refused()
     assert not (tmp_path / "out").exists()
     assert spent(synth) == "0"
+
+
+@pytest.mark.parametrize(
+    ("told", "said"),
+    [
+        ({"unknown": 1200, "of": 4005}, ["Treat 1,200 of 4,005 pairs of columns as unknown"]),
+        ({"unknown": 0, "of": 91}, []),
+        ({}, []),
+    ],
+    ids=["some", "none", "an older report"],
+)
+def test_pairs_to_treat_as_unknown_are_named_where_there_are_any(
+    tmp_path: Path, told: dict[str, int], said: list[str]
+) -> None:
+    evidence = [{"id": f"relations.{name}", "value": value} for name, value in told.items()]
+    (tmp_path / "report.json").write_text(json.dumps({"evidence": evidence}), encoding="utf-8")
+    assert [line.partition(": not measured")[0] for line in _kept(tmp_path)] == said

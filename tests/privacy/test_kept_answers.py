@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import itertools
+import json
 import multiprocessing
 import os
 import stat
@@ -23,6 +25,7 @@ from synth.errors import BudgetExceededError, DiskFullError, JobError
 from synth.privacy.accounting import PrivacyBudget
 from synth.privacy.answers import NoisyAnswer, NoisySum
 from synth.privacy.more.lookups import Lookup
+from synth.privacy.questions import Digest
 from synth.privacy.selection import Candidate
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
@@ -343,6 +346,18 @@ def test_maps_have_one_digest_exactly_where_they_are_the_same() -> None:
     digests = {name: NoisySum(one).digest() for name, one in MAPS.items()}
     assert len(set(digests.values())) == len(MAPS)
     assert digests == {name: NoisySum(one).digest() for name, one in every_kind_of_map().items()}
+
+
+@pytest.mark.parametrize("shape", [(), (3,), (2, 5, 1), (0, 4)])
+@pytest.mark.parametrize("kind", ["<f8", "<i4", "|u1", "|b1"])
+def test_a_digest_holds_the_type_and_shape_of_an_array_as_json_and_then_its_bytes(shape, kind) -> None:
+    """As files of answers that other versions kept have it."""
+    array = np.arange(int(np.prod(shape)), dtype=np.int64).reshape(shape).astype(kind)
+    found = Digest("kind")
+    found.add_array(array)
+    said = json.dumps([kind, list(shape)], sort_keys=True).encode()
+    by_hand = hashlib.sha256(b"kind" + len(said).to_bytes(8, "big") + said + array.tobytes())
+    assert found.hexdigest() == by_hand.hexdigest()
 
 
 def test_a_run_that_asks_less_than_it_had_asked_does_not_end(tmp_path: Path) -> None:
