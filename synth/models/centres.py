@@ -7,16 +7,17 @@ row's cell follows from that row and the centres to the last bit, beside any row
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from synth.models.cells import PooledRows
 from synth.models.junction_tree import ColumnSet
 
-__all__ = ["LARGEST_COORDINATE", "CellsOfCentres", "PooledRows", "centres_of", "nearest", "squares_of"]
+__all__ = ["LARGEST_COORDINATE", "CellsOfCentres", "centres_of", "nearest", "squares_of"]
 
 Vector = NDArray[np.float64]
 Whole = NDArray[np.int64]
@@ -28,15 +29,6 @@ _TURNS = 8
 """Times that centres are moved."""
 
 _ROWS_AT_A_TIME = 2**13
-
-
-class PooledRows(Protocol):
-    """Rows of bins, by column, which keep what is worked out of them."""
-
-    columns: list[NDArray[Any]]
-
-    def once(self, asker: object, worked_out: Callable[[], NDArray[Any]]) -> NDArray[Any]:
-        """Return what is worked out of the rows, once for each asker."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

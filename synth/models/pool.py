@@ -14,11 +14,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from synth.models.cells import CellsOfSet, PoolCells, SortedRows, cells_of_columns
 from synth.models.centres import CellsOfCentres
 from synth.models.junction_tree import ColumnSet
 from synth.models.marginals import JointModel, NoisyMarginal
@@ -27,12 +28,9 @@ from synth.models.mrf_estimation import SpreadPrior, minimise, shrinkage_factors
 
 __all__ = [
     "POOL_ROWS",
-    "CellsOfSet",
     "CountedCells",
     "Pool",
-    "PoolCells",
     "TiltedPool",
-    "cells_of_columns",
     "drawn_evenly",
     "effective_rows",
     "tempered",
@@ -43,8 +41,6 @@ __all__ = [
 Vector = NDArray[np.float64]
 
 Whole = NDArray[np.int64]
-
-Cells = NDArray[np.signedinteger[Any]]
 
 POOL_ROWS = 100_000
 """Rows of a pool; more than this are drawn from several, so that few rows come twice."""
@@ -70,87 +66,6 @@ _EXCHANGES = 40
 
 _EXCHANGED = 0.3
 """Part of the rows that is looked at each time."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class CellsOfSet:
-    """Cells by a few columns, each cut into few parts.
-
-    Attributes
-    ----------
-    columns : tuple of int
-        Positions of the columns, ascending.
-    parts : tuple of arrays of shape (bins of the column,), int32
-        Part of every bin, by column.
-    shape : tuple of int
-        Parts of each column.
-    """
-
-    columns: ColumnSet
-    parts: tuple[NDArray[np.int32], ...]
-    shape: tuple[int, ...] = field(init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "shape", tuple(int(one.max()) + 1 for one in self.parts))
-
-    @property
-    def size(self) -> int:
-        """Number of cells."""
-        return math.prod(self.shape)
-
-    def index(self, pool: Pool) -> Cells:
-        """Return the cell of every row of a pool, last column fastest; shape (n_rows,)."""
-        # Small types take a third of the time.
-        index: Cells = np.zeros(pool.n_rows, dtype=np.int16 if self.size < 2**15 else np.int32)
-        for column, parts, size in zip(self.columns, self.parts, self.shape, strict=True):
-            index *= size
-            index += pool.parts(column, parts)
-        return index
-
-    def state(self) -> dict[str, NDArray[Any]]:
-        """Return columns and parts."""
-        parts = {f"parts.{column}": one.copy() for column, one in zip(self.columns, self.parts, strict=True)}
-        return {"columns": np.array(self.columns, dtype=np.int64), **parts}
-
-    @classmethod
-    def from_state(cls, state: Mapping[str, NDArray[Any]], sizes: Sequence[int]) -> Self:
-        """Return the cells of a state, by columns of these sizes.
-
-        Raises
-        ------
-        LookupError, ValueError
-            If they are not cells of such columns.
-        """
-        columns = tuple(state["columns"].astype(np.int64).tolist())
-        if not columns or list(columns) != sorted(set(columns)) or columns[0] < 0:
-            raise ValueError("The cells of a pool need different columns, in ascending order.")
-        parts = tuple(state[f"parts.{column}"].astype(np.int32) for column in columns)
-        if any(one.shape != (sizes[column],) or one.min() < 0 for column, one in zip(columns, parts, strict=True)):
-            raise ValueError("The cells of a pool need a part for every bin.")
-        return cls(columns, parts)
-
-
-class PoolCells(Protocol):
-    """Cells into which the rows of a pool are sorted."""
-
-    @property
-    def columns(self) -> ColumnSet:
-        """Positions of the columns that a row's cell follows from."""
-
-    @property
-    def size(self) -> int:
-        """Number of cells."""
-
-    def index(self, pool: Pool) -> Cells:
-        """Return the cell of every row of a pool, shape (n_rows,)."""
-
-    def state(self) -> dict[str, NDArray[Any]]:
-        """Return what the cells can be made of again."""
-
-
-def cells_of_columns(columns: ColumnSet, sizes: Sequence[int]) -> CellsOfSet:
-    """Return the cells of some columns, a part for every bin."""
-    return CellsOfSet(columns, tuple(np.arange(sizes[column], dtype=np.int32) for column in columns))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -231,22 +146,21 @@ class Pool:
         return found
 
 
-def _weights_of(
-    indices: Sequence[Cells], factors: Sequence[Vector], n_rows: int, more: Vector | None = None
-) -> tuple[Vector, float]:
-    """Return the weights of a pool's rows, which add up to 1, and the logarithm of their mean before that.
+def _weights_of(logs: Vector) -> tuple[Vector, float]:
+    """Return the weights of rows, which add up to 1, and the logarithm of their mean before that, by their logarithms.
 
-    ``more`` is added to the logarithms of the rows' weights.
+    What the logarithms stood in is written over.
     """
-    logs = np.zeros(n_rows) if more is None else more.copy()
-    for index, factor in zip(indices, factors, strict=True):
-        logs += factor[index]
     top = float(logs.max())
     logs -= top
     weights = np.exp(logs, out=logs)
     total = float(weights.sum())
     weights /= total
-    return weights, top + math.log(total / n_rows)
+    return weights, top + math.log(total / len(weights))
+
+
+def _sorted_into(pool: Pool, cells: Sequence[PoolCells]) -> SortedRows:
+    return SortedRows([one.index(pool) for one in cells], [one.size for one in cells], pool.n_rows)
 
 
 def tilted(
@@ -285,7 +199,7 @@ def tilted(
         By table.
     weights : array of shape (rows of the pool,), sum 1
     """
-    indices = [one.cells.index(pool).astype(np.intp) for one in counted]
+    rows = _sorted_into(pool, [one.cells for one in counted])
     ends = np.cumsum([one.cells.size for one in counted]).tolist()
     places = [slice(end - one.cells.size, end) for one, end in zip(counted, ends, strict=True)]
     counts, ridge = np.concatenate([one.counts for one in counted]), np.concatenate([one.ridge for one in counted])
@@ -293,11 +207,9 @@ def tilted(
 
     def value(theta: Vector) -> tuple[float, Vector]:
         checked()
-        weights, level = _weights_of(indices, [theta[place] for place in places], pool.n_rows)
+        weights, level = _weights_of(rows.sums([theta[place] for place in places]))
         pull = ridge * theta
-        gradient = np.empty_like(theta)
-        for index, place in zip(indices, places, strict=True):
-            gradient[place] = np.bincount(index, weights=weights, minlength=place.stop - place.start)
+        gradient = np.concatenate(rows.counts(weights))
         gradient *= total
         gradient -= counts
         gradient += pull
@@ -309,7 +221,7 @@ def tilted(
         first[place] = factor
     theta = minimise(value, lambda gradient: gradient / curvature, first, steps=steps, tolerance=_TOLERANCE)
     factors = [theta[place] for place in places]
-    return factors, _weights_of(indices, factors, pool.n_rows)[0]
+    return factors, _weights_of(rows.sums(factors))[0]
 
 
 def effective_rows(weights: Vector) -> float:
@@ -329,10 +241,10 @@ def tempered(pool: Pool, cells: Sequence[PoolCells], factors: Sequence[Vector], 
     least : float
         Effective rows that have to be left; at most those of the pool.
     """
-    indices = [one.index(pool).astype(np.intp) for one in cells]
+    logs = _sorted_into(pool, cells).sums(factors)
 
     def carried(part: float) -> bool:
-        return effective_rows(_weights_of(indices, [part * one for one in factors], pool.n_rows)[0]) >= least
+        return effective_rows(_weights_of(part * logs)[0]) >= least
 
     if carried(1.0):
         return list(factors)
@@ -388,7 +300,7 @@ def tilted_to_moments(
     pool, weights = before.pool(0)
     logs = np.log(np.maximum(weights, np.finfo(np.float64).tiny))
     alone = [cells_of_columns(one.columns, pool.sizes) for one in columns]
-    indices = [one.index(pool).astype(np.intp) for one in alone]
+    cells = _sorted_into(pool, alone)
     ends = np.cumsum([one.size for one in alone]).tolist()
     places = [slice(end - one.size, end) for one, end in zip(alone, ends, strict=True)]
     rows = counted.coordinates.rows(pool.columns)
@@ -411,11 +323,8 @@ def tilted_to_moments(
 
     def value(theta: Vector) -> tuple[float, Vector]:
         checked()
-        found, level = _weights_of(indices, [theta[place] for place in places], pool.n_rows, logs_of(theta))
-        gradient = np.empty_like(theta)
-        for index, place in zip(indices, places, strict=True):
-            gradient[place] = np.bincount(index, weights=found, minlength=place.stop - place.start)
-        gradient[ends[-1] :] = ((rows * found) @ rows.T)[first, second]
+        found, level = _weights_of(logs_of(theta) + cells.sums([theta[place] for place in places]))
+        gradient = np.concatenate([*cells.counts(found), ((rows * found) @ rows.T)[first, second]])
         pull = ridge * theta
         gradient = total * gradient - answers + pull
         height = (
@@ -530,8 +439,11 @@ class TiltedPool:
         if number in self._pools:
             return self._pools[number]
         pool = Pool(self.base, (self.seed, number))
-        more = None if self.moments is None else self.moments.logs(pool.columns)
-        weights, _ = _weights_of([one.index(pool) for one in self.cells], self.factors, pool.n_rows, more)
+        logs = np.zeros(pool.n_rows) if self.moments is None else self.moments.logs(pool.columns)
+        # One table after another, as all versions do: the same rows are drawn to the last byte.
+        for one, factors in zip(self.cells, self.factors, strict=True):
+            logs += factors[one.index(pool)]
+        weights, _ = _weights_of(logs)
         if number == 0:
             self._pools[0] = pool, weights
         return pool, weights

@@ -470,9 +470,9 @@ def _(patch: pytest.MonkeyPatch) -> None:
 def _(patch: pytest.MonkeyPatch) -> None:
     opened, right = tables_opened(patch), pool._weights_of
 
-    def weights_of(indices: Any, factors: Any, n_rows: int) -> Any:
-        weights, level = right(indices, factors, n_rows)
-        own = weights * (1.0 + 1e-3 * (opened[-1]._rows % 5) * (np.arange(n_rows) % 2))
+    def weights_of(logs: Any) -> Any:
+        weights, level = right(logs)
+        own = weights * (1.0 + 1e-3 * (opened[-1]._rows % 5) * (np.arange(len(weights)) % 2))
         return own / own.sum(), level
 
     patch.setattr(pool, "_weights_of", weights_of)

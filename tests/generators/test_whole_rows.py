@@ -12,9 +12,10 @@ from synth import generators
 from synth.bundle.recorded_session import RecordedSession
 from synth.generators.adaptive import dp_hp_adaptive, whole_rows
 from synth.generators.adaptive.dp_hp_adaptive import DpHpAdaptive
+from synth.models.cells import CellsOfSet
 from synth.models.centres import CellsOfCentres
 from synth.models.markov_random_field import MarkovRandomField
-from synth.models.pool import CellsOfSet, CountedCells, TiltedPool, effective_rows
+from synth.models.pool import CountedCells, TiltedPool, effective_rows
 from synth.privacy.answers import of_kind
 from synth.privacy.selection import Selection
 from synth.privacy.session import PrivateSession

@@ -6,16 +6,15 @@ import numpy as np
 import pytest
 
 from synth.models import pool as pools
+from synth.models.cells import CellsOfSet, cells_of_columns
 from synth.models.junction_tree import JunctionTree
 from synth.models.marginals import NoisyMarginal
 from synth.models.markov_random_field import MarkovRandomField
 from synth.models.moments import Coordinates, CountedMoments
 from synth.models.pool import (
-    CellsOfSet,
     CountedCells,
     Pool,
     TiltedPool,
-    cells_of_columns,
     drawn_evenly,
     effective_rows,
     tempered,

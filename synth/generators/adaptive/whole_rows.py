@@ -23,16 +23,14 @@ from numpy.typing import NDArray
 from synth.generators.adaptive.bins import ColumnBins
 from synth.generators.adaptive.survey import Survey
 from synth.generators.adaptive.tables import expected_errors
+from synth.models.cells import CellsOfSet, PoolCells, cells_of_columns
 from synth.models.centres import CellsOfCentres, centres_of, squares_of
 from synth.models.junction_tree import ColumnSet
 from synth.models.marginals import JointModel, NoisyMarginal
 from synth.models.pool import (
-    CellsOfSet,
     CountedCells,
     Pool,
-    PoolCells,
     TiltedPool,
-    cells_of_columns,
     effective_rows,
     tempered,
     tilted,

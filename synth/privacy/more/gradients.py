@@ -548,13 +548,13 @@ def _added_by_unit(added: Tensor, sizes: NDArray[np.int64]) -> Tensor:
 
 
 def largest_prediction(features: FeatureMap, parameters: NDArray[np.float64]) -> float:
-    """Return what no prediction of a linear model exceeds, whatever a row holds.
+    """Return what no prediction of a linear model exceeds, whatever a row holds; of several, of none of them.
 
     Parameters
     ----------
     features : FeatureMap
         As those of a gradient.
-    parameters : array of shape (features.dimension,)
+    parameters : array of shape (features.dimension,), or (features.dimension, n_models)
 
     Raises
     ------
@@ -562,7 +562,7 @@ def largest_prediction(features: FeatureMap, parameters: NDArray[np.float64]) ->
         If the features are of another class.
     """
     _require_looked_up(features)
-    return float(_Part.largest_of(features) @ np.abs(parameters) / 2.0**FEATURE_BITS)
+    return float((_Part.largest_of(features) @ np.abs(parameters)).max() / 2.0**FEATURE_BITS)
 
 
 def predictions_of_rows(

@@ -140,7 +140,7 @@ def _checked_parameters(parameters: ArrayLike, features: FeatureMap) -> NDArray[
         )
     with np.errstate(over="ignore"):  # what is too large is refused below
         whole = np.rint(given * 2.0**PARAMETER_BITS) / 2.0**PARAMETER_BITS + 0.0
-    reach = max(largest_prediction(features, one) for one in whole)
+    reach = largest_prediction(features, whole.T)
     if not reach <= LARGEST_PREDICTION:
         raise PrivacyError(f"Scores could reach {reach:.3g}; at most {LARGEST_PREDICTION:g} is possible.")
     return whole

@@ -70,7 +70,7 @@ def within_reach(features: FeatureMap, parameters: NDArray[np.float64]) -> NDArr
         As those of a gradient.
     parameters : array of shape (n, features.dimension)
     """
-    reach = max(largest_prediction(features, one) for one in parameters)
+    reach = largest_prediction(features, parameters.T)
     return parameters * min(1.0, 0.99 * LARGEST_PREDICTION / max(reach, 1.0))
 
 

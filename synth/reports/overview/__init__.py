@@ -65,7 +65,7 @@ def published_subsample(compared: Sequence[ComparedTable]) -> tuple[SafeEvidence
 
 
 def expected_distance(shares: NDArray[np.float64], size: float, n_rows: float) -> float:
-    r"""Return the mean total variation between a table and a random sub-sample of it.
+    r"""Return the mean total variation between a table and a random sub-sample of it; of several tables, their sum.
 
     .. math:: \frac{1}{2} \sum_c E|\hat p_c - p_c|, \quad
         E|\hat p - p| = \frac{2 \nu}{m} \binom{m}{\nu} p^\nu (1 - p)^{m - \nu + 1}, \quad \nu = \lfloor m p \rfloor + 1
@@ -75,8 +75,8 @@ def expected_distance(shares: NDArray[np.float64], size: float, n_rows: float) -
 
     Parameters
     ----------
-    shares : array of shape (n_cells,), not negative, adding up to 1
-        Share of the rows in each cell of the table.
+    shares : array of shape (n_cells,), not negative, adding up to 1 in each table
+        Share of the rows in each cell of the table, or of several tables one after another.
     size : float
         Rows of the sub-sample, m, at least 1.
     n_rows : float
@@ -99,10 +99,11 @@ def expected_distance(shares: NDArray[np.float64], size: float, n_rows: float) -
 def _size_at(distance: float, shares: Sequence[NDArray[np.float64]], n_rows: float) -> float:
     """Return the size of the sub-samples whose mean distance is this one, by halving on a logarithmic scale."""
     low, high = 0.0, math.log(n_rows)
+    every = np.concatenate(shares)
     for _ in range(_STEPS):
         middle = (low + high) / 2
         size = math.exp(middle)
-        mean = math.fsum(expected_distance(one, size, n_rows) for one in shares) / len(shares)
+        mean = expected_distance(every, size, n_rows) / len(shares)
         low, high = (middle, high) if mean > distance else (low, middle)
     return math.exp(low)
 
