@@ -171,6 +171,24 @@ def test_a_set_cut_in_two_is_a_sum_of_the_same_cut_in_four_and_not_one_cut_in_th
     np.testing.assert_array_equal(np.bincount(cells, four, sets[0].size), two)
 
 
+@pytest.mark.parametrize(("asked", "parts"), [("auto", {2, 4}), ("sets", {2, 3, 4})])
+def test_columns_are_cut_in_two_and_in_four_and_before_in_three_too(
+    asked: str, parts: set[int], monkeypatch: pytest.MonkeyPatch
+):
+    """So that bundles of version 0.7.0 are asked again what they were asked."""
+    found: set[int] = set()
+    right = whole_rows._Candidates.sets
+
+    def noted(self):
+        sets = right(self)
+        found.update(size for one in sets for d, size in zip(one.cells.columns, one.cells.shape, strict=True) if d < 3)
+        return sets
+
+    monkeypatch.setattr(whole_rows._Candidates, "sets", noted)
+    fit(session(*two_causes(), epsilon=4.0, noise_key=1), whole_rows=asked)
+    assert found == parts
+
+
 def test_the_question_puts_a_row_where_the_pool_does(monkeypatch: pytest.MonkeyPatch):
     """Numbers with and without values, categories, more parts than a weight of a half would carry; with a label."""
     asked = []

@@ -48,7 +48,7 @@ class AdaptiveOptions(Options):
 
     whole_rows: Literal["auto", "sets", "never"] = "auto"
     """What is counted of many columns together, where a first set stands out: sets of three to six columns and whole
-    rows by the nearest of some centres (auto), sets alone, or nothing."""
+    rows by the nearest of some centres (auto), sets alone, as in version 0.7.0, or nothing."""
 
     tilt: Literal["tempered", "all_or_none"] = "tempered"
     """How far rows follow sets of columns that few of them could: tempered as far as enough can, or not at all."""

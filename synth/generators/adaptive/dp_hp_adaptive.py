@@ -560,6 +560,7 @@ class _Fit:
             total=self._one_ways.rows,
             unit_noise=self._one_ways.unit_noise,
             seed=self._task.seed,
+            centres=self._options.whole_rows == "auto",
             checked=self._progress.check_cancelled,
         )
         part = self._session.remaining_share / (2 * WHOLE_ROUNDS)
@@ -576,7 +577,7 @@ class _Fit:
             return
         self._progress.phase("Counting whole rows")
         self._whole.rebase(self._base.model, self._measured)
-        self._whole.run(self._session.remaining_share, self._told, centres=self._options.whole_rows == "auto")
+        self._whole.run(self._session.remaining_share, self._told)
         if not self._whole.carries and self._session.remaining_share > _DUST:
             go_on()
             self._refit_to_all()

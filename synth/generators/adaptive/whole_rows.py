@@ -87,8 +87,12 @@ _CLEAR = 2.0
 _LABEL_WEIGHT = 2.0
 """What a wrong row counts in a set with the label: somebody means to predict it."""
 
-_PARTS = (2, 3, 4)
-"""Parts that a column is cut into; all columns of a set are cut alike."""
+_PARTS = (2, 4)
+"""Parts that a column is cut into; all columns of a set are cut alike. Halves of parts lie in them, so that coarse sets
+and fine ones tell of the same relations."""
+
+_PARTS_OF_SETS_ALONE = (2, 3, 4)
+"""The same where sets alone are asked, as version 0.7.0 did."""
 
 _WITH_LABEL, _WITHOUT_LABEL = (2, 3, 4, 5), (3, 4)
 """Columns of a set, beside the label and where it has none."""
@@ -146,6 +150,8 @@ class WholeRows:
     unit_noise : float
         Noise of a count that is asked for the whole budget, in rows.
     seed : int
+    centres : bool
+        Whether tables by the nearest centre follow sets, as long as these told something.
     checked : callable
         Called now and then, so that a fit can be cancelled.
     """
@@ -160,14 +166,16 @@ class WholeRows:
         total: float,
         unit_noise: float,
         seed: int,
+        centres: bool,
         checked: Callable[[], None],
     ) -> None:
-        self._survey, self._bins = survey, bins
+        self._survey, self._bins, self._centres = survey, bins, centres
         self._total, self._unit_noise, self._seed, self._checked = max(total, 1.0), unit_noise, seed, checked
         self._answers: list[CountedCells] = []
         self._asked = 0
         self._start(base, measured)
-        self._sets = _Candidates(survey, bins, self._pool, self._total, seed).sets()
+        parts = _PARTS if centres else _PARTS_OF_SETS_ALONE
+        self._sets = _Candidates(survey, bins, self._pool, self._total, seed, parts).sets()
         self._within = _larger_by_one([one.cells for one in self._sets])
         self._finer = _finer([one.cells for one in self._sets])
 
@@ -188,7 +196,7 @@ class WholeRows:
         self._answers = [replace(one, believed=self._expected(one.cells)) for one in answers]
         self._tilt(_STEPS)
 
-    def run(self, share: float, told: Callable[[float], None], *, centres: bool) -> None:
+    def run(self, share: float, told: Callable[[float], None]) -> None:
         """Ask until a share of the session's budget is spent, or tables tell no more than noise and chance make.
 
         It ends too where too few rows of the pool carry the weight that the answers ask for.
@@ -199,16 +207,14 @@ class WholeRows:
             All that the session has left.
         told : callable
             Told which part of the share is spent.
-        centres : bool
-            Whether tables by the nearest centre follow sets, as long as these told something.
         """
-        of_centres = CENTRES_SHARE * share if centres else 0.0
+        of_centres = CENTRES_SHARE * share if self._centres else 0.0
         of_sets = share - of_centres
         left, told_something = self._ask_in_rounds(
-            of_sets, WHOLE_ROUNDS, self.ask, lambda left: told((of_sets - left) / share), ends=not centres
+            of_sets, WHOLE_ROUNDS, self.ask, lambda left: told((of_sets - left) / share), ends=not self._centres
         )
         # All columns together tell little where few of them do no more: of parities centres showed noise.
-        if centres and told_something:
+        if self._centres and told_something:
             # What sets left is not theirs.
             self._ask_in_rounds(
                 of_centres, _CENTRE_ROUNDS, self.ask_by_centre, lambda left: told(1.0 - left / share), ends=left <= 0
@@ -454,6 +460,7 @@ class _Candidates:
     pool: Pool
     total: float
     seed: int
+    parts: tuple[int, ...]
     _cuts: dict[tuple[int, int], tuple[NDArray[np.int32], NDArray[np.int32]]] = field(default_factory=dict)
 
     def sets(self) -> list[_Set]:
@@ -461,7 +468,7 @@ class _Candidates:
         limit = min(self.total / _ROWS_PER_CELL, _MOST_CELLS)
         found: dict[tuple[ColumnSet, tuple[int, ...]], _Set] = {}
         for subset in self._subsets():
-            for b in _PARTS:
+            for b in self.parts:
                 cuts = [self._cut(column, b) for column in subset]
                 cells = CellsOfSet(subset, tuple(parts for parts, _ in cuts))
                 if cells.size > limit or (subset, cells.shape) in found:
