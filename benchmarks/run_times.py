@@ -1,11 +1,11 @@
-"""CPU seconds of ``synth run`` in several checkouts, in turn on one machine: a processor's speed then cancels out.
+"""What ``synth run`` takes in several checkouts, in turn on one machine, so that a processor's speed cancels out.
 
     git worktree add ../before COMMIT   # such as "Version 0.6.0" in the log
     HERMITAGE_DATA=FOLDER python benchmarks/run_times.py --checkouts ../before . --tables g10 scm_tree --times 3
 
 The default generator's runs are those of ``whole_row.py`` (epsilon 1, delta 1e-5, one row added or removed, default
-options, one thread), each with a fresh vault and account. Printed are every run's seconds, as they come, and then each
-table's medians, with their ratios to the first checkout's.
+options, one thread), each with a fresh vault and account. Printed are every run's CPU seconds and peak memory, as they
+come, and then each table's medians, with their ratios to the first checkout's.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def main() -> None:
     if "HERMITAGE_DATA" not in os.environ:
         sys.exit("Set HERMITAGE_DATA to the folder that holds the public tables.")
     checkouts = [one.resolve() for one in asked.checkouts]
-    found: dict[str, list[list[float]]] = {}
+    found: dict[str, list[list[tuple[float, float]]]] = {}
     for name in asked.tables:
         table, _ = load_split(name, neighbours="add_remove", seed=0)
         found[name] = []
@@ -50,10 +50,13 @@ def main() -> None:
                         for folder, one in zip(folders, checkouts, strict=True)
                     ]
                 )
-            print(f"{name:>22} {turn + 1}  " + "  ".join(f"{each:6.1f}" for each in found[name][-1]), flush=True)
+            said = (f"{seconds:6.1f} s, {peak / 2**20:5.0f} MB" for seconds, peak in found[name][-1])
+            print(f"{name:>22} {turn + 1}  " + "    ".join(said), flush=True)
     for name, turns in found.items():
-        medians = [statistics.median(each) for each in zip(*turns, strict=True)]
-        print(f"{name:>22}    " + "  ".join(f"{each:6.1f} ({each / medians[0]:.2f})" for each in medians))
+        for place, unit, scale in ((0, "s", 1.0), (1, "MB", 2.0**20)):
+            medians = [statistics.median(one[place] for one in each) / scale for each in zip(*turns, strict=True)]
+            said = (f"{each:6.1f} ({each / medians[0]:.2f})" for each in medians)
+            print(f"{name:>22} {unit:>2}  " + "  ".join(said))
 
 
 if __name__ == "__main__":

@@ -209,13 +209,23 @@ def released(cell: Cell, table: Table, folder: Path, asked: argparse.Namespace) 
         if rows is None:
             sys.exit(f"The run of {cell} ended with {used['code']}.")
         return coarse.unbinned(rows, cell.seed), float(used["cpu_seconds"])  # type: ignore[arg-type]
-    seconds = command_line(cell, table, folder, limit=asked.limit)
+    seconds, _ = command_line(cell, table, folder, limit=asked.limit)
     made = pd.read_csv(folder / "release" / "synthetic.csv", dtype=str, keep_default_na=False)
     return read_again(table, made).codes, seconds
 
 
-def command_line(cell: Cell, table: Table, folder: Path, *, limit: float, checkout: Path = HERE.parent) -> float:
-    """Make a release by the command line of a checkout, in a new folder; return the CPU seconds of its processes."""
+def command_line(
+    cell: Cell, table: Table, folder: Path, *, limit: float, checkout: Path = HERE.parent
+) -> tuple[float, float]:
+    """Make a release by the command line of a checkout, in a new folder.
+
+    Returns
+    -------
+    cpu_seconds : float
+        Of all its processes.
+    peak : float
+        Most memory of the process that fits, in bytes.
+    """
     folder.mkdir(parents=True)
     (folder / "table.csv").write_bytes(table.written or b"")
     (folder / "run.yaml").write_text(config_to_yaml(config_of(cell, table)), encoding="utf-8")
@@ -232,7 +242,7 @@ def command_line(cell: Cell, table: Table, folder: Path, *, limit: float, checko
     if used["code"]:
         said = timed.stderr.decode(errors="replace")[-500:]
         sys.exit(f"The run of {cell} in {checkout} ended with {used['code']}: {said}")
-    return float(used["cpu_seconds"])
+    return float(used["cpu_seconds"]), float(used["peak_bytes"])
 
 
 def of_peers(cell: Cell, table: Table) -> CodesCell:

@@ -18,7 +18,7 @@ Vector = NDArray[np.float64]
 
 Cells = NDArray[np.signedinteger[Any]]
 
-_MOST_TOGETHER = 2**15
+_MOST_TOGETHER = 2**14
 """Cells of several tables together, up to which their rows are looked up at once: the factors of so many stay near."""
 
 
