@@ -146,6 +146,7 @@ def pairs(schema: Schema) -> Callable[[AnswerSource], Any]:
             patch.setattr(all_pairs, "_MORE", ())
             patch.setattr(all_pairs, "_FITS", 2)
             patch.setattr(all_pairs, "_COMPONENTS", 2)
+            patch.setattr(pool, "POOL_ROWS", 1000)
             return make("dp-hp-adaptive", task, {"bins": 6}).fit(Crowded(session), NullProgress())
 
     return ask
