@@ -66,16 +66,17 @@ def ask(session: Any, **named: Any) -> Any:
 
 
 def brute_force(lookup: Lookup, column: Any, bits: int, change: float) -> tuple[int, int, int]:
+    """Compare every code with every other, or with those that a change of a number on its grid may lead to."""
     whole = whole_table(lookup, bits)
     rows = whole if lookup.bins is None else whole[lookup.bins]
+    codes = np.arange(column.size)
     found = [0, 0, 0]
     for one in range(column.size):
-        for other in range(column.size):
-            both = one < column.levels and other < column.levels
-            if both and abs(one - other) > max(1, math.floor(change * (column.levels - 1))):
-                continue
-            gap = np.abs(rows[one] - rows[other])
-            found = [max(a, int(b)) for a, b in zip(found, (gap.sum(), gap.max(), (gap**2).sum()), strict=True)]
+        both = (one < column.levels) & (codes < column.levels)
+        too_far = np.abs(one - codes) > max(1, math.floor(change * (column.levels - 1)))
+        gaps = np.abs(rows[~(both & too_far)] - rows[one])
+        of_one = gaps.sum(axis=1), gaps.max(axis=1), (gaps**2).sum(axis=1)
+        found = [max(a, int(b.max())) for a, b in zip(found, of_one, strict=True)]
     return tuple(found)
 
 
