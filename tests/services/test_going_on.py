@@ -326,7 +326,8 @@ def test_predictors_that_memory_failed_are_trained_again(
 
     monkeypatch.setattr(pipeline, "synthetic_forest", short_of_memory)
     monkeypatch.setattr(pipeline, "constant_forest", None)
-    made = run_locally(replace(config, prediction_share=0.2), home / "out", table=home / "people.csv")
+    config = replace(config, prediction_share=0.2)
+    made = run_locally(config, home / "out", table=home / "people.csv", owner_report=False)
     assert trained
     assert WENT_ON in json.loads((made.folder / "certificate.json").read_bytes())["assumptions"]
 
@@ -582,7 +583,7 @@ def test_a_run_of_this_process_goes_on_once_on_the_processor(
 ) -> None:
     card_that_fails(monkeypatch, error, times=1)
     said: list[str] = []
-    made = run_locally(config, home / "out", table=home / "people.csv", say=said.append)
+    made = run_locally(config, home / "out", table=home / "people.csv", say=said.append, owner_report=False)
     assert any("goes on from the answers that it kept, on the CPU" in line for line in said)
     certificate = json.loads((made.folder / "certificate.json").read_bytes())
     assert WENT_ON_ELSEWHERE in certificate["assumptions"]
