@@ -177,7 +177,7 @@ def test_synth_run_waits_for_a_database_that_is_away_after_its_charge(
             started.append(threading.Timer(4.0, own_server.start))
             started[0].start()
 
-    result = run_locally(config, tmp_path / "out", table=rows, say=stop)
+    result = run_locally(config, tmp_path / "out", table=rows, say=stop, owner_report=False)
     started[0].join()
     with Application.from_environment() as application:
         (run,) = application.store.runs.all()

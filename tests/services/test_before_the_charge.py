@@ -18,7 +18,7 @@ import pytest
 from synth import verify
 from synth.application import Application
 from synth.bundle.replay import replay
-from synth.cli.local import run_locally
+from synth.cli.local import RunResult, run_locally
 from synth.errors import SynthError, TableError
 from synth.reading.reader import check_readable, read_codes
 from synth.schema import (
@@ -67,13 +67,18 @@ def written(path: Path, config: RunConfig, rows: int = 40) -> Path:
     return path
 
 
+def bundled(folder: Path, config: RunConfig) -> RunResult:
+    """Run a configuration on a table of its own, up to its bundle."""
+    return run_locally(config, folder / "out", table=written(folder / "people.csv", config), owner_report=False)
+
+
 def test_names_and_values_that_a_spreadsheet_would_run_end_in_a_bundle(tmp_path: Path) -> None:
     columns = (
         *(CategoryColumn(name, tuple(f"{sign}s" for sign in SIGNS), missing=True) for name in SIGNS),
         YesNoColumn("'quoted', \"twice\"", yes="+", no="-", fallback="-"),
     )
     config = replace(CONFIG, schema=Schema(columns, number_of_units=40))
-    result = run_locally(config, tmp_path / "out", table=written(tmp_path / "people.csv", config))
+    result = bundled(tmp_path, config)
     verdict = verify(result.bundle)
     assert verdict.ok, verdict.json["failures"]
     assert replay(result.bundle, tmp_path / "again").as_certified
@@ -169,13 +174,13 @@ def test_a_file_whose_name_every_bundle_holds_charges_nothing(tmp_path: Path) ->
 
 def test_a_column_called_like_a_count_of_rows_ends_in_a_bundle(tmp_path: Path) -> None:
     config = replace(CONFIG, **declared(NumberColumn("n_rows", 0, 99, 1, missing=True)))
-    result = run_locally(config, tmp_path / "out", table=written(tmp_path / "people.csv", config))
+    result = bundled(tmp_path, config)
     assert verify(result.bundle).ok
 
 
 def test_a_file_called_like_the_account_ends_in_a_bundle(tmp_path: Path) -> None:
     config = replace(CONFIG, account="people.csv")
-    result = run_locally(config, tmp_path / "out", table=written(tmp_path / "people.csv", config))
+    result = bundled(tmp_path, config)
     assert verify(result.bundle).ok
 
 
