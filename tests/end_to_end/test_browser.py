@@ -168,20 +168,6 @@ def test_on_a_telephone_the_list_of_screens_closes_when_one_is_chosen(server: Se
     walker.close()
 
 
-def test_a_codebook_says_how_the_file_is_written(server: Server, browser: Any, tmp_path: Path) -> None:
-    """A browser remembers what a form showed before; what the codebook says has to win."""
-    table, codebook = small_table(tmp_path, "no-header.csv"), tmp_path / "codebook.yaml"
-    header, _, rows = table.read_text(encoding="utf-8").partition("\n")
-    table.write_text(rows.replace(",", ";"), encoding="utf-8")
-    names = header.strip().replace(",", ", ")
-    written = f'format: {{header: false, separator: ";", names: [{names}]}}\n'
-    codebook.write_text(written + CODEBOOK.format(account="no header"), encoding="utf-8")
-    walker = Walker(browser, server.address)
-    walk_to_generate(walker, table, codebook, "no header")
-    assert "no-header.csv" in walker.text()
-    walker.close()
-
-
 def test_a_table_of_a_database_is_described(server: Server, browser: Any) -> None:
     database = server.home.parent / "databases" / "clinic.sqlite"
     database.parent.mkdir()
@@ -217,13 +203,19 @@ def test_a_table_of_a_database_is_described(server: Server, browser: Any) -> Non
 def test_a_grid_is_rehearsed_and_a_stop_is_cleared(server: Server, browser: Any, tmp_path: Path) -> None:
     """Rehearse and Admin as a person walks them: simulated rows, a cell taken over, a stop cleared by name.
 
-    The accuracy that a grid found stands on the budget as a curve; a run is stopped once it says what stays spent.
+    The accuracy that a grid found stands on the budget as a curve; a run is stopped once it says what stays spent. How
+    the file is written stands in its codebook: a browser remembers what a form showed before, and the codebook wins.
     """
-    table, codebook = small_table(tmp_path, "rehearsed.csv"), tmp_path / "codebook.yaml"
-    codebook.write_text(CODEBOOK.format(account="rehearsed"), encoding="utf-8")
+    table, codebook = small_table(tmp_path, "no-header.csv"), tmp_path / "codebook.yaml"
+    header, _, rows = table.read_text(encoding="utf-8").partition("\n")
+    table.write_text(rows.replace(",", ";"), encoding="utf-8")
+    names = header.strip().replace(",", ", ")
+    written = f'format: {{header: false, separator: ";", names: [{names}]}}\n'
+    codebook.write_text(written + CODEBOOK.format(account="rehearsed"), encoding="utf-8")
     walker = Walker(browser, server.address)
     page = walker.page
     walk_to_generate(walker, table, codebook, "rehearsed")
+    assert "no-header.csv" in walker.text()
     walker.visit("Rehearse (optional)", "Rehearse")
     assert REHEARSAL_SENTENCE in walker.text()
     for choice in ("Several budgets and generators", "Simulated rows"):
