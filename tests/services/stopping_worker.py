@@ -14,8 +14,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from synth.progress import Progress
 from synth.services import runs
 from synth.services.installation import Installation
@@ -32,6 +30,8 @@ def stop(how: str) -> None:
     if how == "memory":
         raise MemoryError
     if how == "cuda":
+        import torch  # here, as whoever takes over needs none of it
+
         raise torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB.")
     os.kill(os.getpid(), signal.SIGKILL)
 
