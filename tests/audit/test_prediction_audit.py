@@ -26,7 +26,7 @@ QUICK = {
     "half the noise on the hold-out",
     "last held-out row forgotten",
 }
-"""Bugs of the default run; all with ``-m audit``."""
+"""Bugs of the default run; the others are planted with ``-m audit``."""
 
 
 @pytest.mark.parametrize("label", layers.LABELS)

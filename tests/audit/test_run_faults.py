@@ -1,7 +1,7 @@
 """Bugs planted between the bytes of a file and the sealed bundle: in the reader, the services, the ledger, the bundle.
 
 They are looked for in two whole runs, one that is released and one in which a library fails. The default run plants
-some of each, which show in different places; all of them are planted with ``-m audit``.
+some of each, which show in different places; the others are planted with ``-m audit``.
 """
 
 from __future__ import annotations
