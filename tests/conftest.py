@@ -5,7 +5,6 @@ from __future__ import annotations
 import same_kernels  # noqa: F401 - before numpy
 
 # isort: split
-import functools
 import gc
 import os
 import random
@@ -21,7 +20,6 @@ import psutil
 import pytest
 from forked_children import ForkedChildren
 
-from synth.bundle import certificate
 from synth.jobs import processes
 from synth.schema import Neighbours, PrivacyUnit
 from synth.store import Account, Store
@@ -92,14 +90,6 @@ def forked_children() -> Iterator[None]:
         patch.setattr(processes, "subprocess", _CHILDREN)
         yield
         _CHILDREN.close()
-
-
-@pytest.fixture(scope="session", autouse=True)
-def versions_are_looked_up_once() -> Iterator[None]:
-    """Read the versions of installed packages once: every run states them several times, and none changes here."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(certificate, "version", functools.cache(certificate.version))
-        yield
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -455,13 +455,18 @@ def _entry(value: Any) -> str | int:
 
 def current_versions() -> dict[str, str]:
     """Return the versions printed in a certificate; a package that is not installed is left out."""
-    found = {"python": platform.python_version()}
-    for package in _PACKAGES:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return found | {SOURCE: _source_hash()}
+    installed = {package: _version_of(package) for package in _PACKAGES}
+    known = {package: found for package, found in installed.items() if found is not None}
+    return {"python": platform.python_version(), **known, SOURCE: _source_hash()}
+
+
+@functools.cache
+def _version_of(package: str) -> str | None:
+    """Return the version of a package, or None; looked up once, as what runs was loaded once."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
 
 
 @functools.cache
