@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from typing import Any, Self
 
 import numpy as np
@@ -128,6 +128,10 @@ class Pool:
             found = worked_out()
             self._once[id(asker)] = asker, found
         return found
+
+    def forget(self, *, but: Sequence[object]) -> None:
+        """Forget what was worked out for other askers than these."""
+        self._once = {id(one): self._once[id(one)] for one in but if id(one) in self._once}
 
     def parts(self, column: int, parts: NDArray[np.int32]) -> NDArray[Any]:
         """Return the part of every row, given that of every bin of a column; looked up once for all cells that ask."""
@@ -358,6 +362,8 @@ class TiltedPool:
         Logarithms of what a row in a cell weighs.
     moments : TiltedMoments, optional
         What products of a row's coordinates add to them.
+    first : Pool, optional
+        The first pool, where it was drawn before; it forgets what is not needed to weigh its rows.
     """
 
     base: JointModel
@@ -365,7 +371,13 @@ class TiltedPool:
     cells: tuple[PoolCells, ...]
     factors: tuple[Vector, ...]
     moments: TiltedMoments | None = None
+    first: InitVar[Pool | None] = None
     _pools: dict[int, tuple[Pool, Vector]] = field(default_factory=dict, init=False, repr=False)
+
+    def __post_init__(self, first: Pool | None) -> None:
+        if first is not None:
+            first.forget(but=self.cells)
+            self._pools[0] = first, self._weights(first)
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -439,14 +451,17 @@ class TiltedPool:
         if number in self._pools:
             return self._pools[number]
         pool = Pool(self.base, (self.seed, number))
+        weights = self._weights(pool)
+        if number == 0:
+            self._pools[0] = pool, weights
+        return pool, weights
+
+    def _weights(self, pool: Pool) -> Vector:
         logs = np.zeros(pool.n_rows) if self.moments is None else self.moments.logs(pool.columns)
         # One table after another, as all versions do: the same rows are drawn to the last byte.
         for one, factors in zip(self.cells, self.factors, strict=True):
             logs += factors[one.index(pool)]
-        weights, _ = _weights_of(logs)
-        if number == 0:
-            self._pools[0] = pool, weights
-        return pool, weights
+        return _weights_of(logs)[0]
 
 
 def drawn_evenly(

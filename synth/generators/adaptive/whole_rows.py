@@ -393,7 +393,7 @@ class WholeRows:
         self._tilt(_LAST_STEPS)
         cells = tuple(one.cells for one in (*self._held, *self._answers))
         factors = tempered(self._pool, cells, self._factors, least=_LEAST_EFFECTIVE)
-        return TiltedPool(self._base, self._seed, cells, tuple(factors))
+        return TiltedPool(self._base, self._seed, cells, tuple(factors), first=self._pool)
 
     def _start(self, base: JointModel, measured: Sequence[NoisyMarginal]) -> None:
         """Draw a pool, which what was measured of the base is held to."""

@@ -97,10 +97,12 @@ class LinearGuess(Guess):
             part = slice(start, min(start + ROWS_AT_A_TIME, n_rows))
             codes = {name: values[part] for name, values in columns.items()}
             scores = self._scores(codes, part.stop - part.start)
-            guesses[part] = scores.argmax(axis=1)
-            second, first = np.partition(scores, -2, axis=1)[:, -2:].T
+            guessed = guesses[part] = scores.argmax(axis=1)
+            rows = np.arange(len(scores))
+            first = scores[rows, guessed]
+            scores[rows, guessed] = -np.inf  # what is largest then is the second
             # A difference of whole numbers below 2^51, divided by a power of two.
-            confidences[part] = (first - second) // 2.0**PARAMETER_BITS
+            confidences[part] = (first - scores.max(axis=1)) // 2.0**PARAMETER_BITS
         return guesses, confidences
 
     def _scores(self, codes: Mapping[str, NDArray[Any]], n_rows: int) -> NDArray[np.float64]:
