@@ -165,12 +165,11 @@ class PrivateChoice(Question[ChoicePlan, Selection]):
     def digest(self) -> str:
         """Return the digest of everything that is weighed: all candidates, in order."""
         found = Digest("choice")
-        for one in self.candidates:
-            absent = [bins is None for bins in one.one_hot.bins]
-            found.add_words([list(one.columns), float(one.weight), float(one.penalty), absent])
+        for one, bins in ((one, one.one_hot.bins) for one in self.candidates):
+            found.add_words([list(one.columns), float(one.weight), float(one.penalty), [each is None for each in bins]])
             found.add_array(one.table)
-            for bins in (each for each in one.one_hot.bins if each is not None):
-                found.add_array(bins)
+            for known in (each for each in bins if each is not None):
+                found.add_array(known)
         return found.hexdigest()
 
     def draw(self, plan: ChoicePlan, rows: PrivateRows, noise: NoiseSource, *, device: str) -> Numbers:
@@ -209,8 +208,7 @@ def scores_of(candidates: Sequence[Candidate], rows: PrivateRows) -> NDArray[np.
     score by more than 1.
     """
     largest = max(candidate.weight for candidate in candidates)
-    weights = np.array([candidate.weight for candidate in candidates]) / largest
-    whole_weights = np.floor(weights * 2**WEIGHT_BITS).astype(np.int64)
+    whole_weights = np.floor(np.array([one.weight for one in candidates]) / largest * 2**WEIGHT_BITS).astype(np.int64)
     with np.errstate(over="ignore"):  # what overflows is cut off as well
         penalties = np.array([candidate.penalty for candidate in candidates]) / largest
     whole_penalties = np.floor(np.clip(penalties, -(2.0**36), 2.0**36) / SCORE_STEP).astype(np.int64)

@@ -354,10 +354,14 @@ def test_a_digest_holds_the_type_and_shape_of_an_array_as_json_and_then_its_byte
     """As files of answers that other versions kept have it."""
     array = np.arange(int(np.prod(shape)), dtype=np.int64).reshape(shape).astype(kind)
     found = Digest("kind")
-    found.add_array(array)
     said = json.dumps([kind, list(shape)], sort_keys=True).encode()
-    by_hand = hashlib.sha256(b"kind" + len(said).to_bytes(8, "big") + said + array.tobytes())
-    assert found.hexdigest() == by_hand.hexdigest()
+    once = len(said).to_bytes(8, "big") + said + array.tobytes()
+    for times in (1, 2):
+        found.add_array(array)
+        assert found.hexdigest() == hashlib.sha256(b"kind" + times * once).hexdigest()
+    found.add_array(array + array.dtype.type(1))
+    other = len(said).to_bytes(8, "big") + said + (array + array.dtype.type(1)).tobytes()
+    assert found.hexdigest() == hashlib.sha256(b"kind" + 2 * once + other).hexdigest()
 
 
 def test_a_run_that_asks_less_than_it_had_asked_does_not_end(tmp_path: Path) -> None:
