@@ -170,9 +170,9 @@ class SortedRows:
 
     def counts(self, weights: Vector) -> list[Vector]:
         """Return the sum of the weights of the rows in every cell, by table."""
-        found: list[Vector] = [weights] * sum(map(len, self._tables))
+        found: dict[int, Vector] = {}
         for tables, cells, shape in zip(self._tables, self._cells, self._shapes, strict=True):
             joint = np.bincount(cells, weights, math.prod(shape)).reshape(shape)
             for axis, table in enumerate(tables):
                 found[table] = joint.sum(axis=tuple(other for other in range(len(shape)) if other != axis))
-        return found
+        return [found[table] for table in range(len(found))]
