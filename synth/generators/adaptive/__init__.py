@@ -97,7 +97,7 @@ CONSTANTS = (
     Tuned("_LEAST_WEIGHED", "wider tables lost by sets, or hardly won", "simple, census, g30, wine_white", _SETS),
     Tuned("_LEAST_EFFECTIVE", "a pool that fewer rows carry was worse in sets of five columns", "g30", _SETS),
     Tuned("CENTRES_SHARE", "a half was not better", "scm_tree", _SETS),
-    Tuned("_CENTRE_ROUNDS", "two and three lose some of what centres tell a class", "scm_tree, characters, parity of 4, g10", _SETS),
+    Tuned("_CENTRE_ROUNDS", "two and three tell less of a class", "scm_tree, characters, parity of 4, g10", _SETS),
     Tuned("_ROWS_PER_NOISE", "a cell has to be clear of its noise", "none", _SETS),
     Tuned("_STEPS_OF_UNIT", "finer steps are below the bins of a column", "none", _SETS),
     Tuned("_LEAST_CLASS", "rarer classes have products of few rows", "none", _MOMENTS),
