@@ -7,6 +7,7 @@ no leak wherever it stands.
 
 from __future__ import annotations
 
+import functools
 import getpass
 import io
 import json
@@ -206,14 +207,15 @@ class _Page(HTMLParser):
         self.handle_comment(data)
 
 
-def _lint_page(text: str) -> list[str]:
+@functools.lru_cache(maxsize=1)  # who writes a bundle looks through its page, and who checks it does so at once again
+def _lint_page(text: str) -> tuple[str, ...]:
     page = _Page()
     try:
         page.feed(text)
         page.close()
     except AssertionError:  # which is how the parser refuses a marked section that HTML does not know
         page.findings.append("report.html holds a marked section, which no page of a bundle has.")
-    return page.findings
+    return tuple(page.findings)
 
 
 def _lint_table(members: Mapping[str, bytes | Path], schema: Schema) -> list[str]:
