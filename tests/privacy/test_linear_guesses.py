@@ -13,6 +13,7 @@ from synth.errors import PrivacyError
 from synth.privacy.feature_maps import Constant
 from synth.privacy.more.linear_guesses import CONFIDENCE_STEPS, LinearGuess
 from synth.privacy.more.lookups import Lookup
+from synth.privacy.more.losses import within_reach
 from synth.privacy.more.row_moments import RowMoments
 
 KINDS = guesses_of_each_kind()
@@ -55,6 +56,7 @@ WRONG: dict[str, tuple[dict[str, object], str]] = {
     "parameters without classes": ({"parameters": np.zeros(1)}, "at most 256 classes"),
     "a parameter that is no number": ({"parameters": np.array([[np.nan]])}, "finite"),
     "a score that would be rounded": ({"parameters": np.array([[2.0**15]])}, "could reach"),
+    "one score of several that would be rounded": ({"parameters": np.array([[0.5], [2.0**15]])}, "could reach"),
     "edges of another number of classes": ({"edges": np.zeros((3, 1), int)}, "edges of confidence for every class"),
     "edges that fall": ({"edges": np.array([[2, 1], [1, 2]])}, "none falling"),
     "features that are no table": (
@@ -62,6 +64,12 @@ WRONG: dict[str, tuple[dict[str, object], str]] = {
         "made of",
     ),
 }
+
+
+def test_parameters_of_several_scores_are_shortened_together_until_the_largest_is_within_reach() -> None:
+    short = within_reach(Constant(), np.array([[1.0], [2.0**16]]))
+    assert 2.0**13 < short.max() <= 2.0**14
+    assert short[1, 0] / short[0, 0] == 2.0**16
 
 
 @pytest.mark.parametrize("wrong", WRONG)
