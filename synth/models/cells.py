@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from synth.models.junction_tree import ColumnSet
 
-__all__ = ["CellsOfSet", "PoolCells", "PooledRows", "SortedRows", "cells_of_columns"]
+__all__ = ["CellsOfSet", "PoolCells", "PooledRows", "SortedRows", "cells_of_columns", "columns_of_state"]
 
 Vector = NDArray[np.float64]
 
@@ -102,13 +102,19 @@ class CellsOfSet:
         LookupError, ValueError
             If they are not cells of such columns.
         """
-        columns = tuple(state["columns"].astype(np.int64).tolist())
-        if not columns or list(columns) != sorted(set(columns)) or columns[0] < 0:
-            raise ValueError("The cells of a pool need different columns, in ascending order.")
+        columns = columns_of_state(state)
         parts = tuple(state[f"parts.{column}"].astype(np.int32) for column in columns)
         if any(one.shape != (sizes[column],) or one.min() < 0 for column, one in zip(columns, parts, strict=True)):
             raise ValueError("The cells of a pool need a part for every bin.")
         return cls(columns, parts)
+
+
+def columns_of_state(state: Mapping[str, NDArray[Any]]) -> ColumnSet:
+    """Return the columns of a state of cells, or refuse what are none."""
+    columns = tuple(state["columns"].astype(np.int64).tolist())
+    if not columns or list(columns) != sorted(set(columns)) or columns[0] < 0:
+        raise ValueError("The cells of a pool need different columns, in ascending order.")
+    return columns
 
 
 def cells_of_columns(columns: ColumnSet, sizes: Sequence[int]) -> CellsOfSet:

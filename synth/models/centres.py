@@ -14,7 +14,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from synth.models.cells import PooledRows
+from synth.models.cells import PooledRows, columns_of_state
 from synth.models.junction_tree import ColumnSet
 
 __all__ = ["LARGEST_COORDINATE", "CellsOfCentres", "centres_of", "nearest", "squares_of"]
@@ -98,10 +98,8 @@ class CellsOfCentres:
         LookupError, ValueError
             If they are not cells of such columns.
         """
-        columns = tuple(state["columns"].astype(np.int64).tolist())
+        columns = columns_of_state(state)
         place, classes = state["label"].astype(np.int64).tolist()
-        if list(columns) != sorted(set(columns)) or (columns and columns[0] < 0):
-            raise ValueError("The cells of a pool need different columns, in ascending order.")
         label = None if place < 0 else place
         if (1 if label is None else sizes[label]) != classes or (label is not None and label not in columns):
             raise ValueError("The classes of a pool's cells are those of one of its columns.")
