@@ -62,6 +62,12 @@ class ForkedChild:
         (self._handle,) = handles
         self.pid = int(number)
         self.returncode: int | None = None
+        self._telling = threading.Lock()
+
+    def __del__(self) -> None:
+        """Let go of it only now: another thread may be asking while one is told how it ended."""
+        for descriptor in (self._status, self._handle):
+            os.close(descriptor)
 
     def poll(self) -> int | None:
         """Return how it ended, None where it runs."""
@@ -76,9 +82,9 @@ class ForkedChild:
             ended.register(self._status, select.POLLIN)
             if not ended.poll(None if timeout is None else 1000 * timeout):
                 raise subprocess.TimeoutExpired([str(self.pid)], timeout or 0.0)
-            self.returncode = int(os.read(self._status, _MOST_BYTES))
-            os.close(self._status)
-            os.close(self._handle)
+            with self._telling:
+                if self.returncode is None:
+                    self.returncode = int(os.read(self._status, _MOST_BYTES))
         return self.returncode
 
     def kill(self) -> None:
