@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from xml.sax.saxutils import quoteattr
 
 from synth.reading.more.parts import (
     MOST_PLACES,
@@ -151,6 +150,8 @@ def _times(said: Mapping[str, str], key: str) -> int:
 
 
 def _ods_parts(rows: Iterable[Sequence[str]], sheet: str) -> dict[str, str]:
+    from xml.sax.saxutils import quoteattr  # here, as it loads what opens addresses
+
     cells = "".join(
         "<t:table-row>"
         + "".join(f"<t:table-cell o:string-value={quoteattr(cell)}/>" for cell in row)

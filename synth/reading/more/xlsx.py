@@ -6,7 +6,6 @@ import posixpath
 import re
 from collections.abc import Iterable, Sequence
 from functools import cache
-from xml.sax.saxutils import escape, quoteattr
 
 from synth.errors import TableError
 from synth.reading.more.parts import (
@@ -230,6 +229,8 @@ _RELATED = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
 
 
 def _xlsx_parts(rows: Iterable[Sequence[str]], sheet: str) -> dict[str, str]:
+    from xml.sax.saxutils import escape, quoteattr  # here, as it loads what opens addresses
+
     cells = "".join(
         "<row>"
         + "".join(f'<c t="inlineStr"><is><t xml:space="preserve">{escape(cell)}</t></is></c>' for cell in row)
