@@ -489,12 +489,15 @@ def drawn_evenly(
     expected = [np.bincount(index, weights, size) * (n_rows / ends[-1]) for index, size in tables]
     scales = [1.0 / (one + 1.0) for one in expected]
 
-    def strays(places: Whole) -> tuple[list[Vector], float]:
-        off = [np.bincount(index[places], minlength=size) for index, size in tables]
-        gaps = [one - other for one, other in zip(off, expected, strict=True)]
+    def held(places: Whole) -> list[Whole]:
+        return [np.bincount(index[places], minlength=size) for index, size in tables]
+
+    def strays(counts: Sequence[Whole]) -> tuple[list[Vector], float]:
+        gaps = [one - other for one, other in zip(counts, expected, strict=True)]
         return gaps, sum(float((gap * gap * scale).sum()) for gap, scale in zip(gaps, scales, strict=True))
 
-    gaps, height = strays(chosen)
+    counts = held(chosen)
+    gaps, height = strays(counts)
     part = _EXCHANGED
     for _ in range(_EXCHANGES):
         asked = max(1, int(part * n_rows))
@@ -507,11 +510,12 @@ def drawn_evenly(
         leaving, coming = np.argsort(-gain, kind="stable"), np.argsort(cost, kind="stable")
         n = int((gain[leaving] > cost[coming]).sum())
         while n:
-            tried = chosen.copy()
-            tried[mine[leaving[:n]]] = other[coming[:n]]
+            left, new = mine[leaving[:n]], other[coming[:n]]
+            tried = [one - gone + come for one, gone, come in zip(counts, held(chosen[left]), held(new), strict=True)]
             found, reached = strays(tried)
             if reached < height:
-                chosen, gaps, height = tried, found, reached
+                chosen[left] = new
+                counts, gaps, height = tried, found, reached
                 break
             # Exchanges that are good one by one overshoot together.
             n, part = n // 2, max(0.7 * part, 20 / n_rows)
