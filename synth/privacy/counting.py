@@ -9,6 +9,7 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, NoReturn, Protocol
 
 import numpy as np
@@ -55,23 +56,11 @@ class CountMemory:
     table that was asked for longest ago makes room first.
     """
 
-    __slots__ = ("_cells", "_digests", "_tables")
+    __slots__ = ("_cells", "_tables")
 
     def __init__(self) -> None:
         self._tables: OrderedDict[Hashable, NDArray[np.int32]] = OrderedDict()
         self._cells = 0
-        self._digests: dict[int, tuple[weakref.ref[NDArray[np.int32]], bytes]] = {}
-
-    def digest(self, bins: NDArray[np.int32]) -> bytes:
-        """Return a digest of bins, which are public; those that nobody can change are read once while they live."""
-        held, known = self._digests.get(id(bins), (None, b""))
-        if held is not None and held() is bins:
-            return known
-        found = hashlib.blake2b(bins.tobytes(), digest_size=32).digest()
-        if bins.flags.owndata and not bins.flags.writeable:
-            key, digests = id(bins), self._digests
-            digests[key] = (weakref.ref(bins, lambda _: digests.pop(key, None)), found)
-        return found
 
     def recall(self, key: Hashable) -> NDArray[np.int32] | None:
         """Return the counts kept under a key, or None."""
@@ -122,13 +111,18 @@ class PrivateRows:
             raise PrivacyError(f"A private table may have at most {MAXIMUM_ROWS:,} rows.")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Axis:
-    """A column as one axis of a table of counts: the bin of every code, and the number of bins."""
+    """A column as one axis of a table of counts: the bin of every code, which nobody changes, and how many it has."""
 
     column: str
     bins: NDArray[np.int32] | None
     size: int
+
+    @cached_property
+    def key(self) -> Hashable:
+        """What is counted along it: the column, its bins by a digest of their bytes, and their number."""
+        return self.column, None if self.bins is None else _digest_of(self.bins), self.size
 
 
 class Computed(Protocol):
@@ -175,7 +169,7 @@ def tables_of_counts(rows: PrivateRows, tables: Sequence[tuple[Axis, ...]]) -> I
     remember is not counted again.
     """
     memory = CountMemory() if rows.memory is None else rows.memory
-    keys = _keys(tables, memory)
+    keys = [tuple(axis.key for axis in axes) for axes in tables]
     wanted = frozenset(keys)
     for group in _groups(tables):
         found = [memory.recall(key) for key in keys[group]]
@@ -200,12 +194,19 @@ def rows_by_cell(rows: PrivateRows, axes: Sequence[Axis]) -> Iterator[tuple[int,
         yield cell, order[start:end]
 
 
-def _keys(tables: Sequence[tuple[Axis, ...]], memory: CountMemory) -> list[tuple[Hashable, ...]]:
-    """Return, axis by axis, what each table counts: column, bins by a digest of their bytes, and number of bins."""
-    return [
-        tuple((axis.column, None if axis.bins is None else memory.digest(axis.bins), axis.size) for axis in axes)
-        for axes in tables
-    ]
+_digests: dict[int, tuple[weakref.ref[NDArray[np.int32]], bytes]] = {}
+
+
+def _digest_of(bins: NDArray[np.int32]) -> bytes:
+    """Return a digest of bins, which are public; those that nobody can change are read once while they live."""
+    held, known = _digests.get(id(bins), (None, b""))
+    if held is not None and held() is bins:
+        return known
+    found = hashlib.blake2b(bins.tobytes(), digest_size=32).digest()
+    if bins.flags.owndata and not bins.flags.writeable:
+        key = id(bins)
+        _digests[key] = (weakref.ref(bins, lambda _: _digests.pop(key, None)), found)
+    return found
 
 
 def _groups(tables: Sequence[tuple[Axis, ...]]) -> Iterator[slice]:

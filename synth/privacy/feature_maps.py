@@ -371,6 +371,8 @@ class OneHot(CellMap):
     sizes: tuple[int, ...] = ()
     shape: tuple[int, ...] = field(init=False, repr=False)
     """Number of bins of each column, which is also the shape of the answer."""
+    axes: tuple[Axis, ...] = field(init=False, repr=False)
+    """One axis for each column."""
 
     def __post_init__(self) -> None:
         columns, bins = tuple(self.columns), tuple(self.bins)
@@ -392,6 +394,7 @@ class OneHot(CellMap):
         # Told once: a declared range has up to millions of places, and a schema thousands of ranges.
         shape = (size if one is None else int(one.max()) + 1 for size, one in zip(self.sizes, checked, strict=True))
         object.__setattr__(self, "shape", tuple(shape))
+        object.__setattr__(self, "axes", tuple(Axis(*axis) for axis in zip(columns, checked, self.shape, strict=True)))
         check_dimension(self.dimension)
 
     @property
@@ -403,11 +406,6 @@ class OneHot(CellMap):
     def dimension(self) -> int:
         """Number of cells."""
         return math.prod(self.shape)
-
-    @property
-    def axes(self) -> tuple[Axis, ...]:
-        """One axis for each column."""
-        return tuple(Axis(*axis) for axis in zip(self.columns, self.bins, self.shape, strict=True))
 
     def evaluate(self, codes: SyntheticCodes) -> Matrix:
         """Return the indicator of each made row's cell, shape (n_rows, dimension); last column fastest."""

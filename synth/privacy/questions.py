@@ -204,6 +204,9 @@ class KeptAnswers(Protocol):
         ...
 
 
+_IN_ORDER = json.JSONEncoder(sort_keys=True)
+
+
 class Digest:
     """A SHA-256 of words and arrays, each with its length and shape."""
 
@@ -213,7 +216,7 @@ class Digest:
 
     def add_words(self, words: Any) -> None:
         """Add JSON types."""
-        said = json.dumps(words, sort_keys=True).encode()
+        said = _IN_ORDER.encode(words).encode()
         self._found.update(len(said).to_bytes(8, "big") + said)
 
     def add_array(self, array: NDArray[Any]) -> None:
