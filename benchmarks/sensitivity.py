@@ -1,7 +1,7 @@
 """Which constants of a generator matter: each halved and doubled on several tables.
 
-    HERMITAGE_DATA=FOLDER python benchmarks/sensitivity.py --generator dp-hp --seeds 2 --hours 1 \
-        --keep build/sensitivity.jsonl [--tables scm_tree wine_white] [--only split learning_rate]
+    HERMITAGE_DATA=FOLDER python benchmarks/sensitivity.py --generator dp-hp --seeds 1 2 --hours 1 \
+        --keep build/sensitivity.jsonl [--tables scm_tree wine_white] [--only split learning_rate] [--numbers 3]
 
 A generator's constants stand in one table in its code (``CONSTANTS`` beside its card: what it is, why it has its value,
 what it was tuned on). Each is halved and doubled, the others left alone; the generator learns from the real rows
@@ -9,13 +9,17 @@ through a private session with fresh noise (epsilon 1, delta 1e-5, one row added
 mean total variation over sets of two and three columns (numbers in ten parts), and the area under the ROC curve of
 boosting on real test rows, as in ``whole_row.py``.
 
+The tables of ``rules.py``, and those with ``--undeclared`` behind a colon (``trips:undeclared``), are for constants
+about rules and orders: there the sets are those of columns that a rule is about, and in the place of the ROC curve
+stands how far the distributions of differences of ordered columns are from the real ones (Kolmogorov-Smirnov).
+
 Printed for each constant and table is the change of the three measures in standard errors (positive: better), whose
 variance between seeds is pooled over all cells of the table; as it is, the generator is run at three times as many
 seeds. A constant is *felt* on a table where one of them changes by more than some 3 of 1,000 do by chance alone: three
 errors where that variance is of many cells, by Student's distribution more where it is of few. One that is felt nowhere
 may be a round figure or go; one that is felt on a single table fits that table.
 Finished cells are kept as lines of JSON; when ``--hours`` of CPU are used no more are begun, and what is missing is
-said.
+said. For a generator that takes few columns, ``--numbers`` leaves each table its first numbers and its label.
 """
 
 from __future__ import annotations
@@ -30,14 +34,16 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
+import rules
 from cell import synthetic, write_folder
 from metrics import mean_total_variation
 from raw_tables import frame
@@ -47,12 +53,15 @@ from tables import Table, load_split
 from whole_row import BINS, LEARNT_FROM
 from whole_runs import accuracies, classifiers
 
+from synth.errors import ConfigError
 from synth.generators import GENERATORS
 from synth.generators.options import option_fields
 from synth.generators.protocol import Tuned
+from synth.schema import NumberColumn
 
 TABLES = ("artificial_characters", "scm_tree", "wine_white", "adult")
-MEASURES = ("tv2", "tv3", "auc")
+HIGHER_IS_BETTER = {"auc"}
+OF_RULES = tuple(f"{name}{hidden}" for name in rules.SIMULATED for hidden in ("", ":undeclared"))
 BUDGET = (1.0, 1e-5)
 MOST_ROWS = 20_000
 FACTORS = (0.5, 2.0)
@@ -82,6 +91,17 @@ def changed(value: float, factor: float) -> float:
     if 0 < value < 1 and factor > 1 and value * factor >= 1:
         return 1 - (1 - value) / factor
     return value * factor
+
+
+def with_first_numbers(table: Table, test: np.ndarray, most: int | None) -> tuple[Table, np.ndarray]:
+    """Return a table, and rows to test on, with its first numbers and its label alone; as it is without ``most``."""
+    if most is None:
+        return table, test
+    columns = table.schema.modelled
+    numbers = [place for place, one in enumerate(columns) if isinstance(one, NumberColumn) and one.name != table.label]
+    kept = sorted([*numbers[:most], *(place for place, one in enumerate(columns) if one.name == table.label)])
+    schema = replace(table.schema, columns=tuple(columns[place] for place in kept))
+    return replace(table, schema=schema, codes=table.codes[:, kept]), test[:, kept]
 
 
 @contextmanager
@@ -114,6 +134,29 @@ def measure(table: Table, test: np.ndarray, folder: Path, generator: str, option
     return found | {"auc": accuracies(table.schema, label, *sides, seed, models=boosting)["boosting"]["roc_auc"]}
 
 
+def measure_by_rules(name: str, generator: str, options: dict[str, Any], seed: int) -> dict:
+    """Make one synthetic table by a generator that is told a table's rules, and compare what they are about."""
+    table, judge, told = ruled(name)
+    model = rules.fitted(table, generator, options, told, epsilon=BUDGET[0], seed=seed)
+    drawn = model.sample(len(table.codes), seed)
+    found = judge.judged(drawn, drawn)
+    lengths = [value for measure_, value in found.items() if measure_.startswith("KS of difference")]
+    return {"tv2": found["tv2 of rules"], "tv3": found["tv3 of rules"], "lengths": statistics.fmean(lengths)}
+
+
+@cache
+def ruled(name: str) -> tuple[Table, rules.Judge, tuple[str, ...]]:
+    """Return a table of ``rules.py``, what judges rows by its rules, and the rules that a run is told."""
+    plain, _, hidden = name.partition(":")
+    table = rules.loaded(plain, undeclared=bool(hidden))
+    return table, rules.Judge(table, rules.RULES[plain]), rules.told_rules(plain, undeclared=bool(hidden))
+
+
+def measures_of(done: dict[Cell, dict], at: str) -> tuple[str, ...]:
+    """Return what was measured on a table."""
+    return next((tuple(result) for cell, result in done.items() if cell[3] == at), ())
+
+
 def spread(done: dict[Cell, dict], at: str, measure_: str) -> tuple[float, int]:
     """Return the standard deviation between seeds, pooled over all cells of a table, and its degrees of freedom."""
     cells: dict[tuple[str, float], list[float]] = {}
@@ -135,7 +178,7 @@ def excess(changed_: list[dict], before: list[dict], measure_: str, deviation: f
     sides = [[one[measure_] for one in each] for each in (changed_, before)]
     error = deviation * math.sqrt(sum(1 / len(each) for each in sides))
     difference = statistics.fmean(sides[0]) - statistics.fmean(sides[1])
-    return (difference if measure_ == "auc" else -difference) / max(error, 1e-9)
+    return (difference if measure_ in HIGHER_IS_BETTER else -difference) / max(error, 1e-9)
 
 
 def seeds_of(asked: argparse.Namespace, name: str) -> list[int]:
@@ -165,8 +208,9 @@ def measure_all(asked: argparse.Namespace, constants: list[Tuned], done: dict[Ce
                 if time.process_time() - started > 3600 * asked.hours:
                     left += 1
                     continue
-                if at not in ready:
-                    table, test = load_split(at, neighbours="add_remove", seed=0)
+                if at not in ready and at not in OF_RULES:
+                    split = load_split(asked.tables[at], neighbours="add_remove", seed=0)
+                    table, test = with_first_numbers(*split, asked.numbers)
                     table = replace(table, bins=BINS, codes=table.codes[:MOST_ROWS])
                     ready[at] = table, test
                     write_folder(folder / at, table.schema, table.label, table.codes, None)
@@ -174,12 +218,11 @@ def measure_all(asked: argparse.Namespace, constants: list[Tuned], done: dict[Ce
                 value = None if constant is None else changed(value_of(asked.generator, constant), factor)
                 if constant is not None and constant.is_option:
                     options, constant = {name: value}, None
-                arguments = (*ready[at], folder / at, asked.generator, options, seed)
-                if constant is None:
-                    done[cell] = measure(*arguments)
-                else:
-                    with set_to(constant, value):  # type: ignore[arg-type]
-                        done[cell] = measure(*arguments)
+                with nullcontext() if constant is None else set_to(constant, value):  # type: ignore[arg-type]
+                    if at in OF_RULES:
+                        done[cell] = measure_by_rules(at, asked.generator, options, seed)
+                    else:
+                        done[cell] = measure(*ready[at], folder / at, asked.generator, options, seed)
                 if asked.keep is not None:
                     asked.keep.parent.mkdir(parents=True, exist_ok=True)
                     with asked.keep.open("a", encoding="utf-8") as file:
@@ -194,8 +237,9 @@ def show(asked: argparse.Namespace, constants: list[Tuned], done: dict[Cell, dic
         cells = ((asked.generator, name, factor, table, seed) for seed in seeds_of(asked, name))
         return [done[cell] for cell in cells if cell in done]
 
-    spreads = {at: {each: spread(done, at, each) for each in MEASURES} for at in asked.tables}
-    limits = {at: float(stats.t.isf(FELT, spreads[at]["tv2"][1])) for at in asked.tables}
+    spreads = {at: {each: spread(done, at, each) for each in measures_of(done, at)} for at in asked.tables}
+    degrees = {at: max((freedom for _, freedom in each.values()), default=0) for at, each in spreads.items()}
+    limits = {at: float(stats.t.isf(FELT, degrees[at])) for at in asked.tables}
     print(f"{'constant':>40} {'value':>10}  " + "  ".join(f"{table:>22}" for table in asked.tables) + "  felt on")
     for constant in constants:
         felt: set[str] = set()
@@ -203,7 +247,7 @@ def show(asked: argparse.Namespace, constants: list[Tuned], done: dict[Cell, dic
             cells = []
             for table in asked.tables:
                 sides = found(title_of(constant), factor, table), found(*AS_IT_IS, table)
-                excesses = [excess(*sides, each, spreads[table][each][0]) for each in MEASURES]
+                excesses = [excess(*sides, each, spreads[table][each][0]) for each in spreads[table]]
                 felt |= {table} if any(abs(each) > limits[table] for each in excesses) else set()
                 cells.append(" ".join(f"{each:+.1f}" for each in excesses))
             title = f"{title_of(constant)} x {factor:g}"
@@ -219,8 +263,9 @@ def main() -> None:
     parser.add_argument(
         "--generator", choices=[name for name, card in GENERATORS.items() if card.constants], required=True
     )
-    parser.add_argument("--tables", nargs="+", choices=EVERY, default=list(TABLES))
+    parser.add_argument("--tables", nargs="+", choices=(*EVERY, *OF_RULES), default=list(TABLES))
     parser.add_argument("--only", nargs="+", help="names of constants")
+    parser.add_argument("--numbers", type=int, help="of each table, beside its label; all columns by default")
     parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3])
     parser.add_argument("--hours", type=float, default=1.0, help="CPU hours after which no cell is begun")
     parser.add_argument("--keep", type=Path, help="file of finished cells, which are not run again")
@@ -229,9 +274,14 @@ def main() -> None:
         sys.exit("Set HERMITAGE_DATA to the folder that holds the public tables.")
     listed = GENERATORS[asked.generator].constants
     constants = [one for one in listed if asked.only is None or title_of(one) in asked.only]
+    few = "" if asked.numbers is None else f":{asked.numbers}"
+    asked.tables = {f"{table}{few}": table for table in asked.tables}
     done = read(asked.keep)
-    with tempfile.TemporaryDirectory() as folder:
-        left = measure_all(asked, constants, done, Path(folder))
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            left = measure_all(asked, constants, done, Path(folder))
+    except ConfigError as error:
+        sys.exit(f"One of these tables is nothing for {asked.generator}; see --tables and --numbers. {error}")
     show(asked, constants, done)
     if left:
         print(f"{left} cells are missing: the time is used. Run it again with the same --keep.")

@@ -5,16 +5,20 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
 import sensitivity
 from sensitivity import AS_IT_IS, changed, set_to, show, title_of, value_of
+from tables import Table
 
 from synth.generators import GENERATORS, hermite, neural
 from synth.generators.hermite import dp_hp
+from synth.schema import CategoryColumn, NumberColumn, Schema
 
 LISTED = [(name, one) for name, card in GENERATORS.items() for one in card.constants]
 
@@ -82,3 +86,27 @@ def test_what_one_seed_alone_says_is_felt_by_no_table(capsys: pytest.CaptureFixt
 
 def _found(moved: float) -> dict[str, float]:
     return {"tv2": 0.1 + moved, "tv3": 0.2 + moved, "auc": 0.8}
+
+
+def test_a_table_with_its_first_numbers_keeps_its_label_and_its_rows_to_test_on() -> None:
+    columns = (NumberColumn("a", 0, 9, 1), CategoryColumn("y", ("no", "yes")), NumberColumn("b", 0, 4, 1))
+    codes = np.array([[1, 0, 2], [3, 1, 4]])
+    table = Table("made up", Schema((*columns, NumberColumn("c", 0, 1, 1))), "y", np.c_[codes, [0, 1]])
+    few, test = sensitivity.with_first_numbers(table, table.codes[1:], 2)
+    assert few.schema.names == ("a", "y", "b")
+    assert few.codes.tolist() == codes.tolist()
+    assert test.tolist() == codes[1:].tolist()
+    assert sensitivity.with_first_numbers(table, test, None)[0] is table
+
+
+def test_rows_of_ordered_columns_are_compared_by_their_differences(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A generator that returns the real rows is off by nothing; of the order, only who declares it is told."""
+    table, _, told = sensitivity.ruled("trips:undeclared")
+    assert "let_out >= picked_up" in sensitivity.ruled("trips")[2]
+    assert told == ("discount <= fare",)
+    right = SimpleNamespace(sample=lambda n_rows, seed: table.codes)
+    monkeypatch.setattr(sensitivity.rules, "fitted", lambda *given, **options: right)
+    found = sensitivity.measure_by_rules("trips:undeclared", "dp-hp-adaptive", {}, 1)
+    assert found == pytest.approx({"tv2": 0.0, "tv3": 0.0, "lengths": 0.0}, abs=1e-12)
+    right.sample = lambda n_rows, seed: np.random.default_rng(seed).permuted(table.codes, axis=0)
+    assert min(sensitivity.measure_by_rules("trips:undeclared", "dp-hp-adaptive", {}, 1).values()) > 0.02
