@@ -32,7 +32,7 @@ _MOST_BYTES = 2**17
 
 _WORK = (
     *("synth.services.runs", "synth.services.finding", "synth.services.reports", "synth.rehearsal.rehearsals"),
-    *("autodp.rdp_acct", "torch._dynamo"),
+    *("autodp.rdp_acct", "torch._dynamo", "pandas", "pydantic.dataclasses", "pydantic.type_adapter"),
 )
 _LATER = {
     "synth.bundle.checks": ("autodp.rdp_acct", "torch"),

@@ -106,7 +106,7 @@ def until(condition: Callable[[], object], seconds: float = 600.0) -> None:
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "waited too long"
-        time.sleep(0.05)
+        time.sleep(0.2)  # looking costs processor time that the worker, which stands back, waits for
 
 
 def died(application: Application, run_id: str) -> Run:
