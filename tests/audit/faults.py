@@ -263,9 +263,7 @@ def _(patch: pytest.MonkeyPatch) -> None:
 
 @fault("counts remembered whatever the bins")
 def _(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(
-        counting, "_keys", lambda tables, memory: [tuple((axis.column, axis.size) for axis in axes) for axes in tables]
-    )
+    patch.setattr(counting.Axis, "key", property(lambda axis: (axis.column, axis.size)))
 
 
 @fault("counts remembered from another table")
