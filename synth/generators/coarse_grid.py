@@ -133,7 +133,8 @@ def numbers_and_groups(
 def column_weights(columns: tuple[ModelledColumn, ...]) -> tuple[float, ...]:
     """Weights of a stacked question over columns: squares sum to 1 and follow the owner's declared importance."""
     importance = [_IMPORTANCE[column.weight] for column in columns]
-    return tuple(math.sqrt(value / sum(importance)) for value in importance)
+    whole = sum(importance)
+    return tuple(math.sqrt(value / whole) for value in importance)
 
 
 def _equal_widths(codes: int, most: int) -> NDArray[np.int64]:

@@ -205,7 +205,9 @@ class HierarchicalHistogram:
 
 
 def _interleave(left: Vector, right: Vector) -> Vector:
-    return np.stack([left, right], axis=1).reshape(-1)
+    both = np.empty(2 * len(left))
+    both[::2], both[1::2] = left, right
+    return both
 
 
 def _spread(n_leaves: int, depth: int, counts: Vector, variance: Vector) -> tuple[Vector, Vector]:

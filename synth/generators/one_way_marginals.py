@@ -8,6 +8,7 @@ cell of their own at each. The finest cells are public, narrow where rows are li
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 from typing import Annotated
@@ -19,7 +20,7 @@ from synth.generators.coarse_grid import CoarseGrid, coarse_grid, column_weights
 from synth.generators.hierarchical_histogram import HierarchicalHistogram, bottom_depth, nearest_masses, node_starts
 from synth.generators.options import Between, Options, check_between
 from synth.privacy.answers import AnswerSource
-from synth.privacy.feature_maps import OneHot, Stack
+from synth.privacy.feature_maps import OneHot, Stack, frozen
 from synth.schema import ModelledColumn
 
 __all__ = [
@@ -164,7 +165,7 @@ def measure_one_way_marginals(
         What the same question said before; both answers are averaged, each with the inverse of its variance.
     """
     if earlier is None:
-        layouts = tuple(_layout(column, options) for column in columns)
+        layouts = _layouts(columns, options)
         question = _question(columns, layouts, label)
     else:
         layouts, question = earlier.layouts, earlier.question
@@ -184,7 +185,7 @@ def measure_one_way_marginals(
             piece, weight = next(pieces_by_depth)
             answer = (piece / weight, (release.noise_std / weight) ** 2)
             tables.append(answer if earlier is None else _averaged(answer, earlier.answers[d][depth]))
-        learned.append(_learn(layout, tables, total, rows.noise_std**2))
+        learned.append(_learn(columns[d], layout, tables, total, rows.noise_std**2))
         kept.append(tuple(tables))
     names = [column.name for column in columns]
     unit_noise = release.noise_std * math.sqrt(share)
@@ -236,43 +237,58 @@ def _grid_starts(codes: int, most: int, anchor: int) -> NDArray[np.int64]:
     return np.unique(np.clip(starts, 0, codes - 1))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class _Layout:
-    """Where one column's counts stand.
+    """Where the counts of one column stand, or of several with the same codes.
 
     ``depths`` are the counted depths of its tree with their parts of the squared norm, the finest first. ``alone`` are
     the places with a cell of their own at every depth: those where spikes are likeliest, then the unordered ones.
     """
 
-    column: ModelledColumn
     grid: CoarseGrid
     depths: tuple[tuple[int, float], ...]
     alone: NDArray[np.int64]
 
-    def part(self, depth: int) -> OneHot:
-        """Count the nodes of one depth without the places that stand alone, and beside them each of those."""
-        bins = self.grid.bins
-        if depth < bottom_depth(self.grid.levels):
-            cells, present = self.cells(depth)
-            rank = np.empty(2**depth + len(self.alone), dtype=np.int32)
+    @functools.cached_property
+    def bins(self) -> tuple[NDArray[np.int32] | None, ...]:
+        """For every depth, the cell of each code: a node without the places that stand alone, or one of those."""
+        found = [self.grid.bins]
+        for cells, present in self.cells.values():
+            rank = np.empty(int(cells.max()) + 1, dtype=np.int32)
             rank[present] = np.arange(len(present))
-            bins = np.repeat(rank[cells], self.grid.width)
-        return OneHot(columns=(self.column.name,), bins=(bins,), sizes=(self.column.size,))
+            found.append(np.repeat(rank[cells], self.grid.width))
+        return tuple(None if one is None else frozen(one) for one in found)  # questions share what nobody can change
 
-    def cells(self, depth: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the cell of every place at a depth above the finest, and the cells in order of their first place.
+    @functools.cached_property
+    def cells(self) -> dict[int, tuple[NDArray[np.int64], NDArray[np.int64]]]:
+        """By depth above the finest, the cell of every place, and the cells in order of their first place.
 
         Cells are the nodes of the depth, then the places that stand alone; a node may be left without any place.
         """
-        cells = np.empty(self.grid.size, dtype=np.int64)
-        cells[: self.grid.levels] = self.nodes(depth)
-        cells[self.alone] = 2**depth + np.arange(len(self.alone))
-        present, first = np.unique(cells, return_index=True)
-        return cells, present[np.argsort(first)]
+        found = {}
+        for depth, _ in self.depths[1:]:
+            cells = np.empty(self.grid.size, dtype=np.int64)
+            cells[: self.grid.levels] = self.nodes(depth)
+            cells[self.alone] = 2**depth + np.arange(len(self.alone))
+            present, first = np.unique(cells, return_index=True)
+            found[depth] = (cells, present[np.argsort(first)])
+        return found
 
     def nodes(self, depth: int) -> NDArray[np.int64]:
         """Return the node of every ordered place at a depth above the finest."""
         return np.repeat(np.arange(2**depth), np.diff(node_starts(self.grid.levels, depth)))
+
+
+def _layouts(columns: tuple[ModelledColumn, ...], options: OneWayOptions) -> tuple[_Layout, ...]:
+    """Return the layout of every column, one for all that have the same codes."""
+    made: dict[tuple[int, ...], _Layout] = {}
+    found = []
+    for column in columns:
+        codes = (column.size, column.levels, column.code_near_zero)
+        if codes not in made:
+            made[codes] = _layout(column, options)
+        found.append(made[codes])
+    return tuple(found)
 
 
 def _layout(column: ModelledColumn, options: OneWayOptions) -> _Layout:
@@ -281,20 +297,20 @@ def _layout(column: ModelledColumn, options: OneWayOptions) -> _Layout:
     coarse = bottom_depth(_ONE_LEVEL) - 1
     unordered = np.arange(grid.levels, grid.size)
     if grid.levels <= _ONE_LEVEL:
-        return _Layout(column, grid, ((bottom, 1.0),), unordered)
+        return _Layout(grid, ((bottom, 1.0),), unordered)
     depths = [(coarse, options.coarse_part)]
     if bottom - coarse >= 4:
         depths.insert(0, ((bottom + coarse + 1) // 2, options.middle_part))
     finest = (bottom, 1.0 - sum(part for _, part in depths))
     likely = np.unique([0, place_near_zero(column, grid), grid.levels - 1])
-    return _Layout(column, grid, (finest, *depths), np.concatenate([likely, unordered]))
+    return _Layout(grid, (finest, *depths), np.concatenate([likely, unordered]))
 
 
 def _question(columns: tuple[ModelledColumn, ...], layouts: tuple[_Layout, ...], label: str | None) -> Stack:
     parts, weights = [], []
-    for layout, weight in zip(layouts, _weights(columns, label), strict=True):
-        for depth, part in layout.depths:
-            parts.append(layout.part(depth))
+    for column, layout, weight in zip(columns, layouts, _weights(columns, label), strict=True):
+        for bins, (_, part) in zip(layout.bins, layout.depths, strict=True):
+            parts.append(OneHot(columns=(column.name,), bins=(bins,), sizes=(column.size,)))
             weights.append(weight * math.sqrt(part))
     return Stack(parts=tuple(parts), weights=tuple(weights))
 
@@ -307,7 +323,8 @@ def _weights(columns: tuple[ModelledColumn, ...], label: str | None) -> list[flo
     """
     lengths = [_LONG if column.name == label else min(column.size, _LONG) for column in columns]
     parts = [weight**2 * length ** (1 / 3) for weight, length in zip(column_weights(columns), lengths, strict=True)]
-    return [math.sqrt(part / sum(parts)) for part in parts]
+    whole = sum(parts)
+    return [math.sqrt(part / whole) for part in parts]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -336,7 +353,7 @@ def _cells(layout: _Layout, tables: list[tuple[Vector, float]], *, faint: NDArra
             variances = np.full(levels, variance)
             nodes[alone[alone < levels]] = variances[alone[alone < levels]] = 0.0
         else:
-            _, present = layout.cells(depth)
+            _, present = layout.cells[depth]
             cells, spread = np.zeros((2, 2**depth + len(layout.alone)))
             cells[present], spread[present] = table, variance
             nodes, own, variances = cells[: 2**depth], cells[2**depth :], spread[: 2**depth]
@@ -359,7 +376,9 @@ def _tied(cells: _ColumnCounts, rows: float, rows_variance: float) -> Vector:
     return np.asarray(cells.values + cells.variances * missing / (cells.variances.sum() + rows_variance))
 
 
-def _learn(layout: _Layout, tables: list[tuple[Vector, float]], rows: float, rows_variance: float) -> OneWayMarginal:
+def _learn(
+    column: ModelledColumn, layout: _Layout, tables: list[tuple[Vector, float]], rows: float, rows_variance: float
+) -> OneWayMarginal:
     grid = layout.grid
     cells = _cells(layout, tables, faint=np.array([], dtype=np.int64))
     own = _tied(cells, rows, rows_variance)
@@ -372,9 +391,7 @@ def _learn(layout: _Layout, tables: list[tuple[Vector, float]], rows: float, row
     cell_std = math.sqrt(1.0 / sum(1.0 / variance for _, variance in tables))
     if not any(table.any() for table, _ in tables):
         # Nothing but zeros tells nothing, as in a plan: every code is as likely, and nothing need be worked out.
-        return OneWayMarginal(
-            layout.column, grid, counts, grid.width / grid.width.sum(), cell_std, cells, rows_variance
-        )
+        return OneWayMarginal(column, grid, counts, grid.width / grid.width.sum(), cell_std, cells, rows_variance)
     ordered = cells.alone[cells.alone < grid.levels]
     possible = _cells(layout, tables, faint=ordered[counts[ordered] < _CLEAR * cell_std])
     masses = nearest_masses(_tied(possible, rows, rows_variance), possible.variances, rows)
@@ -382,6 +399,6 @@ def _learn(layout: _Layout, tables: list[tuple[Vector, float]], rows: float, row
     if possible.nested is not None:
         widths = grid.width[: grid.levels].copy()
         widths[possible.alone[possible.alone < grid.levels]] = 0
-        made[: grid.levels] = possible.nested.possible(float(masses[0]), widths, place_near_zero(layout.column, grid))
+        made[: grid.levels] = possible.nested.possible(float(masses[0]), widths, place_near_zero(column, grid))
     made[possible.alone] = masses[len(masses) - len(possible.alone) :]
-    return OneWayMarginal(layout.column, grid, counts, made / made.sum(), cell_std, cells, rows_variance)
+    return OneWayMarginal(column, grid, counts, made / made.sum(), cell_std, cells, rows_variance)

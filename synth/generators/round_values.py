@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from synth.generators.coarse_grid import column_weights
 from synth.privacy.answers import AnswerSource
 from synth.privacy.costs import Bound, between_neighbours
-from synth.privacy.feature_maps import OneHot, Stack
+from synth.privacy.feature_maps import OneHot, Stack, frozen
 from synth.schema import ModelledColumn
 
 __all__ = [
@@ -48,6 +48,7 @@ __all__ = [
 Vector = NDArray[np.float64]
 
 Classes = NDArray[np.uint16]
+_Known = tuple[Classes, NDArray[np.int64], NDArray[np.bool_]]
 
 _LONG = 64
 """Places up to which a column is counted place by place, where nothing is left to learn."""
@@ -192,9 +193,7 @@ def long_numbers(columns: Sequence[ModelledColumn]) -> tuple[ModelledColumn, ...
     return tuple(column for column in columns if column.is_summable and column.levels > _LONG and _has_digits(column))
 
 
-def round_classes(
-    column: ModelledColumn, magnitudes: int = _MAGNITUDES
-) -> tuple[Classes, NDArray[np.int64], NDArray[np.bool_]]:
+def round_classes(column: ModelledColumn, magnitudes: int = _MAGNITUDES) -> _Known:
     """Return the class of every place of a number's grid, and which classes belong together; all public.
 
     A class is a number of digits (the four longest, and all shorter ones together), of trailing zeros, and the digit
@@ -318,17 +317,10 @@ def measure_round_values(
     dict of RoundCounts
         By name of the column.
     """
-    magnitudes = _MAGNITUDES if plan.fine else 1
-    known = [round_classes(column, magnitudes) for column in columns]
+    known = _tables_of(columns, fine=plan.fine)
     parts, parts_of_norm = [], []
-    for column, (classes, *_), weight in zip(columns, known, column_weights(tuple(columns)), strict=True):
-        tables = [classes.astype(np.int32)]
-        if plan.fine and _has_remainders(column):
-            tables.append(np.where(classes == _OUT, 0, 1 + np.arange(column.levels) % REMAINDERS))
-        for of_places in tables:
-            # Special values and missing cells are outside all classes, as zero and the ends are.
-            bins = np.zeros(column.size, dtype=np.int32)
-            bins[: column.levels] = of_places
+    for column, (_, tables), weight in zip(columns, known, column_weights(tuple(columns)), strict=True):
+        for bins in tables:
             parts.append(OneHot(columns=(column.name,), bins=(bins,), sizes=(column.size,)))
             parts_of_norm.append(weight**2)
     whole = sum(parts_of_norm)
@@ -338,14 +330,32 @@ def measure_round_values(
     pieces = np.split(values, np.cumsum([part.dimension for part in parts])[:-1])
     counted = iter(zip(pieces, question.weights, strict=True))
     found = {}
-    for column, (classes, magnitude, sets) in zip(columns, known, strict=True):
+    for column, ((classes, magnitude, sets), tables) in zip(columns, known, strict=True):
         piece, weight = next(counted)
         remainders = None
-        if plan.fine and _has_remainders(column):
+        if len(tables) > 1:
             other, _ = next(counted)
             remainders = other[1:] / weight
         noise_std = answer.noise_std / weight
         found[column.name] = RoundCounts(classes, magnitude, sets, piece / weight, noise_std, remainders)
+    return found
+
+
+def _tables_of(columns: Sequence[ModelledColumn], *, fine: bool) -> list[tuple[_Known, list[NDArray[np.int32]]]]:
+    """Return the classes of every column, and the bins of its codes by class and by remainder; one for all alike."""
+    made: dict[tuple[int, ...], tuple[_Known, list[NDArray[np.int32]]]] = {}
+    found = []
+    for column in columns:
+        codes = (*_whole(column), column.levels, column.size, column.code_near_zero)
+        if codes not in made:
+            known = round_classes(column, _MAGNITUDES if fine else 1)
+            tables: list[NDArray[Any]] = [known[0]]
+            if fine and _has_remainders(column):
+                tables.append(np.where(known[0] == _OUT, 0, 1 + np.arange(column.levels) % REMAINDERS))
+            # Special values and missing cells are outside all classes, as zero and the ends are.
+            beside = np.zeros(column.size - column.levels, dtype=np.int32)
+            made[codes] = (known, [frozen(np.concatenate([one, beside]).astype(np.int32)) for one in tables])
+        found.append(made[codes])
     return found
 
 

@@ -229,9 +229,12 @@ def _check(
 def _logits(layout: BinLayout, measured: Sequence[NoisyMarginal], components: int, seed: int) -> NDArray[np.float64]:
     """Return logits of components scattered around the product of the columns, shape (sum of sizes + 1, K)."""
     logits = np.zeros((sum(layout.sizes) + 1, components))
+    tables_of: dict[int, list[NoisyMarginal]] = {}
+    for one in measured:
+        for column in one.columns:
+            tables_of.setdefault(column, []).append(one)
     for column, size in enumerate(layout.sizes):
-        tables = [one for one in measured if column in one.columns]
-        if tables:
+        if tables := tables_of.get(column):
             # The answer with the least noise in the sum over all other columns.
             noise = [one.noise_std * math.sqrt(one.table.size / size) for one in tables]
             best = tables[int(np.argmin(noise))]
