@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 import numpy as np
@@ -179,14 +179,22 @@ def measure_one_way_marginals(
     total = max(rows.value, 1.0)
     pieces_by_depth = iter(zip(pieces, question.weights, strict=True))
     learned, kept = [], []
+    in_a_plan: dict[tuple[object, ...], OneWayMarginal] = {}
     for d, layout in enumerate(layouts):
         tables = []
         for depth in range(len(layout.depths)):
             piece, weight = next(pieces_by_depth)
             answer = (piece / weight, (release.noise_std / weight) ** 2)
             tables.append(answer if earlier is None else _averaged(answer, earlier.answers[d][depth]))
-        learned.append(_learn(columns[d], layout, tables, total, rows.noise_std**2))
         kept.append(tuple(tables))
+        if any(table.any() for table, _ in tables):
+            learned.append(_learn(columns[d], layout, tables, total, rows.noise_std**2))
+            continue
+        # Nothing but zeros, as in a plan, tells the same of all columns of the same codes.
+        alike = (id(layout), *(variance for _, variance in tables))
+        if alike not in in_a_plan:
+            in_a_plan[alike] = _learn(columns[d], layout, tables, total, rows.noise_std**2)
+        learned.append(replace(in_a_plan[alike], column=columns[d]))
     names = [column.name for column in columns]
     unit_noise = release.noise_std * math.sqrt(share)
     asked = 1 if earlier is None else earlier.asked + 1

@@ -454,10 +454,16 @@ class CoarseningOptions(Options):
 
 def coarsen(one_ways: OneWayMarginals, options: CoarseningOptions) -> tuple[ColumnBins, ...]:
     """Choose the bins of every column from its one-way table; post-processing."""
-    return tuple(
-        ColumnBins.of(one_way, _bins_of(one_way, one_ways.rows, options, is_label=d == one_ways.label))
-        for d, one_way in enumerate(one_ways.columns)
-    )
+    made: dict[tuple[int, bool], ColumnBins] = {}
+    chosen = []
+    for d, one_way in enumerate(one_ways.columns):
+        # Columns share their counts in a plan, and then their bins.
+        alike = (id(one_way.counts), d == one_ways.label)
+        if alike not in made:
+            bins = _bins_of(one_way, one_ways.rows, options, is_label=d == one_ways.label)
+            made[alike] = ColumnBins.of(one_way, bins)
+        chosen.append(made[alike])
+    return tuple(chosen)
 
 
 def _bins_of(one_way: OneWayMarginal, rows: float, options: CoarseningOptions, *, is_label: bool) -> NDArray[np.int32]:
