@@ -328,8 +328,9 @@ def yes_no(count: int) -> tuple[YesNoColumn, ...]:
     return tuple(YesNoColumn(f"y{place}", missing=True) for place in range(count))
 
 
-def numbers(count: int, high: int) -> tuple[NumberColumn, ...]:
-    return tuple(NumberColumn(f"n{place}", 0, high, 1, missing=True) for place in range(count))
+def numbers(count: int, high: int, *, shorter_by: int = 0) -> tuple[NumberColumn, ...]:
+    """Return numbers from 0 to ``high``, each of a range that is ``shorter_by`` shorter than the one before it."""
+    return tuple(NumberColumn(f"n{place}", 0, high - shorter_by * place, 1, missing=True) for place in range(count))
 
 
 def categories(count: int, each: int, length: int = 0) -> tuple[CategoryColumn, ...]:
@@ -410,6 +411,7 @@ LARGEST = {
     "long categories": lambda: categories(25, 4_000),
     "numbers": lambda: numbers(limits.COLUMNS, 999),
     "finest numbers": lambda: numbers(limits.COLUMNS, limits.PLACES // limits.COLUMNS - 1),
+    "unlike numbers": lambda: numbers(limits.COLUMNS, limits.PLACES // limits.COLUMNS - 1, shorter_by=1),
     "mixed": mixed,
 }
 REFUSED_BY = {("independent-by-class", "long categories"), *(("kahm", kind) for kind in LARGEST)}
@@ -426,27 +428,32 @@ def largest(kind: str) -> Schema:
     ("kind", "generator"), [*(("mixed", generator) for generator in GENERATORS), ("yes or no", "dp-hp-adaptive")]
 )
 def test_the_largest_schema_is_forecast_within_ten_seconds(kind: str, generator: str) -> None:
-    within_ten_seconds(kind, generator)
+    within_its_time(kind, generator)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("generator", GENERATORS)
 @pytest.mark.parametrize("kind", sorted(set(LARGEST) - {"mixed"}))
-def test_every_largest_schema_is_forecast_within_ten_seconds(kind: str, generator: str) -> None:
-    within_ten_seconds(kind, generator)
+def test_every_largest_schema_is_forecast_within_its_time(kind: str, generator: str) -> None:
+    within_its_time(kind, generator)
 
 
-def within_ten_seconds(kind: str, generator: str) -> None:
+SECONDS = {("dp-hp-adaptive", "unlike numbers"): 30}
+"""What columns of the same codes share, is worked out for each of them where no two have the same."""
+
+
+def within_its_time(kind: str, generator: str) -> None:
     """Check, plan and forecast as pages and command line do; processor time, as the machine may be busy."""
+    seconds = SECONDS.get((generator, kind), 10)
     label = {"independent-by-class": 0}.get(generator)
     schema = largest(kind)
     config = config_with(schema, generator=generator, label=None if label is None else schema.names[label])
     if (generator, kind) in REFUSED_BY or describe(generator).needs.numbers:
         match = r"at most [0-9,]+ (are possible|numbers in its answer|groups)"
-        require_within(10, lambda: refused(config, match))
+        require_within(seconds, lambda: refused(config, match))
         return
     found: list[Sequence[str]] = []
-    require_within(10, lambda: found.append(forecast_lines(config)))
+    require_within(seconds, lambda: found.append(forecast_lines(config)))
     assert len(found[-1]) < limits.COLUMNS + 200
 
 

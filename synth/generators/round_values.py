@@ -256,7 +256,9 @@ def _sets(magnitudes: NDArray[np.int64], zeros: NDArray[np.int64], kinds: NDArra
     found += [whole & (magnitudes == magnitude) for magnitude in np.unique(magnitudes[1:]).tolist()]
     sets = np.concatenate([whole, *found[len(whole) :]])
     sets[:, _OUT] = False
-    return np.unique(sets[sets.any(axis=1)], axis=0)
+    # Sorted as their bytes are, each once.
+    different = sorted({one.tobytes() for one in sets[sets.any(axis=1)]})
+    return np.frombuffer(b"".join(different), dtype=np.bool_).reshape(-1, len(magnitudes))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
