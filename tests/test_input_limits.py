@@ -439,7 +439,7 @@ def test_every_largest_schema_is_forecast_within_its_time(kind: str, generator: 
 
 
 SECONDS = {("dp-hp-adaptive", "unlike numbers"): 30}
-"""What columns of the same codes share, is worked out for each of them where no two have the same."""
+"""What columns of the same codes share is worked out for each of them where no two have the same."""
 
 
 def within_its_time(kind: str, generator: str) -> None:

@@ -179,7 +179,7 @@ def measure_one_way_marginals(
     total = max(rows.value, 1.0)
     pieces_by_depth = iter(zip(pieces, question.weights, strict=True))
     learned, kept = [], []
-    in_a_plan: dict[tuple[object, ...], OneWayMarginal] = {}
+    untold: dict[tuple[object, ...], OneWayMarginal] = {}
     for d, layout in enumerate(layouts):
         tables = []
         for depth in range(len(layout.depths)):
@@ -187,14 +187,15 @@ def measure_one_way_marginals(
             answer = (piece / weight, (release.noise_std / weight) ** 2)
             tables.append(answer if earlier is None else _averaged(answer, earlier.answers[d][depth]))
         kept.append(tuple(tables))
-        if any(table.any() for table, _ in tables):
-            learned.append(_learn(columns[d], layout, tables, total, rows.noise_std**2))
-            continue
         # Nothing but zeros, as in a plan, tells the same of all columns of the same codes.
+        told = any(table.any() for table, _ in tables)
         alike = (id(layout), *(variance for _, variance in tables))
-        if alike not in in_a_plan:
-            in_a_plan[alike] = _learn(columns[d], layout, tables, total, rows.noise_std**2)
-        learned.append(replace(in_a_plan[alike], column=columns[d]))
+        one = None if told else untold.get(alike)
+        if one is None:
+            one = _learn(columns[d], layout, tables, total, rows.noise_std**2, told=told)
+        if not told:
+            untold[alike] = one
+        learned.append(replace(one, column=columns[d]))
     names = [column.name for column in columns]
     unit_noise = release.noise_std * math.sqrt(share)
     asked = 1 if earlier is None else earlier.asked + 1
@@ -385,8 +386,15 @@ def _tied(cells: _ColumnCounts, rows: float, rows_variance: float) -> Vector:
 
 
 def _learn(
-    column: ModelledColumn, layout: _Layout, tables: list[tuple[Vector, float]], rows: float, rows_variance: float
+    column: ModelledColumn,
+    layout: _Layout,
+    tables: list[tuple[Vector, float]],
+    rows: float,
+    rows_variance: float,
+    *,
+    told: bool,
 ) -> OneWayMarginal:
+    """Put together what the tables of a column say; ``told`` is whether they say anything but zeros."""
     grid = layout.grid
     cells = _cells(layout, tables, faint=np.array([], dtype=np.int64))
     own = _tied(cells, rows, rows_variance)
@@ -397,8 +405,8 @@ def _learn(
 
     # A place in which a spike was likely but is not clear counts like any other.
     cell_std = math.sqrt(1.0 / sum(1.0 / variance for _, variance in tables))
-    if not any(table.any() for table, _ in tables):
-        # Nothing but zeros tells nothing, as in a plan: every code is as likely, and nothing need be worked out.
+    if not told:
+        # Every code is as likely, and nothing need be worked out.
         return OneWayMarginal(column, grid, counts, grid.width / grid.width.sum(), cell_std, cells, rows_variance)
     ordered = cells.alone[cells.alone < grid.levels]
     possible = _cells(layout, tables, faint=ordered[counts[ordered] < _CLEAR * cell_std])

@@ -48,7 +48,7 @@ __all__ = [
 Vector = NDArray[np.float64]
 
 Classes = NDArray[np.uint16]
-_Known = tuple[Classes, NDArray[np.int64], NDArray[np.bool_]]
+_RoundClasses = tuple[Classes, NDArray[np.int64], NDArray[np.bool_]]
 
 _LONG = 64
 """Places up to which a column is counted place by place, where nothing is left to learn."""
@@ -193,7 +193,7 @@ def long_numbers(columns: Sequence[ModelledColumn]) -> tuple[ModelledColumn, ...
     return tuple(column for column in columns if column.is_summable and column.levels > _LONG and _has_digits(column))
 
 
-def round_classes(column: ModelledColumn, magnitudes: int = _MAGNITUDES) -> _Known:
+def round_classes(column: ModelledColumn, magnitudes: int = _MAGNITUDES) -> _RoundClasses:
     """Return the class of every place of a number's grid, and which classes belong together; all public.
 
     A class is a number of digits (the four longest, and all shorter ones together), of trailing zeros, and the digit
@@ -343,12 +343,12 @@ def measure_round_values(
     return found
 
 
-def _tables_of(columns: Sequence[ModelledColumn], *, fine: bool) -> list[tuple[_Known, list[NDArray[np.int32]]]]:
+def _tables_of(columns: Sequence[ModelledColumn], *, fine: bool) -> list[tuple[_RoundClasses, list[NDArray[np.int32]]]]:
     """Return the classes of every column, and the bins of its codes by class and by remainder; one for all alike."""
-    made: dict[tuple[int, ...], tuple[_Known, list[NDArray[np.int32]]]] = {}
+    made: dict[tuple[int, ...], tuple[_RoundClasses, list[NDArray[np.int32]]]] = {}
     found = []
     for column in columns:
-        codes = (*_whole(column), column.levels, column.size, column.code_near_zero)
+        codes = (*_whole(column), column.levels, column.size)
         if codes not in made:
             known = round_classes(column, _MAGNITUDES if fine else 1)
             tables: list[NDArray[Any]] = [known[0]]

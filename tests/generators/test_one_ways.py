@@ -12,19 +12,24 @@ import pytest
 from simulated import dependent_codes, schema, session
 
 from synth.errors import ConfigError
+from synth.generators.adaptive.bins import CoarseningOptions, coarsen
 from synth.generators.independent import IndependentOptions
 from synth.generators.independent.independent import Independent
 from synth.generators.one_way_marginals import OneWayMarginals, OneWayOptions, fine_grid, measure_one_way_marginals
 from synth.generators.protocol import GeneratorTask
+from synth.privacy.accounting import PrivacyBudget
 from synth.privacy.feature_maps import Stack
 from synth.privacy.session import PrivateSession
 from synth.progress import NullProgress
 from synth.reading.reader import read_codes
+from synth.reports.forecast import PlannedSession
 from synth.schema import (
     CategoryColumn,
     DateColumn,
     ModelledColumn,
+    Neighbours,
     NumberColumn,
+    PrivacyUnit,
     Schema,
     Weight,
     YesNoColumn,
@@ -86,6 +91,54 @@ def test_two_answers_are_averaged_by_their_precision() -> None:
     kept = np.concatenate([values for column in both.answers for values, _ in column])
     np.testing.assert_allclose(kept, (0.25 * once + 0.75 * again) / weights, rtol=1e-3, atol=0.05)
     assert both.unit_noise == pytest.approx(first.unit_noise, rel=1e-3)
+
+
+ALIKE_AND_NEARLY = (
+    NumberColumn("one", 0, 5000, 1),
+    NumberColumn("another", 0, 5000, 1),
+    NumberColumn("heavy", 0, 5000, 1, weight=Weight.HIGH),
+    NumberColumn("of another zero", -2000, 3000, 1),
+    NumberColumn("of fewer places", 0, 4999, 1, missing=True),
+    CategoryColumn("in no order", tuple(f"v{place}" for place in range(5001))),
+)
+"""All of the same number of codes; the first three of the same codes."""
+
+
+def test_columns_share_what_follows_from_the_same_codes_and_nothing_else() -> None:
+    codes = {column.name: np.arange(7) for column in ALIKE_AND_NEARLY}
+    together = session(Schema(ALIKE_AND_NEARLY), codes)
+    measured(together)
+    bins: dict[str, list[np.ndarray | None]] = {}
+    for part in together.sums[0].feature_map.parts:
+        bins.setdefault(part.columns[0], []).extend(part.bins)
+    for column in ALIKE_AND_NEARLY:
+        by_itself = session(Schema((column,)), {column.name: codes[column.name]})
+        measured(by_itself)
+        asked = [part.bins[0] for part in by_itself.sums[0].feature_map.parts]
+        assert len(asked) == len(bins[column.name])
+        assert all(map(np.array_equal, asked, bins[column.name]))
+    assert all(one is other for one, other in zip(bins["one"], bins["heavy"], strict=True))
+
+
+def test_a_plan_learns_of_columns_together_what_it_learns_of_each() -> None:
+    def planned(columns: tuple[ModelledColumn, ...], share: float) -> OneWayMarginals:
+        plan = PlannedSession(Schema(columns, PrivacyUnit()), PrivacyBudget(1.0, 1e-5, Neighbours.ADD_REMOVE), rows=900)
+        return measure_one_way_marginals(plan, columns, label=None, share=share, source="test", options=OneWayOptions())
+
+    together = planned(ALIKE_AND_NEARLY, 1.0)
+    squares = {part.columns[0]: 0.0 for part in together.question.parts}
+    for part, weight in zip(together.question.parts, together.question.weights, strict=True):
+        squares[part.columns[0]] += weight**2
+    bins = coarsen(together, CoarseningOptions())
+    for d, column in enumerate(ALIKE_AND_NEARLY):
+        one = together.columns[d]
+        by_itself = planned((column,), squares[column.name])
+        (alone_bins,) = coarsen(by_itself, CoarseningOptions())
+        assert one.column is column
+        assert one.cell_std == pytest.approx(by_itself.columns[0].cell_std, rel=1e-6)
+        np.testing.assert_allclose(one.proportions, by_itself.columns[0].proportions)
+        np.testing.assert_allclose(bins[d].noise_std, alone_bins.noise_std, rtol=1e-6)
+        assert np.array_equal(bins[d].bin_of_place, alone_bins.bin_of_place)
 
 
 def test_weights_follow_importance_and_length() -> None:

@@ -104,6 +104,33 @@ def test_numbers_that_are_counted_place_by_place_are_left_out() -> None:
 # The question
 
 
+def test_columns_share_classes_where_their_values_are_the_same_alone() -> None:
+    columns = (
+        NumberColumn("one", 0, 5000, 1),
+        NumberColumn("another", 0, 5000, 1, weight=Weight.HIGH),
+        NumberColumn("from one on", 1, 5001, 1),
+        NumberColumn("of another zero", -2000, 3000, 1),
+        NumberColumn("in fives", 0, 25_000, 5),
+        NumberColumn("of fewer places", 0, 4999, 1, missing=True),
+        NumberColumn("with a code beside them", 0, 5000, 1, missing=True),
+    )
+    codes = {column.name: np.arange(7) for column in columns}
+    together = session(schema_of(*columns), codes)
+    counted = measure_round_values(together, columns, plan=FINE, source="test")
+    asked = {column.name: [] for column in columns}
+    for part in together.sums[-1].feature_map.parts:
+        asked[part.columns[0]].append(part.bins[0])
+    for column in columns:
+        by_itself = session(schema_of(column), {column.name: codes[column.name]})
+        measure_round_values(by_itself, (column,), plan=FINE, source="test")
+        parts = by_itself.sums[-1].feature_map.parts
+        assert len(parts) == len(asked[column.name])
+        assert all(np.array_equal(part.bins[0], bins) for part, bins in zip(parts, asked[column.name], strict=True))
+        assert np.array_equal(counted[column.name].classes, round_classes(column)[0])
+        assert np.array_equal(counted[column.name].sets, round_classes(column)[2])
+    assert all(one is other for one, other in zip(asked["one"], asked["another"], strict=True))
+
+
 @pytest.mark.parametrize("row_count", ["private", "public"])
 @pytest.mark.parametrize("rows_per_unit", [1, 3])
 def test_a_row_adds_one_vector_of_length_one(row_count: str, rows_per_unit: int) -> None:
