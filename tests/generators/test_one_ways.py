@@ -99,9 +99,10 @@ ALIKE_AND_NEARLY = (
     NumberColumn("heavy", 0, 5000, 1, weight=Weight.HIGH),
     NumberColumn("of another zero", -2000, 3000, 1),
     NumberColumn("of fewer places", 0, 4999, 1, missing=True),
+    NumberColumn("with a code beside them", 0, 5000, 1, missing=True),
     CategoryColumn("in no order", tuple(f"v{place}" for place in range(5001))),
 )
-"""All of the same number of codes; the first three of the same codes."""
+"""The first three of the same codes, each of the others like them in all but one thing."""
 
 
 def test_columns_share_what_follows_from_the_same_codes_and_nothing_else() -> None:
