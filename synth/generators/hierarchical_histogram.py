@@ -220,12 +220,19 @@ def _spread(n_leaves: int, depth: int, counts: Vector, variance: Vector) -> tupl
 
 def nearest_masses(counts: Vector, variances: Vector, total: float) -> Vector:
     """Return the masses of sum ``total``, none negative, nearest to counts in units of their variances."""
-    # The solution is max(counts - t * variances, 0): sort by where each count reaches zero.
+    if total <= 0:
+        return np.zeros_like(counts)
+    masses = np.maximum(counts - _excess(counts, variances, total) * variances, 0.0)
+    return np.asarray(masses * (total / masses.sum()))
+
+
+def _excess(counts: Vector, variances: Vector, total: float) -> float:
+    """Return the t for which the masses max(counts - t * variances, 0) have the sum ``total``, which is positive."""
+    # Sort by where each count reaches zero.
     order = np.argsort(-counts / variances)
     excess = (np.cumsum(counts[order]) - total) / np.cumsum(variances[order])
     kept = max(int(np.count_nonzero(counts[order] / variances[order] > excess)), 1)
-    masses = np.maximum(counts - excess[kept - 1] * variances, 0.0)
-    return np.asarray(masses * (total / masses.sum())) if total > 0 else np.zeros_like(counts)
+    return float(excess[kept - 1])
 
 
 def split_evenly(mass: Vector, left: Vector, std: Vector, even: Vector) -> Vector:
@@ -337,7 +344,13 @@ def sparse_histogram(counts: Vector, variances: Vector, widths: Vector, *, total
     array of shape (2^depth,), not negative, sum ``total``
     """
     masses = (_STEPS * (total / UNITS)).astype(np.float64)
-    leaves = _leaf_evidence(counts, variances, widths, masses)
+    # All divisions have the same sum, so t * variances may be taken from the counts: the likelihood of each changes by
+    # the same factor. With the t of the nearest masses every leaf is likeliest near its own, and no likelihood that
+    # matters underflows, however far a declared total lies from what was counted.
+    holding = widths > 0
+    nearest = counts.copy()
+    nearest[holding] -= _excess(counts[holding], variances[holding], total) * variances[holding]
+    leaves = _leaf_evidence(nearest, variances, widths, masses)
     found = [_divided(leaves, widths, near, shape) for shape in _SHAPES]
     log_evidence = np.array([math.log(shape.likely) + one for shape, (_, one) in zip(_SHAPES, found, strict=True)])
     weights = np.exp(log_evidence - log_evidence.max())

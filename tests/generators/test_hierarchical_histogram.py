@@ -160,6 +160,64 @@ def test_sparse_histograms_are_the_sum_over_all_divisions() -> None:
     assert made.sum() == pytest.approx(total)
 
 
+@pytest.mark.parametrize(
+    ("counts", "total"),
+    [
+        ([0.0, 0.0], 891.0),  # a number of rows is declared, and nothing was counted
+        ([40.0, -3.0], 891.0),
+        ([5e5, 2e5], 3.0),  # far more was counted than is declared
+        ([4e3, 4e3, -5.0, 4e3], 12.0),
+    ],
+)
+def test_a_declared_total_far_from_the_counts_is_divided_all_the_same(counts: list[float], total: float) -> None:
+    # Second algorithm: every division, in logarithms, which do not underflow.
+    noisy, variances, unit = np.array(counts), 4.0 + np.arange(len(counts)), total / UNITS
+    steps = np.arange(UNITS + 1)
+    log_likelihood = -((noisy[:, None] - unit * steps) ** 2) / (2 * variances[:, None])
+    means, log_evidence = [], []
+    for shape in hierarchical_histogram._SHAPES:
+
+        def log_prior(even: float, near_left: bool, units: int, shape: object = shape) -> np.ndarray:
+            return np.log(hierarchical_histogram._prior(shape, even, near_left)[units, : units + 1])  # type: ignore[arg-type]
+
+        if len(noisy) == 2:
+            logs = log_prior(0.5, True, UNITS) + log_likelihood[0] + log_likelihood[1, ::-1]
+            masses = np.stack([steps, UNITS - steps])
+            mean = masses @ np.exp(logs - np.logaddexp.reduce(logs))
+        else:
+            logs, mean = np.zeros(UNITS + 1), np.zeros((4, UNITS + 1))
+            for units in steps:
+                logs[units] = log_prior(0.5, True, UNITS)[units]
+                for first, held, near_left in ((0, units, True), (2, UNITS - units, True)):
+                    part = log_prior(0.5, near_left, held) + log_likelihood[first, : held + 1]
+                    part += log_likelihood[first + 1, held::-1]
+                    evidence = np.logaddexp.reduce(part)
+                    logs[units] += evidence
+                    mean[first, units] = np.arange(held + 1) @ np.exp(part - evidence)
+                    mean[first + 1, units] = held - mean[first, units]
+            mean = mean @ np.exp(logs - np.logaddexp.reduce(logs))
+        means.append(unit * mean)
+        log_evidence.append(np.log(shape.likely) + np.logaddexp.reduce(logs))
+    weights = np.exp(np.array(log_evidence) - np.logaddexp.reduce(log_evidence))
+    made = sparse_histogram(noisy, variances, np.ones(len(noisy)), total=total, near=0)
+    np.testing.assert_allclose(made, weights @ np.array(means), rtol=1e-6, atol=1e-9 * total)
+
+
+@pytest.mark.parametrize("places", [2, 3, 17, 64])
+@pytest.mark.parametrize("counted", [0, 40, 10**6])
+@pytest.mark.parametrize("declared", [1.0, 891.0, 10.0**9])
+@pytest.mark.parametrize("std", [0.02, 1.0, 300.0])
+def test_whatever_is_declared_the_masses_add_up(places: int, counted: int, declared: float, std: float) -> None:
+    random = np.random.default_rng(places)
+    exact = np.bincount(np.minimum(random.geometric(0.2, counted) - 1, places - 1), minlength=places)
+    answers = {bottom_depth(places): (exact + std * random.normal(size=places), np.full(places, std**2))}
+    tree = HierarchicalHistogram.combine(places, answers)
+    with np.errstate(divide="raise", invalid="raise", over="raise"):
+        made = tree.possible(declared, np.ones(places, dtype=np.int64), near=0)
+    assert (made >= 0).all()
+    assert made.sum() == pytest.approx(declared)
+
+
 def test_a_broad_column_is_smoothed_and_a_peak_is_kept() -> None:
     random = np.random.default_rng(3)
     noise = 35 * random.normal(size=(20, 32))
