@@ -117,7 +117,7 @@ def check(path: Path | BinaryIO, *, expected_key: bytes | None = None, tell: Tel
     except SynthError as problem:
         findings.failures.append(str(problem))
     except MemoryError:
-        findings.failures.append(_too_much_memory(findings.step))
+        findings.not_checked.append(_too_much_memory(findings.step))
     except Exception:  # of a library, on what no honest bundle holds
         findings.failures.append(f"{findings.step[0].upper()}{findings.step[1:]} cannot be checked: it is damaged.")
     findings.step = ""
@@ -127,8 +127,8 @@ def check(path: Path | BinaryIO, *, expected_key: bytes | None = None, tell: Tel
 
 def _too_much_memory(step: str) -> str:
     return (
-        f"Checking {step} needs more memory than is allowed, and was stopped. If you trust where the bundle comes "
-        "from, allow more: synth verify --memory."
+        f"{step[0].upper()}{step[1:]} could not be checked here: that needs more memory than is allowed. If you trust "
+        "where the bundle comes from, allow more: synth verify --memory."
     )
 
 
@@ -168,7 +168,10 @@ class _Check:
             self._step("what was found privately", lambda: finding_problems(archive, certificate, config))
         if not certificate.is_model:
             self._step("domain of every cell", lambda: self._table_problems(certificate, schema, same=same))
-        if config.constraints and self.codes is not None:
+        if config.constraints and self.codes is None and not certificate.is_model:
+            rules = "The rules between columns could not be checked here: that needs every cell of synthetic.csv."
+            self.findings.not_checked.append(rules)
+        elif config.constraints:
             kept = same or not certificate.versions.get("hermitage", "").startswith(_BEFORE_ALL_RULES_WERE_KEPT)
             self._step("rules between columns, in every row", lambda: self._rule_problems(config, kept=kept))
         self._step("noisy answers", lambda: self._answer_problems(certificate, schema, config, same=same))
@@ -199,7 +202,7 @@ class _Check:
         except SynthError as refusal:
             found.failures.append(str(refusal))
         except MemoryError:
-            found.failures.append(_too_much_memory(found.step))
+            found.not_checked.append(_too_much_memory(found.step))
         except ModuleNotFoundError as lack:
             found.not_checked.append(f"The {what}. {missing_package(lack) or 'A package is not installed here.'}")
         except Exception:  # of a library, on what no honest bundle holds

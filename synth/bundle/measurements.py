@@ -12,7 +12,7 @@ import math
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ from synth.bundle.answers import ENTRIES
 from synth.bundle.archive import MEMBER_LIMIT, ExactZip, new_entry
 from synth.errors import PrivacyError, VerificationError
 from synth.privacy.answers import ROW_COUNT_QUERY, NoisyAnswer, RowCount, of_kind
-from synth.privacy.feature_maps import Constant
+from synth.privacy.feature_maps import Constant, frozen
 from synth.privacy.more.perturbed_rows import PerturbedRows
 from synth.privacy.questions import Answer
 from synth.privacy.receipt import Receipt
@@ -42,6 +42,8 @@ _KINDS = "iuf"
 _UNREADABLE = (ArithmeticError, AttributeError, EOFError, LookupError, OSError, RuntimeError, TypeError, ValueError)
 """What numpy and json raise on files that are not what they seem."""
 
+_BLOCK = 2**20
+
 _LARGEST = 4 * 2**30
 """Bytes of all arrays together; 2^27 noisy numbers, the most one question may have, are a quarter of it."""
 
@@ -60,7 +62,7 @@ class _Arrays:
 
     def add(self, array: NDArray[Any]) -> str:
         """Keep an array and return the name under which it is kept."""
-        key = (array.dtype.str, array.shape, hashlib.sha256(array.tobytes()).digest())
+        key = (array.dtype.str, array.shape, hashlib.sha256(_bytes_of(array)).digest())
         if key not in self._names:
             self._names[key] = self.put(f"table_{len(self._names):04d}", array)
         return self._names[key]
@@ -160,15 +162,27 @@ def _require_nothing_else(packed: ExactZip, members: dict[str, NDArray[Any]]) ->
     same = names == [f"{name}.npy" for name in members]
     for name in list(members) if same else ():
         array = members.pop(name)
-        with packed.open(f"{name}.npy") as member:
-            written = member.read()
         if name == _INDEX:
-            array = _rewritten(written, array)
-        head = io.BytesIO()
-        np.lib.format.write_array_header_1_0(head, np.lib.format.header_data_from_array_1_0(array))
-        same = same and written == head.getvalue() + array.tobytes()
+            with packed.open(f"{name}.npy") as member:
+                array = _rewritten(member.read(), array)
+        with packed.open(f"{name}.npy") as member:
+            same = same and _is_written(member, array)
     if not same:
         raise VerificationError("measurements.npz holds more than its answers and questions, or in another order.")
+
+
+def _bytes_of(array: NDArray[Any]) -> memoryview:
+    """Return the bytes of an array; not a copy of them, as bins may be as long as a declared range."""
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
+
+
+def _is_written(member: IO[bytes], array: NDArray[Any]) -> bool:
+    """Whether a member holds an array as it is written, and nothing else; compared block by block."""
+    head = io.BytesIO()
+    np.lib.format.write_array_header_1_0(head, np.lib.format.header_data_from_array_1_0(array))
+    body = _bytes_of(array)
+    blocks = (body[place : place + _BLOCK] for place in range(0, len(body), _BLOCK))
+    return all(member.read(len(block)) == block for block in (head.getvalue(), *blocks)) and not member.read(1)
 
 
 def _rewritten(written: bytes, expected: NDArray[Any]) -> NDArray[Any]:
@@ -277,4 +291,7 @@ def _read_array(packed: ExactZip, name: str) -> NDArray[Any]:
         raise ValueError
     with packed.open(f"{name}.npy") as member:
         array: NDArray[Any] = np.lib.format.read_array(member, allow_pickle=False)
-    return array
+    if array.ndim != 1 or array.dtype != np.int32:
+        return array
+    # Bins that nobody can change are shared with the questions that have them, not copied; numpy returns a view of all.
+    return frozen(array if array.base is None else array.base)

@@ -76,17 +76,17 @@ def predict(bundle: Path, table: Path, *, public_key: Path | None = None) -> Pre
     Raises
     ------
     VerificationError
-        If the bundle does not hold what it claims.
+        If the bundle does not hold what it claims, or not all of it could be checked.
     ConfigError
         If it holds no model that predicts.
     TableError
         If the table cannot be read, or lacks a column.
     """
     verdict = verify(bundle, public_key=public_key)
-    if not verdict.ok:
-        raise VerificationError(
-            f"The bundle does not hold what it claims: {[*verdict.json['failures'], *verdict.json['not_checked']][0]}"
-        )
+    for failure in verdict.json["failures"]:
+        raise VerificationError(f"The bundle does not hold what it claims: {failure}")
+    for lack in verdict.json["not_checked"]:
+        raise VerificationError(f"Not everything in the bundle could be checked here: {lack}")
     inside = bundle / "bundle.zip"
     with open_archive(inside if inside.is_file() else bundle) as archive:
         card, state = model_from_bytes(archive.read("model.safetensors"))

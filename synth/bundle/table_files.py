@@ -217,9 +217,9 @@ def printers_of(
 
     def coded(column: ModelledColumn) -> _Printer:
         codes = column.smallest_codes(rows[:, place_of[column.name]])
-        found, place = column.distinct_codes(codes)
+        found = column.distinct_codes(codes)
         cells = values(column, found)
-        return lambda first, last: cells.take(pa.array(place[codes[first:last]]))
+        return lambda first, last: cells.take(pa.array(np.searchsorted(found, codes[first:last])))
 
     def fresh(name: str) -> _Printer:
         return lambda first, last: fresh_ids(name, np.arange(first, last), seed)
@@ -292,8 +292,9 @@ def check_csv(stream: BinaryIO, schema: Schema, *, rows: int | None, keep: bool 
             stream,
             read_options=pa_csv.ReadOptions(block_size=_BLOCK_BYTES, use_threads=False),
             parse_options=pa_csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=len(names) > 1),
+            # As a dictionary: a plain column of texts takes, of every block, the memory of the whole block.
             convert_options=pa_csv.ConvertOptions(
-                column_types={name: pa.string() for name in names}, strings_can_be_null=False
+                column_types=dict.fromkeys(names, pa.dictionary(pa.int32(), pa.string())), strings_can_be_null=False
             ),
         )
         if reader.schema.names != names:

@@ -1,7 +1,7 @@
 """Check a bundle with nothing but the bundle: no database, no network, no private table, little memory, little time.
 
 A bundle is a stranger's file. It is read in a process of its own that may use a gibibyte and a minute; what a limit
-stops is a failure with its reason, like everything else that differs.
+stops could not be checked, which is neither "holds" nor "does not hold".
 """
 
 from __future__ import annotations
@@ -74,7 +74,8 @@ class Findings:
     not_compared : list of str
         Files whose bytes only the versions of the certificate could make again.
     not_checked : list of str
-        Steps that need a package which is not installed here, with its name: nobody knows what they would find.
+        Steps that need a package which is not installed here, or more memory or time than is allowed: nobody knows what
+        they would find.
     facts : dict
         Numbers of the certificate for programs, and the fingerprint of its key.
     of_model : bool
@@ -157,7 +158,7 @@ def verify(
     with Confined("synth.bundle.checks", seconds=seconds) as process:
         findings, timed_out = _listen(process, json.dumps(request).encode() + b"\n", opened)
         if findings.step:
-            findings.failures.append(_stopped(findings.step, timed_out=timed_out or process.used_up_its_time()))
+            findings.not_checked.append(_stopped(findings.step, timed_out=timed_out or process.used_up_its_time()))
     return verdict_of(findings, key_given=expected is not None)
 
 
@@ -258,10 +259,11 @@ def _last(told: bytearray) -> Findings:
 def _stopped(step: str, *, timed_out: bool) -> str:
     if timed_out:
         return (
-            f"Checking {step} took too long and was stopped. If you trust where the bundle comes from, allow more: "
-            "synth verify --seconds."
+            f"{step[0].upper()}{step[1:]} could not be checked here in the time allowed, nor what comes after it. If "
+            "you trust where the bundle comes from, allow more: synth verify --seconds."
         )
     return (
-        f"Checking {step} broke off: it is damaged, or needs more memory than is allowed. If you trust where the "
-        "bundle comes from, allow more: synth verify --memory."
+        f"{step[0].upper()}{step[1:]} could not be checked here, nor what comes after it: the check broke off. The "
+        "bundle is damaged, or needs more memory than is allowed. If you trust where it comes from, allow more: synth "
+        "verify --memory."
     )

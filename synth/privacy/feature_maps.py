@@ -519,7 +519,9 @@ def kept(arrays: Arrays, name: str, array: NDArray[Any] | None) -> str | None:
 def whole_numbers(what: str, values: ArrayLike) -> NDArray[np.int32]:
     """Return a copy as int32, or refuse what is not whole or not below 2^31."""
     whole = np.array(values)
-    if not np.issubdtype(whole.dtype, np.integer) or (whole.size and np.abs(whole.astype(np.int64)).max() >= 2**31):
+    if not np.issubdtype(whole.dtype, np.integer) or (
+        whole.size and max(abs(int(whole.min())), abs(int(whole.max()))) >= 2**31
+    ):
         raise PrivacyError(f"The {what} of a feature map must be whole numbers below 2^31.")
     return whole.astype(np.int32)
 

@@ -40,6 +40,7 @@ CHUNK = 4 * 2**20
 _SEPARATORS = (",", "\t", ";", "|")
 _MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 _MARK = codecs.BOM_UTF8
+_RESERVED = 2**29  # bytes that columns of texts may reserve together
 _LF, _CR, _QUOTE = 10, 13, 34
 
 _Mask = npt.NDArray[np.bool_]
@@ -115,6 +116,9 @@ class TextTable:
         wanted = [columns[place] for place in places]
         # A row in front: at its start the parser would pass over a byte-order mark, which may belong to a cell.
         text = self._separator * (len(columns) - 1) + b"\n" + rows.text
+        # A column of texts reserves as much memory as the block is long. Where columns are many, a dictionary of the
+        # texts that occur is slower and needs less; the cells are the same.
+        kind = pa.string() if len(text) * len(wanted) <= _RESERVED else pa.dictionary(pa.int32(), pa.string())
         table = pyarrow.csv.read_csv(
             pa.BufferReader(text),
             read_options=pyarrow.csv.ReadOptions(use_threads=False, block_size=len(text) + 1, column_names=columns),
@@ -123,7 +127,7 @@ class TextTable:
             ),
             convert_options=pyarrow.csv.ConvertOptions(
                 check_utf8=False,  # it was decoded here
-                column_types=dict.fromkeys(wanted, pa.string()),
+                column_types=dict.fromkeys(wanted, kind),
                 include_columns=wanted,
                 strings_can_be_null=False,
             ),
@@ -131,7 +135,7 @@ class TextTable:
         if table.num_rows != len(rows.malformed) + 1:
             raise ValueError  # the two ideas of a row differ: better no table than a wrong one
         arrays = [column.combine_chunks() if column.num_chunks != 1 else column.chunk(0) for column in table.columns]
-        arrays = [array.slice(1) for array in arrays]
+        arrays = [array.cast(pa.string()).slice(1) for array in arrays]
         if not rows.malformed.any():
             return arrays
         readable = pa.array(~rows.malformed)

@@ -158,8 +158,8 @@ def decode_column(column: ModelledColumn, codes: npt.ArrayLike) -> pa.Array:
         If a code is not one of the column's.
     """
     checked = column.smallest_codes(codes)
-    distinct, place = column.distinct_codes(checked)
-    return pa.array(column.cells(distinct), type=arrow_type(column)).take(pa.array(place[checked]))
+    distinct = column.distinct_codes(checked)
+    return pa.array(column.cells(distinct), type=arrow_type(column)).take(pa.array(np.searchsorted(distinct, checked)))
 
 
 def arrow_type(column: Column) -> pa.DataType:

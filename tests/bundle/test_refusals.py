@@ -102,23 +102,27 @@ def test_a_certificate_that_lists_other_files(tmp_path: Path, key: Key) -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "sentence"),
-    [(MemoryError(), "needs more memory than is allowed"), (ValueError("of a library"), "cannot be checked")],
+    ("error", "outcome", "sentence"),
+    [
+        (MemoryError(), "not_checked", "needs more memory than is allowed"),
+        (ValueError("of a library"), "failures", "cannot be checked"),
+    ],
 )
 def test_what_breaks_off_is_a_finding_wherever_it_does(
-    bundle: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, sentence: str
+    bundle: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, outcome: str, sentence: str
 ) -> None:
     def broken(*_: object, **__: object) -> Any:
         raise error
 
     with monkeypatch.context() as patched:
         patched.setattr(checks, "_leak_problems", broken)
-        (failure,) = checked(bundle).json["failures"]
-        assert "no leak in any text" in failure
-        assert sentence in failure
+        (finding,) = (found := checked(bundle)).json[outcome]
+        assert not found.ok
+        assert "no leak in any text" in finding
+        assert sentence in finding
     monkeypatch.setattr(checks, "open_archive", broken)
-    (failure,) = checked(bundle).json["failures"]
-    assert sentence in failure
+    (finding,) = checked(bundle).json[outcome]
+    assert sentence in finding
 
 
 def test_another_certificate_beside_the_bundle(bundle: Path, tmp_path: Path) -> None:

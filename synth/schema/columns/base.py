@@ -58,6 +58,9 @@ FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 OUTSIDE_DOMAIN = -1
 """Stands for a printed cell that no code of the column prints as."""
 
+_FEW_CODES = 2**16
+"""Columns of at most as many codes are looked at code by code, however few rows there are."""
+
 
 def guarded(text: str) -> str:
     """Return ``text``, with a leading apostrophe where a spreadsheet would take it for a formula.
@@ -498,21 +501,13 @@ class ModelledColumn(Column):
             raise SchemaError(f"'{self.name}' has the codes 0 to {self.size - 1}; a code lies outside.")
         return whole.astype(code_dtype(self.size), copy=False)
 
-    def distinct_codes(
-        self, codes: npt.NDArray[np.unsignedinteger[Any]]
-    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Find the codes that occur.
-
-        Returns
-        -------
-        distinct : array of shape (n_distinct,)
-            The codes that occur, in order.
-        place : array of shape (size,)
-            Where each code stands among them; meaningless for codes that do not occur.
-        """
+    def distinct_codes(self, codes: npt.NDArray[np.unsignedinteger[Any]]) -> npt.NDArray[np.int64]:
+        """Return the codes that occur, in order; memory follows the number of ``codes``, not that of the column."""
+        if self.size > max(len(codes), _FEW_CODES):
+            return np.unique(codes).astype(np.int64)
         present = np.zeros(self.size, dtype=bool)
         present[codes] = True
-        return np.flatnonzero(present), np.cumsum(present) - 1
+        return np.flatnonzero(present)
 
     # Its declaration
 
