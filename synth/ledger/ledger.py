@@ -33,7 +33,7 @@ from synth.ledger.charging import (
 )
 from synth.ledger.heads import Marks, no_mark
 from synth.ledger.notes import notes_of
-from synth.ledger.spending import Cost, Spent, checked_cap, over_cap_error, stays_within_cap
+from synth.ledger.spending import Cost, CostOf, Spent, checked_cap, over_cap_error, stays_within_cap
 from synth.privacy.accounting import PrivacyBudget
 from synth.schema import Neighbours
 from synth.store import (
@@ -98,7 +98,7 @@ class Ledger:
         purpose: str,
         who: str = "",
         config: str | None = None,
-        cost: Cost | None = None,
+        cost_of: CostOf = Cost.of_budget,
     ) -> Charge:
         """Set a budget aside for a run, or for what is charged as a run is.
 
@@ -116,7 +116,7 @@ class Ledger:
             Name of the person who asked.
         config : str, optional
             What is asked for, as JSON, where it is no planned run.
-        cost : Cost, optional
+        cost_of : callable, optional
             What the budget costs, where it is not all spent on noise.
 
         Raises
@@ -129,7 +129,7 @@ class Ledger:
         LedgerError
             If the account is frozen or its chain is broken, or a budget that hides one cell is for no planned run.
         """
-        cost = cost or Cost.of_budget(budget.epsilon, budget.delta, budget.neighbours)
+        cost = cost_of(budget.epsilon, budget.delta, budget.neighbours)
         with self._store.writing() as connection:
             found = self._locked(connection, account_id)
             require_open(found)
@@ -148,7 +148,7 @@ class Ledger:
                 return self._append(connection, found, charge).charges[-1]
             account = found.account
         # Worked out after the transaction: saying what would fit takes longer than others should wait.
-        raise over_cap_error(account, before, budget)
+        raise over_cap_error(account, before, budget, cost_of)
 
     def _for_one_unit(self, connection: Connection, found: Chain, budget: PrivacyBudget, config: str | None) -> Chain:
         """Compare whom a run protects with the account, and enter it before the first charge."""
@@ -215,7 +215,7 @@ class Ledger:
         who: str,
         config: str | None = None,
         charged_at: tuple[int, str] | None = None,
-        cost: Cost | None = None,
+        cost_of: CostOf = Cost.of_budget,
         run_id: str | None = None,
     ) -> Charge:
         """Record a release that the ledger has lost, from its certificate; neither a cap nor a freeze stops a fact.
@@ -226,7 +226,7 @@ class Ledger:
         budget : PrivacyBudget
             What the run was charged.
         certificate_id, who : str
-        cost, run_id : optional
+        cost_of, run_id : optional
             As in :meth:`reserve`.
         config : str, optional
             The run's configuration as JSON, from which it is recorded as a released run; by default the certificate
@@ -244,7 +244,7 @@ class Ledger:
         LedgerError
             If the chain is broken.
         """
-        cost = cost or Cost.of_budget(budget.epsilon, budget.delta, budget.neighbours)
+        cost = cost_of(budget.epsilon, budget.delta, budget.neighbours)
         with self._store.writing() as connection:
             found = self._locked(connection, account_id)
             if not found.was_spent and self._marks.of(account_id) is None:

@@ -7,7 +7,7 @@ which holds when later questions are chosen by earlier answers and the sum is st
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from synth.errors import BudgetExceededError, InputError
@@ -20,6 +20,7 @@ from synth.store import Account, Charge, ChargeState
 __all__ = [
     "FINE_UNIT",
     "Cost",
+    "CostOf",
     "Spent",
     "checked_cap",
     "fine_units_of",
@@ -125,6 +126,10 @@ class Cost:
         return of_curve + pure_epsilon_of(max(0, self.pure_units - rounding))
 
 
+CostOf = Callable[[float, float, Neighbours], Cost]
+"""What a budget costs: of its epsilon and delta, under a neighbouring relation."""
+
+
 @dataclass(frozen=True, slots=True)
 class Spent:
     """What one account has spent, in full.
@@ -207,13 +212,15 @@ def stays_within_cap(account: Account, total: Cost) -> bool:
     return total.fits(epsilon=account.epsilon_cap, delta=account.delta_cap)
 
 
-def over_cap_error(account: Account, before: Cost, budget: PrivacyBudget) -> BudgetExceededError:
+def over_cap_error(
+    account: Account, before: Cost, budget: PrivacyBudget, cost_of: CostOf = Cost.of_budget
+) -> BudgetExceededError:
     """Return the refusal of a budget: the total it would reach, the cap, and what would fit."""
     if account.epsilon_cap is None or account.delta_cap is None:
         raise ValueError("An account without a cap refuses no budget.")
-    total = (before + Cost.of_budget(budget.epsilon, budget.delta, budget.neighbours)).epsilon(account.delta_cap)
+    total = (before + cost_of(budget.epsilon, budget.delta, budget.neighbours)).epsilon(account.delta_cap)
     reached = f"bring the total to {_rounded_up(total)}" if math.isfinite(total) else "break the limit on delta"
-    fit = largest_fit(account, before, delta=budget.delta, at_most=budget.epsilon, neighbours=budget.neighbours)
+    fit = largest_fit(account, before, budget, cost_of)
     remedy = (
         f"Use {fit:.2f} or less, or ask for a higher limit."
         if fit is not None
@@ -226,31 +233,30 @@ def over_cap_error(account: Account, before: Cost, budget: PrivacyBudget) -> Bud
 
 
 def largest_fit(
-    account: Account, before: Cost, *, delta: float, at_most: float, neighbours: Neighbours
+    account: Account, before: Cost, budget: PrivacyBudget, cost_of: CostOf = Cost.of_budget
 ) -> float | None:
-    """Return the largest epsilon in steps of 0.01 that still fits at ``delta``, or None when not even 0.01 does.
+    """Return the largest epsilon in steps of 0.01 that still fits, or None when not even 0.01 does.
 
     Parameters
     ----------
     account : Account
-        With a cap; without one everything up to ``at_most`` fits.
+        With a cap; without one all of the budget fits.
     before : Cost
         What is spent already.
-    delta : float
-        Delta of the budget that is looked for.
-    at_most : float
-        Largest epsilon of interest.
-    neighbours : Neighbours
-        The account's relation, which says what a budget costs.
+    budget : PrivacyBudget
+        Its epsilon is the largest of interest, at its delta and relation.
+    cost_of : callable
+        What an epsilon costs at a delta under a relation.
     """
     cap, cap_delta = account.epsilon_cap, account.delta_cap
     if cap is None or cap_delta is None:
-        return at_most
+        return budget.epsilon
 
     def fits(hundredths: int) -> bool:
-        return (before + Cost.of_budget(hundredths / 100, delta, neighbours)).fits(epsilon=cap, delta=cap_delta)
+        one = cost_of(hundredths / 100, budget.delta, budget.neighbours)
+        return (before + one).fits(epsilon=cap, delta=cap_delta)
 
-    low, high = 0, math.floor(at_most * 100)
+    low, high = 0, math.floor(budget.epsilon * 100)
     while low < high:
         middle = (low + high + 1) // 2
         low, high = (middle, high) if fits(middle) else (low, middle - 1)

@@ -180,8 +180,8 @@ class Findings:
             except PrivacyError as error:
                 refusal = refusal or str(error)
             if not stays_within_cap(account, total):
-                budget = finding_budget(epsilon, delta, neighbours)
-                refusal = refusal or str(over_cap_error(account, charged, budget))
+                asked = PrivacyBudget(epsilon, delta, neighbours)
+                refusal = refusal or str(over_cap_error(account, charged, asked, cost_of_finding))
         protects = config.schema.unit.protects
         return FindingPlan(open_columns(config.schema), epsilon, delta, expected, protects, before, after, refusal)
 
@@ -223,7 +223,7 @@ class Findings:
             purpose=PURPOSE,
             who=SINGLE_USER,
             config=asked,
-            cost=cost_of_finding(epsilon, plan.delta, config.schema.neighbours),
+            cost_of=cost_of_finding,
         )
         try:
             if start:
@@ -448,7 +448,7 @@ def bring_back(installation: Installation, finding: Finding, *, account_id: str,
             PrivacyBudget(finding.epsilon, finding.delta, finding.schema.neighbours),
             certificate_id=identity,
             who=who,
-            cost=cost_of_finding(finding.epsilon, finding.delta, finding.schema.neighbours),
+            cost_of=cost_of_finding,
             run_id=str(uuid4()),
         )
     if _of_folder(installation, charge.run_id) is None:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from statistics import NormalDist
 from typing import Any
 
 import pytest
 from bundle_making import Key, checked, members_of
 from forging import FOLDER, failures, forged, only
 
+from synth.bundle import checks
+from synth.bundle import finding as of_bundle
 from synth.bundle.archive import canonical_json, write_zip
 from synth.bundle.finding import Finding
 from synth.privacy.accounting import epsilon_of_receipts
@@ -240,3 +244,92 @@ def test_more_words_in_a_finding(tmp_path: Path, key: Key) -> None:
     write_zip(tmp_path / "f.zip", members)
     found = failures(forged(tmp_path / "f.zip", tmp_path / "f.zip", key))
     assert any("does not have exactly the keys of a finding" in one for one in found)
+
+
+# Deltas that add up ---------------------------------------------------------------------------------------------------
+
+
+def asked_twice(finding: Finding) -> Finding:
+    """Values were asked for a second time, and epsilon 2 for all of it."""
+    old = values_of(finding)
+    receipt = dataclasses.replace(old.receipt, sequence=len(finding.receipts), query="values again")
+    again = dataclasses.replace(old, receipt=receipt)
+    receipts, answers = (*finding.receipts, receipt), (*finding.answers, again)
+    return dataclasses.replace(finding, epsilon=2.0, receipts=receipts, answers=answers)
+
+
+def with_largest(receipts: Iterable[Receipt]) -> list[Receipt]:
+    """Leave of all deltas that are added only the largest."""
+    paid = list(receipts)
+    largest = max(range(len(paid)), key=lambda place: paid[place].additive_delta, default=0)
+    return [one if place == largest else dataclasses.replace(one, additive_delta=0.0) for place, one in enumerate(paid)]
+
+
+def test_what_two_answers_of_a_finding_add_to_delta_adds_up_by_hand(tmp_path: Path, key: Key) -> None:
+    path = forge(tmp_path / "twice.zip", key, asked_twice)
+    assert failures(path) == []
+    document = json.loads(members_of(path)["certificate.json"])
+    paid = [*document["found"]["receipts"], *document["receipts"]]
+    mu = math.sqrt(sum((one["sensitivity"] / one["noise_scale"]) ** 2 for one in paid))
+    epsilon, below = document["epsilon"], NormalDist().cdf
+    of_noise = below(mu / 2 - epsilon / mu) - math.exp(epsilon) * below(-mu / 2 - epsilon / mu)
+    # Each adds 0.49 of the finding's delta, which is a tenth of that of the run.
+    assert 0.999e-6 < of_noise + 2 * 0.49e-7 <= 1e-6
+
+
+def stated_of_largest(document: dict[str, Any]) -> None:
+    own = [Receipt.from_dict(one) for one in document["receipts"]]
+    found = [Receipt.from_dict(one) for one in document["found"]["receipts"]]
+    document["epsilon"] = epsilon_of_receipts(with_largest([*found, *own]), document["delta"])
+
+
+def allowed_for_largest(finding: Finding) -> Finding:
+    twice = asked_twice(finding)
+    allowed = epsilon_of_receipts(with_largest(twice.receipts), twice.delta)
+    return dataclasses.replace(twice, epsilon=1.001 * allowed)
+
+
+def written_of_largest(config: RunConfig) -> RunConfig:
+    assert config.found is not None
+    return dataclasses.replace(config, found=dataclasses.replace(config.found, additive_delta=0.49e-7))
+
+
+LARGEST: dict[str, tuple[str, dict[str, Any], tuple[Any, str]]] = {
+    "the certificate": (
+        "The receipts compose to epsilon",
+        {"finding": asked_twice, "certificate": stated_of_largest},
+        (checks, "epsilon_of_receipts"),
+    ),
+    "what was asked for": (
+        "was asked for",
+        {"finding": allowed_for_largest},
+        (of_bundle, "epsilon_of_receipts"),
+    ),
+    "the configuration": (
+        "states other costs of what was found",
+        {"finding": asked_twice, "config": written_of_largest},
+        (of_bundle, "reference_of"),
+    ),
+}
+"""What refuses a bundle that states the largest of two deltas, how it is forged, and what adds them in that check."""
+
+
+@pytest.mark.parametrize("where", LARGEST)
+def test_the_largest_of_two_deltas_in_place_of_their_sum(where: str, tmp_path: Path, key: Key) -> None:
+    sentence, changes, _ = LARGEST[where]
+    only(forge(tmp_path / "f.zip", key, **changes), sentence)
+
+
+@pytest.mark.parametrize("where", LARGEST)
+def test_a_planted_fault_in_a_sum_of_deltas_is_noticed(
+    where: str, tmp_path: Path, key: Key, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sentence, changes, (module, name) = LARGEST[where]
+    path, right = forge(tmp_path / "f.zip", key, **changes), getattr(module, name)
+
+    def largest(*given: Any) -> Any:
+        return right(*(with_largest(one) if isinstance(one, tuple) else one for one in given))
+
+    monkeypatch.setattr(module, name, largest)
+    with pytest.raises(AssertionError, match="nothing was found"):
+        only(path, sentence)

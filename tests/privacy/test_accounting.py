@@ -436,6 +436,18 @@ def test_slack_and_additive_delta_of_receipts_count() -> None:
     assert epsilon_of_receipts([receipt(additive_delta=5e-6)], 1e-5) > base
 
 
+def test_deltas_of_receipts_add_up_by_hand() -> None:
+    # Squares of these mu add up to 1, and a Gaussian of mu 1 has delta 0.126936737506644 at epsilon 1.
+    asked = {2 / 3: 0.01, 2 / 3 + 1e-15: 0.02, 1 / 3: 0.04}
+    paid = [
+        receipt(sensitivity=mu, noise_scale=1.0, mu_squared_units=units_of(mu**2 * (1 + 1e-12)), additive_delta=added)
+        for mu, added in asked.items()
+    ]
+    for order in itertools.permutations(paid):
+        assert epsilon_of_receipts(order, 0.126936737506644 + 0.07) == pytest.approx(1.0, rel=1e-5)
+    assert epsilon_of_receipts(paid, 0.069) == math.inf
+
+
 def test_known_noise_promises_nothing() -> None:
     assert epsilon_of_receipts([receipt(), receipt(private=False)], 1e-5) == math.inf
     with pytest.raises(PrivacyError, match="strictly between"):

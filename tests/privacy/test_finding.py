@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -30,6 +31,7 @@ from synth.privacy.more.finding import (
     open_table,
 )
 from synth.privacy.more.found_values import FoundValues, ValuesQuestion
+from synth.privacy.more.together import epsilon_together, reference_of
 from synth.privacy.questions import Answer
 from synth.privacy.receipt import Receipt
 from synth.privacy.session import PrivateSession
@@ -38,8 +40,10 @@ from synth.schema import (
     DateColumn,
     DropColumn,
     FindColumn,
+    FoundReference,
     NumberColumn,
     PrivacyUnit,
+    RunConfig,
     Schema,
     TableFormat,
     Weight,
@@ -51,6 +55,7 @@ from synth.schema import (
 from synth.schema.columns.base import CellCounts
 from synth.schema.columns.find import DATE_EDGES, MOST_DECIMALS, NUMBER_EDGES, CellKind
 from synth.schema.encoding import encode_cells, encode_column
+from synth.services.finding import cost_of_finding
 
 COLUMN = FindColumn("x")
 NOISE = 3.0
@@ -199,6 +204,35 @@ def test_what_is_lost_is_foreseen_from_public_facts(epsilon: float, world: str) 
 def test_half_of_delta_is_for_noise() -> None:
     budget = finding_budget(0.1, 1e-7, WORLDS["replace one"].schema.neighbours)
     assert (budget.delta, key_delta(1e-7)) == (5e-8, 0.49 * 1e-7)
+
+
+@pytest.mark.parametrize("world", WORLDS)
+def test_a_finding_is_charged_for_its_noise_and_for_what_it_adds_to_delta(world: str) -> None:
+    cost = cost_of_finding(1.0, 1e-6, WORLDS[world].schema.neighbours)
+    # To 60 digits: mu^2 of a Gaussian with delta 5e-7 at epsilon 1, and 0.49e-6 in units of 2^-60, rounded up.
+    assert cost.mu_squared_units * 2.0**-40 == pytest.approx(0.0524808273, rel=1e-4)
+    assert cost.additive_delta_units == 564_931_537_258
+    # The epsilon of that Gaussian at 0.51e-6; and of three of them at 3e-6, of which they add 1.47e-6.
+    assert cost.epsilon(1e-6) == pytest.approx(0.99902499, rel=1e-5)
+    assert (cost + cost + cost).epsilon(3e-6) == pytest.approx(1.71328418, rel=1e-4)
+
+
+def test_what_a_configuration_says_of_a_finding_adds_up_by_hand() -> None:
+    added = {"a": 0.5, "b": 0.125, "c": 0.25}
+    receipts = tuple(replace(receipt(query), additive_delta=delta, slack=2 * delta) for query, delta in added.items())
+    said = reference_of("0" * 64, 1.0, 0.9, receipts)
+    assert (said.mu_squared_units, said.coordinates) == (3, 3)
+    assert (said.slack, said.additive_delta) == (math.nextafter(1.75, 2), math.nextafter(0.875, 1))
+
+
+def test_a_run_and_its_finding_are_stated_together_by_hand() -> None:
+    told = FoundReference("0" * 64, 1.0, 1e-5, mu_squared_units=2**36, slack=0.0, coordinates=1, additive_delta=4e-6)
+    config = RunConfig(
+        schema=SCHEMA, account="a", epsilon=2.0, delta=1e-5, people_at_most=100, rows=1, generator="independent"
+    )
+    # To 60 digits: a Gaussian with delta 1e-5 at epsilon 2, and one with a square of mu of 1/16, at 6e-6.
+    assert epsilon_together(replace(config, found=told)) == pytest.approx(2.33185454, rel=1e-4)
+    assert epsilon_together(config) == 2.0
 
 
 def test_the_number_of_units_is_declared_where_it_is_public() -> None:

@@ -84,10 +84,30 @@ def test_only_the_steps_that_exist_are_taken(ledger: Ledger, account: Account, s
 def test_a_total_of_findings_alone_is_stated_at_a_delta_that_holds_it(ledger: Ledger, account: Account) -> None:
     cost = replace(Cost.of_budget(0.1, 5e-8, Neighbours.REPLACE), additive_delta_units=fine_units_of(0.49e-7))
     for place in range(5):
-        ledger.reserve(account.id, f"finding {place}", budget(0.1, 1e-7), purpose="a finding", cost=cost)
+        ledger.reserve(account.id, f"finding {place}", budget(0.1, 1e-7), purpose="a finding", cost_of=lambda *_: cost)
         spent = ledger.spent(account.id)
         assert spent.delta == max(1e-7, 2 * (place + 1) * cost.additive_delta_units * FINE_UNIT)
         assert 0 < spent.epsilon < 0.1 * (place + 1)
+
+
+def test_deltas_of_charges_add_up_by_hand(ledger: Ledger, account: Account) -> None:
+    # Half of mu^2 twice is 1, and a Gaussian of mu 1 has delta 0.126936737506644 at epsilon 1.
+    cost, delta = Cost(mu_squared_units=2**39, additive_delta_units=2**55, charges=1), 0.126936737506644 + 2 * 2**-5
+    for name in ("one", "another"):
+        ledger.reserve(account.id, name, budget(1.0, delta), purpose="a finding", cost_of=lambda *_: cost)
+    spent = ledger.spent(account.id)
+    assert spent.cost.additive_delta_units == 2**56
+    assert (spent.delta, spent.simple_delta) == (delta, 2 * delta)
+    assert spent.epsilon == pytest.approx(1.0, rel=1e-9)
+
+
+def test_deltas_alone_reach_a_cap(ledger: Ledger, account: Account) -> None:
+    ledger.set_cap(account.id, epsilon=4.0, delta=2**-20)
+    cost = Cost(mu_squared_units=1, additive_delta_units=2**38, charges=1)  # of which four are 2^-20
+    for name in ("one", "two", "three"):
+        ledger.reserve(account.id, name, budget(0.1, 2**-22), purpose="a finding", cost_of=lambda *_: cost)
+    with pytest.raises(BudgetExceededError):
+        ledger.reserve(account.id, "four", budget(0.1, 2**-22), purpose="a finding", cost_of=lambda *_: cost)
 
 
 def test_a_stale_copy_of_a_charge_cannot_be_spent_twice(ledger: Ledger, account: Account) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,6 +13,7 @@ import test_ledger
 from synth.ledger import chain, ledger, notes
 from synth.ledger.chain import Chain
 from synth.ledger.ledger import Ledger
+from synth.ledger.spending import Cost
 from synth.store import Account, DecisionKind, Store
 
 Plant = Callable[[pytest.MonkeyPatch], None]
@@ -77,6 +79,14 @@ def looks(own: Ledger, store: Store, account: Account, patch: pytest.MonkeyPatch
     )
 
 
+def deltas(own: Ledger, _: Store, account: Account, __: pytest.MonkeyPatch) -> None:
+    test_ledger.test_deltas_of_charges_add_up_by_hand(own, account)
+
+
+def capped_delta(own: Ledger, _: Store, account: Account, __: pytest.MonkeyPatch) -> None:
+    test_ledger.test_deltas_alone_reach_a_cap(own, account)
+
+
 @fault("a chain without a key", no_key)
 def _(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(chain, "_keyed", lambda key, facts: chain._plain(facts))
@@ -133,6 +143,27 @@ def _(patch: pytest.MonkeyPatch) -> None:
 @fault("every look counted, whatever was run", looks)
 def _(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(notes, "json", SimpleNamespace(loads=lambda text: object()))
+
+
+@fault("the largest delta of charges", deltas)
+@fault("the largest delta of charges under a cap", capped_delta)
+def _(patch: pytest.MonkeyPatch) -> None:
+    right = Cost.__add__
+
+    def add(self: Cost, other: Cost) -> Cost:
+        largest = max(self.additive_delta_units, other.additive_delta_units)
+        return replace(right(self, other), additive_delta_units=largest)
+
+    patch.setattr(Cost, "__add__", add)
+
+
+@fault("charges without what they add to delta", deltas)
+@fault("charges without what they add to delta under a cap", capped_delta)
+def _(patch: pytest.MonkeyPatch) -> None:
+    right = ledger.reservation
+    patch.setattr(
+        ledger, "reservation", lambda *asked, **named: replace(right(*asked, **named), additive_delta_units=0)
+    )
 
 
 @pytest.mark.parametrize("name", FAULTS)

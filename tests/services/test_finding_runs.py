@@ -6,6 +6,7 @@ import dataclasses
 import io
 import json
 import os
+import re
 import shutil
 import sys
 from collections.abc import Iterator
@@ -204,6 +205,19 @@ def test_nothing_is_charged_for_what_is_refused(application: Application, table_
     with pytest.raises(TableError, match="another account"):
         application.findings.reserve(dataclasses.replace(config, account="strangers"), table_id=table_id, epsilon=1.0)
     assert charges(application) == []
+
+
+def test_what_a_refusal_says_would_fit_fits_and_no_more(application: Application) -> None:
+    config = open_config()
+    application.set_cap("village", 1.0, 1e-6)
+    asked = application.findings.plan(config, epsilon=1.2, delta=9e-7)
+    said = re.search(r"the total to ([\d.]+)\. .* Use ([\d.]+) or less", str(asked.refusal))
+    assert said is not None
+    total, fit = float(said[1]), float(said[2])
+    fitting, more = (application.findings.plan(config, epsilon=one, delta=9e-7) for one in (fit, fit + 0.01))
+    assert fitting.refusal is None
+    assert more.refusal is not None
+    assert fitting.epsilon_after <= 1.0 < more.epsilon_after < asked.epsilon_after <= total
 
 
 def test_one_that_is_stopped_before_it_spends_is_freed(application: Application, table_id: str) -> None:
