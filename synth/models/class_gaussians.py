@@ -17,6 +17,9 @@ __all__ = ["ClassGaussians", "Spectrum", "leading_directions", "shrunk_covarianc
 
 Vector = NDArray[np.float64]
 
+_NARROWEST = 1e-12
+"""Least variance in any direction, as a part of the largest."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClassGaussians:
@@ -144,7 +147,7 @@ def shrunk_covariances(noisy: Vector, noise_std: Vector, common: Vector, floor: 
         Standard deviation of the noise of entries off the diagonal.
     common : array of shape (n, n)
     floor : float
-        Least variance in any direction; positive.
+        Least variance in any direction, positive; more where the widest is 10^12 times as wide.
 
     Returns
     -------
@@ -158,6 +161,7 @@ def shrunk_covariances(noisy: Vector, noise_std: Vector, common: Vector, floor: 
         explained = n * (n + 1) * noise_std[place] ** 2
         kept = max(0.0, 1.0 - explained / max(float((difference**2).sum()), 1e-300))
         values, vectors = np.linalg.eigh(common + kept * difference)
-        possible = (vectors * np.maximum(values, floor)) @ vectors.T
+        # Beside a much wider direction a float cannot tell a narrow one from none, nor from a negative one.
+        possible = (vectors * np.maximum(values, max(floor, _NARROWEST * values[-1]))) @ vectors.T
         factors[place] = np.linalg.cholesky((possible + possible.T) / 2)
     return factors

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
-from synth.errors import InputError
-from synth.estimators.random_features.fitting import averaged_descent
+from synth.errors import InputError, PrivacyError
+from synth.estimators.random_features.fitting import RowFeatures, averaged_descent, by_descent, target_of_classes
+from synth.privacy.more.gradients import LARGEST_PREDICTION, GradientQuestion, largest_prediction
+from synth.privacy.more.lookups import Lookup
 
 
 @pytest.mark.parametrize("steps", [1, 4, 5])
@@ -27,3 +31,27 @@ def test_descent_by_hand(steps):
     np.testing.assert_allclose(found, np.mean(path[steps // 2 + 1 :], axis=0))
     with pytest.raises(InputError, match="steps"):
         averaged_descent(lambda c: c, features=2, rate=1.0, steps=0)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_noise_that_leads_out_of_reach_ends_no_descent(classes: int) -> None:
+    """Every gradient can be asked for, however large the noise in the one before it was."""
+    features = RowFeatures((Lookup("age", np.linspace(-1, 1, 12)[:, None]),))
+    loss, target = target_of_classes("class", classes)
+    asked: list[GradientQuestion] = []
+
+    class Session:
+        remaining_share = 1.0
+
+        def noisy_gradient(self, question: GradientQuestion, **_: object) -> SimpleNamespace:
+            asked.append(question)
+            noise = np.random.default_rng(len(asked)).normal(size=question.dimension)
+            return SimpleNamespace(gradient=1e9 * noise, noise_std=1e9)
+
+    fit = by_descent(Session(), features, target, loss=loss, steps=6, n_rows=1.0, source="test")  # type: ignore[arg-type]
+    assert len(asked) == 6
+    assert np.isfinite(fit.coefficients).all()
+    reached = [largest_prediction(features.map, one.parameters.reshape(target.dimension, -1).T) for one in asked]
+    assert 0.9 * LARGEST_PREDICTION < max(reached) <= LARGEST_PREDICTION
+    with pytest.raises(PrivacyError, match="Predictions could reach"):
+        GradientQuestion(features.map, target, loss, 2 * asked[np.argmax(reached)].parameters, 1.0)

@@ -53,6 +53,15 @@ def test_covariances_are_possible_and_near_the_common_one_where_noise_is_large()
     np.testing.assert_allclose(alone[0] @ alone[0].T, common, atol=1e-12)
 
 
+@pytest.mark.parametrize("wide", [1e3, 1e9, 1e18])
+@pytest.mark.parametrize("seed", range(5))
+def test_covariances_are_possible_however_wide_noise_makes_one_of_them(wide: float, seed: int) -> None:
+    noisy = wide * symmetric_noise(12, 1.0, seed=seed)[None]
+    factor = shrunk_covariances(noisy, np.array([1e-9]), np.eye(12), 5e-10)[0]
+    assert np.isfinite(factor).all()
+    assert (np.diag(factor) > 0).all()
+
+
 def test_drawn_vectors_have_the_means_and_covariances_of_their_class() -> None:
     directions = np.linalg.qr(np.random.default_rng(4).normal(size=(6, 2)))[0]
     factors = np.stack([np.diag([2.0, 1.0]), np.array([[1.0, 0.0], [0.5, 0.2]])])

@@ -23,6 +23,7 @@ from synth.privacy.feature_maps import Constant, FeatureMap, Stack
 from synth.privacy.more.fourier import Fourier
 from synth.privacy.more.gradients import GradientQuestion, Loss
 from synth.privacy.more.lookups import Lookup
+from synth.privacy.more.losses import within_reach
 from synth.privacy.more.row_maps import logistic
 from synth.privacy.more.row_moments import RowMoments
 from synth.schema import Neighbours
@@ -304,7 +305,11 @@ def by_descent(
 
     width = of_row.dimension * target.dimension
     rate = of_loss.rate_of(features)
-    found = averaged_descent(mean_gradient, features=width, rate=rate, steps=steps)
+
+    def reachable(at: Vector) -> Vector:
+        return within_reach(of_row, at.reshape(target.dimension, -1)).reshape(-1)
+
+    found = averaged_descent(mean_gradient, features=width, rate=rate, steps=steps, kept=reachable)
     if measured:
         seen = np.append(found, -1.0)
         rms = math.sqrt(max(float(seen @ moments @ seen) / n_rows, 0.0))
@@ -451,7 +456,14 @@ def expected_noise(
     return math.sqrt(float(lengths @ found))
 
 
-def averaged_descent(ask: Callable[[Vector], Vector], *, features: int, rate: float, steps: int) -> Vector:
+def averaged_descent(
+    ask: Callable[[Vector], Vector],
+    *,
+    features: int,
+    rate: float,
+    steps: int,
+    kept: Callable[[Vector], Vector] = lambda coefficients: coefficients,
+) -> Vector:
     """Descend along mean gradients from 0, and average the later half of the iterates.
 
     Parameters
@@ -464,6 +476,8 @@ def averaged_descent(ask: Callable[[Vector], Vector], *, features: int, rate: fl
         eta.
     steps : int
         T, at least 1.
+    kept : callable
+        Brings coefficients to where gradients can be asked for; noise alone may lead away from there.
 
     Returns
     -------
@@ -474,7 +488,7 @@ def averaged_descent(ask: Callable[[Vector], Vector], *, features: int, rate: fl
         raise InputError(f"steps must be at least 1, got {steps}.")
     now, total = np.zeros(features), np.zeros(features)
     for step in range(steps):
-        now = now - rate * ask(now)
+        now = kept(now - rate * ask(now))
         if step >= steps // 2:
             total += now
     return total / (steps - steps // 2)
