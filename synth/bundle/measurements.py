@@ -12,7 +12,7 @@ import math
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import IO, Any
+from typing import IO, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -285,13 +285,16 @@ def _read_array(packed: ExactZip, name: str) -> NDArray[Any]:
         # The header is read first, so that a small file cannot ask for a huge array.
         version = np.lib.format.read_magic(member)
         read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        shape, _, dtype = read_header(member)
-    numbers = int(np.prod(shape, dtype=np.float64))
-    if dtype.kind not in _KINDS or numbers * dtype.itemsize > packed.size(f"{name}.npy"):
-        raise ValueError
-    with packed.open(f"{name}.npy") as member:
-        array: NDArray[Any] = np.lib.format.read_array(member, allow_pickle=False)
-    if array.ndim != 1 or array.dtype != np.int32:
-        return array
-    # Bins that nobody can change are shared with the questions that have them, not copied; numpy returns a view of all.
-    return frozen(array if array.base is None else array.base)
+        shape, by_columns, dtype = read_header(member)
+        numbers = int(np.prod(shape, dtype=np.float64))
+        if by_columns or dtype.kind not in _KINDS or numbers * dtype.itemsize > packed.size(f"{name}.npy"):
+            raise ValueError
+        array = np.empty(shape, dtype)
+        body = _bytes_of(array)
+        while body:
+            read = cast(io.BufferedReader, member).readinto(body)
+            if not read:
+                raise EOFError
+            body = body[read:]
+    # Bins and tables that nobody can change are shared with the questions that have them, not copied.
+    return frozen(array)

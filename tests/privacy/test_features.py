@@ -15,6 +15,7 @@ from questions import every_kind_of_map, small_codes
 from synth.bundle.answers import from_description
 from synth.errors import PrivacyError
 from synth.privacy.feature_maps import Constant, OneHot, Stack
+from synth.privacy.more import lookups
 from synth.privacy.more.fourier import Fourier, angle_steps
 from synth.privacy.more.lookups import Lookup
 from synth.privacy.more.products import Product
@@ -88,6 +89,38 @@ def test_a_table_within_the_norm_is_kept_but_for_truncation() -> None:
     table = np.random.default_rng(2).uniform(-0.3, 0.3, (50, 8))
     error = Lookup("x", table).table - table
     assert np.abs(error).max() < 2**-20
+
+
+def test_a_frozen_table_on_the_grid_is_shared_and_no_other() -> None:
+    kept = Lookup("x", np.random.default_rng(2).normal(size=(9, 3))).table
+    assert Lookup("y", kept).table is kept
+    assert Lookup("y", kept.copy()).table is not kept, "somebody could change it"
+    off = [0.3 * kept, 2.0 * kept, np.where(kept == kept[0, 0], -0.0, kept)]
+    off[1][0, 0] = np.float64(1 / 3)
+    for table in (*off, np.full((2, 2), 2.0), np.eye(2)[::1] * 0.1):
+        table.flags.writeable = False
+        made = Lookup("y", table).table
+        assert made is not table
+        np.testing.assert_array_equal(made, Lookup("y", table.copy()).table)
+        assert not np.signbit(made[made == 0]).any()
+    broken = np.array([[np.nan, 0.0]])
+    broken.flags.writeable = False
+    with pytest.raises(PrivacyError, match="not finite"):
+        Lookup("y", broken)
+
+
+def test_long_tables_are_worked_on_in_pieces_and_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = np.random.default_rng(3).normal(size=(50, 3)) * 0.7
+    bins = np.random.default_rng(4).integers(0, 50, 80).astype(np.int32)
+    whole = Lookup("x", table, bins)
+    bounds = whole.row_bound()
+    monkeypatch.setattr(lookups, "PIECE", 7)
+    pieces = Lookup("x", table, bins)
+    np.testing.assert_array_equal(pieces.table, whole.table)
+    assert pieces.row_bound() == bounds
+    np.testing.assert_array_equal(pieces.largest, np.abs(whole.whole).max(axis=0))
+    monkeypatch.setattr(lookups, "EXACT_BINS", 10)
+    assert Lookup("x", table, bins).row_bound().norm == bounds.norm
 
 
 def test_maps_cannot_be_changed_after_they_are_made() -> None:

@@ -393,8 +393,13 @@ class _Part:
     def largest_of(cls, features: FeatureMap) -> NDArray[np.float64]:
         """Return the largest that every feature can be, in steps; shape (features.dimension,)."""
         found = np.zeros(features.dimension)
-        for part in map(cls.of, features.blocks()):
-            places, largest = part.block.places, np.abs(part.table).max(axis=0)
+        for block in features.blocks():
+            places = block.places
+            if isinstance(block.map, Lookup):
+                # Truncation keeps the order of sizes, and this one may be as long as a declared range.
+                largest = np.trunc(block.map.largest * (block.weight * 2.0**FEATURE_BITS / 2.0**LEAF_BITS))
+            else:
+                largest = np.abs(cls.of(block).table).max(axis=0)
             found[places] = np.repeat(largest, places.size // largest.size)
         return found
 

@@ -9,7 +9,7 @@ the largest length of a row of the table, the diameter the largest distance betw
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -41,6 +41,9 @@ EXACT_BINS = 4096
 
 BLOCK = 512
 """Rows of a table that are compared with all others at a time."""
+
+PIECE = 2**16
+"""Rows of a table that are worked on at a time."""
 
 MAXIMUM_HISTOGRAM = 2**24
 """Cells of one table of counts; larger ones are counted in parts."""
@@ -77,12 +80,18 @@ class Lookup(ColumnMap):
     bins: NDArray[np.int32] | None = None
 
     def __post_init__(self) -> None:
-        table = np.array(self.table, dtype=np.float64, ndmin=2)
-        if table.ndim != 2 or 0 in table.shape:
-            raise PrivacyError(f"The table of '{self.column}' must have bins as rows and features as columns.")
-        if not np.isfinite(table).all():
-            raise PrivacyError(f"The table of '{self.column}' holds a number that is not finite; use finite numbers.")
-        object.__setattr__(self, "table", frozen(_clipped_to_grid(table)))
+        table = self.table
+        # A table that nobody can change, and that is on the grid, is shared: one may be as long as a declared range.
+        if not (_is_frozen(table) and _is_on_grid(table)):
+            table = np.array(table, dtype=np.float64, ndmin=2)
+            if table.ndim != 2 or 0 in table.shape:
+                raise PrivacyError(f"The table of '{self.column}' must have bins as rows and features as columns.")
+            if not all(np.isfinite(piece).all() for piece in _pieces(table)):
+                raise PrivacyError(
+                    f"The table of '{self.column}' holds a number that is not finite; use finite numbers."
+                )
+            table = frozen(_clipped_to_grid(table))
+        object.__setattr__(self, "table", table)
         if self.bins is not None:
             object.__setattr__(self, "bins", checked_bins(self.column, self.bins, len(table)))
 
@@ -115,21 +124,30 @@ class Lookup(ColumnMap):
         PrivacyError
             If an entry is off the grid, which happens only when a map was altered after it was made.
         """
-        whole = self.table * 2.0**LEAF_BITS
-        if not (np.isfinite(whole).all() and (whole == np.trunc(whole)).all() and np.abs(whole).max() <= 2**LEAF_BITS):
+        return self._whole(self.table)
+
+    def _whole(self, table: Matrix) -> NDArray[np.float64]:
+        whole = table * 2.0**LEAF_BITS
+        if not _is_whole(whole):
             raise PrivacyError(f"The table of '{self.column}' was altered after the map was made; make a new map.")
         return whole
 
+    @property
+    def largest(self) -> NDArray[np.float64]:
+        """The largest size of every feature, in steps of 2^-20; shape (dimension,)."""
+        return np.asarray(np.maximum(self.table.max(axis=0), -self.table.min(axis=0)) * 2.0**LEAF_BITS)
+
     def row_bound(self) -> Bound:
         """Bound the rows of the table that a code is looked up in, and the distance between two of them."""
-        whole = self.whole if self.bins is None else self.whole[np.unique(self.bins)]
+        table = self.table if self.bins is None else self.table[np.unique(self.bins)]
         # Exact: whole numbers whose partial sums stay below 2^42.
-        squares = (whole * whole).sum(axis=1)
-        if squares.max() > 2.0 ** (2 * LEAF_BITS):
+        longest = max(float(_squares(self._whole(piece)).max()) for piece in _pieces(table))
+        if longest > 2.0 ** (2 * LEAF_BITS):
             raise PrivacyError(f"The table of '{self.column}' has a row longer than 1; make a new map from it.")
-        longest = float(squares.max())
         farthest = 4 * longest
-        if len(whole) <= EXACT_BINS:
+        if len(table) <= EXACT_BINS:
+            whole = self._whole(table)
+            squares = _squares(whole)
             farthest = max(
                 float((squares[some, None] + squares - 2 * (whole[some] @ whole.T)).max())
                 for some in (slice(start, start + BLOCK) for start in range(0, len(whole), BLOCK))
@@ -173,7 +191,45 @@ class Lookup(ColumnMap):
         return cls(said["column"], arrays[said["table"]], bins)
 
 
+def _pieces(table: Matrix) -> Iterator[Matrix]:
+    """Yield a table some rows at a time: what is worked out of a long one takes little memory beside it."""
+    return (table[start : start + PIECE] for start in range(0, len(table), PIECE))
+
+
+def _squares(whole: Matrix) -> NDArray[np.float64]:
+    return np.asarray((whole * whole).sum(axis=1))
+
+
+def _is_whole(whole: Matrix) -> bool:
+    finite = np.isfinite(whole).all() and (whole == np.trunc(whole)).all()
+    return bool(finite and np.abs(whole).max() <= 2**LEAF_BITS)
+
+
+def _is_frozen(table: object) -> bool:
+    if not isinstance(table, np.ndarray) or table.dtype != np.float64 or table.ndim != 2 or not table.size:
+        return False
+    return table.flags.owndata and table.flags.c_contiguous and not table.flags.writeable
+
+
+def _is_on_grid(table: Matrix) -> bool:
+    """Whether clipping would leave every entry as it is."""
+    for piece in _pieces(table):
+        whole = piece * 2.0**LEAF_BITS
+        if not _is_whole(whole) or np.signbit(whole[whole == 0]).any():
+            return False
+        if _squares(whole).max() > 2.0 ** (2 * LEAF_BITS):
+            return False
+    return True
+
+
 def _clipped_to_grid(table: Matrix) -> Matrix:
+    clipped = np.empty_like(table)
+    for piece, into in zip(_pieces(table), _pieces(clipped), strict=True):
+        into[:] = _clipped(piece)
+    return clipped
+
+
+def _clipped(table: Matrix) -> Matrix:
     largest = np.maximum(np.abs(table).max(axis=1, keepdims=True), 1.0)
     scaled = table / largest  # so that no square overflows
     norms = np.maximum(np.linalg.norm(scaled, axis=1, keepdims=True), 1 / largest)
