@@ -155,10 +155,6 @@ def _undeclared(path: Path) -> set[str]:
     return defined - declared
 
 
-def test_files_are_short() -> None:
-    assert not [path for path in [*SOURCES, *SCREENS] if len(path.read_text(encoding="utf-8").splitlines()) > 600]
-
-
 def test_requirements_are_pinned() -> None:
     for name in ("requirements.txt", "requirements-dev.txt"):
         for line in (ROOT / name).read_text().splitlines():

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from synth.bundle.archive import open_archive
-from synth.bundle.table_files import PIECE, as_rows, printers_of, quoted, read_table
+from synth.bundle.table_files import as_rows, pieces, printers_of, quoted, read_table
 from synth.errors import ConfigError, TableError, VerificationError
 from synth.schema import ModelledColumn, Schema, TableFormat, guarded, parse_config
 from synth.schema.documents import read_mapping
@@ -117,8 +117,7 @@ def write_as_declared(codes: npt.ArrayLike, schema: Schema, form: TableFormat, t
 
     put("\n" * form.skip_rows + _declared_header(names, form, separator))
     nothing = pa.scalar(empty)
-    for first in range(0, len(rows), PIECE):
-        last = min(first + PIECE, len(rows))
+    for first, last in pieces(len(rows), schema):
         cells = [of_name[name](first, last) if name in of_name else pa.repeat(nothing, last - first) for name in names]
         lines = pc.binary_join_element_wise(*cells, separator) if len(cells) > 1 else cells[0]
         put("".join(f"{line}\n" for line in lines.to_pylist()))

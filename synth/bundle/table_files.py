@@ -33,7 +33,6 @@ from synth.schema.encoding import arrow_type, encode_column
 
 __all__ = [
     "IDENTIFIER_PATTERN",
-    "PIECE",
     "TableCheck",
     "as_rows",
     "check_csv",
@@ -41,6 +40,7 @@ __all__ = [
     "digests_of_tables",
     "fresh_ids",
     "parquet_problems",
+    "pieces",
     "printers_of",
     "quoted",
     "read_table",
@@ -50,14 +50,14 @@ __all__ = [
 ]
 
 PIECE = 65_536
-"""Rows written at a time; also the row groups of the Parquet file."""
+"""Rows written at a time; also the row groups of the Parquet file. Fewer where there are more columns than 128."""
 
 IDENTIFIER_PATTERN = r"syn-[0-9a-f]{12}"
 """Regular expression of the ids that stand in for identifiers."""
 
 _ID_MASK = np.uint64(2**48 - 1)
 _HEX_DIGITS = np.frombuffer(b"0123456789abcdef", dtype=np.uint8)
-_BATCH_ROWS = 65_536
+_WIDE = 128
 _BLOCK_BYTES = 8 * 2**20
 _LARGEST_CACHE = 1_000_000
 _WRITER = re.compile(r"parquet-cpp-arrow version [0-9]+\.[0-9]+\.[0-9]+(-SNAPSHOT)?")
@@ -105,8 +105,7 @@ def write_csv(codes: npt.ArrayLike, schema: Schema, target: BinaryIO, seed: int)
     rows = as_rows(codes, schema)
     printers = printers_of(rows, schema, seed, lambda column, found: pa.array(_csv_texts(column, found, schema)))
     target.write(_header(schema).encode())
-    for first in range(0, len(rows), PIECE):
-        last = min(first + PIECE, len(rows))
+    for first, last in pieces(len(rows), schema):
         *before, end = (printer(first, last) for printer in printers)
         lines = pc.binary_join_element_wise(*before, pc.binary_join_element_wise(end, "\n", ""), ",")
         # Texts of an array lie one after the other, so its buffer is the file.
@@ -121,10 +120,19 @@ def write_parquet(codes: npt.ArrayLike, schema: Schema, target: BinaryIO, seed: 
     fields = pa.schema([(column.printed_name, arrow_type(column)) for column in schema.printed])
     # Without the Arrow schema in its metadata the file depends on the cells and the version of the library alone.
     with pa_parquet.ParquetWriter(target, fields, store_schema=False) as writer:
-        for first in range(0, len(rows), PIECE):
-            last = min(first + PIECE, len(rows))
+        for first, last in pieces(len(rows), schema):
             batch = pa.record_batch([printer(first, last) for printer in printers], schema=fields)
-            writer.write_batch(batch, row_group_size=PIECE)
+            writer.write_batch(batch, row_group_size=_piece(schema))
+
+
+def pieces(rows: int, schema: Schema) -> Iterator[tuple[int, int]]:
+    """Yield the first row of every piece that is written at once, and the row after its last."""
+    step = _piece(schema)
+    return ((first, min(first + step, rows)) for first in range(0, rows, step))
+
+
+def _piece(schema: Schema) -> int:
+    return max(PIECE * _WIDE // max(len(schema.printed), _WIDE), 1)
 
 
 def read_table(path: Path, schema: Schema, *, made_here: bool = True) -> _Rows:
@@ -330,7 +338,7 @@ def check_parquet(data: bytes, schema: Schema, *, rows: int | None) -> TableChec
         _check_size(check, rows, file.metadata.num_rows)
         if not all(map(_has_its_type, columns, file.schema_arrow.types)):
             raise VerificationError("synthetic.parquet holds a column of another type than declared.")
-        for batch in file.iter_batches(batch_size=_BATCH_ROWS, use_threads=False):
+        for batch in file.iter_batches(batch_size=_piece(schema), use_threads=False):
             _check_size(check, rows, batch.num_rows)
             check.add(list(batch.columns))
     return check.finish(rows)

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from synth.bundle import table_files
 from synth.bundle.table_files import TableCheck, check_csv, check_parquet, parquet_problems, write_csv, write_parquet
 from synth.errors import SchemaError, VerificationError
 from synth.schema import (
@@ -258,3 +259,32 @@ def test_names_and_texts_that_are_written_alike_are_refused(start: str) -> None:
         CategoryColumn("x", (f"{start}x", guarded_twin))
     with pytest.raises(SchemaError, match="differ only by a leading apostrophe"):
         YesNoColumn("x", yes=f"{start}x", no=guarded_twin)
+
+
+def test_wide_tables_are_written_fewer_rows_at_a_time_and_hold_the_same_cells(monkeypatch: pytest.MonkeyPatch) -> None:
+    codes = np.random.default_rng(1).integers(0, 2, (700, 300))
+
+    def written(columns: int) -> tuple[bytes, bytes, Schema]:
+        schema = Schema(tuple(YesNoColumn(f"c{number}", "y", "n") for number in range(columns)))
+        csv, parquet = io.BytesIO(), io.BytesIO()
+        write_csv(codes[:, :columns], schema, csv, 1)
+        write_parquet(codes[:, :columns], schema, parquet, 1)
+        return csv.getvalue(), parquet.getvalue(), schema
+
+    at_once = written(300)
+    monkeypatch.setattr(table_files, "PIECE", 512)
+    assert pa_parquet.read_metadata(io.BytesIO(written(128)[1])).row_group(0).num_rows == 512
+    csv, parquet, schema = written(300)
+    groups = pa_parquet.read_metadata(io.BytesIO(parquet))
+    assert [groups.row_group(place).num_rows for place in range(groups.num_row_groups)] == [218, 218, 218, 46]
+    assert csv == at_once[0]
+    assert pa_parquet.read_table(io.BytesIO(parquet)).equals(pa_parquet.read_table(io.BytesIO(at_once[1])))
+    assert check_parquet(parquet, schema, rows=700).problems == [] == list(parquet_problems(parquet))
+    assert check_csv(io.BytesIO(csv), schema, rows=700).problems == []
+
+
+def test_memory_of_codes_that_occur_follows_their_number() -> None:
+    few, many = NumberColumn("few", 0, 200, 1), NumberColumn("many", 0, 10_000_000, 1)
+    for column, codes in ((few, [200, 3, 3]), (many, [10_000_000, 7, 7]), (few, []), (many, [])):
+        distinct = column.distinct_codes(column.smallest_codes(np.array(codes, dtype=np.int64)))
+        assert (distinct.tolist(), distinct.dtype) == (sorted(set(codes)), np.int64)
