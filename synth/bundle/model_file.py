@@ -147,13 +147,13 @@ def restored_model(card: ModelCard, state: State) -> ReleasedModel:
     return found
 
 
-def model_to_json(data: bytes) -> bytes:
+def model_to_json(card: ModelCard, fitted: ReleasedModel) -> bytes:
     """Write what a model learned, and everything that using it needs, as ``model.json``.
 
-    It follows from ``model.safetensors``, whose bytes ``data`` are: whoever checks a bundle writes it again.
+    It follows from ``model.safetensors``, whose card and restored model are given: whoever checks a bundle writes it
+    again.
     """
-    card, state = model_from_bytes(data)
-    fitted, about = restored_model(card, state), describe(card.generator)
+    about = describe(card.generator)
     return canonical_json(
         {
             "version": MODEL_VERSION,

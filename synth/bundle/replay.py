@@ -24,6 +24,7 @@ from synth.bundle.model_file import (
     model_from_bytes,
     model_to_bytes,
     model_to_json,
+    restored_model,
 )
 from synth.bundle.model_file import (
     without_words as model_without_words,
@@ -302,7 +303,8 @@ def _model_again(
     fitted, costs_differ = _refitted(archive, certificate, config, None, progress)
     folder.mkdir(parents=True, exist_ok=True)
     again = fitted.state()
-    told = model_to_json(model_to_bytes(ModelCard.of(config), again))
+    card, written = model_from_bytes(model_to_bytes(ModelCard.of(config), again))
+    told = model_to_json(card, restored_model(card, written))
     (folder / "model.json").write_bytes(told)
     certified = archive.read("model.json")
     # Another version of this program may have worded it otherwise; its numbers it may not have told otherwise.

@@ -18,7 +18,7 @@ from synth.bundle.certificate import Certificate, certificate_to_bytes, promise
 from synth.bundle.finding import Finding
 from synth.bundle.linter import LeakWords, lint_members
 from synth.bundle.measurements import Measurements, measurements_to_bytes
-from synth.bundle.model_file import ModelCard, model_to_bytes, model_to_json
+from synth.bundle.model_file import ModelCard, model_from_bytes, model_to_bytes, model_to_json, restored_model
 from synth.bundle.verify import CANNOT_SHOW, left_to_replay
 from synth.errors import PrivacyError
 from synth.generators.protocol import State
@@ -133,7 +133,10 @@ def write_bundle(
     report_json = canonical_json(report_document(evidence))
     card = ModelCard.of(config)
     model = model_to_bytes(card, contents.state)
-    model_json = model_to_json(model) if card.is_model else b""
+    model_json = b""
+    if card.is_model:
+        read, state = model_from_bytes(model)  # as whoever checks it reads it
+        model_json = model_to_json(read, restored_model(read, state))
     members: dict[str, bytes | Path] = {
         **({"model.json": model_json} if card.is_model else _table(contents)),
         "schema.json": canonical_json(schema_to_document(config.schema)),
