@@ -234,7 +234,8 @@ class _Check:
         if problems:
             return
         self.codes = printed.codes
-        for name, digest in digests_of_tables(printed.codes, schema, certificate.seed).items():
+        del printed, typed, data  # before all of it is written again
+        for name, digest in digests_of_tables(self.codes, schema, certificate.seed).items():
             with self.archive.open(name) as stream:
                 yield from self._made_again(name, sha256_of(stream) == digest, same=same)
 

@@ -29,6 +29,7 @@ import pyarrow.parquet as pa_parquet
 
 from synth.errors import TableError, VerificationError
 from synth.schema import Column, ModelledColumn, Schema
+from synth.schema.columns.base import code_dtype
 from synth.schema.encoding import arrow_type, encode_column
 
 __all__ = [
@@ -377,9 +378,13 @@ class TableCheck:
 
     @property
     def codes(self) -> Places:
-        """The codes of all cells, shape (rows, n_modelled), where they were kept; -1 outside the domain."""
+        """The codes of all cells, shape (rows, n_modelled), where they were kept and all lie in the domain."""
         kept = [check.kept for check in self._columns if check.kept is not None]
-        return np.stack([np.concatenate([np.empty(0, dtype=np.int8), *codes]) for codes in kept], axis=1)
+        widest = np.result_type(np.uint8, *(blocks[0] for blocks in kept if blocks))
+        codes = np.empty((self.rows, len(kept)), dtype=widest)
+        for place, blocks in enumerate(kept):
+            codes[:, place] = np.concatenate([np.empty(0, dtype=np.uint8), *blocks])
+        return codes
 
     def add(self, arrays: list[pa.Array]) -> None:
         """Take in a batch: one array of cells for every printed column, as texts or in the column's own type."""
@@ -424,7 +429,7 @@ class _ColumnCheck:
         self.outside += int((codes < 0).sum())
         self.digest.update(codes.tobytes())
         if self.kept is not None:
-            self.kept.append(codes.astype(np.min_scalar_type(-self._modelled.size)))
+            self.kept.append(np.maximum(codes, 0).astype(code_dtype(self._modelled.size)))
 
     def _code(self, text: str) -> int:
         if text not in self._known:
