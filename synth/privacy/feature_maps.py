@@ -54,6 +54,7 @@ __all__ = [
     "exact_sum",
     "frozen",
     "kept",
+    "kept_whole_numbers",
     "whole_numbers",
 ]
 
@@ -526,18 +527,26 @@ def whole_numbers(what: str, values: ArrayLike) -> NDArray[np.int32]:
     return whole.astype(np.int32)
 
 
+def kept_whole_numbers(what: str, values: ArrayLike) -> NDArray[np.int32]:
+    """Return whole numbers that nobody can change; errors as :func:`whole_numbers`.
+
+    Those that nobody can change already are shared by all maps that have them, as one copy may be as large as a column.
+    """
+    if isinstance(values, np.ndarray) and _is_frozen(values) and (not values.size or int(values.min()) > -(2**31)):
+        return values
+    return frozen(whole_numbers(what, values))
+
+
 def checked_bins(column: str, bins: NDArray[Any], rows: int) -> NDArray[np.int32]:
     """Return bins that nobody can change, or refuse what are no bins from 0 to ``rows`` - 1."""
-    # Bins that nobody can change are shared by all maps that have them, as one copy may be as large as a column.
-    checked = bins if _is_frozen(bins) else frozen(whole_numbers("bins", bins))
+    checked = kept_whole_numbers("bins", bins)
     if checked.ndim != 1 or checked.size == 0 or int(checked.min()) < 0 or int(checked.max()) >= rows:
         raise PrivacyError(f"The bins of '{column}' must be whole numbers from 0 to {rows - 1}, one per code.")
     return checked
 
 
 def _is_frozen(bins: NDArray[Any]) -> bool:
-    array = isinstance(bins, np.ndarray) and bins.dtype == np.int32
-    return array and bins.flags.owndata and bins.flags.c_contiguous and not bins.flags.writeable
+    return bins.dtype == np.int32 and bins.flags.owndata and bins.flags.c_contiguous and not bins.flags.writeable
 
 
 def frozen(array: NDArray[Any]) -> NDArray[Any]:

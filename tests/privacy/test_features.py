@@ -109,6 +109,18 @@ def test_a_frozen_table_on_the_grid_is_shared_and_no_other() -> None:
         Lookup("y", broken)
 
 
+def test_frozen_whole_numbers_are_shared_and_no_others() -> None:
+    places = np.arange(4, dtype=np.int32)
+    assert Fourier(("x",), (places,), [[3]]).positions[0] is not places
+    places.flags.writeable = False
+    assert Fourier(("x",), (places,), [[3]]).positions[0] is places
+    assert OneHot(("x",), (places,)).bins[0] is places
+    least = np.array([-(2**31), 0], dtype=np.int32)
+    least.flags.writeable = False
+    with pytest.raises(PrivacyError, match="below 2"):
+        Fourier(("x",), (least,), [[0]])
+
+
 def test_long_tables_are_worked_on_in_pieces_and_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     table = np.random.default_rng(3).normal(size=(50, 3)) * 0.7
     bins = np.random.default_rng(4).integers(0, 50, 80).astype(np.int32)

@@ -30,9 +30,8 @@ from synth.privacy.feature_maps import (
     Matrix,
     SyntheticCodes,
     check_dimension,
-    frozen,
     kept,
-    whole_numbers,
+    kept_whole_numbers,
 )
 from synth.system.machine import core_cache_bytes
 
@@ -113,15 +112,15 @@ class Fourier(ColumnMap):
 
     def __post_init__(self) -> None:
         columns = tuple(self.columns)
-        positions = tuple(frozen(whole_numbers("positions", one)) for one in self.positions)
-        frequencies = frozen(whole_numbers("frequencies", self.frequencies))
+        positions = tuple(kept_whole_numbers("positions", one) for one in self.positions)
+        frequencies = kept_whole_numbers("frequencies", self.frequencies)
         if not columns or len(set(columns)) != len(columns):
             raise PrivacyError("A Fourier map needs at least one column, each named once.")
         if frequencies.ndim != 2 or frequencies.shape[0] < 1 or frequencies.shape[1] != len(columns):
             raise PrivacyError("A Fourier map needs frequencies with one row per frequency and one column per column.")
         if len(positions) != len(columns) or any(one.ndim != 1 or one.size == 0 for one in positions):
             raise PrivacyError("A Fourier map needs the place of every code, by column.")
-        largest = np.array([np.abs(one.astype(np.int64)).max() for one in positions])
+        largest = np.array([max(-int(one.min()), int(one.max())) for one in positions])
         if int((np.abs(frequencies.astype(np.int64)) @ largest).max()) >= MAXIMUM_ANGLE:
             raise PrivacyError(
                 "The angles of a Fourier map can reach 2^24 steps and would be rounded; use fewer positions per "
