@@ -51,14 +51,14 @@ __all__ = [
 ]
 
 PIECE = 65_536
-"""Rows written at a time; also the row groups of the Parquet file. Fewer where there are more columns than 128."""
+"""Rows written at a time; also the row groups of the Parquet file. Fewer where there are more columns than 64."""
 
 IDENTIFIER_PATTERN = r"syn-[0-9a-f]{12}"
 """Regular expression of the ids that stand in for identifiers."""
 
 _ID_MASK = np.uint64(2**48 - 1)
 _HEX_DIGITS = np.frombuffer(b"0123456789abcdef", dtype=np.uint8)
-_WIDE = 128
+_WIDE = 64
 _BLOCK_BYTES = 8 * 2**20
 _LARGEST_CACHE = 1_000_000
 _WRITER = re.compile(r"parquet-cpp-arrow version [0-9]+\.[0-9]+\.[0-9]+(-SNAPSHOT)?")
