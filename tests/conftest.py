@@ -19,6 +19,7 @@ import hypothesis
 import psutil
 import pytest
 from forked_children import ForkedChildren
+from xdist.scheduler import LoadFileScheduling
 
 from synth.jobs import processes
 from synth.schema import Neighbours, PrivacyUnit
@@ -65,6 +66,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return not item.path.relative_to(folder).as_posix().startswith(_LONG), -number[item.path]
 
     items.sort(key=order)
+
+
+class _OneBrowser(LoadFileScheduling):
+    """Files to workers, those of the browser to one: a server, a browser and a walk are for all of them."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = str(super()._split_scope(nodeid))
+        walked = file.startswith("tests/end_to_end/") and "test_any_declaration" not in file
+        return "tests/end_to_end" if walked else file
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> _OneBrowser:
+    return _OneBrowser(config, log)
 
 
 _STARTED_ANEW = (

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 import sqlite3
-import subprocess
-import sys
 import zipfile
 from contextlib import closing
 from pathlib import Path
@@ -13,20 +11,21 @@ from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
+from conftest import Walk
 from playwright.sync_api import expect
-from serving import ROOT, Server
+from serving import Server
 from walking import (
     CODEBOOK,
     Walker,
     seal,
     small_table,
-    walk_to_bundle,
     walk_to_fitted,
     walk_to_generate,
     walk_to_model,
 )
 
 from synth.application import Application
+from synth.bundle.verify import verify
 from synth.demonstration import CLINIC
 from synth.rehearsal.stand_in import REHEARSAL_SENTENCE
 from synth.schema import parse_config
@@ -39,54 +38,60 @@ TWO_SCREENS = 2 * 800
 """As long as a tab may be before anything is unfolded, at a width of 1280."""
 
 
-def test_from_a_file_to_a_bundle_that_verifies(server: Server, browser: Any, tmp_path: Path) -> None:
-    table = small_table(tmp_path, "visits.csv")
-    codebook = tmp_path / "codebook.yaml"
-    codebook.write_text(CODEBOOK.format(account="browser-survey"), encoding="utf-8")
-    walker = Walker(browser, server.address)
-    bundle = walk_to_bundle(walker, table, codebook, "browser-survey", tmp_path / "bundle.zip")
-    assert "synthetic.csv" in zipfile.ZipFile(bundle).namelist()
-    verdict = subprocess.run(
-        [sys.executable, "-m", "synth", "verify", str(bundle)], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    assert verdict.returncode == 0, verdict.stdout + verdict.stderr
+def test_from_a_file_to_a_bundle_that_verifies(walk: Walk) -> None:
+    assert "synthetic.csv" in zipfile.ZipFile(walk.bundle).namelist()
+    verdict = verify(walk.bundle)
+    assert verdict.ok, verdict.json["failures"]
 
-    # The same bundle through the third card of Start, in the same browser.
-    walker.visit("Start", "Turn a private table into rows you can share.")
-    walker.upload(0, bundle)
-    walker.page.get_by_text("Nothing differs from the certificate.").wait_for()
 
-    # A reload finds table and run again by the address, and what was sealed stays so.
+def test_the_bundle_is_checked_on_start(walk: Walk) -> None:
+    walk.walker.visit("Start", "Turn a private table into rows you can share.")
+    walk.walker.upload(0, walk.bundle)
+    walk.walker.page.get_by_text("Nothing differs from the certificate.").wait_for()
+
+
+def test_a_reload_finds_table_and_run_again_by_the_address_and_what_was_sealed_stays_so(walk: Walk) -> None:
     for screen, title, words in (
-        ("5 Report", "Read the report", "visits.csv"),
+        ("5 Report", "Read the report", walk.table.name),
         ("6 Release", "Release", "Sealed and signed."),
-        ("Compare", "Compare runs", "visits.csv"),
         ("Admin", "Admin", "The key that signs"),
     ):
-        walker.visit(screen, title)
-        walker.page.reload()
-        walker.see(title)
-        assert words in walker.text(), screen
-    assert walker.refused == [], "charts, tables, uploads and downloads pass the content policy"
+        walk.walker.visit(screen, title)
+        walk.walker.page.reload()
+        walk.walker.see(title)
+        assert words in walk.walker.text(), screen
 
-    for scheme in ("light", "dark"):
-        walker.page.emulate_media(color_scheme=scheme)
-        walker.open()
-        for screen in walker.page.get_by_test_id("stSidebarNavLink").all_inner_texts():
-            walker.page.get_by_test_id("stSidebarNav").get_by_text(screen.strip(), exact=True).click()
-            expect(walker.page).to_have_title(f"{screen.strip().lstrip('0123456789 ')} · Hermitage", timeout=600_000)
-            walker.settle()
-            assert serious(walker, colours_alone=scheme == "dark") == [], (screen, scheme)
-            assert scheme == "dark" or unnamed_stops(walker) == [], screen
-            for tab in walker.page.get_by_role("tab").all():
+
+def test_no_page_asks_anything_of_another_machine_nor_is_refused_it(walk: Walk) -> None:
+    strangers = [url for url in walk.asked if not re.match(r"(http|ws)://127\.0\.0\.1:|data:|blob:", url)]
+    assert strangers == []
+    assert walk.walker.refused == [], "charts, tables, uploads and downloads pass the content policy"
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_screen_and_tab_can_be_used_by_everybody(walk: Walk, scheme: str) -> None:
+    """Names, roles, contrast and keys; how long a screen and how many words a tab is; after a run that was sealed."""
+    walker = walk.walker
+    walker.page.emulate_media(color_scheme=scheme)
+    for screen in walker.page.get_by_test_id("stSidebarNavLink").all_inner_texts():
+        walker.page.get_by_test_id("stSidebarNav").get_by_text(screen.strip(), exact=True).click()
+        expect(walker.page).to_have_title(f"{screen.strip().lstrip('0123456789 ')} · Hermitage", timeout=600_000)
+        walker.settle()
+        tabs = walker.page.get_by_role("tab").all()
+        for tab in tabs or [None]:
+            name = tab.inner_text() if tab else ""
+            if tab:
                 tab.click()
                 walker.settle()
-                assert height(walker) <= TWO_SCREENS, (screen, tab.inner_text())
-                most = MOST_WORDS.get(tab.inner_text().lstrip("●○ "), 210)
-                assert (read := words_of_tab(walker)) <= most, (screen, tab.inner_text(), read)
-                assert serious(walker, colours_alone=scheme == "dark") == [], (screen, tab.inner_text(), scheme)
-                assert scheme == "dark" or unnamed_stops(walker) == [], (screen, tab.inner_text())
-    walker.close()
+            assert serious(walker, colours_alone=scheme == "dark") == [], (screen, name, scheme)
+            if scheme == "dark":
+                continue
+            assert unnamed_stops(walker) == [], (screen, name)
+            if tab:
+                assert height(walker) <= TWO_SCREENS, (screen, name)
+                assert (read := words_of_tab(walker)) <= MOST_WORDS.get(name.lstrip("●○ "), 210), (screen, name, read)
+    assert walker.refused == []
 
 
 MOST_WORDS = {"At a glance": 155, "Owner only": 145}
@@ -156,6 +161,7 @@ def unnamed_stops(walker: Walker) -> list[str]:
     return stops
 
 
+@pytest.mark.thorough
 def test_on_a_telephone_the_list_of_screens_closes_when_one_is_chosen(server: Server, browser: Any) -> None:
     telephone = "Mozilla/5.0 (Linux; Android 14) AppleWebKit/537.36 Mobile Safari/537.36"
     walker = Walker(browser, server.address, width=390, user_agent=telephone)
@@ -168,6 +174,7 @@ def test_on_a_telephone_the_list_of_screens_closes_when_one_is_chosen(server: Se
     walker.close()
 
 
+@pytest.mark.thorough
 def test_a_table_of_a_database_is_described(server: Server, browser: Any) -> None:
     database = server.home.parent / "databases" / "clinic.sqlite"
     database.parent.mkdir()
@@ -200,6 +207,7 @@ def test_a_table_of_a_database_is_described(server: Server, browser: Any) -> Non
     walker.close()
 
 
+@pytest.mark.thorough
 def test_a_grid_is_rehearsed_and_a_stop_is_cleared(server: Server, browser: Any, tmp_path: Path) -> None:
     """Rehearse and Admin as a person walks them: simulated rows, a cell taken over, a stop cleared by name.
 
@@ -282,6 +290,7 @@ def wide(walker: Walker) -> int:
     )
 
 
+@pytest.mark.thorough
 def test_a_screen_opened_first_on_a_running_server_is_guarded(server: Server, browser: Any) -> None:
     walker = Walker(browser, server.address)
     for path, words in (("report", "No run yet for this table."), ("describe", "There is no table yet.")):
@@ -291,6 +300,7 @@ def test_a_screen_opened_first_on_a_running_server_is_guarded(server: Server, br
     walker.close()
 
 
+@pytest.mark.thorough
 def test_no_page_scrolls_sideways_at_1280(server: Server, browser: Any) -> None:
     walker = Walker(browser, server.address, width=1280)
     walker.open()
@@ -333,14 +343,14 @@ def move_epsilon(walker: Walker) -> None:
     # In the browser alone: the server is told a moment later.
     assert box.input_value() == "2.05"
     assert odds.inner_text().endswith("\N{MULTIPLICATION SIGN}7.77")
-    walker.settle()
+    walker.settle(debounced=True)
     page.get_by_text("After this release: 2.05").wait_for()
     # The server answers each of these while the next is pressed: no answer takes back what was set after it.
     for key in ["ArrowRight"] * 6 + ["ArrowLeft"] * 6:
         slider.press(key)
         page.wait_for_timeout(120)
     assert box.input_value() == "2.05"
-    walker.settle()
+    walker.settle(debounced=True)
     assert box.input_value() == "2.05"
     for typed, words in (("0", "0 is too small"), ("1000", "1000 is too large"), ("one", "Type a number")):
         box.fill(typed)
@@ -356,15 +366,16 @@ def move_epsilon(walker: Walker) -> None:
     rows.fill("9,000")
     assert "points" in column.inner_text()
     assert drawn.count() > 0
-    walker.settle()
+    walker.settle(debounced=True)
     assert page.get_by_text("Noise is more than 5 % of the 7,200 rows that are measured").is_visible()
     page.get_by_role("button", name="Look (owner only, recorded)").click()
     page.get_by_text("Owner only: read from the private rows, and the look is recorded.").wait_for()
     assert rows.input_value() == "60,000"
     assert wide(walker) <= 0
-    walker.settle()
+    walker.settle(debounced=True)
 
 
+@pytest.mark.thorough
 def test_the_upload_leaves_the_memory_of_the_server(server: Server, browser: Any, tmp_path: Path) -> None:
     psutil = pytest.importorskip("psutil")
     walker = Walker(browser, server.address)
@@ -387,17 +398,7 @@ def test_the_upload_leaves_the_memory_of_the_server(server: Server, browser: Any
     walker.close()
 
 
-def test_no_page_asks_anything_of_another_machine(server: Server, browser: Any) -> None:
-    walker = Walker(browser, server.address)
-    asked: list[str] = []
-    walker.page.on("request", lambda request: asked.append(request.url))
-    walker.open()
-    walker.visit("Ledger", "Ledger")
-    strangers = [url for url in asked if not re.match(r"(http|ws)://127\.0\.0\.1:|data:|blob:", url)]
-    assert strangers == []
-    walker.close()
-
-
+@pytest.mark.thorough
 def test_a_regression_from_a_file_to_a_bundle_that_verifies(server: Server, browser: Any, tmp_path: Path) -> None:
     """Private models as a person walks them: target and columns, the budget spent, the report, the model downloaded."""
     table, codebook = small_table(tmp_path, "incomes.csv"), tmp_path / "codebook.yaml"
@@ -417,9 +418,7 @@ def test_a_regression_from_a_file_to_a_bundle_that_verifies(server: Server, brow
         page.get_by_role("button", name="Download the bundle (zip)").click()
     download.value.save_as(bundle)
     assert "model.json" in zipfile.ZipFile(bundle).namelist()
-    verdict = subprocess.run(
-        [sys.executable, "-m", "synth", "verify", str(bundle)], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    assert verdict.returncode == 0, verdict.stdout + verdict.stderr
+    verdict = verify(bundle)
+    assert verdict.ok, verdict.json["failures"]
     assert walker.refused == []
     walker.close()

@@ -2,56 +2,58 @@
 
 from __future__ import annotations
 
-import io
-import sqlite3
 import time
 import zipfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
+from canaries import CANARIES, SONGS, heard, sung
+from conftest import QUIET_COLUMN, Walk
 from serving import Server
-from walking import CODEBOOK, Walker, small_table, walk_to_bundle
+from walking import CODEBOOK, Walker, small_table
 
 pytestmark = pytest.mark.browser
 
-CANARIES = {
-    "person": "NHS-999-123-canary",
-    "age": "48151623.42",
-    "income": "86753090017",
-    "region": "Canarywharf-undeclared",
-    "visited": "1871-03-19",
-    "smoker": "maybecanary",
-    "remark": "free text with a canary7Q inside",
+PAGES = {
+    "1 Upload": "Upload a table",
+    "2 Describe": "Describe the table",
+    "3 Budget": "Choose a privacy budget",
+    "4 Generate": "Generate rows",
+    "5 Report": "Read the report",
+    "6 Release": "Release",
+    "Ledger": "Ledger",
+    "Start": "Turn a private table into rows you can share.",
 }
-SONGS = [value.encode() for value in CANARIES.values()]
 
 
-def test_no_canary_leaves_the_encrypted_store(server: Server, browser: Any, tmp_path: Path) -> None:
-    table = small_table(tmp_path, "canaries.csv", first=CANARIES)
-    codebook = tmp_path / "codebook.yaml"
-    codebook.write_text(CODEBOOK.format(account="canary-survey"), encoding="utf-8")
+def test_no_canary_leaves_the_encrypted_store(server: Server, walk: Walk) -> None:
+    assert sung(server, walk.bundle) == []
+    assert heard(walk.walker.received) == []
+    assert heard(walk.walker.received, [walk.table.name.encode()]), "the look has to be able to find something"
 
-    broken = Walker(browser, server.address)
-    force_errors(broken, tmp_path)
-    force_a_failed_run(broken, server, table, codebook)
-    malformed = Walker(browser, server.address)
-    take_in_malformed_lines(malformed, tmp_path)
+
+def test_another_session_never_receives_the_name_of_a_table_or_of_a_column(walk: Walk) -> None:
+    """The other session was open when the table was uploaded, and looks at every screen afterwards."""
+    for label, heading in PAGES.items():
+        walk.other.visit(label, heading)
+    assert heard(walk.other.received, [b"Ledger"])
+    assert heard(walk.other.received, [walk.table.name.encode(), QUIET_COLUMN.encode()]) == []
+
+
+@pytest.mark.thorough
+def test_no_error_lets_a_canary_out(server: Server, browser: Any, walk: Walk, tmp_path: Path) -> None:
+    table, codebook = small_table(tmp_path, "canaries.csv", first=CANARIES), tmp_path / "codebook.yaml"
+    codebook.write_text(CODEBOOK.format(account="canary-errors"), encoding="utf-8")
     walker = Walker(browser, server.address)
-    bundle = walk_to_bundle(walker, table, codebook, "canary-survey", tmp_path / "bundle.zip")
+    force_errors(walker, tmp_path)
+    take_in_malformed_lines(walker, tmp_path)
+    force_a_failed_run(walker, server, table, codebook)
     walker.visit("Ledger", "Ledger")
-
-    found = [
-        f"{place}: {song.decode()}" for place, body in everything(server, bundle) for song in SONGS if song in body
-    ]
-    for name, heard in (("walker", walker.received), ("broken", broken.received), ("malformed", malformed.received)):
-        together = b"\n".join(heard)
-        found += [f"frames of {name}: {song.decode()}" for song in SONGS if song in together]
-    assert found == []
-    for one in (walker, broken, malformed):
-        one.close()
+    assert sung(server, walk.bundle) == []
+    assert heard(walker.received) == []
+    walker.close()
 
 
 def force_errors(walker: Walker, folder: Path) -> None:
@@ -92,8 +94,6 @@ def take_in_malformed_lines(walker: Walker, folder: Path) -> None:
         "quotes.csv": f'{header}\n"{line.replace(chr(34), "")}\n'.encode(),
     }
     for name, content in malformed.items():
-        walker.open("upload")
-        walker.choose("No, new people")
         walker.fill("A name for these people", f"malformed {name}")
         path = folder / name
         path.write_bytes(content)
@@ -132,27 +132,6 @@ def _is_worker(process: psutil.Process) -> bool:
         return False
 
 
-def everything(server: Server, bundle: Path) -> Iterator[tuple[str, bytes]]:
-    """Yield every byte outside the browser that the server wrote, by place; archives are opened."""
-    yield "server log", server.log.read_bytes()
-    for folder in (server.home, server.temporary):
-        for path in sorted(folder.rglob("*")):
-            if path.is_file():
-                yield str(path.relative_to(folder)), path.read_bytes()
-                if path.suffix == ".zip":
-                    yield from opened(path)
-    yield from opened(bundle)
-    database = server.home / "hermitage.sqlite"
-    with sqlite3.connect(f"file:{database}?mode=ro", uri=True) as connection:
-        yield "database as text", "\n".join(connection.iterdump()).encode()
-
-
-def opened(path: Path) -> Iterator[tuple[str, bytes]]:
-    with zipfile.ZipFile(io.BytesIO(path.read_bytes())) as archive:
-        for name in archive.namelist():
-            yield f"{path.name}/{name}", archive.read(name)
-
-
 def test_the_search_finds_a_canary_that_is_there(server: Server, tmp_path: Path) -> None:
     planted = server.temporary / "planted.txt"
     planted.write_bytes(b"before " + SONGS[0] + b" after")
@@ -160,8 +139,8 @@ def test_the_search_finds_a_canary_that_is_there(server: Server, tmp_path: Path)
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as new:
         new.writestr("inside.txt", SONGS[1] * 3)
     try:
-        places = [place for place, body in everything(server, archive) if any(song in body for song in SONGS)]
-        assert "planted.txt" in places
-        assert "bundle.zip/inside.txt" in places
+        places = sung(server, archive)
+        assert f"planted.txt: {SONGS[0].decode()}" in places
+        assert f"bundle.zip/inside.txt: {SONGS[1].decode()}" in places
     finally:
         planted.unlink()

@@ -11,7 +11,7 @@ from serving import Server, started_server
 from sheets import xlsx, xlsx_row
 from walking import Walker
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.thorough]
 
 TABLE = "division_name,age,miles,chol,notes\n" + "".join(
     f"{('north', 'south')[number % 2]},{20 + number % 50},{number % 9 / 4:.2f},{180 + number},made up {number}\n"
@@ -59,7 +59,7 @@ def select_cell(walker: Walker, line: int, column: str) -> None:
         assert box is not None
         middle = (sum(WIDTHS[:place]) + WIDTHS[place] / 2) * box["width"] / sum(WIDTHS)
         walker.page.mouse.click(box["x"] + middle, box["y"] + 34 * (line + 1) + 17)
-        walker.settle()
+        walker.settle(debounced=True)
         if selected.count():
             return
         walker.page.keyboard.press("Escape")  # a second click on a cell would open it
@@ -71,7 +71,7 @@ def paste(walker: Walker, line: int, column: str, block: tuple[tuple[str, ...], 
     walker.page.evaluate("text => navigator.clipboard.writeText(text)", text)
     select_cell(walker, line, column)
     walker.page.keyboard.press("Control+V")
-    walker.settle()
+    walker.settle(debounced=True)
 
 
 def paste_until(walker: Walker, line: int, column: str, block: tuple[tuple[str, ...], ...], *, seen: Any) -> None:

@@ -12,7 +12,7 @@ import pytest
 from synth.cli.local import run_locally
 from synth.schema import CategoryColumn, Column, NumberColumn, RunConfig, Schema, YesNoColumn
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.thorough]
 
 COLUMNS: tuple[Column, ...] = (
     *(NumberColumn(f"laboratory_value_{place}", 0, 100, 1, fallback=0) for place in range(8)),

@@ -32,7 +32,7 @@ from printed import ROOT, blocks
 from serving import Server, started_server
 from walking import CODEBOOK, Walker, small_table
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.thorough]
 
 NGINX = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin:/usr/local/sbin")
 NAME, PASSWORD = "owner", "a password of the test"

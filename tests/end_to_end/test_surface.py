@@ -138,6 +138,7 @@ def test_a_socket_is_opened_by_a_page_of_the_same_address_only(open_server: Serv
     assert opened_socket(open_server) == 101, "a program that is no browser sends no origin"
 
 
+@pytest.mark.thorough
 def test_neither_the_start_nor_a_page_nor_a_stranger_makes_the_server_ask_others(
     open_server: Server, browser: Any, tmp_path: Path
 ) -> None:
@@ -161,6 +162,7 @@ def test_the_recorder_records(tmp_path: Path) -> None:
     assert "socket.connect ('127.0.0.1', 9)" in (tmp_path / "connections").read_text(encoding="utf-8")
 
 
+@pytest.mark.thorough
 def test_the_screens_bear_the_content_policy(server: Server, browser: Any) -> None:
     """A walk over every screen; the walk from a file to a bundle sees charts, uploads and downloads too."""
     walker = Walker(browser, server.address)

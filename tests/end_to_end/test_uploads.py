@@ -23,7 +23,7 @@ from synth.demonstration import CLINIC
 from synth.store import TableState, now
 from synth.system.settings import Settings
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.thorough]
 
 MEBIBYTE = 2**20
 CANARY = "canary-row-"

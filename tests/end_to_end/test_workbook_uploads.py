@@ -10,7 +10,7 @@ from serving import Server
 from sheets import xlsx, xlsx_row
 from walking import Walker
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.thorough]
 
 
 def test_a_workbook_of_two_sheets_is_uploaded_and_its_columns_are_listed(

@@ -10,6 +10,9 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from streamlit.proto.BackMsg_pb2 import BackMsg
+from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
+
 __all__ = [
     "CODEBOOK",
     "Walker",
@@ -85,6 +88,40 @@ _LISTEN = """
 """Notes every sentence of the bar of a run, which may stand for a second only."""
 
 
+_PAINTED = """
+() => new Promise(done => {
+  requestAnimationFrame(() => requestAnimationFrame(done));
+  setTimeout(done, 100);  // a tab in the background is painted later
+})
+"""
+
+DEBOUNCE_MS = 250
+"""Streamlit tells the server of a slider or of a table that is typed into at most this much later."""
+
+
+_TO_RUN_AGAIN = ForwardMsg.ScriptFinishedStatus.Value("FINISHED_EARLY_FOR_RERUN")
+
+
+class Runs:
+    """Whether a page has asked for a run of its script whose end it has not heard: its web socket, listened to."""
+
+    def __init__(self) -> None:
+        self.awaited = self._begun = False
+
+    def sent(self, frame: bytes) -> None:
+        message = BackMsg.FromString(frame)
+        if message.WhichOneof("type") == "rerun_script" and not message.rerun_script.is_auto_rerun:
+            self.awaited, self._begun = True, False
+
+    def received(self, frame: bytes) -> None:
+        message = ForwardMsg.FromString(frame)
+        match message.WhichOneof("type"):
+            case "new_session":
+                self._begun = True
+            case "script_finished" if self._begun and message.script_finished != _TO_RUN_AGAIN:
+                self.awaited = False
+
+
 class Walker:
     """One browser session; keeps every text that the server sent to it, and what the content policy refused.
 
@@ -97,13 +134,12 @@ class Walker:
         self.counted: Counter[str] = Counter()
         self.context.expose_function("counted", lambda kind: self.counted.update([kind]))
         self.context.add_init_script(COUNTING)
-        self.page = self.context.new_page()
-        self.page.set_default_timeout(600_000)
+        self.context.set_default_timeout(600_000)
         self.received: list[bytes] = []
         self.refused: list[str] = []
-        self.page.on("websocket", self._listen)
-        self.page.on("console", self._note)
-        self.page.on("response", self._read)
+        self._runs: dict[Any, Runs] = {}
+        self.context.on("page", self._watch)
+        self.page = self.context.new_page()
 
     def open(self, path: str = "") -> None:
         self.page.goto(f"{self.address}/{path}")
@@ -150,10 +186,17 @@ class Walker:
     def text(self) -> str:
         return str(self.page.inner_text("body"))
 
-    def settle(self) -> None:
-        # Two quiet moments in a row: a run of the script may be followed by another one.
-        for _ in range(2):
-            self.page.wait_for_timeout(200)
+    def settle(self, *, debounced: bool = False) -> None:
+        """Wait until every run that the page asked for has ended and is painted.
+
+        ``debounced`` after a slider or a table was changed, of which the page tells the server a moment later.
+        """
+        if debounced:
+            self.page.wait_for_timeout(DEBOUNCE_MS)
+        for _ in range(2):  # a run may make the page ask for another one
+            self.page.evaluate(_PAINTED)
+            while self._runs[self.page].awaited:
+                self.page.wait_for_timeout(10)  # the web socket is heard meanwhile
             self.page.wait_for_selector('[data-testid="stApp"][data-test-script-state="notRunning"]')
 
     def close(self) -> None:
@@ -163,8 +206,16 @@ class Walker:
         if "Content Security Policy" in message.text:
             self.refused.append(message.text)
 
-    def _listen(self, socket: Any) -> None:
-        socket.on("framereceived", lambda frame: self.received.append(_bytes(frame)))
+    def _watch(self, page: Any) -> None:
+        self._runs[page] = Runs()
+        page.on("websocket", lambda socket: self._listen(page, socket))
+        page.on("console", self._note)
+        page.on("response", self._read)
+
+    def _listen(self, page: Any, socket: Any) -> None:
+        runs = self._runs[page] = Runs()
+        socket.on("framesent", lambda frame: runs.sent(_bytes(frame)))
+        socket.on("framereceived", lambda frame: (self.received.append(_bytes(frame)), runs.received(_bytes(frame))))
 
     def _read(self, response: Any) -> None:
         kind = response.headers.get("content-type", "")
