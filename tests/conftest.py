@@ -39,9 +39,13 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
-# A busy machine is no reason for a test to fail.
-hypothesis.settings.register_profile("steady", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
-hypothesis.settings.load_profile("steady")
+# A busy machine is no reason for a test to fail, nor is an example that no run before has met.
+_STEADY = hypothesis.settings(
+    deadline=None, derandomize=True, database=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.register_profile("few", _STEADY, max_examples=30)
+hypothesis.settings.register_profile("everything", _STEADY, max_examples=100)
+hypothesis.settings.load_profile("few")
 
 
 _LONG = (
@@ -58,14 +62,29 @@ _LONG = (
 """Files of few tests that each take long, browser walks above all."""
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put files that take long first, then those of many tests: no worker is left alone with a long file at the end."""
     folder, number = Path(__file__).parent, Counter(item.path for item in items)
+    for item in items:
+        if item.nodeid.startswith(tuple(f"tests/{place}" for place in _ON_SQLITE)) and "[postgresql" in item.nodeid:
+            item.add_marker(pytest.mark.thorough)
 
     def order(item: pytest.Item) -> tuple[bool, int]:
         return not item.path.relative_to(folder).as_posix().startswith(_LONG), -number[item.path]
 
     items.sort(key=order)
+
+
+_ON_SQLITE = (
+    "services/",
+    "jobs/",
+    "privacy/test_ledger.py::test_racing",
+    "privacy/test_ledger.py::test_killing",
+    "privacy/test_ledger.py::test_processes",
+    "store/test_store.py::test_processes",
+)
+"""Tests of whole runs and of many processes: on SQLite in the default command, on PostgreSQL in the rest."""
 
 
 class _OneBrowser(LoadFileScheduling):

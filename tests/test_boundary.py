@@ -19,6 +19,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from choosing import each_once
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -137,13 +138,15 @@ def words_of(error: BaseException | None) -> str:
     return words
 
 
-@pytest.mark.parametrize("wrong", [*WRONG_OBJECTS, *WRONG_TEXTS])
 @pytest.mark.parametrize(
-    "entry",
-    [
-        *("load_config", "load_schema", "verify", "replay", "replay: out", "Release: out"),
-        *("run: table", "run: out", "run: table of the configuration", "run: test table"),
-    ],
+    ("entry", "wrong"),
+    each_once(
+        [
+            *("load_config", "load_schema", "verify", "replay", "replay: out", "Release: out"),
+            *("run: table", "run: out", "run: table of the configuration", "run: test table"),
+        ],
+        [*WRONG_OBJECTS, *WRONG_TEXTS],
+    ),
 )
 def test_what_is_no_path_is_refused_by_its_type(
     entry: str,

@@ -60,6 +60,7 @@ def test_the_quickstart_of_the_readme_runs(otherwise: dict[str, str], folder: Pa
     assert first != second
 
 
+@pytest.mark.thorough
 def test_a_private_model_is_fitted_checked_and_used_as_printed(folder: Path) -> None:
     (shell,) = blocks("docs/private-models.md", "sh")
     run(["bash", "-euc", shell], folder)
@@ -69,6 +70,7 @@ def test_a_private_model_is_fitted_checked_and_used_as_printed(folder: Path) -> 
     assert len(foretold) == 3
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("document", ["docs/adding-a-generator.md", "docs/kahm.md"])
 def test_the_python_of_a_document_runs_from_top_to_bottom(document: str, folder: Path) -> None:
     parts = blocks(document, "python")

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+import pytest
 from printed import blocks
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -15,6 +17,7 @@ CELLS = json.loads((ROOT / "examples" / "tour.ipynb").read_text(encoding="utf-8"
 CODE = ["".join(cell["source"]) for cell in CELLS if cell["cell_type"] == "code"]
 
 
+@pytest.mark.thorough
 def test_the_tour_runs_from_top_to_bottom(tmp_path: Path) -> None:
     program = tmp_path / "tour.py"
     printed = blocks("docs/python-and-command-line.md", "python")

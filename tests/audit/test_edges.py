@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import worlds
 from askers import NAMES
+from choosing import each_once
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from edges import BUDGETS
 from faults import Between, wrapped_noise
@@ -58,8 +59,7 @@ def test_no_size_of_noise_is_thinned_out() -> None:
     edges.t2_tail_masses()
 
 
-@pytest.mark.parametrize("world", SOME_WORLDS)
-@pytest.mark.parametrize("budget", BUDGETS)
+@pytest.mark.parametrize(("budget", "world"), each_once(BUDGETS, SOME_WORLDS))
 def test_choices_between_far_apart_scores_follow_their_law(budget: str, world: str) -> None:
     edges.t2b_far_choices(budget, WORLDS[world])
 

@@ -8,6 +8,7 @@ import layers
 import pytest
 import torch
 from askers import CHOOSING, HAND_MADE, NAMES, TREE, asker
+from choosing import each_once
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from transcripts import record
@@ -19,8 +20,7 @@ USUAL = ("replace one", "add or remove several rows")
 """Both relations, one row a unit and several: what takes long is tried there, and in every world by the whole audit."""
 
 
-@pytest.mark.parametrize("world", WORLDS)
-@pytest.mark.parametrize("name", [*NAMES, TREE])
+@pytest.mark.parametrize(("name", "world"), each_once([*NAMES, TREE], WORLDS))
 def test_t0_calibration(name: str, world: str) -> None:
     layers.t0_calibration(name, WORLDS[world])
 
@@ -43,8 +43,7 @@ def test_t0_keys() -> None:
     layers.t0_keys()
 
 
-@pytest.mark.parametrize("world", WORLDS)
-@pytest.mark.parametrize("name", [*NAMES, TREE])
+@pytest.mark.parametrize(("name", "world"), each_once([*NAMES, TREE], WORLDS))
 def test_t1_sensitivity_to_an_outlier(name: str, world: str) -> None:
     layers.t1_sensitivity(name, WORLDS[world], far_rows())
 
@@ -78,13 +77,11 @@ def test_t1_split(world: str) -> None:
     layers.t1_split(WORLDS[world])
 
 
-@pytest.mark.parametrize("world", USUAL)
-@pytest.mark.parametrize("name", [*NAMES, TREE])
+@pytest.mark.parametrize(("name", "world"), each_once([*NAMES, TREE], USUAL))
 def test_t2_noise_law(name: str, world: str) -> None:
     layers.t2_noise_law(name, WORLDS[world])
 
 
-@pytest.mark.parametrize("world", WORLDS)
-@pytest.mark.parametrize("name", [*NAMES, TREE])
+@pytest.mark.parametrize(("name", "world"), each_once([*NAMES, TREE], WORLDS))
 def test_t3_metadata(name: str, world: str, tmp_path: Path) -> None:
     layers.t3_metadata(name, WORLDS[world], tmp_path)

@@ -23,8 +23,14 @@ from mutations import (
 from synth.reading import text as reader_text
 from synth.schema import TableFormat
 
-MUTATIONS, AUDITED = 300, 2_000
-LINES, AUDITED_LINES = 100, 300
+MUTATIONS, MORE_MUTATIONS, AUDITED = 80, 300, 2_000
+LINES, MORE_LINES, AUDITED_LINES = 30, 100, 300
+
+TRIED = [
+    MUTATIONS,
+    pytest.param(MORE_MUTATIONS, marks=pytest.mark.thorough),
+    pytest.param(AUDITED, marks=pytest.mark.audit),
+]
 
 
 @pytest.fixture(autouse=True)
@@ -32,7 +38,7 @@ def _short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reader_text, "LONGEST_LINE", LONGEST)
 
 
-@pytest.mark.parametrize("tried", [MUTATIONS, pytest.param(AUDITED, marks=pytest.mark.audit)])
+@pytest.mark.parametrize("tried", TRIED)
 @pytest.mark.parametrize("name", FORMATS)
 def test_no_mutation_of_one_line_changes_another(name: str, tried: int) -> None:
     found = changed_lines(FORMATS[name], tried, seed=11)
@@ -40,7 +46,14 @@ def test_no_mutation_of_one_line_changes_another(name: str, tried: int) -> None:
     assert not found, f"{len(found)} of {tried} mutations changed another line: {found[:5]}"
 
 
-@pytest.mark.parametrize("number", [LINES, pytest.param(AUDITED_LINES, marks=pytest.mark.audit)])
+@pytest.mark.parametrize(
+    "number",
+    [
+        LINES,
+        pytest.param(MORE_LINES, marks=pytest.mark.thorough),
+        pytest.param(AUDITED_LINES, marks=pytest.mark.audit),
+    ],
+)
 @pytest.mark.parametrize("name", FORMATS)
 def test_a_line_becomes_the_same_alone_and_among_others(
     name: str, number: int, monkeypatch: pytest.MonkeyPatch
@@ -52,8 +65,8 @@ def test_a_line_becomes_the_same_alone_and_among_others(
     for line, became in zip(lines, together, strict=True):
         assert codes_of(kind.file([line]), kind.form, kind.schema) == [became]
     # Wherever the file is cut into pieces, and whether or not its last line has an end. By single bytes, which takes
-    # longer than all else here, the default run cuts the first quarter of the lines.
-    for piece, first in ((1, LINES // 4 if number == LINES else number), (7, number), (4_096, number)):
+    # longer than all else here, few of them but in the audit.
+    for piece, first in ((1, number if number == AUDITED_LINES else number // 4), (7, number), (4_096, number)):
         monkeypatch.setattr(reader_text, "CHUNK", piece)
         assert codes_of(kind.file(lines[:first]), kind.form, kind.schema) == together[:first]
     end = "\n".encode(kind.encoding)
@@ -87,7 +100,7 @@ PARQUET_KINDS = [
 ]
 
 
-@pytest.mark.parametrize("tried", [MUTATIONS, pytest.param(AUDITED, marks=pytest.mark.audit)])
+@pytest.mark.parametrize("tried", TRIED)
 @pytest.mark.parametrize(("seen", "dictionary", "group"), PARQUET_KINDS, ids=str)
 def test_no_row_of_a_parquet_file_changes_another(seen: pa.DataType, dictionary: bool, group: int, tried: int) -> None:
     random_ = random.Random(3)

@@ -8,6 +8,7 @@ import types
 import numpy as np
 import pytest
 import torch
+from choosing import each_once
 from safetensors.numpy import load, save
 from simulated import FAST, check_domain, dependent_codes, fitted, random_codes, schema_for, session, task
 
@@ -22,6 +23,10 @@ from synth.progress import NullProgress
 NAMES = sorted(GENERATORS)
 
 
+COUNTED = ("public", "private")
+LABELS = ("outcome", None, "age", "income")
+
+
 def test_fast_options_cover_the_registry():
     assert set(FAST) == set(GENERATORS)
 
@@ -34,9 +39,9 @@ def test_it_is_a_generator_with_a_card(name):
     assert all((card.title, card.summary, card.best_for, card.loses_where, card.reference))
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("label", ["outcome", None, "age", "income"])
-@pytest.mark.parametrize("row_count", ["public", "private"])
+@pytest.mark.parametrize(
+    ("row_count", "label", "name"), each_once(["public", "private"], ["outcome", None, "age", "income"], NAMES)
+)
 def test_rows_lie_in_the_declared_domain(name, label, row_count):
     declared = schema_for(name, label, row_count=row_count)
     if not GENERATORS[name].needs.are_met(declared, label):
@@ -89,8 +94,7 @@ def test_fitting_leaves_threads_and_global_randomness_alone(name):
     assert (np.random.get_state()[1] == state).all()  # noqa: NPY002
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("row_count", ["public", "private"])
+@pytest.mark.parametrize(("row_count", "name"), each_once(["public", "private"], NAMES))
 def test_it_spends_its_whole_budget_and_no_more(name, row_count):
     _, opened = fitted(name, schema_for(name, row_count=row_count))
     assert 0 <= opened.remaining_share <= 1e-3
@@ -169,8 +173,7 @@ def test_the_walk_would_find_a_session():
     assert opened in reachable(made)
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("label", ["outcome", None])
+@pytest.mark.parametrize(("label", "name"), each_once(["outcome", None], NAMES))
 def test_a_saved_model_draws_the_same_bytes(name, label):
     declared = schema_for(name, label)
     if not GENERATORS[name].needs.are_met(declared, label):
@@ -234,6 +237,7 @@ def test_training_reports_steps_and_losses(name):
     assert np.isfinite(written.losses).all()
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("card")
 @pytest.mark.parametrize("name", NAMES)
 def test_cuda_fits_like_the_cpu(name):

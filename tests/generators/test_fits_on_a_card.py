@@ -60,22 +60,26 @@ def test_a_card_that_says_it_does_something_is_asked_what_it_did(name: str) -> N
     assert overridden == (CARDS[name].on_card != "never") == bool(CARDS[name].card_work)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", sorted({*GENERATORS, *ON_A_CARD}))
 def test_every_fit_runs_on_a_card_or_leaves_it_alone(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (traffic_of(name, monkeypatch).operations > 0) == (name in ON_A_CARD)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", sorted({*GENERATORS, *ON_A_CARD}))
 def test_a_card_is_taken_where_it_pays_if_the_device_is_left_open(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     taken = traffic_of(name, monkeypatch, device="auto").operations > 0
     assert taken == (CARDS[name].on_card == "whole")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("mode", ["rows", "cell"])
 def test_noisy_rows_are_fabricated_on_a_card(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert traffic_of("kahm", monkeypatch, mode=mode).operations > 0
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("dense", [False, True])
 def test_a_mixture_is_fitted_on_a_card_where_the_device_is_left_open(
     dense: bool, monkeypatch: pytest.MonkeyPatch
@@ -93,6 +97,7 @@ def test_a_mixture_is_fitted_on_a_card_where_the_device_is_left_open(
     assert traffic_of("dp-hp-adaptive", monkeypatch, device="auto", epsilon=50.0, **options).operations > 0
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", sorted({*GENERATORS} & {*ON_A_CARD}))
 def test_rows_drawn_on_a_card_are_those_of_the_processor_but_for_last_bits(
     name: str, monkeypatch: pytest.MonkeyPatch
@@ -109,6 +114,7 @@ def test_rows_drawn_on_a_card_are_those_of_the_processor_but_for_last_bits(
 # What crosses
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("name", "steps"), [("dp-merf", "steps"), ("dp-hp", "steps_per_epoch")])
 def test_a_training_loop_uploads_nothing_and_downloads_nothing(
     name: str, steps: str, monkeypatch: pytest.MonkeyPatch
@@ -120,6 +126,7 @@ def test_a_training_loop_uploads_nothing_and_downloads_nothing(
     assert 0 <= more.waits - few.waits <= 10 * epochs // LOSSES_EVERY + 1
 
 
+@pytest.mark.thorough
 def test_mixtures_move_nothing_but_chi_squares_while_they_are_fitted(monkeypatch: pytest.MonkeyPatch) -> None:
     random = np.random.default_rng(0)
     sizes = (3, 4, 3)
@@ -180,6 +187,7 @@ def test_a_card_makes_of_blocks_what_the_processor_makes(monkeypatch: pytest.Mon
         assert same.regularisers == pytest.approx(block.regularisers, rel=1e-9)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["dp-hp", "dp-merf"])
 def test_many_rows_are_drawn_in_one_go(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     state = fitted_on("cpu", name).state()

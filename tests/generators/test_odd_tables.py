@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from choosing import each_once, few
 from simulated import COLUMNS, check_domain, dependent_codes, fitted, random_codes, schema, schema_for
 
 from synth.errors import ConfigError
@@ -43,8 +44,7 @@ ODD_TABLES = {
 }
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("odd", ODD_TABLES)
+@pytest.mark.parametrize(("odd", "name"), each_once(ODD_TABLES, NAMES))
 def test_odd_tables(name, odd):
     declared, codes, label = ODD_TABLES[odd]
     if not GENERATORS[name].needs.are_met(declared, label):
@@ -64,7 +64,7 @@ def test_a_count_drowned_in_noise(name):
         check_domain(made.sample(64, seed=1), declared, 64)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", few(NAMES, kept=("independent", "dp-hp-adaptive")))
 def test_two_hundred_columns(name):
     kinds = [
         lambda i: NumberColumn(f"c{i}", 0, 999, 1, missing=i % 3 == 0),
@@ -77,7 +77,7 @@ def test_two_hundred_columns(name):
     check_domain(made.sample(20, seed=1), declared, 20)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", few(NAMES, kept=("independent", "dp-hp-adaptive")))
 def test_long_category_lists(name):
     declared = Schema((CategoryColumn("code", tuple(f"v{i}" for i in range(3000)), missing=True), COLUMNS["outcome"]))
     if GENERATORS[name].needs.numbers:

@@ -18,6 +18,7 @@ import pytest
 import torch
 from by_hand import contribution, sides_of
 from candidates import candidate_of
+from devices import DEVICES
 from hypothesis import given
 from hypothesis import strategies as st
 from questions import every_kind_of_map, random_forest, small_codes, small_schema
@@ -45,12 +46,6 @@ Codes = dict[str, np.ndarray]
 
 BLOCKS = (1, 7, 4096)
 HALF_BITS = 18
-DEVICES = [
-    "cpu",
-    pytest.param(
-        "cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device for its sums")
-    ),
-]
 
 
 @dataclass(frozen=True)

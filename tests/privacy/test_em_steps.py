@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from devices import DEVICES
 from em_by_hand import row_of_step, unit_of_step
 from planted_in_units import planted_in
 from questions import small_codes, small_schema
@@ -34,12 +35,6 @@ from synth.privacy.table import PrivateTable
 from synth.schema import IdentifierColumn, PrivacyUnit, Schema
 
 KEY = b"an account's key, 32 bytes long!"
-DEVICES = [
-    "cpu",
-    pytest.param(
-        "cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device for its sums")
-    ),
-]
 
 AGES = Lookup("age", np.append(np.linspace(-1, 1, 11), 0.0)[:, None])
 INCOMES = Lookup("income", np.linspace(-1, 1, 301)[:, None])

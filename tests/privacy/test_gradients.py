@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from devices import DEVICES
 from gradients_by_hand import row_by_hand, unit_by_hand
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -39,12 +40,6 @@ from synth.schema import IdentifierColumn, PrivacyUnit, Schema
 KEY = b"an account's key, 32 bytes long!"
 BLOCKS = (1, 7, 4096)
 CLIP = 0.25
-DEVICES = [
-    "cpu",
-    pytest.param(
-        "cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device for its sums")
-    ),
-]
 
 
 def linear_features(seed: int = 3) -> Stack:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from candidates import candidate_of
+from choosing import each_once
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from questions import every_kind_of_map, small_codes, small_schema
@@ -70,8 +71,7 @@ class Unreadable:
 # Answers
 
 
-@pytest.mark.parametrize("kind", MAPS)
-@pytest.mark.parametrize("row_count", ["public", "private"])
+@pytest.mark.parametrize(("row_count", "kind"), each_once(["public", "private"], MAPS))
 def test_without_noise_the_answer_is_the_sum(kind: str, row_count: str) -> None:
     codes = small_codes(700)
     session = session_on(codes, schema=small_schema(row_count), noise=RecordedNoise(None))

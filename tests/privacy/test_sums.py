@@ -215,6 +215,7 @@ def test_fourier_by_label_is_fourier_of_each_class(
         np.testing.assert_array_equal(joint[:, label], summed(fourier, chosen))
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("card")
 @pytest.mark.parametrize("kind", MAPS)
 def test_cuda_gives_the_same_integers(kind: str) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
+from choosing import each_once
 
 from synth.reports.prediction import classifiers
 from synth.reports.prediction.classifiers import CLASSIFIERS, REGRESSORS, Predictor, classify, regress
@@ -67,8 +68,7 @@ DEGENERATE = {
 CONSTANT = {"one class", "constant columns", "no columns", "no rows"}
 
 
-@pytest.mark.parametrize("case", list(DEGENERATE))
-@pytest.mark.parametrize("name", list(CLASSIFIERS))
+@pytest.mark.parametrize(("name", "case"), each_once(list(CLASSIFIERS), list(DEGENERATE)))
 def test_odd_rows_stop_no_classifier(name: str, case: str) -> None:
     rows, labels = DEGENERATE[case]
     test = np.random.default_rng(5).random((20, rows.shape[1])).astype(np.float32)

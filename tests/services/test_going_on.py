@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from choosing import few
 from stopping_worker import COMMAND
 
 from synth.application import Application
@@ -272,7 +273,7 @@ def stop_and_go_on(
     return run_id, kept
 
 
-@pytest.mark.parametrize("name", [*GENERATORS, "kahm of one cell"])
+@pytest.mark.parametrize("name", few([*GENERATORS, "kahm of one cell"], kept=("dp-hp-adaptive", "kahm of one cell")))
 def test_every_generator_goes_on_from_the_middle(
     application: Application, config: RunConfig, name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -1,0 +1,47 @@
+"""Which cases of a product the default command runs; the others are run by ``scripts/test --everything``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import pytest
+
+__all__ = ["each_once", "few"]
+
+
+def each_once(*axes: Iterable[Any]) -> list[Any]:
+    """Return the product of several axes, of which every value is in one case of the default command at least.
+
+    Parameters
+    ----------
+    *axes : iterable
+        The values of each parameter; the first axis varies slowest. Names of the cases are those of stacked
+        ``parametrize``.
+    """
+    values = [list(axis) for axis in axes]
+    longest = max(map(len, values))
+    kept = {tuple(turn % len(axis) for axis in values) for turn in range(longest)}
+    cases: list[tuple[int, ...]] = [()]
+    for axis in values:
+        cases = [(*case, place) for case in cases for place in range(len(axis))]
+    return [
+        pytest.param(
+            *(axis[place] for axis, place in zip(values, case, strict=True)),
+            marks=() if case in kept else pytest.mark.thorough,
+            id="-".join(str(axis[place]) for axis, place in zip(values, case, strict=True)),
+        )
+        for case in cases
+    ]
+
+
+def few(values: Iterable[Any], *, kept: Sequence[Any]) -> list[Any]:
+    """Return the values of one parameter, of which the default command runs those that are kept."""
+    every = list(values)
+    if missing := [value for value in kept if value not in every]:
+        raise ValueError(f"no such cases: {missing}")
+    return [value if value in kept else _left(value) for value in every]
+
+
+def _left(value: Any) -> Any:
+    return pytest.param(*(value if isinstance(value, tuple) else (value,)), marks=pytest.mark.thorough)
