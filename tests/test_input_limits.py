@@ -497,6 +497,7 @@ def test_pairs_are_those_of_a_list() -> None:
             assert [cell.moved for cell in found.worst(most)] == pytest.approx(best)
 
 
+@pytest.mark.thorough
 def test_the_largest_document_is_read_in_seconds(tmp_path: Path) -> None:
     path = tmp_path / "largest.yaml"
     path.write_text(config_to_yaml(config_with(mixed())), encoding="utf-8")

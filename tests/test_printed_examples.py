@@ -46,6 +46,7 @@ SMALL = {
 """What is typed otherwise where the other demonstration, of a thirtieth of the rows, has to do, with five columns."""
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("otherwise", [SMALL, pytest.param({}, marks=pytest.mark.slow)], ids=["small", "as printed"])
 def test_the_quickstart_of_the_readme_runs(otherwise: dict[str, str], folder: Path) -> None:
     (shell,), (python,) = blocks("README.md", "sh"), blocks("README.md", "python")

@@ -216,6 +216,7 @@ columns:
 """
 
 
+@pytest.mark.thorough
 def test_from_the_file_to_a_bundle_that_verifies_and_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HERMITAGE_HOME", str(tmp_path / "home"))
     monkeypatch.delenv("DATABASE_URL", raising=False)

@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 
 import pytest
-import pytest
 from printed import blocks
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from askers import DESCENT, HAND_MADE, NAMES
+from choosing import each_once
 from kept_layers import every_layer, going_on
 from worlds import WORLDS
 
@@ -140,8 +141,7 @@ def _(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(AnswerFile, "go_on", go_on)
 
 
-@pytest.mark.parametrize("world", WORLDS)
-@pytest.mark.parametrize("name", [HAND_MADE, DESCENT, "independent", "kahm"])
+@pytest.mark.parametrize(("name", "world"), each_once([HAND_MADE, DESCENT, "independent", "kahm"], WORLDS))
 def test_whoever_asks_goes_on(name: str, world: str, tmp_path: Path) -> None:
     going_on(name, WORLDS[world], tmp_path)
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import layers
 import pytest
 from askers import NAMES
+from choosing import few
 from faults import FAULTS
 from worlds import WORLDS
 
 
-@pytest.mark.parametrize("world", WORLDS)
+@pytest.mark.parametrize("world", few(WORLDS, kept=("replace one", "add or remove several rows")))
 def test_t2b_selection_law(world: str) -> None:
     layers.t2b_selection_law(WORLDS[world], 1500)
 

@@ -49,9 +49,17 @@ def test_t1_sensitivity_to_an_outlier(name: str, world: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "world", [name if name in USUAL else pytest.param(name, marks=pytest.mark.audit) for name in WORLDS]
+    ("name", "world"),
+    [
+        *each_once([*NAMES, TREE], USUAL),
+        *(
+            pytest.param(name, world, marks=pytest.mark.audit, id=f"{name}-{world}")
+            for name in [*NAMES, TREE]
+            for world in WORLDS
+            if world not in USUAL
+        ),
+    ],
 )
-@pytest.mark.parametrize("name", [*NAMES, TREE])
 def test_t1_sensitivity_to_anybody(name: str, world: str) -> None:
     @settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck), database=None)
     @given(brought=extreme_rows, place=st.integers(0, 40), seed=st.integers(0, 3))

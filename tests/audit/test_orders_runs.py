@@ -104,10 +104,13 @@ DATES = Together(
 TABLES = (STAYS, DATES)
 
 QUICK = [(STAYS, ADDED, LONG), (STAYS, REPLACED, ENDS), (DATES, ADDED, ENDS)]
-"""In the default run, in short; every world and neighbour with ``-m audit``."""
+"""In short, before every world and neighbour with ``-m audit``; and which of them the default command runs."""
+WHEN = [(), pytest.mark.thorough, pytest.mark.thorough]
 
 EVERY = [
-    pytest.param(*case, marks=[] if case in QUICK else [pytest.mark.audit], id=", ".join(map(str, case)))
+    pytest.param(
+        *case, marks=WHEN[QUICK.index(case)] if case in QUICK else pytest.mark.audit, id=", ".join(map(str, case))
+    )
     for case in itertools.product(TABLES, WORLDS, STAYS.brought)
 ]
 

@@ -18,10 +18,13 @@ QUICK = [
     (REGRESSION, "add or remove", "all ends, and against its class"),
     (PARITY, "replace one", "against its class"),
 ]
-"""In the default run, in short; every table, world and neighbour with ``-m audit``."""
+"""In short, before all tables, worlds and neighbours with ``-m audit``; and which the default command runs."""
+WHEN = [(), pytest.mark.thorough]
 
 EVERY = [
-    pytest.param(*case, marks=[] if case in QUICK else [pytest.mark.audit], id=", ".join(map(str, case)))
+    pytest.param(
+        *case, marks=WHEN[QUICK.index(case)] if case in QUICK else pytest.mark.audit, id=", ".join(map(str, case))
+    )
     for table in (DENSE, BOTH, REGRESSION, NAMED, PARITY)
     for case in itertools.product([table], WORLDS, table.brought)
 ]

@@ -63,7 +63,7 @@ def all_nasty(world: World, names: tuple[str, ...]) -> tuple[int, bytes, dict[st
     return units, first, {name: second for name, (_, _, second) in found.items()}
 
 
-@pytest.mark.parametrize("world", WORLDS)
+@pytest.mark.parametrize("world", few(WORLDS, kept=("replace one", "add or remove several rows")))
 def test_a_nasty_neighbour_changes_no_public_byte(world: str, home: Path) -> None:
     units, first, others = all_nasty(WORLDS[world], FEW[world])
     t5_whole_runs(WORLDS[world].config(units, "independent"), first, others, home)
@@ -95,6 +95,7 @@ def test_one_cell_changes_no_public_byte(cell: str, home: Path) -> None:
     t5_whole_runs(CELL.config(units, generator, **changes), first, others, home, owner_report=cell == "all")
 
 
+@pytest.mark.thorough
 def test_the_owners_report_shows_on_no_screen_that_is_not_the_owners(home: Path) -> None:
     """Whether anybody is held out, and whether there is a class to predict, depends on single rows."""
     world = WORLDS["add or remove"]

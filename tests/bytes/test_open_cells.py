@@ -17,7 +17,7 @@ from synth.reading.request import Request
 from synth.schema import FindColumn, ModelledColumn, Schema, TableFormat
 from synth.system.conversation import read_frame
 
-MUTATIONS, AUDITED = 60, 500
+MUTATIONS, MORE_MUTATIONS, AUDITED = 20, 60, 500
 
 
 @pytest.fixture(autouse=True)
@@ -67,7 +67,14 @@ def outcomes(data: bytes, form: TableFormat, schema: Schema) -> list[tuple[objec
     return [(*one, *other) for one, other in zip(codes, of_texts, strict=True)]
 
 
-@pytest.mark.parametrize("mutations", [MUTATIONS, pytest.param(AUDITED, marks=pytest.mark.audit)])
+@pytest.mark.parametrize(
+    "mutations",
+    [
+        MUTATIONS,
+        pytest.param(MORE_MUTATIONS, marks=pytest.mark.thorough),
+        pytest.param(AUDITED, marks=pytest.mark.audit),
+    ],
+)
 @pytest.mark.parametrize("name", FORMATS)
 def test_no_mutation_of_one_line_changes_what_another_adds(name: str, mutations: int) -> None:
     found = changed_lines(FORMATS[name], mutations, seed=mutations - 37, read=outcomes)

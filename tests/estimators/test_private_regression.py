@@ -55,6 +55,7 @@ WAYS = {
 # What it learns
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("row_count", ["public", "private"])
 @pytest.mark.parametrize("way", WAYS)
 def test_it_learns_a_line_far_better_than_the_mean(way: str, row_count: str) -> None:
@@ -97,6 +98,7 @@ def coverage(x: np.ndarray, y: np.ndarray, fits: int = 40, **settings: object) -
     return float(np.mean(hits)), float(np.mean(widths))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("way", "least", "most"), [("gradient", 0.97, 1.0), ("measured", 0.9, 0.99)])
 def test_intervals_hold_what_the_same_fit_finds_without_noise(way: str, least: float, most: float) -> None:
     """Of a descent they are upper bounds, unless second moments were measured; 4 coefficients a fit."""
@@ -359,6 +361,7 @@ EXEMPT = {
 """Checks of scikit-learn that ask for what would not be private, each with the reason."""
 
 
+@pytest.mark.thorough
 def test_scikit_learn_takes_it_for_its_own() -> None:
     account = PrivacyAccount(50.0, 1e-5)
     bounds = {"lower": -10.0, "upper": 10.0, "target_lower": -10.0, "target_upper": 10.0}

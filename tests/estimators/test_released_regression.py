@@ -291,8 +291,16 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ("name", "label", "options", "row_count"),
     [
         ("private-regression", "cost", "{steps: 5, intervals: measured}", "public"),
-        ("private-regression", "cost", "{steps: 4, loss: huber, intervals: measured}", "private"),
-        ("private-regression", "cost", "{mechanism: ridge, features: fourier}", "private"),
+        pytest.param(
+            "private-regression",
+            "cost",
+            "{steps: 4, loss: huber, intervals: measured}",
+            "private",
+            marks=pytest.mark.thorough,
+        ),
+        pytest.param(
+            "private-regression", "cost", "{mechanism: ridge, features: fourier}", "private", marks=pytest.mark.thorough
+        ),
         ("private-classifier", "smokes", "{steps: 4, features: linear}", "public"),
     ],
 )
@@ -327,6 +335,7 @@ def test_a_run_from_a_file_is_verified_and_replayed(
     assert sensitivities <= {2.0 if row_count == "public" else 1.0}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("row_count", ["public", "private"])
 def test_its_errors_about_held_out_rows_are_paid_for_and_checked(table: Path, tmp_path: Path, row_count: str) -> None:
     paid = "holdout: 0.3\nprediction_share: 0.2\ngroups: [smokes]\n"

@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 import pytest
+from choosing import each_once
 from safetensors.numpy import load, save
 from simulated import check_domain, session, task
 
@@ -121,8 +122,9 @@ def test_the_look_knows_covariances_of_halves_within_classes():
     assert asked["cells"] == 8000 // 3
 
 
-@pytest.mark.parametrize("row_count", ["public", "private"])
-@pytest.mark.parametrize("then", ["never", "all pairs again", "whole rows"])
+@pytest.mark.parametrize(
+    ("then", "row_count"), each_once(["never", "all pairs again", "whole rows"], ["public", "private"])
+)
 def test_a_dense_table_is_asked_for_all_pairs_at_once(row_count, then, monkeypatch):
     if then != "never":
         monkeypatch.setattr(dp_hp_adaptive, "STANDS_OUT", math.inf if then == "all pairs again" else -math.inf)
@@ -166,6 +168,7 @@ def test_other_tables_are_asked_round_by_round(correlations):
     assert "choice 1" in queries
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("correlations", [dense(), chain()], ids=["dense", "chain"])
 def test_a_label_of_two_classes_is_looked_at_before_it_is_asked_for(correlations):
     is_dense = correlations[0, 2] != pytest.approx(0.49)
@@ -202,6 +205,7 @@ def test_two_columns_that_are_nearly_one_are_told_by_their_table():
     assert left(dense()) > 0.05
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("model", ["field", "mixture"])
 def test_nothing_is_looked_at_where_a_model_was_chosen(model):
     opened = session(declared(), numbers_of(chain(), 1500), epsilon=3.0)

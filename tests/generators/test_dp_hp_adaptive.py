@@ -10,6 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from choosing import each_once
 from recorded_noise import RecordedNoise
 from safetensors.numpy import load, save
 from simulated import COLUMNS, check_domain, dependent_codes, schema, session, task
@@ -257,6 +258,7 @@ def test_numbers_in_one_bin_are_counted_again_and_nothing_else_is_asked(monkeypa
     assert min(one.size for one in made._bins) > 1
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("related", [False, True], ids=["unrelated", "related"])
 def test_rounds_end_where_columns_would_gain_more(related):
     random = np.random.default_rng(2)
@@ -326,6 +328,7 @@ def test_a_share_for_columns_is_where_both_errors_are_least():
     assert share_for_columns(one_ways, 0.3) == pytest.approx(best, abs=0.01)
 
 
+@pytest.mark.thorough
 def test_more_budget_asks_for_more_and_less_noisy_tables():
     stds = []
     for epsilon in (2.0, 8.0):
@@ -394,6 +397,7 @@ def test_of_few_columns_three_are_counted_together_of_which_no_two_tell_anything
     assert float(((rows[:, 0] + rows[:, 1]) % 2 == rows[:, 2]).mean()) > 0.95
 
 
+@pytest.mark.thorough
 def test_columns_of_high_weight_are_counted_with_others_more_often():
     times = {}
     for weight in Weight:
@@ -454,6 +458,7 @@ def wide(n_columns: int) -> Schema:
     return Schema(tuple(CategoryColumn(f"c{d}", tuple(map(str, range(200)))) for d in range(n_columns)))
 
 
+@pytest.mark.thorough
 def test_wide_tables_get_a_mixture_whatever_their_rows():
     for declared, kind in ((wide(12), "model.weights"), (wide(3), "model.clique.0")):
         for codes in (
@@ -558,9 +563,7 @@ ODD = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0])
-@pytest.mark.parametrize("row_count", BOTH_RELATIONS)
-@pytest.mark.parametrize("case", ODD)
+@pytest.mark.parametrize(("case", "row_count", "epsilon"), each_once(ODD, BOTH_RELATIONS, [0.1, 1.0, 10.0]))
 def test_odd_tables_fit_and_sample(case, row_count, epsilon):
     declared, codes, label = odd(case, row_count)
     opened = session(declared, codes, epsilon=epsilon)

@@ -157,6 +157,7 @@ def test_mixtures_move_nothing_but_chi_squares_while_they_are_fitted(monkeypatch
     assert (more.downloads - few.downloads, more.waits - few.waits) == (40 // LOSSES_EVERY, 0), more.by_name
 
 
+@pytest.mark.thorough
 def test_blocks_go_to_a_card_and_come_back_once_all_together(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = np.random.default_rng(0).random((96 * 12, 6))
     parts = [(None, part) for part in np.array_split(np.arange(len(rows)), 96)]
@@ -174,6 +175,7 @@ def test_blocks_go_to_a_card_and_come_back_once_all_together(monkeypatch: pytest
     assert waits < BLOCKS_OF_A_BATCH, f"{waits} waits for a batch of {BLOCKS_OF_A_BATCH} blocks"
 
 
+@pytest.mark.thorough
 def test_a_card_makes_of_blocks_what_the_processor_makes(monkeypatch: pytest.MonkeyPatch) -> None:
     random = np.random.default_rng(1)
     rows = random.random((200, 30))

@@ -56,7 +56,7 @@ def test_odd_tables(name, odd):
     assert opened.remaining_share <= 1e-3
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", few(NAMES, kept=("independent", "dp-hp-adaptive")))
 def test_a_count_drowned_in_noise(name):
     declared = schema_for(name, row_count="private")
     for epsilon in (0.001, 0.01):

@@ -201,6 +201,7 @@ def measured_rest(opened: PrivateSession) -> OneWayMarginals:
     )
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("row_count", ["public", "private"])
 def test_counts_are_unbiased_and_as_noisy_as_they_say(row_count: str) -> None:
     declared = schema("income", "score", "outcome", row_count=row_count)

@@ -368,6 +368,7 @@ def test_which_dates_are_asked() -> None:
     assert asked_of(a, b, n_rows=300) == []
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("turned", [False, True])
 def test_an_order_that_nobody_declared_is_found(turned: bool) -> None:
     codes = dated(-lengths() if turned else lengths())
@@ -453,12 +454,14 @@ def three_dates(n_rows: int = 6000) -> tuple[Schema, dict[str, np.ndarray]]:
     return declared, codes
 
 
+@pytest.mark.thorough
 def test_of_three_dates_those_are_followed_that_go_together() -> None:
     declared, codes = three_dates()
     made = fitted_to_dates(session(declared, codes, epsilon=3.0), declared)
     assert [(one.order.earlier, one.order.later) for one in made._pairs] == [(1, 2)]
 
 
+@pytest.mark.thorough
 def test_a_value_that_is_settled_is_not_drawn_again() -> None:
     """Of three dates that all go together each of two is drawn given one before it, whichever were asked first."""
     declared, codes = three_dates()

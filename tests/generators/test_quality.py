@@ -64,6 +64,7 @@ def uniform() -> dict[str, np.ndarray]:
     return {name: random.integers(column.size, size=N_ROWS) for name, column in COLUMNS.items()}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", sorted(GENERATORS))
 def test_single_columns_are_closer_than_uniform_ones(name):
     rows = synthetic(name)

@@ -536,6 +536,7 @@ def test_no_worker_takes_a_run_that_was_worked_on(
 # --- a database that goes away ------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("do", "state", "charge"),
     [
@@ -569,6 +570,7 @@ def test_a_run_waits_for_a_database_that_is_away_and_goes_on(
         assert executed(store) == [run.id]
 
 
+@pytest.mark.thorough
 def test_a_worker_that_dies_while_the_database_is_away_is_followed_by_another(own_server: Any, tmp_path: Path) -> None:
     settings = Settings(home=tmp_path / "home", database_url=own_server.url)
     with Store(settings) as store:

@@ -129,6 +129,7 @@ def test_gradient_of_the_loss_agrees_with_differences(dense):
     assert torch.autograd.gradcheck(of_logits, (logits,))
 
 
+@pytest.mark.thorough
 def test_fit_finds_the_mixture_that_made_the_tables():
     truth, total, std = known(), 10_000.0, 5.0
     told: list[tuple[int, float]] = []
@@ -180,6 +181,7 @@ def test_dependence_is_exact_for_components_that_are_equal_or_apart():
     assert dependence(apart) == pytest.approx(of_columns(apart) - 0.5 * nats(apart.weights), rel=1e-9)
 
 
+@pytest.mark.thorough
 def test_the_price_of_dependence_keeps_noise_out():
     independent, total, std = known(1), 1000.0, 30.0
     measured = tables(independent, total, std, list(itertools.combinations(range(5), 2)))
@@ -205,6 +207,7 @@ def test_steps_are_those_of_adam():
     torch.testing.assert_close(ours, theirs.detach())
 
 
+@pytest.mark.thorough
 def test_a_fit_loads_no_compiler():
     fit = "fit_mixtures((2, 2), [NoisyMarginal((0, 1), np.ones((2, 2)), 1.0)], 4.0, components=2, steps=2)"
     script = f"""

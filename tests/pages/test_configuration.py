@@ -119,6 +119,7 @@ def test_what_is_no_name_is_refused(given: str) -> None:
         Settings.from_environment({"HERMITAGE_HOSTS": given})
 
 
+@pytest.mark.thorough
 def test_a_server_with_such_a_name_does_not_start_and_says_why() -> None:
     environment = {**os.environ, "HERMITAGE_HOSTS": "*"}
     started = subprocess.run(

@@ -107,6 +107,7 @@ def test_a_card_says_what_is_missing_and_the_run_cannot_start_without_it() -> No
     assert "Declare it on 2 Describe first." not in texts(with_label)
 
 
+@pytest.mark.thorough
 def test_a_run_is_followed_and_found_again() -> None:
     app = started()
     run_id = app.session_state["draft"]["run_id"]

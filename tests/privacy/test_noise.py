@@ -141,6 +141,7 @@ def test_float64_decides_laplace_coins_as_rational_arithmetic_does() -> None:
     np.testing.assert_array_equal(quick, discrete_laplace(source(12), 2**45 + 1, 3000, doubt=EXACT))
 
 
+@pytest.mark.thorough
 def test_exact_decisions_alone_give_the_law() -> None:
     draws = discrete_gaussian(source(13), 5, 20_000, doubt=EXACT)
     assert p_value(draws, gaussian_law(5, 40)) > ALPHA

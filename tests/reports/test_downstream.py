@@ -64,6 +64,7 @@ def test_a_copy_scores_like_the_real_rows_and_the_control_like_none() -> None:
     assert found["downstream.rows"].value == len(asked.test[0]) - int((asked.test[3] == 2).sum())
 
 
+@pytest.mark.thorough
 def test_results_follow_from_the_seed_and_not_from_the_threads() -> None:
     asked = problem(rows=600)
     once = values(owner(asked))
@@ -71,6 +72,7 @@ def test_results_follow_from_the_seed_and_not_from_the_threads() -> None:
     assert once != values(owner(replace(asked, seed=1)))
 
 
+@pytest.mark.thorough
 def test_more_trainings_are_another_mean() -> None:
     once, twice = values(owner(problem())), values(owner(problem(), replace(OPTIONS, repeats=2)))
     assert once["downstream.rows"] == twice["downstream.rows"]
@@ -88,6 +90,7 @@ def test_numbers_are_predicted_in_their_unit() -> None:
     assert "downstream.synthetic.roc_auc" not in found
 
 
+@pytest.mark.thorough
 def test_many_classes_are_averaged_one_against_the_rest() -> None:
     schema = Schema((NumberColumn("x", 0, 999, 1), CategoryColumn("label", tuple(f"c{place}" for place in range(60)))))
     found = owner(problem(schema, "label", rows=400, test=200), OPTIONS)
@@ -97,6 +100,7 @@ def test_many_classes_are_averaged_one_against_the_rest() -> None:
     assert "one against the rest" in found["downstream.synthetic.roc_auc"].sentence
 
 
+@pytest.mark.thorough
 def test_hard_labels_lower_the_areas_and_say_so() -> None:
     soft, hard = owner(problem()), owner(problem(), replace(OPTIONS, hard_labels=True))
     assert hard["downstream.real.roc_auc"].value < soft["downstream.real.roc_auc"].value  # type: ignore[operator]
@@ -121,6 +125,7 @@ def test_every_predictor_has_its_line_and_every_series_its_bar() -> None:
     assert len(table.rows) == 13 * 3 + 4  # type: ignore[union-attr]
 
 
+@pytest.mark.thorough
 def test_a_package_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("synth.reports.prediction.classifiers.find_spec", lambda name: None)
     found = owner(problem(), replace(OPTIONS, predictors="all", maximum_rows=60))
@@ -168,6 +173,7 @@ class Watched(NullProgress):
             raise RunCancelledError("The run was cancelled.")
 
 
+@pytest.mark.thorough
 def test_progress_says_how_long_and_cancelling_stops() -> None:
     watched = Watched()
     owner_downstream(problem(), OPTIONS, watched, tested_on="the hold-out")
@@ -195,6 +201,7 @@ def test_one_class_in_the_synthetic_rows_is_a_constant_prediction_with_a_sentenc
     assert "All training rows have the same class." in notes
 
 
+@pytest.mark.thorough
 def test_one_class_among_the_test_rows_leaves_no_area() -> None:
     asked = problem()
     found = owner(replace(asked, test=set_column(asked.test, 3, 1)))
@@ -202,6 +209,7 @@ def test_one_class_among_the_test_rows_leaves_no_area() -> None:
     assert found["downstream.synthetic.accuracy"].value is not None
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("place", [0, 1], ids=["number", "category"])
 def test_a_column_that_is_all_missing_teaches_nothing_and_stops_nothing(place: int) -> None:
     asked = problem()

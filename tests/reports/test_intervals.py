@@ -120,6 +120,7 @@ def numbers(tables: list[ComparedTable], config: RunConfig = CONFIG) -> dict[str
     return found | {one.name.replace("no", "n").replace("yes", "y"): one for one in cells}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("noise", [0.5, 8.0, 25.0])
 @pytest.mark.parametrize("wide", [False, True])
 def test_intervals_hold_the_numbers_of_the_population(noise: float, wide: bool) -> None:

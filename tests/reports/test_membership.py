@@ -53,6 +53,7 @@ def test_a_generator_that_copies_rows_is_caught_by_every_attack(rule: RowCountRu
     assert results["density"].is_exceeded
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("generator", ["independent", "dp-hp-adaptive"])
 def test_an_honest_generator_is_not(generator: str, rule: RowCountRule) -> None:
@@ -221,6 +222,7 @@ def wide(rows: int) -> tuple[Schema, list[np.ndarray]]:
     return schema, [np.random.default_rng(place).integers(100, size=rows) for place in range(300)]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("table", [all_missing, one_column, duplicates, wide], ids=lambda table: table.__name__)
 def test_odd_tables_are_attacked_without_a_word_of_trouble(
     table: Callable[[int], tuple[Schema, list[np.ndarray]]],

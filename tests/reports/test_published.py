@@ -343,6 +343,7 @@ def test_the_number_of_rows_is_read_off_the_paid_answers() -> None:
     assert abs(found.value - 4000) < 6 * found.noise_std
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "columns",
     [

@@ -434,6 +434,7 @@ def test_options_of_account_that_stand_alone(synth: Synth, capsys: pytest.Captur
     assert "There is no account 'nobody'" in capsys.readouterr().err
 
 
+@pytest.mark.thorough
 def test_the_document_followed_word_by_word_loses_nothing(
     settings: Settings, synth: Synth, release: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

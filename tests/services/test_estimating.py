@@ -230,6 +230,7 @@ def test_intervals_of_coefficients() -> None:
         assert any(one.high > one.low for one in found.numbers)
 
 
+@pytest.mark.thorough
 def test_intervals_know_of_the_noise(monkeypatch: pytest.MonkeyPatch) -> None:
     def widths(found: Estimates) -> np.ndarray:
         assert found.replicates == 5
@@ -248,6 +249,7 @@ def test_intervals_know_of_the_noise(monkeypatch: pytest.MonkeyPatch) -> None:
     assert widths(asked(question)).mean() < 0.8 * honest.mean()
 
 
+@pytest.mark.thorough
 def test_intervals_know_of_sampling(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without noise, an interval of a share is as wide as that of as many rows drawn one by one."""
     right, seen = estimating.fit_and_sample, []
@@ -264,6 +266,7 @@ def test_intervals_know_of_sampling(monkeypatch: pytest.MonkeyPatch) -> None:
     assert 0.5 * expected < one.high - one.low < 2 * expected
 
 
+@pytest.mark.thorough
 def test_rows_of_one_unit_are_taken_to_be_alike(monkeypatch: pytest.MonkeyPatch) -> None:
     """Then there are four times fewer of them to learn from, and an interval of little noise is twice as wide."""
     right, opened, seen = estimating.fit_and_sample, estimating.saved_generator, []
@@ -287,6 +290,7 @@ def test_rows_of_one_unit_are_taken_to_be_alike(monkeypatch: pytest.MonkeyPatch)
     assert (seen[-1][:4] == seen[-1][0]).all()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("public", [False, True])
 def test_second_releases_of_a_run_that_paid_for_predictions(
     public: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -93,7 +93,7 @@ def written(path: Path, rows: int, change: Callable[[Cells], None]) -> Path:
     return path
 
 
-@pytest.fixture(scope="module", params=few(ODD, kept=("200 rows", "all-missing group")))
+@pytest.fixture(scope="module", params=few(ODD, kept=("all-missing group",)))
 def odd(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
     rows, change, settings = ODD[request.param]
     folder = tmp_path_factory.mktemp("odd")
