@@ -247,6 +247,7 @@ def test_a_folder_that_is_not_empty_is_left_alone(synth: Synth, config: Path, tm
     assert (tmp_path / "release" / "thesis.txt").read_text() == "years of work"
 
 
+@pytest.mark.thorough
 def test_a_kept_table_can_be_reported_on_again_and_a_deleted_one_cannot(
     synth: Synth, config: Path, tmp_path: Path
 ) -> None:
@@ -266,6 +267,7 @@ def test_a_kept_table_can_be_reported_on_again_and_a_deleted_one_cannot(
     assert any("chosen after looking at private rows" in note for note in later["assumptions"])
 
 
+@pytest.mark.thorough
 def test_the_same_table_under_another_account_is_noted(synth: Synth, config: Path, tmp_path: Path) -> None:
     assert synth("run", config, "--out", "first", "--no-owner-report").returncode == 0
     second = synth("run", config, "--out", "second", "--account", "village", "--no-owner-report")

@@ -162,6 +162,7 @@ def every_patch() -> Iterator[tuple[str, Any, str]]:
                 yield path.relative_to(ROOT).as_posix(), target, name
 
 
+@pytest.mark.thorough
 def test_every_name_that_a_test_sets_is_looked_up_where_it_is_set() -> None:
     found = list(every_patch())
     assert len(found) > 250, "the search has lost sight of the tests"

@@ -146,6 +146,7 @@ def test_whoever_asks_goes_on(name: str, world: str, tmp_path: Path) -> None:
     going_on(name, WORLDS[world], tmp_path)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", [one for one in NAMES if one not in {HAND_MADE, DESCENT, "independent", "kahm"}])
 def test_every_other_generator_goes_on(name: str, tmp_path: Path) -> None:
     going_on(name, WORLDS["add or remove"], tmp_path)

@@ -33,6 +33,7 @@ def test_its_tables_differ_in_one_cell_by_at_most_one(example: ModuleType) -> No
     assert 0 <= float(torch.minimum(one, other).min()) <= float(torch.maximum(one, other).max()) <= 1
 
 
+@pytest.mark.thorough
 def test_it_breaks_the_promise_of_the_published_rule(example: ModuleType) -> None:
     found = example.attack(as_published=True, runs=40)
     assert found.advantage > 10 * math.tanh(example.EPSILON / 2)
@@ -40,6 +41,7 @@ def test_it_breaks_the_promise_of_the_published_rule(example: ModuleType) -> Non
     assert found.epsilon > 10 * example.EPSILON
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("seed", [0, 1000])
 def test_it_fails_with_a_public_number_of_steps(example: ModuleType, seed: int) -> None:
     found = example.attack(as_published=False, runs=100, seed=seed)

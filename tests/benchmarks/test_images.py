@@ -46,6 +46,7 @@ def test_a_sheet_has_a_line_for_every_digit(pictures: Pictures) -> None:
     assert page[:, 8 * 28 :].max() == 0.0, "eight pictures of each digit, then nothing"
 
 
+@pytest.mark.thorough
 def test_real_pictures_are_read(pictures: Pictures) -> None:
     task = images.problem(pictures, 16)
     found = images.accuracies(task.train, task.test, 16, size=80, seed=0)

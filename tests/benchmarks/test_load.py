@@ -30,6 +30,7 @@ def test_two_visitors_go_the_whole_way_and_one_of_them_makes_a_release() -> None
     assert found["pages"] >= 2 * len(load.actions(load.WAY)) + len(load.actions(load.RUN)) - 1
 
 
+@pytest.mark.thorough
 def test_an_action_that_leads_elsewhere_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(load, "WAY", "open    Another screen than the one that opens")
     given = argparse.Namespace(sessions=1, jobs=0, think=0.0, arrive=0.0, minutes=5.0, wait=0, browser=False)

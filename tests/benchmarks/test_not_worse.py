@@ -81,6 +81,7 @@ def distances(table: Table, generator: str, epsilon: float, seed: int) -> dict[s
     return {f"tv{alpha}": mean_total_variation(real, made, table.sizes, alpha, at_most=60) for alpha in (2, 3)}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("epsilon", [0.3, 1.0])
 @pytest.mark.parametrize("table", MADE, ids=lambda made: made.__name__)
 def test_sets_of_columns_are_no_further_off_than_those_of_independent_columns(
@@ -99,6 +100,7 @@ def test_sets_of_columns_are_no_further_off_than_those_of_independent_columns(
         assert all(line.endswith("better") for line in verdicts)
 
 
+@pytest.mark.thorough
 def test_one_verdict_for_every_table_epsilon_and_measure(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -92,6 +92,7 @@ def test_moons_are_fitted_better_than_by_a_kernel_density_estimate_of_the_same_w
     assert sos_moons.score(fit.density, 0) > sos_moons.kernel_score(0.3, 0) + 0.2
 
 
+@pytest.mark.thorough
 def test_gaps_are_what_many_draws_tend_to_and_a_hundred_do_not_show():
     random = np.random.default_rng(0)
     features, first = random.standard_normal((60, 5)), np.arange(60) < 20

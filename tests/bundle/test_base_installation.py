@@ -49,6 +49,7 @@ def test_the_packages_are_really_missing(base: Path) -> None:
     assert b"No module named 'torch'" in done.stderr
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "name", ["dp-hp-adaptive", "dp-hp-adaptive-several-rows", "independent", "independent-by-class"]
 )
@@ -59,6 +60,7 @@ def test_bundles_of_counts_are_verified(base: Path, name: str) -> None:
     assert "The bundle holds what it claims." in done.stdout
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["dp-hp", "dp-merf", "kahm"])
 def test_what_needs_more_is_named_and_not_judged(base: Path, name: str) -> None:
     done = synth(base, "verify", str(BUNDLES / f"{name}.zip"))
@@ -71,11 +73,13 @@ def test_what_needs_more_is_named_and_not_judged(base: Path, name: str) -> None:
     assert "not everything could be checked here" in done.stdout.splitlines()[-1]
 
 
+@pytest.mark.thorough
 def test_a_bundle_is_replayed(base: Path) -> None:
     done = synth(base, "replay", str(BUNDLES / "independent.zip"), "--out", "again")
     assert "synthetic.csv is the certified one, byte for byte." in done.stdout, done.stdout + done.stderr
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "arguments", [("--help",), ("generators",), ("ledger",), ("account", "--heads"), ("advisory",)]
 )
@@ -84,6 +88,7 @@ def test_commands_that_make_no_rows_work(base: Path, arguments: tuple[str, ...])
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.thorough
 def test_a_generator_that_needs_an_extra_says_so_before_anything_is_spent(base: Path) -> None:
     assert synth(base, "demo", "demo").returncode == 0
     done = synth(base, "run", "demo/demonstration.yaml", "--generator", "dp-merf", "--out", "release")

@@ -100,6 +100,7 @@ def association(folder: Path, config: object) -> tuple[float, np.ndarray]:
     return float(np.corrcoef(weight, outcome)[0, 1]), shares
 
 
+@pytest.mark.thorough
 def test_both_controls_are_fitted_to_the_answers_of_the_default(tmp_path: Path, key: Key) -> None:
     config = config_of(generator="dp-hp-adaptive", label="outcome", rows=1500, epsilon=20.0)
     sealed_bundle = seal(config, tmp_path / "run", key)

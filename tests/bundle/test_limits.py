@@ -114,7 +114,14 @@ print(json.dumps({"json": verdict.json, "lines": verdict.lines, "own": peak_memo
 """
 
 
-@pytest.mark.parametrize(("name", "forge", "reason"), HOSTILE, ids=[forge.__name__ for _, forge, _ in HOSTILE])
+@pytest.mark.parametrize(
+    ("name", "forge", "reason"),
+    [
+        pytest.param(*case, marks=() if case[1] in (huge_array, nested_json) else pytest.mark.thorough)
+        for case in HOSTILE
+    ],
+    ids=[f"{name} {forge.__name__}" for name, forge, _ in HOSTILE],
+)
 def test_what_swells_is_a_verdict(
     tmp_path: Path, key: Key, name: str, forge: Callable[[bytes], bytes], reason: str
 ) -> None:
@@ -207,6 +214,7 @@ print("within", flush=True)
 """
 
 
+@pytest.mark.thorough
 def test_memory_follows_what_a_bundle_holds_and_not_what_it_declares() -> None:
     """Many columns of a table, and a range of sixteen million places of which three occur."""
     program = LEAN.replace("{room}", str(200 * 2**20))

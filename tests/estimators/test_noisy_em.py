@@ -369,6 +369,7 @@ def test_an_option_that_is_declared_anew_has_its_own_default() -> None:
 # Intervals
 
 
+@pytest.mark.thorough
 def test_intervals_cover_what_the_same_steps_lead_to_without_noise() -> None:
     """Twenty fits of one table, at noise that is known to the test: 95 % of three intervals each, within chance."""
     scaling = {"scaling": "declared", "spread": 0.24}

@@ -36,6 +36,7 @@ def quiet(key: int | None = None, **settings: object) -> PrivateRandomFeatureCla
     return made
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("row_count", ["public", "private"])
 @pytest.mark.parametrize("features", ["linear", "fourier"])
 def test_it_ranks_nearly_as_well_as_logistic_regression_that_is_not_private(features: str, row_count: str) -> None:
@@ -85,6 +86,7 @@ def test_of_several_classes_without_noise_a_step_is_one_clipped_vector() -> None
     assert model.predict(x).tolist() == np.array(["a", "b", "c"])[np.argmax(shares, axis=1)].tolist()
 
 
+@pytest.mark.thorough
 def test_several_classes_are_told_apart_with_noise() -> None:
     x, y = three_classes()
     fresh, wanted = three_classes(seed=1)
@@ -158,6 +160,7 @@ EXEMPT = {
 """Checks of scikit-learn that ask for what would not be private, each with the reason."""
 
 
+@pytest.mark.thorough
 def test_scikit_learn_takes_it_for_its_own() -> None:
     estimator = quiet(5, epsilon=0.5, lower=-10.0, upper=10.0, account=PrivacyAccount(50.0, 1e-5))
     require_taken(estimator, EXEMPT)

@@ -107,6 +107,7 @@ def test_intervals_hold_what_the_same_fit_finds_without_noise(way: str, least: f
     assert (width < 0.15) is (way == "measured")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("band", [1.0, 0.1])
 def test_intervals_of_ridge_count_noise_once(band: float) -> None:
     """Of columns that hardly vary the coefficients are mostly noise, which is not to widen the intervals again."""
@@ -134,6 +135,7 @@ def test_noise_of_a_descent_is_that_of_its_curvature_and_a_bound_where_that_may_
     assert 0.8 * known[2] < np.diag(flat).min() <= np.diag(flat).max() <= known[2] * (1 + 1e-9)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("way", WAYS)
 def test_the_noise_of_predictions_is_foretold_before_a_row_is_read(way: str) -> None:
     """Rows that fill their bounds evenly, as is assumed; labels that no clip touches."""
@@ -315,6 +317,7 @@ def test_it_says_where_hardly_anything_is_better_than_the_mean() -> None:
     assert not heard
 
 
+@pytest.mark.thorough
 def test_features_follow_from_declared_numbers_alone() -> None:
     x, y = line(1000)
     assert quiet(1, epsilon=3.9).fit(x, y).features_ == "linear"

@@ -101,6 +101,7 @@ def test_noise_is_not_taken_for_relations():
     assert left(dense(), noise=0.02) == pytest.approx(left(dense()), rel=0.3)
 
 
+@pytest.mark.thorough
 def test_the_look_knows_covariances_of_halves_within_classes():
     opened = session(declared(), numbers_of(dense()), epsilon=50.0)
     asked: dict[str, object] = {}
@@ -158,6 +159,7 @@ def test_a_dense_table_is_asked_for_all_pairs_at_once(row_count, then, monkeypat
         np.testing.assert_array_equal(rows, other.sample(500, 4))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("correlations", [chain(), np.eye(7)], ids=["chain", "nothing"])
 def test_other_tables_are_asked_round_by_round(correlations):
     opened = session(declared(), numbers_of(correlations), epsilon=3.0)
@@ -213,6 +215,7 @@ def test_nothing_is_looked_at_where_a_model_was_chosen(model):
     assert LOOK not in [receipt.query for receipt in opened.receipts]
 
 
+@pytest.mark.thorough
 def test_nothing_is_looked_at_where_noise_would_hide_every_pair(monkeypatch):
     monkeypatch.setattr(all_pairs, "_MOST_MISSING", 1e-6)
     opened = session(declared(), numbers_of(dense(), 1500), epsilon=3.0)

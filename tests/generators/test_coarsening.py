@@ -226,6 +226,7 @@ def test_saved_bins_draw_the_same_bytes(column: ModelledColumn) -> None:
     np.testing.assert_array_equal(restored.noise_std, bins.noise_std)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("column", "codes"),
     [

@@ -73,6 +73,7 @@ def test_sampling_learns_nothing(name):
     assert {key: array.tobytes() for key, array in made.state().items()} == before
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", SOME)
 def test_fitting_follows_from_answers_and_seed(name):
     first, _ = fitted(name)
@@ -157,6 +158,7 @@ def reachable(root: object) -> list[object]:
     return list(seen.values())
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", SOME)
 def test_the_fitted_object_holds_no_session_and_no_table(name):
     codes = dependent_codes(3001)

@@ -128,12 +128,14 @@ def impossible(made: DpHpAdaptive) -> list[int]:
     ]
 
 
+@pytest.mark.thorough
 def test_hardly_a_row_is_where_none_can_be(opened):
     with_zeros, without = (impossible(opened[logic][1]) for logic in ("modelled", "repaired"))
     assert max(with_zeros) <= 10
     assert sum(without) > 1000
 
 
+@pytest.mark.thorough
 def test_no_question_is_another_one_for_it():
     """The model is, and with it which tables are chosen; what is asked before it is the same, but for an order's."""
     asked = []
@@ -148,12 +150,14 @@ def test_no_question_is_another_one_for_it():
     assert abs(spent[0] - spent[1]) < 1e-6 * spent[0]
 
 
+@pytest.mark.thorough
 def test_other_rows_and_the_same_answers_make_the_same_model(opened):
     source, made = opened["modelled"]
     again = model_of(RecordedSession(SCHEMA, source.budget, rows=source.rows, answers=source.answers))
     np.testing.assert_array_equal(again.sample(300, 5), made.sample(300, 5))
 
 
+@pytest.mark.thorough
 def test_rows_that_break_the_rules_change_nothing_of_what_is_known():
     """A private row in a cell that is ruled out is counted where it is asked for, and drawn nowhere."""
     codes = {name: own.copy() for name, own in CODES.items()}

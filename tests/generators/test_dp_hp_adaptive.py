@@ -64,6 +64,7 @@ def counted_together(opened: PrivateSession) -> list[tuple[str, ...]]:
 # What it is fitted to
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("model", QUICK_MODELS)
 @pytest.mark.parametrize("row_count", BOTH_RELATIONS)
 def test_all_that_the_model_is_fitted_to_was_answered_with_a_receipt(model, row_count, monkeypatch):
@@ -157,6 +158,7 @@ def same_candidate(one: Candidate, other: Candidate) -> bool:
     )
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("model", QUICK_MODELS)
 def test_what_there_is_to_choose_from_follows_from_answers_alone(model):
     opened = opened_on()
@@ -485,6 +487,7 @@ def test_a_field_is_taken_where_a_tree_of_typical_pairs_fits(sizes, cells, kind)
     assert kind_for(sizes, cells) == kind
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("row_count", BOTH_RELATIONS)
 def test_a_mixture_serves_from_end_to_end(row_count):
     opened = opened_on(800, row_count=row_count)
@@ -563,6 +566,7 @@ ODD = (
 )  # fmt: skip
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("case", "row_count", "epsilon"), each_once(ODD, BOTH_RELATIONS, [0.1, 1.0, 10.0]))
 def test_odd_tables_fit_and_sample(case, row_count, epsilon):
     declared, codes, label = odd(case, row_count)
@@ -653,6 +657,7 @@ def config(declared: Schema, **changes) -> RunConfig:
     return RunConfig(**settings | changes)
 
 
+@pytest.mark.thorough
 def test_the_forecast_knows_the_columns_and_sets_the_choices_aside():
     found = forecast(config(schema(), label="outcome", epsilon=5.0))
     opened = opened_on(2000)

@@ -29,6 +29,7 @@ KERNELS = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("card")
 @pytest.mark.parametrize("name", sorted(KERNELS))
 def test_cuda_agrees_with_the_cpu_in_float32(name):

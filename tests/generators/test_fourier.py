@@ -17,6 +17,7 @@ def test_features_of_given_frequencies():
     assert float(torch.linalg.norm(got)) == pytest.approx(want["norm"], abs=TOLERANCE)
 
 
+@pytest.mark.thorough
 def test_figure_1_errors_of_fourier_features():
     figure = vectors()["fig1"]
     x, y = double(figure["x"]), double(figure["x_prime"])

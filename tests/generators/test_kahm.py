@@ -34,6 +34,7 @@ def pixels(epsilon: float, **options: object) -> np.ndarray:
     return made.sample(3000, seed=1)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("steps", [0, 2])
 def test_means_and_correlations_of_a_signal_come_back(steps: int) -> None:
     made = pixels(8.0, steps=steps)
@@ -47,6 +48,7 @@ def test_means_and_correlations_of_a_signal_come_back(steps: int) -> None:
         assert np.abs(difference).mean() < 0.15
 
 
+@pytest.mark.thorough
 def test_smoothing_makes_rows_vary_less() -> None:
     rough, smooth = pixels(8.0, steps=0), pixels(8.0, steps=2)
     assert smooth[:, :-1].var(axis=0).sum() < rough[:, :-1].var(axis=0).sum()
@@ -87,6 +89,7 @@ def test_questions_are_planned_without_rows() -> None:
     ]
 
 
+@pytest.mark.thorough
 def test_offsets_and_directions_come_from_earlier_answers() -> None:
     opened = session(PIXELS, pixel_codes(2000))
     generators.make("kahm", task(PIXELS, "y"), {"n": 5}).fit(opened, NullProgress())
@@ -140,6 +143,7 @@ def test_a_mode_is_saved_and_restored(mode: str) -> None:
     assert np.array_equal(again.sample(120, seed=3), made.sample(120, seed=3))
 
 
+@pytest.mark.thorough
 def test_the_record_level_says_what_its_machines_did_to_the_rows_that_were_drawn() -> None:
     made = generators.make("kahm", task(PIXELS, "y"), {"block": 50})
     made.fit(session(PIXELS, pixel_codes(600), epsilon=3.0), NullProgress()).sample(300, 1)

@@ -91,6 +91,7 @@ def test_a_label_of_few_numbers_tells_rows_apart_and_one_of_many_is_a_number():
 # What it asks
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("row_count", "label", "most"),
     [
@@ -143,6 +144,7 @@ def test_a_cell_beside_the_grid_is_seen_by_no_frequency():
 # What it makes
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("row_count", ["public", "private"])
 def test_groups_are_drawn_in_their_parts_and_cells_beside_the_grid_come_back(row_count):
     model, rows = made(row_count)
@@ -157,6 +159,7 @@ def test_groups_are_drawn_in_their_parts_and_cells_beside_the_grid_come_back(row
         assert model.state()["rows"].sum() == pytest.approx(ROWS, abs=30)
 
 
+@pytest.mark.thorough
 def test_shapes_are_kept_by_class():
     _, rows = made()
     here = rows[:, 1] <= 1000
@@ -166,6 +169,7 @@ def test_shapes_are_kept_by_class():
     assert np.corrcoef(rows[line, 0], rows[line, 1])[0, 1] < -0.9
 
 
+@pytest.mark.thorough
 def test_a_group_drowned_in_noise_has_the_shape_of_all():
     random = np.random.default_rng(0)
     declared = Schema((NumberColumn("x", 0, 255, 1), CategoryColumn("kind", ("many", "few"))))

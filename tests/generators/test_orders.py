@@ -93,6 +93,7 @@ def test_a_row_is_counted_where_its_difference_lies(line: str) -> None:
     assert np.bincount(cells).sum() == len(pairs)
 
 
+@pytest.mark.thorough
 def test_a_difference_is_whole_however_long_the_grids_are() -> None:
     columns = (NumberColumn("a", 0, 1_000_000, 1), NumberColumn("b", -5, 1_000_000, 1, missing=True))
     (order,) = order_of(Schema(columns), "b >= a")
@@ -232,6 +233,7 @@ def test_rows_lie_as_far_apart_as_was_counted(settled: bool) -> None:
         assert np.abs(moved).sum() < 0.02 * len(rows)
 
 
+@pytest.mark.thorough
 def test_from_rows_to_rows() -> None:
     codes = stays()
     told, plain = (session(STAYS, codes, epsilon=3.0) for _ in range(2))
@@ -251,6 +253,7 @@ def test_from_rows_to_rows() -> None:
     np.testing.assert_array_equal(again.sample(500, 2), made.sample(500, 2))
 
 
+@pytest.mark.thorough
 def test_other_rows_and_the_same_answers_make_the_same_model() -> None:
     opened = session(STAYS, stays(), epsilon=3.0)
     made = model_of(opened)
@@ -327,6 +330,7 @@ def of_days(name: str, first: int = 2020, last: int = 2024, **more: object) -> D
     return DateColumn(name, datetime.date(first, 1, 1), datetime.date(last, 12, 31), **more)  # type: ignore[arg-type]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("step", DateStep)
 def test_a_row_is_counted_where_its_difference_lies_both_ways(step: DateStep) -> None:
     columns = (of_days("a", 2023, 2024, missing=True), of_days("b", 2022, 2025, step=step, missing=True))
@@ -397,6 +401,7 @@ def test_an_order_that_nobody_declared_is_found(turned: bool) -> None:
     }
 
 
+@pytest.mark.thorough
 def test_dates_that_lie_on_both_sides_are_followed_on_both() -> None:
     codes = dated(both_ways())
     made, before = (

@@ -58,6 +58,7 @@ def fitted() -> dict[str, tuple[PrivateSession, DpHpAdaptive]]:
     return found
 
 
+@pytest.mark.thorough
 def test_a_regression_on_the_rows_finds_what_it_finds_on_the_real_ones(fitted) -> None:
     _, codes = follows(4000)
     real = slopes(np.column_stack([codes[name] for name in ("x0", "x1", "x2", "y")]), codes["group"])
@@ -113,6 +114,7 @@ def test_a_number_is_moved_to_four_standard_deviations_and_special_values_are_nu
     assert scaled[0][1001] == pytest.approx(0.0, abs=0.05)
 
 
+@pytest.mark.thorough
 def test_columns_of_low_importance_are_left_out() -> None:
     opened = session(*follows(4000, left_out=True), epsilon=2.0, noise_key=1)
     fit(opened, purpose="regression")
@@ -120,6 +122,7 @@ def test_columns_of_low_importance_are_left_out() -> None:
     assert [table.column for table in asked.tables] == ["x0", "x1", "y", "group"]
 
 
+@pytest.mark.thorough
 def test_rows_come_again_from_what_is_kept_and_from_recorded_answers(fitted) -> None:
     opened, made = fitted["regression"]
     assert isinstance(made._model, TiltedPool)
@@ -161,6 +164,7 @@ def test_where_no_two_columns_are_known_to_vary_the_budget_counts_columns(n_rows
     np.testing.assert_array_equal(made.sample(50, seed=1), again.sample(50, seed=1))
 
 
+@pytest.mark.thorough
 def test_of_a_regression_that_is_named_only_its_columns_are_asked_about() -> None:
     opened = session(*follows(4000, left_out=True), epsilon=2.0, noise_key=1)
     made = fit(opened, purpose="regression of y on x0, x2")

@@ -91,6 +91,7 @@ def found() -> tuple[PrivateSession, DpHpAdaptive, list[CountedCells]]:
     return opened, made, seen
 
 
+@pytest.mark.thorough
 def test_a_class_that_three_columns_tell_together_is_found(found):
     opened, made, _ = found
     chosen = [set(one.candidate.columns) for one in of_kind(opened.answers, Selection) if "wide" in one.query]
@@ -100,6 +101,7 @@ def test_a_class_that_three_columns_tell_together_is_found(found):
     assert opened.remaining_share < 1e-8
 
 
+@pytest.mark.thorough
 def test_where_nothing_stands_out_one_set_is_asked_and_the_model_is_the_field():
     opened = opened_on(odd=False)
     made = fit(opened)
@@ -111,6 +113,7 @@ def test_where_nothing_stands_out_one_set_is_asked_and_the_model_is_the_field():
     assert not wide(silent)
 
 
+@pytest.mark.thorough
 def test_rows_are_the_same_from_what_is_kept_and_from_recorded_answers(found):
     opened, made, _ = found
     state = made.state()
@@ -134,6 +137,7 @@ def test_a_pool_is_tilted_to_nothing_but_answers(found):
     assert all(any(np.array_equal(one.counts, value) for value in answered) for one in asked)
 
 
+@pytest.mark.thorough
 def test_tables_that_are_sums_of_larger_ones_are_what_the_pool_holds(monkeypatch: pytest.MonkeyPatch):
     compared = []
     right = whole_rows.WholeRows._tables
@@ -171,6 +175,7 @@ def test_a_set_cut_in_two_is_a_sum_of_the_same_cut_in_four_and_not_one_cut_in_th
     np.testing.assert_array_equal(np.bincount(cells, four, sets[0].size), two)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("asked", "parts"), [("auto", {2, 4}), ("sets", {2, 3, 4})])
 def test_columns_are_cut_in_two_and_in_four_and_before_in_three_too(
     asked: str, parts: set[int], monkeypatch: pytest.MonkeyPatch
@@ -189,6 +194,7 @@ def test_columns_are_cut_in_two_and_in_four_and_before_in_three_too(
     assert found == parts
 
 
+@pytest.mark.thorough
 def test_the_question_puts_a_row_where_the_pool_does(monkeypatch: pytest.MonkeyPatch):
     """Numbers with and without values, categories, more parts than a weight of a half would carry; with a label."""
     asked = []
@@ -215,6 +221,7 @@ def test_the_question_puts_a_row_where_the_pool_does(monkeypatch: pytest.MonkeyP
         np.testing.assert_array_equal(features.argmax(axis=1), cells.index(pool)[some])
 
 
+@pytest.mark.thorough
 def test_rows_are_counted_by_centres_where_sets_told_something_to_the_end(found, monkeypatch: pytest.MonkeyPatch):
     """Not in a parity, which one set tells whole, and not where they are left out."""
     monkeypatch.setattr(dp_hp_adaptive, "STANDS_OUT", -9.0)
@@ -236,6 +243,7 @@ def test_rows_are_counted_by_centres_where_sets_told_something_to_the_end(found,
         assert session_of.remaining_share < 1e-8
 
 
+@pytest.mark.thorough
 def test_too_few_rows_for_centres_leave_the_rest_to_the_columns(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(whole_rows, "_ROWS_PER_NOISE", 1e9)
     monkeypatch.setattr(dp_hp_adaptive, "STANDS_OUT", -9.0)
@@ -247,6 +255,7 @@ def test_too_few_rows_for_centres_leave_the_rest_to_the_columns(monkeypatch: pyt
     assert opened.remaining_share < 1e-8
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("tilt", ["tempered", "all_or_none"])
 def test_pairs_go_on_where_too_few_rows_would_carry_a_pool(monkeypatch: pytest.MonkeyPatch, tilt: str):
     monkeypatch.setattr(whole_rows, "_LEAST_EFFECTIVE", 99_999.0)

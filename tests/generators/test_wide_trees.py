@@ -90,6 +90,7 @@ def test_bins_are_as_many_as_a_tree_by_class_has_room_for(columns, classes, cell
     assert columns * classes * bins**2 <= cells
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("width", [MANY_COLUMNS + 1, 2 * MANY_COLUMNS])
 def test_the_number_of_questions_does_not_grow_with_the_columns(width):
     schema = declared(width)
@@ -99,6 +100,7 @@ def test_the_number_of_questions_does_not_grow_with_the_columns(width):
     assert opened.remaining_share < 1e-9
 
 
+@pytest.mark.thorough
 def test_columns_that_go_together_are_found_and_come_out_related():
     schema = declared(MANY_COLUMNS + 2, label=False)
     codes = chained(schema, 6000)
@@ -117,6 +119,7 @@ def test_columns_that_go_together_are_found_and_come_out_related():
     assert np.abs(ours - theirs).mean() < 0.15
 
 
+@pytest.mark.thorough
 def test_columns_follow_the_label_in_a_table_of_many():
     schema = declared(MANY_COLUMNS + 2)
     codes = chained(schema, 4000)
@@ -128,6 +131,7 @@ def test_columns_follow_the_label_in_a_table_of_many():
     assert np.abs(ours - theirs).mean() < 0.06
 
 
+@pytest.mark.thorough
 def test_where_nothing_goes_together_the_rest_goes_to_the_label():
     schema = declared(MANY_COLUMNS + 2)
     opened = session(schema, chained(schema, 4000, related=False), epsilon=5.0)
@@ -144,6 +148,7 @@ def test_without_a_label_the_rest_goes_to_the_columns():
     assert opened.remaining_share < 1e-9
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("rows", [0, 1, 40])
 def test_few_rows_of_many_columns_fit_and_sample(rows):
     schema = declared(MANY_COLUMNS + 2)
@@ -151,6 +156,7 @@ def test_few_rows_of_many_columns_fit_and_sample(rows):
     check_domain(made.sample(50, seed=0), schema, 50)
 
 
+@pytest.mark.thorough
 def test_a_tree_is_saved_and_fitted_again_from_its_answers():
     schema = declared(MANY_COLUMNS + 2)
     opened = session(schema, chained(schema, 3000), epsilon=20.0)

@@ -131,6 +131,7 @@ def test_work_that_is_stopped_before_its_process_says_anything_is_never_done(
     assert worker.main([work.id], settings=settings, command=COMMAND) == JobError.exit_code
 
 
+@pytest.mark.thorough
 @on_sqlite
 @every_kind
 @pytest.mark.parametrize(

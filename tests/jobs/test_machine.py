@@ -97,6 +97,7 @@ print(round(psutil.Process(pid).create_time()), processes.is_alive(pid, born))
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("step", [-3600, 3600])
 def test_a_process_is_known_though_the_kernel_says_another_time_of_start(step: int, tmp_path: Path) -> None:
     """What a clock that is set does: /proc/stat, in a name space of its own, says another time of boot."""

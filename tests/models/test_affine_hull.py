@@ -204,6 +204,7 @@ def test_far_points_have_images(away, dtype):
     assert float(found.images.abs().max()) < 2e3
 
 
+@pytest.mark.thorough
 def test_many_points_no_points_and_points_that_float32_cannot_hold():
     hull = AffineHull.fit(blobs(2000, 4), 3)
     points = 3 * blobs(1500, 4, seed=1) - 1

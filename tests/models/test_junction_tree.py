@@ -77,6 +77,7 @@ def test_cells_are_counted_once_a_clique(graph):
     assert tree.cells == sum(math.prod(tree.sizes[column] for column in clique) for clique in tree.cliques)
 
 
+@pytest.mark.thorough
 @settings(max_examples=30)
 @given(graphs(most=6))
 def test_no_pair_adds_more_cells_than_the_best_tree_needs(graph):

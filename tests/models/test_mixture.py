@@ -386,6 +386,7 @@ def test_cuda_fits_like_the_cpu_and_like_itself():
     assert 0.5 * np.abs(joint(on_cuda) - joint(on_cpu)).sum() < 0.01
 
 
+@pytest.mark.thorough
 def test_a_fit_to_groups_of_bins_agrees_with_them_and_leaves_the_columns_fine():
     truth, total = known(), 10_000.0
     groups = tuple(np.arange(size, dtype=np.int32) // 2 for size in SIZES)

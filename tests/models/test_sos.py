@@ -154,6 +154,7 @@ def test_the_published_fit_is_the_optimum_of_the_published_objective():
     assert stopped.objective == pytest.approx(found.objective, abs=1e-6)
 
 
+@pytest.mark.thorough
 def test_a_fit_to_an_embedding_is_an_optimum_and_a_penalty_costs_misfit():
     misfits = []
     for penalty in (0.0, 1e-2, 1.0):

@@ -50,6 +50,7 @@ def replace_report(home: Path, run_id: str, *, copied: bool) -> None:
     (home / "runs" / run_id / "owner" / "report.json").write_text(json.dumps(owner_document(evidence)))
 
 
+@pytest.mark.thorough
 def test_a_table_too_small_for_a_verdict_says_so(finished: AppTest) -> None:
     app = shown(finished)
     assert not errors(app)
@@ -57,6 +58,7 @@ def test_a_table_too_small_for_a_verdict_says_so(finished: AppTest) -> None:
     assert "owner only" in texts(app)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("copied", [False, True])
 def test_each_attack_stands_beside_guessing_and_under_its_ceiling(
     finished: AppTest, home: Path, *, copied: bool
@@ -100,6 +102,7 @@ def test_attacks_are_not_repeated_among_the_other_exact_numbers(finished: AppTes
     assert "Density ratio" not in texts(app)
 
 
+@pytest.mark.thorough
 def test_shadow_models_are_offered_followed_and_shown(finished: AppTest, work_to_do: list[Callable[[], int]]) -> None:
     app = shown(finished)
     assert "Nothing is charged, because nothing that these runs make is shown or leaves." in texts(app)

@@ -44,6 +44,7 @@ def dialled(app: AppTest) -> dict[str, Any]:
     return dict(json.loads(mounted.proto.json))
 
 
+@pytest.mark.thorough
 def test_the_panel_says_the_numbers_of_the_design() -> None:
     app = unfold(described(), "attacks")
     words = texts(app)
@@ -91,6 +92,7 @@ def test_a_place_of_the_slider_says_what_the_accountant_says() -> None:
         assert any_method >= noise >= 100 * told.noise_advantage - 1e-6
 
 
+@pytest.mark.thorough
 def test_huge_odds_are_said_in_words() -> None:
     app = unfold(set_epsilon(described(), 50.0), "attacks")
     assert dialled(app)["here"][1] == "more than a million times"
@@ -114,6 +116,7 @@ def test_what_is_drawn_over_epsilon_is_the_forecast() -> None:
     assert given["again"][here] == pytest.approx(epsilon_of(2 * mu_of_budget(0.777, 1e-6) ** 2, 1e-6), rel=1e-3)
 
 
+@pytest.mark.thorough
 def test_nothing_stands_in_for_a_number_of_rows_that_nobody_said() -> None:
     assert dialled(described())["rows"] == {"public": 200, "typed": None, "looked": None, "measured": 0.8}
     app = described(PRIVATE)
@@ -126,6 +129,7 @@ def test_nothing_stands_in_for_a_number_of_rows_that_nobody_said() -> None:
     assert "5000" not in json.dumps(config_to_mapping(config))
 
 
+@pytest.mark.thorough
 def test_a_look_at_the_number_of_rows_is_recorded_and_kept_out_of_what_is_declared() -> None:
     app = described(PRIVATE)
     assert application().account("survey").notes == ()
@@ -141,6 +145,7 @@ def test_a_look_at_the_number_of_rows_is_recorded_and_kept_out_of_what_is_declar
     assert "200" not in json.dumps(config_to_mapping(config_of(app.session_state["draft"])))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "moved",
     [{"epsilon": 0}, {"epsilon": 1000.0}, {"epsilon": "2"}, {"rows": -5}, {"rows": "many"}, {"column": "a"}, {}],
@@ -270,6 +275,7 @@ def test_above_the_level_of_the_installation_the_page_says_that_a_run_is_refused
     )
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("epsilon", [0.1, 0.25, 0.5])
 def test_nothing_negative_is_said_about_a_small_epsilon(epsilon: float) -> None:
     app = set_epsilon(described(), epsilon)
@@ -298,6 +304,7 @@ def test_the_ledger_box_says_what_has_been_spent() -> None:
     assert "(simple sum 1.00)" in words
 
 
+@pytest.mark.thorough
 def test_the_parts_add_up_to_the_whole() -> None:
     app = unfold(described(), "parts")
     frame = next(table.value for table in app.table if "share of the budget" in table.value.columns)
@@ -311,6 +318,7 @@ PUBLIC_NUMBER = "row_count: public\nnumber_of_units: 200\n"
 PRIVATE = CODEBOOK.replace(PUBLIC_NUMBER, "row_count: private\n")
 
 
+@pytest.mark.thorough
 def test_the_page_says_how_poor_the_rows_will_be_for_the_declared_bound_and_for_fewer() -> None:
     expected = (
         "Shares of rows refer to {rows} rows: the declared upper bound of {people} (unit: person), less the 20% held "
@@ -331,6 +339,7 @@ def test_the_page_says_how_poor_the_rows_will_be_for_the_declared_bound_and_for_
     assert float(moved[10_000]["age"].rstrip("%")) < 5
 
 
+@pytest.mark.thorough
 def test_shares_refer_to_the_rows_that_somebody_said_there_are() -> None:
     app = unfold(described(PRIVATE), "errors")
     app.session_state["draft"]["about_rows"] = 500
@@ -343,6 +352,7 @@ def test_shares_refer_to_the_rows_that_somebody_said_there_are() -> None:
     assert said == CellForecast.of(("age",), age.cells, age.noise_std, 400.0, age.basis).moved_words
 
 
+@pytest.mark.thorough
 def test_the_smallest_epsilon_for_an_error() -> None:
     app = unfold(unfold(described(), "accuracy"), "attacks")
     app.number_input(key="wanted-error").set_value(60.0).run()

@@ -15,6 +15,7 @@ def test_one_run_cannot_be_compared(finished: AppTest) -> None:
     assert "Two finished runs about the same people are needed" in texts(go(finished, "compare"))
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("worker_here")
 def test_two_runs_stand_side_by_side_under_their_cost(finished: AppTest) -> None:
     held = finished.session_state["draft"]

@@ -230,6 +230,7 @@ def test_the_codebook_does_not_bring_its_own_account() -> None:
     assert app.session_state["draft"]["account"] == "survey"
 
 
+@pytest.mark.thorough
 def test_an_absurd_domain_is_refused_with_the_columns_named() -> None:
     app = answer(with_columns("street,job,smoker"))
     values = ", ".join(f"v{place}" for place in range(5000))
@@ -353,6 +354,7 @@ def test_cells_as_programs_write_them_need_no_invented_ones() -> None:
     assert "Invented cells" not in texts(go(described(), "describe"))
 
 
+@pytest.mark.thorough
 def test_a_column_is_given_a_notation_of_its_own_on_the_page() -> None:
     app = go(described(CODEBOOK.replace("low: 0, high: 120", "low: 0, high: 12000")), "describe")
     asked = app.multiselect(key="notation-columns")
@@ -384,6 +386,7 @@ def test_categories_are_said_to_be_listed_in_order() -> None:
     assert row["extra"] == {}
 
 
+@pytest.mark.thorough
 def test_times_in_the_cells_of_dates_get_lines_of_their_own() -> None:
     app = upload_table(open_app(), b"came;age\n2024-03-01 14:35;40\n")
     head = CODEBOOK.partition("columns:")[0]

@@ -35,6 +35,7 @@ def questions(app: AppTest) -> list[str]:
     return [one.question for one in application().estimates.answers(run_of(app))]
 
 
+@pytest.mark.thorough
 def test_answers_come_from_the_bundle_alone_and_stay(finished: AppTest) -> None:
     app = opened(finished, TAB)
     run_id = run_of(app)
@@ -73,6 +74,7 @@ def test_means_have_intervals_and_unknown_relations_none(finished: AppTest) -> N
     assert "age and region: not measured; treat as unknown." in texts(app)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("question", "words"),
     [

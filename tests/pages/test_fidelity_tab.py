@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 from driving import badges, errors, go, texts
 from streamlit.testing.v1 import AppTest
 
@@ -20,6 +21,7 @@ def opened(app: AppTest, part: str) -> AppTest:
     return app
 
 
+@pytest.mark.thorough
 def test_every_part_is_shown_below_the_plainest_number(finished: AppTest) -> None:
     for part, word in (
         ("sets", "Mean distance over single columns"),

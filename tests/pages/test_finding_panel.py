@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+import pytest
 from driving import errors, go, open_app, texts, upload_table
 from streamlit.testing.v1 import AppTest
 from test_describe import answer, edit
@@ -40,6 +41,7 @@ def charges() -> list[str]:
     return [] if found is None else [charge.state.value for charge in application().ledger.current(found.id)]
 
 
+@pytest.mark.thorough
 def test_a_worker_that_died_leaves_words_and_what_was_found_can_be_found_anew() -> None:
     app = go(upload_table(open_app(), TABLE.encode()), "describe")
     answer(app)

@@ -80,6 +80,7 @@ def test_fragments_and_dialogs_have_a_guard_of_their_own() -> None:
     assert seen
 
 
+@pytest.mark.thorough
 def test_while_the_database_is_away_pages_say_so_once_and_lose_nothing(
     own_server: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -44,6 +44,7 @@ def test_row_noise_is_known_before_it_is_spent(chosen: AppTest) -> None:
     assert chosen.button(key="spend").label == "Spend 1.00 and generate"
 
 
+@pytest.mark.thorough
 def test_the_cell_level_states_the_epsilon_of_a_row(chosen: AppTest) -> None:
     chosen.radio(key=CHOICE).set_value("cell").run()
     assert chosen.session_state["draft"]["protection"] == "cell"
@@ -60,6 +61,7 @@ def test_the_cell_level_states_the_epsilon_of_a_row(chosen: AppTest) -> None:
     assert float(metric.value.removeprefix("ε = ")) > whole, "half the protected change is noise halved"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("mode", ["rows", "cell"])
 @pytest.mark.parametrize(
     ("declared", "instead"),
@@ -93,6 +95,7 @@ def test_the_paper_is_explained_and_cannot_be_spent_on(chosen: AppTest) -> None:
     assert "spend" not in {str(button.key) for button in chosen.button}
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("worker_here")
 def test_a_cell_level_run_goes_to_its_report_in_an_account_of_its_own(chosen: AppTest) -> None:
     chosen.radio(key=CHOICE).set_value("cell").run()

@@ -80,6 +80,7 @@ def test_what_fails_in_every_round_is_one_incident(
         assert len([line for line in caplog.messages if line.startswith("incident")]) == expected
 
 
+@pytest.mark.thorough
 def test_the_queue_goes_on_while_nobody_looks() -> None:
     """A worker that died leaves its slot to the next run, with no page open."""
     service = application()

@@ -44,6 +44,7 @@ def test_a_card_says_what_a_model_is_for_and_nothing_is_spent_without_a_target()
     assert not errors(app), "the other screens go on speaking of rows"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", [card.name for card in model_cards()])
 def test_every_model_can_be_chosen_and_its_options_are_explained(name: str) -> None:
     fields = option_fields(describe(name).options)
@@ -78,6 +79,7 @@ def test_an_option_out_of_range_is_refused_in_words_and_nothing_can_be_spent(cho
     assert "spend" not in {str(button.key) for button in chosen.button}
 
 
+@pytest.mark.thorough
 def test_predictions_of_a_model_can_be_paid_for_and_survive_its_configuration(chosen: AppTest) -> None:
     chosen.number_input(key="field:model_prediction_share").set_value(0.2).run()
     assert not errors(chosen)
@@ -98,6 +100,7 @@ def test_predictions_of_a_model_can_be_paid_for_and_survive_its_configuration(ch
     assert config_of(chosen.session_state["draft"]).holdout == 0.0
 
 
+@pytest.mark.thorough
 def test_columns_that_are_not_chosen_are_left_out(chosen: AppTest) -> None:
     chosen.button_group(key="field:model_columns").set_value(["smoker"]).run()
     assert not errors(chosen)
@@ -106,6 +109,7 @@ def test_columns_that_are_not_chosen_are_left_out(chosen: AppTest) -> None:
     assert (config.generator, config.label, config.rows, config.holdout) == ("toy-line", "age", 0, 0.0)
 
 
+@pytest.mark.thorough
 def test_the_page_of_the_budget_speaks_of_the_model(chosen: AppTest) -> None:
     go(chosen, "budget")
     assert not errors(chosen)

@@ -34,12 +34,14 @@ def test_a_page_opened_first_says_what_is_missing(page: str, sentence: str) -> N
     assert "No page asks another server for anything; usage statistics are off." in texts(app)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("page", ["report", "release"])
 def test_after_the_description_a_run_is_missing(page: str) -> None:
     app = go(described(), page)
     assert NO_RUN in [str(info.value) for info in app.info]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "page", ["start", "upload", "describe", "budget", "rehearse", "generate", "models", "report", "release", "ledger"]
 )

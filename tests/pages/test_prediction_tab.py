@@ -68,6 +68,7 @@ def test_the_tab_of_all_other_exact_numbers_does_not_repeat_them(finished: AppTe
     assert "ROC AUC" not in texts(app)
 
 
+@pytest.mark.thorough
 def test_training_every_predictor_is_followed_and_stopped(finished: AppTest, home: Path) -> None:
     app = opened(finished)
     app.button(key="predictions").click().run()
@@ -83,6 +84,7 @@ def test_training_every_predictor_is_followed_and_stopped(finished: AppTest, hom
     assert app.button(key="predictions")
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("worker_here")
 def test_a_run_without_a_label_says_what_is_missing() -> None:
     app = started()
@@ -100,6 +102,7 @@ def test_rows_that_are_gone_are_said_to_be_gone(finished: AppTest) -> None:
     assert "The rows of this run were deleted" in error
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("state", ["failed", "cancelled"])
 def test_how_a_training_ended_is_said(finished: AppTest, home: Path, state: str) -> None:
     run_id = finished.session_state["draft"]["run_id"]
@@ -143,6 +146,7 @@ def test_what_was_paid_for_stands_apart_from_what_is_exact(finished: AppTest, ho
     assert "Accuracy, majority class" not in texts(app)
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("worker_here")
 def test_what_was_paid_for_is_drawn_by_group_as_a_run_reports_it() -> None:
     """Nothing is made up here: a run that pays for predictions, and its groups, on the page."""

@@ -31,6 +31,7 @@ def rehearsed(app: AppTest, *, grid: bool = False) -> str:
     raise AssertionError("the rehearsal did not end within ten minutes")
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("worker_here")
 def test_a_stand_in_is_declared_rehearsed_on_and_shown() -> None:
     app = go(described(), "rehearse")
@@ -56,6 +57,7 @@ def test_a_stand_in_is_declared_rehearsed_on_and_shown() -> None:
     assert application().account("survey").notes == ()
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("worker_here")
 def test_a_grid_is_rehearsed_on_simulated_rows_and_a_cell_is_taken_over() -> None:
     app = go(described(), "rehearse")

@@ -86,6 +86,7 @@ def test_every_generator_has_a_card() -> None:
         assert card.loses_where in words
 
 
+@pytest.mark.thorough
 def test_a_card_says_what_is_missing_and_the_run_cannot_start_without_it() -> None:
     from pages.ui.session import application
 
@@ -123,6 +124,7 @@ def test_a_run_is_followed_and_found_again() -> None:
     assert not again.exception
 
 
+@pytest.mark.thorough
 def test_a_run_whose_worker_stopped_says_that_it_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     from pages.ui.session import application
     from synth.system.machine import this_host
@@ -148,6 +150,7 @@ def test_a_run_whose_worker_stopped_says_that_it_goes_on(monkeypatch: pytest.Mon
     assert "The table was read, so 1.00 stays spent. Nothing that was made is kept." in texts(app)
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a graphics card")
 def test_a_graphics_card_that_is_not_there_is_refused_before_anything_is_spent() -> None:
     from pages.ui.session import application
@@ -161,6 +164,7 @@ def test_a_graphics_card_that_is_not_there_is_refused_before_anything_is_spent()
     assert not application().store.runs.all()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("gpus", "said"),
     [
@@ -178,6 +182,7 @@ def test_which_device_will_compute_is_said_before_anything_is_spent(
     assert "The CPU computes, as you chose." in texts(go(app, "generate"))
 
 
+@pytest.mark.thorough
 def test_a_waiting_run_can_be_cancelled_and_costs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     from pages.ui.session import application
 
@@ -287,6 +292,7 @@ def test_exact_numbers_are_looked_at_only_when_their_tab_is_opened(finished: App
     assert "private rows were looked at" in " ".join(application().account("survey").notes)
 
 
+@pytest.mark.thorough
 def test_no_picture_has_more_than_two_hundred_points(finished: AppTest) -> None:
     plots = []
     for page in ("budget", "generate"):

@@ -29,6 +29,7 @@ def cells(app: AppTest, name: str) -> dict[str, Any]:
     return next(row for row in app.session_state["draft"]["columns"] if row["name"] == name)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("page", ["upload", "describe", "budget", "rehearse", "generate", "models", "ledger"])
 def test_a_reload_brings_back_everything_that_was_typed(page: str) -> None:
     app = described()
@@ -118,6 +119,7 @@ def test_what_nobody_goes_on_with_is_deleted_when_a_table_would_be(monkeypatch: 
     assert application().begun.latest(9) == ()
 
 
+@pytest.mark.thorough
 def test_rules_and_groups_of_two_tabs_are_merged_one_by_one() -> None:
     one = described()
     other = reloaded(one, "describe")
@@ -201,6 +203,7 @@ def test_a_deleted_table_takes_its_draft_along() -> None:
     assert app.session_state["draft"]["number_of_units"] == 500
 
 
+@pytest.mark.thorough
 def test_while_the_database_is_away_nothing_is_lost(home: Path) -> None:
     app = with_columns("age")
     with sqlite3.connect(home / "hermitage.sqlite") as connection:

@@ -45,6 +45,7 @@ def test_a_stored_table_shows_names_and_numbers_but_no_cell() -> None:
     assert not app.exception
 
 
+@pytest.mark.thorough
 def test_names_that_were_given_to_columns_are_changed_and_the_table_is_read_by_them() -> None:
     app = upload_table(open_app(), b"age,,income,income\n34,7,1200,7\n")
     fields = {str(one.label): one for one in app.text_input if "given-name:" in str(one.key)}
@@ -160,6 +161,7 @@ def test_refusals_in_their_words(content: str | bytes, sentence: str) -> None:
     assert not app.exception
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("line", "said"),
     [

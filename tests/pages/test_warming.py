@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -17,6 +19,7 @@ def told(script: str) -> Any:
     return json.loads(done.stdout.splitlines()[-1])
 
 
+@pytest.mark.thorough
 def test_a_view_of_a_page_finds_the_libraries_frozen(tmp_path: Path) -> None:
     found = told(
         "import gc, json, os\n"
@@ -31,6 +34,7 @@ def test_a_view_of_a_page_finds_the_libraries_frozen(tmp_path: Path) -> None:
     assert looked_through < frozen / 4
 
 
+@pytest.mark.thorough
 def test_it_happens_once_and_what_comes_later_is_collected() -> None:
     found = told(
         "import gc, json, sys, threading, weakref\n"
@@ -53,6 +57,7 @@ def test_it_happens_once_and_what_comes_later_is_collected() -> None:
     assert found["gone"]
 
 
+@pytest.mark.thorough
 def test_a_collection_costs_next_to_nothing_afterwards() -> None:
     found = told(
         "import gc, json, time\n"

@@ -88,6 +88,7 @@ def wide() -> Reports:
     return report_document(published), owner_document(owner), page
 
 
+@pytest.mark.thorough
 def test_reports_of_500_columns_are_small(wide: Reports) -> None:
     published, owner, page = wide
     assert published["marginals"]["2"]["evaluated"] == 499
@@ -97,6 +98,7 @@ def test_reports_of_500_columns_are_small(wide: Reports) -> None:
     assert page.count("<svg") <= 80, "a page with a picture for every column would hang"
 
 
+@pytest.mark.thorough
 def test_every_tab_of_500_columns_opens_quickly(finished: AppTest, home: Path, wide: Reports) -> None:
     published, owner, _ = wide
     folder = home / "runs" / finished.session_state["draft"]["run_id"]

@@ -225,6 +225,7 @@ def test_on_a_finer_grid_the_same_vectors_are_added_up() -> None:
         ).tolist()
 
 
+@pytest.mark.thorough
 def test_the_largest_unit_with_the_largest_slopes_leaves_no_whole_number_behind() -> None:
     """As many rows as a unit may have, each with the largest prediction: sums of 2^62 steps, of either sign."""
     for sign in (1.0, -1.0):

@@ -829,6 +829,7 @@ def test_marks_of_accounts_that_the_database_does_not_know_refuse_to_start(
         ledger.check_marks()
 
 
+@pytest.mark.thorough
 def test_racing_runs_of_other_units_never_share_an_account(
     ledger: Ledger, store: Store, settings: Settings, account: Account
 ) -> None:
@@ -840,6 +841,7 @@ def test_racing_runs_of_other_units_never_share_an_account(
         assert ledger.spent(identity).charges == 1
 
 
+@pytest.mark.thorough
 def test_processes_that_spend_and_check_at_once_raise_no_false_alarm(
     ledger: Ledger, settings: Settings, account: Account
 ) -> None:

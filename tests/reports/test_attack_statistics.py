@@ -65,6 +65,7 @@ def test_false_alarms_never_exceed_what_is_allowed() -> None:
             assert share == pytest.approx(allowed / n)
 
 
+@pytest.mark.thorough
 def test_the_interval_of_the_share_holds_the_truth() -> None:
     from scipy.stats import norm
 

@@ -33,6 +33,7 @@ def test_there_are_twelve_and_one() -> None:
     assert len({one.title for one in CLASSIFIERS.values()}) == 13
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", list(CLASSIFIERS))
 def test_every_classifier_learns(name: str) -> None:
     rows, labels = easy(600, 3, seed=1)

@@ -66,6 +66,7 @@ def test_identical_samples_differ_by_nothing():
     assert difference(points, points).squared == pytest.approx(0, abs=1e-14)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("n_first", "n_second"), [(2000, 2000), (3000, 1000), (1000, 3000)])
 def test_two_normal_laws(n_first, n_second):
     """The integral of the squared difference of N(0, 1) and N(m, 1) is (1 - exp(-m^2 / 4)) / sqrt(pi)."""

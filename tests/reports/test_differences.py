@@ -80,6 +80,7 @@ def drawn(random: np.random.Generator, rows: int, noise: float = NOISE) -> list[
     return found
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("noise", [0.5, 8.0, 25.0])
 @pytest.mark.parametrize("column", ["stay", "ill"])
 def test_intervals_hold_the_difference_of_the_population(column: str, noise: float) -> None:

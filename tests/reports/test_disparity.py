@@ -64,6 +64,7 @@ def simulated(random: np.random.Generator, rates: list[float], sizes: list[int])
     return GroupRisks(labels, np.array(sizes), {name: np.array(found) for name, found in risks.items()})
 
 
+@pytest.mark.thorough
 def test_ranges_cover_and_nobody_is_named_where_nobody_loses() -> None:
     sizes = [1500, 400, 100, 40, 30, 12]
     named = covered = beyond = 0
@@ -133,6 +134,7 @@ def test_planted_harm_is_found_and_named(harm: bool) -> None:
         assert entry.value < 0.15  # type: ignore[operator]
 
 
+@pytest.mark.thorough
 def test_a_declared_range_is_told_apart_in_public_parts() -> None:
     entry = owner(split_problem(harm=False), replace(OPTIONS, maximum_rows=300))["downstream.groups.x"]
     bars = entry.figures[0]
@@ -141,6 +143,7 @@ def test_a_declared_range_is_told_apart_in_public_parts() -> None:
     assert bars.categories[0].startswith("0 to ")
 
 
+@pytest.mark.thorough
 def test_a_copy_costs_nobody_anything() -> None:
     asked = replace(split_problem(harm=False), groups=("town",))
     copied = replace(asked, tables={**asked.tables, "synthetic": asked.tables["real"]})
@@ -158,6 +161,7 @@ def test_numbers_are_squared_errors_with_the_declared_range_as_one() -> None:
         assert all(0 <= risk <= 1 for risk in row[2:5])
 
 
+@pytest.mark.thorough
 def test_one_group_or_small_ones_are_said_and_not_judged() -> None:
     asked = replace(problem(), groups=("smoker",))
     alone = [np.zeros_like(codes) if place == 2 else codes for place, codes in enumerate(asked.test)]
@@ -196,6 +200,7 @@ def over_runs(asked: Problem, made: list[CodeTable], stop: int | None = None) ->
     return {entry.id: entry for entry in found}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("harm", [False, True])
 def test_what_all_runs_do_to_a_group_is_found_and_named(harm: bool) -> None:
     asked = replace(split_problem(harm=harm), groups=("town",))
@@ -215,6 +220,7 @@ def test_what_all_runs_do_to_a_group_is_found_and_named(harm: bool) -> None:
     assert (entry.value > 0.3) is harm  # type: ignore[operator]
 
 
+@pytest.mark.thorough
 def test_runs_that_copy_the_private_rows_cost_nobody_anything_and_have_no_spread() -> None:
     asked = replace(split_problem(harm=False), groups=("town",))
     entry = over_runs(asked, [asked.tables["real"]] * 2)["excess.town"]

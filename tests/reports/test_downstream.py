@@ -50,6 +50,7 @@ def values(found: dict[str, OwnerOnlyEvidence]) -> dict[str, object]:
     return {name: (entry.value, entry.error) for name, entry in found.items()}
 
 
+@pytest.mark.thorough
 def test_a_copy_scores_like_the_real_rows_and_the_control_like_none() -> None:
     asked = problem()
     found = owner(replace(asked, tables={**asked.tables, "synthetic": asked.tables["real"]}))
@@ -108,6 +109,7 @@ def test_hard_labels_lower_the_areas_and_say_so() -> None:
     assert "predicted classes instead of scores" in hard["downstream.real.roc_auc"].sentence
 
 
+@pytest.mark.thorough
 def test_groups_are_told_apart() -> None:
     asked = replace(problem(), groups=("region", "outcome"))
     found = owner(asked)
@@ -117,6 +119,7 @@ def test_groups_are_told_apart() -> None:
     assert "downstream.groups.outcome" not in found
 
 
+@pytest.mark.thorough
 def test_every_predictor_has_its_line_and_every_series_its_bar() -> None:
     found = owner(problem(), replace(OPTIONS, predictors="all", maximum_rows=100))
     bars, table = found["downstream.classifiers"].figures
@@ -152,6 +155,7 @@ def test_what_private_rows_give_is_for_the_owner_and_what_public_ones_give_is_sa
     assert [type(entry) for entry in short] == [SafeEvidence]
 
 
+@pytest.mark.thorough
 def test_a_report_survives_its_file() -> None:
     found = tuple(owner(replace(problem(), groups=("region",))).values())
     document = owner_document(found)
@@ -219,6 +223,7 @@ def test_a_column_that_is_all_missing_teaches_nothing_and_stops_nothing(place: i
     assert found["downstream.synthetic.roc_auc"].value > 0.8  # type: ignore[operator]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("value", [0, 2], ids=["all alike", "all labels missing"])
 def test_synthetic_rows_that_are_all_alike_are_no_error(value: int) -> None:
     asked = problem()

@@ -157,6 +157,7 @@ def test_a_tail_in_one_bin_is_anywhere_in_it() -> None:
     assert np.mean(held, axis=0).min() >= 0.92
 
 
+@pytest.mark.thorough
 def test_without_the_noise_in_it_an_interval_is_too_short() -> None:
     random, told = np.random.default_rng(31), []
     for _ in range(200):

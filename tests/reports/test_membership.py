@@ -86,6 +86,7 @@ def test_no_generator_is_accused_of_its_planted_people(generator: str, rule: Row
     assert "attacks.people" in by_id(found.evidence)
 
 
+@pytest.mark.thorough
 def test_owner_numbers_are_for_the_owner_and_say_what_they_mean() -> None:
     schema = people_schema()
     evidence = attacked(schema, people(1600, seed=9))
@@ -116,6 +117,7 @@ def test_owner_numbers_are_for_the_owner_and_say_what_they_mean() -> None:
     assert owner_document(tuple(evidence.values()))["evidence"]
 
 
+@pytest.mark.thorough
 def test_a_copy_of_private_rows_is_a_warning_and_never_a_stop(caplog: pytest.LogCaptureFixture) -> None:
     train, _ = split(1600, 800)
     evidence = attacked(people_schema(), train.codes)
@@ -128,6 +130,7 @@ def test_a_copy_of_private_rows_is_a_warning_and_never_a_stop(caplog: pytest.Log
     assert not caplog.records
 
 
+@pytest.mark.thorough
 def test_a_copy_of_public_rows_is_named_and_an_honest_release_is_not() -> None:
     schema = people_schema()
     train, held = split(1600, 800)
@@ -139,6 +142,7 @@ def test_a_copy_of_public_rows_is_named_and_an_honest_release_is_not() -> None:
     assert by_id(honest.evidence)["attacks.people"].sentence.startswith("Rows of a public stand-in.")
 
 
+@pytest.mark.thorough
 def test_the_same_seed_gives_the_same_report() -> None:
     schema = people_schema()
     rows, released = people(600, seed=0), people(300, seed=9)
@@ -266,6 +270,7 @@ def test_the_report_can_be_stopped() -> None:
         owner_attacks(train, held, train.codes, schema, promised(schema), share=0.4, seed=0, on_step=stop)
 
 
+@pytest.mark.thorough
 def test_attackers_see_a_sample_of_large_tables() -> None:
     rows = people(5000, seed=0)
     sample = seeded_rows(rows, 100, seed=0)

@@ -49,6 +49,7 @@ def test_rows_of_strangers_give_nobody_away(digits):
     assert score.tpr < 0.05
 
 
+@pytest.mark.thorough
 def test_the_null_keeps_its_level():
     """Of honest pairs of samples about 5 % may stand out: 20 pairs, so seldom more than 4."""
     random = np.random.default_rng(1)

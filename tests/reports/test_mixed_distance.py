@@ -53,6 +53,7 @@ def test_distances_are_those_of_the_definition(schema: Schema) -> None:
     np.testing.assert_allclose(space.between(left, right), by_hand(schema, left, right), atol=1e-6)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("schema", "sizes"),
     [(MIXED, (700, 1500)), (ONE_NUMBER, (700, 1500)), (ONE_CATEGORY, (700, 1500)), (MANY, (140, 300))],

@@ -36,6 +36,7 @@ def guessed(label: str, trained: list[np.ndarray], tested: list[np.ndarray], bin
     return cells // bins, cells % bins, tested[SCHEMA.names.index(label)]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("label", "classes", "reached"), [("ill", 2, 0.85), ("kind", 3, 0.6)])
 def test_held_out_rows_are_predicted(label: str, classes: int, reached: float) -> None:
     guess, bins, truth = guessed(label, rows(3000), rows(3000, seed=1))

@@ -54,6 +54,7 @@ def rows_of(count: int, seed: int) -> list[np.ndarray]:
     return [age, town, smoker, codes]
 
 
+@pytest.mark.thorough
 def test_the_trees_predict_about_as_well_as_can_be() -> None:
     made, real = rows_of(6000, 1), rows_of(3000, 2)
     losses = synthetic_losses(made, SCHEMA, "cost", seed=3)

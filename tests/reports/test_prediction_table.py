@@ -47,6 +47,7 @@ def test_the_area_under_precision_is_that_of_rows_in_random_order_within_a_bin()
     assert average_precision_score(truth == 1, score) < found  # all rows of a bin at once would undervalue it
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("classes", "bins", "noise_std"), [(2, 5, 20.0), (3, 3, 12.0)])
 def test_ranges_cover_and_noise_carries_off_nothing(classes: int, bins: int, noise_std: float) -> None:
     *_, counts = example(classes, bins, 4000)

@@ -76,6 +76,7 @@ def test_odd_tables(rows: int, constant: bool) -> None:
         assert set(found) == {"scores.quality", "scores.diagnostic"}
 
 
+@pytest.mark.thorough
 def test_wide_tables_are_scored_on_some_columns() -> None:
     schema = Schema(tuple(CategoryColumn(f"c{place}", ("a", "b")) for place in range(60)))
     found = scored(drawn(schema, 100, seed=1), drawn(schema, 100, seed=2), schema)

@@ -76,6 +76,7 @@ def called_clear(shape: tuple[int, int], *, noise: float, stated: float, tables:
     return clear / tables
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("shape", [(2, 2), (3, 4), (8, 8), (2, 32)])
 @pytest.mark.parametrize("noise", [1.0, 15.0])
 def test_unrelated_columns_are_called_clear_at_the_stated_level(shape: tuple[int, int], noise: float) -> None:

@@ -99,6 +99,7 @@ with Application(Settings(home=home, database_url=f"sqlite:///{home / 'hermitage
 """
 
 
+@pytest.mark.thorough
 def test_a_strangers_bundle_is_checked_without_a_file(tmp_path: Path) -> None:
     command = [sys.executable, "-c", VERIFYING, str(tmp_path / "home"), b"PK\x03\x04 no bundle".hex()]
     checked = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -161,6 +162,7 @@ def test_two_slots_carry_two_runs_at_once(tmp_path: Path, config: RunConfig) -> 
         assert second.started <= first.finished
 
 
+@pytest.mark.thorough
 def test_synth_run_waits_for_a_database_that_is_away_after_its_charge(
     own_server: Any, tmp_path: Path, config: RunConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -303,6 +305,7 @@ def test_another_promise_is_refused_before_anything_is_spent(
     assert "row_count: public" in refusal
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "edited",
     [
@@ -341,6 +344,7 @@ def test_a_configuration_that_nobody_edited_is_carried_out(application: Applicat
     assert application.run(run.id).state == "reported"
 
 
+@pytest.mark.thorough
 def test_the_demonstration_is_ready_to_run(application: Application) -> None:
     table, config = application.demonstration()
     assert table.n_rows == 60_000

@@ -134,6 +134,7 @@ def test_a_restored_installation_is_frozen_until_the_missing_release_is_entered_
         assert application.certificate(entered[0].run_id)["account"] == "village"
 
 
+@pytest.mark.thorough
 @on_sqlite
 def test_a_release_that_is_there_is_not_entered_twice(
     settings: Settings, synth: Synth, release: Callable[..., Path], capsys: pytest.CaptureFixture[str]
@@ -168,6 +169,7 @@ def test_a_run_whose_files_are_gone_gets_them_back_and_is_charged_once(
     assert total(settings) == before
 
 
+@pytest.mark.thorough
 @on_sqlite
 def test_a_report_that_was_not_released_yet_is_not_missing(
     settings: Settings, synth: Synth, release: Callable[..., Path]
@@ -187,6 +189,7 @@ def test_a_report_that_was_not_released_yet_is_not_missing(
         assert application.account("town") == before
 
 
+@pytest.mark.thorough
 @on_sqlite
 def test_a_stranger_s_bundle_and_an_altered_one_are_not_entered(
     settings: Settings,
@@ -326,6 +329,7 @@ def test_damaged_backups_and_homes_in_use_are_refused(
     assert "There is no installation" in capsys.readouterr().err
 
 
+@pytest.mark.thorough
 def test_a_log_that_a_killed_program_left_behind_is_not_read_into_a_restored_database(tmp_path: Path) -> None:
     home = tmp_path / "home"
     settings = Settings(home=home, database_url=f"sqlite:///{home / 'hermitage.sqlite'}")
@@ -351,6 +355,7 @@ def test_a_log_that_a_killed_program_left_behind_is_not_read_into_a_restored_dat
     assert restore(settings, tmp_path / "saved").accounts == ("town",)
 
 
+@pytest.mark.thorough
 def test_heads_kept_elsewhere_tell_when_a_whole_home_was_set_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -400,6 +405,7 @@ def test_a_database_that_is_gone_or_older_refuses_to_start(
     assert "remembers spending on 1 accounts that the database does not know" in capsys.readouterr().err
 
 
+@pytest.mark.thorough
 def test_an_older_database_beside_newer_marks_stops_the_account(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -504,6 +510,7 @@ def test_a_password_is_on_no_command_line(tmp_path: Path, monkeypatch: pytest.Mo
     assert seen[1][0][-1] == "--dbname=postgresql://someone@host/base"
 
 
+@pytest.mark.thorough
 def test_an_installation_is_removed_after_a_typed_word_and_never_at_work(
     synth: Synth,
     release: Callable[..., Path],

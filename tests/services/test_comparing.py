@@ -36,6 +36,7 @@ def home(two_runs: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return two_runs
 
 
+@pytest.mark.thorough
 def test_the_command_shows_numbers_and_what_both_runs_cost(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["compare", str(home / "first"), str(home / "second")]) == 0
     words = capsys.readouterr().out

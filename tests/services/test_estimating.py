@@ -339,6 +339,7 @@ def test_pairs_that_were_not_measured_get_no_interval() -> None:
     assert "age and ward: not measured; treat as unknown." in found.lines
 
 
+@pytest.mark.thorough
 def test_from_the_command_line_and_from_python(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "estimates.csv"
     assert main(["estimate", str(BUNDLE), "share of ward = 'north'", "--replicates", "5", "--out", str(out)]) == 0

@@ -76,6 +76,7 @@ def receive(application: Application, step: Step, *, name: str = "town") -> str:
         sys.settrace(previous)
 
 
+@pytest.mark.thorough
 def test_a_failure_at_any_step_leaves_nothing(application: Application, monkeypatch: pytest.MonkeyPatch) -> None:
     # The header is read once for real, by its process: that is before anything is kept, and takes a second each time.
     header = intake.inspect_header(io.BytesIO(TABLE), intake.TableFormat())
@@ -121,6 +122,7 @@ class Broken(io.BytesIO):
         return super().read(size)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "fault", [ConnectionResetError(errno.ECONNRESET, "gone"), MemoryError(), KeyboardInterrupt(), pa.ArrowInvalid("x")]
 )

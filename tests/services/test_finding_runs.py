@@ -104,6 +104,7 @@ def charges(application: Application) -> list[tuple[float, str]]:
     return [(charge.epsilon, charge.state.value) for charge in application.ledger.current(account.id)]
 
 
+@pytest.mark.thorough
 def test_a_finding_is_charged_once_and_borne_by_every_release_that_uses_it(
     application: Application, table_id: str
 ) -> None:

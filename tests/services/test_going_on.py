@@ -290,6 +290,7 @@ def test_every_generator_goes_on_from_the_middle(
     require_one_run(application, run_id, kept, tmp_path)
 
 
+@pytest.mark.thorough
 def test_paid_predictions_are_not_paid_twice(
     application: Application, config: RunConfig, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -312,6 +313,7 @@ def killed(self: AnswerFile) -> None:
     raise Killed
 
 
+@pytest.mark.thorough
 def test_predictors_that_memory_failed_are_trained_again(
     home: Path, config: RunConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -341,6 +343,7 @@ def test_a_table_that_went_while_its_run_waited_costs_nothing(application: Appli
     assert application.ledger.charges_of(run_id)[0].state is ChargeState.RESERVED
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("error", [ValueError("could not convert 17"), MemoryError()], ids=["a fault", "memory"])
 def test_what_fails_on_exact_rows_after_the_seal_ends_no_run(
     application: Application, config: RunConfig, monkeypatch: pytest.MonkeyPatch, error: Exception
@@ -358,6 +361,7 @@ def test_what_fails_on_exact_rows_after_the_seal_ends_no_run(
     assert verify(application.folder(run_id) / "bundle.zip").ok
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("kills", "left"), [(1, "cuda"), (2, "cpu")])
 def test_a_kill_leaves_the_card_once_more_and_then_no_more(
     application: Application,
@@ -571,6 +575,7 @@ def card_that_fails(patch: pytest.MonkeyPatch, error: BaseException, times: int)
     return left
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "error",
     [

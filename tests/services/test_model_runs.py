@@ -114,6 +114,7 @@ def test_from_a_file_to_predictions_by_a_verified_bundle(command: Synth, tmp_pat
     assert (refused.returncode, "was deleted" in refused.stderr) == (JobError.exit_code, True)
 
 
+@pytest.mark.thorough
 def test_what_cannot_be_predicted_is_refused_in_a_sentence(command: Synth, tmp_path: Path) -> None:
     assert command("run", "town.yaml", "--out", "release").returncode == 0
     (tmp_path / "short.csv").write_text("town\nnorth\n")
@@ -150,6 +151,7 @@ def test_it_is_tried_out_on_one_row_and_on_none(command: Synth) -> None:
         assert application.ledger_rows() == []
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("ids", [False, True], ids=["replace one", "add or remove, with ids"])
 @pytest.mark.parametrize("name", sorted(MODELS))
 def test_every_model_ends_in_a_bundle_on_one_row_and_on_none(name: str, ids: bool, command: Synth) -> None:

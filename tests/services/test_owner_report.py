@@ -60,6 +60,7 @@ def predictions(folder: Path) -> dict[str, dict[str, Any]]:
     return {entry["id"]: entry for entry in body["evidence"] if entry["id"].startswith("downstream.")}
 
 
+@pytest.mark.thorough
 def test_a_run_predicts_its_label_on_the_hold_out(table: Path, tmp_path: Path) -> None:
     phases: list[str] = []
     run_locally(CONFIG, tmp_path / "out", table=table, say=phases.append)
@@ -82,6 +83,7 @@ def test_a_run_predicts_its_label_on_the_hold_out(table: Path, tmp_path: Path) -
     assert "downstream" not in published
 
 
+@pytest.mark.thorough
 def test_a_test_table_comes_before_the_hold_out(table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(downstream._CLASSIFIERS, "quick", ("gaussian_nb",))  # type: ignore[arg-type]
     test = written(tmp_path / "test.csv", 150, seed=2)
@@ -91,6 +93,7 @@ def test_a_test_table_comes_before_the_hold_out(table: Path, tmp_path: Path, mon
     assert "the test table" in found["downstream.rows"]["sentence"]
 
 
+@pytest.mark.thorough
 def test_a_test_table_that_was_deleted_leaves_the_hold_out(
     table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -107,6 +110,7 @@ def test_a_test_table_that_was_deleted_leaves_the_hold_out(
     assert found["downstream.rows"]["value"] == 100
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("change", "words"),
     [({"label": None}, "No label is declared"), ({"holdout": 0.0}, "no real rows to test on")],
@@ -118,6 +122,7 @@ def test_why_nothing_is_predicted(table: Path, tmp_path: Path, change: dict[str,
     assert words in entry["sentence"]
 
 
+@pytest.mark.thorough
 def test_a_fault_of_the_predictions_is_an_incident_and_not_the_end_of_a_paid_run(
     table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -145,6 +150,7 @@ def test_a_fault_of_the_scores_costs_no_report(table: Path, tmp_path: Path, monk
     assert not any(name in (tmp_path / "out" / "report.json").read_text() for name in ("scores.", "subsample.2"))
 
 
+@pytest.mark.thorough
 def test_the_report_again_with_every_classifier(table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run_locally(CONFIG, tmp_path / "out", table=table, keep_table=True, owner_report=False)
     few = DownstreamOptions(predictors="all", repeats=1, maximum_rows=60, hard_labels=True)

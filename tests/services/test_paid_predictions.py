@@ -52,6 +52,7 @@ def people(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
+@pytest.mark.thorough
 def test_a_run_pays_for_predictions_and_its_report_outlives_the_store(
     people: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -96,6 +97,7 @@ def test_the_hold_out_is_the_same_with_and_without_the_share(people: Path, tmp_p
     assert train._rows + held_out._rows == 800
 
 
+@pytest.mark.thorough
 def test_the_answer_counts_every_held_out_row(people: Path, tmp_path: Path) -> None:
     result = run_locally(
         replace(CONFIG, epsilon=100.0, prediction_share=0.9, groups=("town",)),

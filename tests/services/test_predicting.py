@@ -45,6 +45,7 @@ def predict(settings: Settings, run_id: str) -> int:
     return main([work.id], settings=settings)
 
 
+@pytest.mark.thorough
 def test_new_numbers_take_the_place_of_the_old_and_of_no_others(run: tuple[Settings, str]) -> None:
     settings, run_id = run
     folder = settings.home / "runs" / run_id
@@ -65,6 +66,7 @@ def test_new_numbers_take_the_place_of_the_old_and_of_no_others(run: tuple[Setti
     assert not list((folder / "owner").glob("*.json.*"))
 
 
+@pytest.mark.thorough
 def test_rows_that_are_gone_end_it_with_a_sentence(run: tuple[Settings, str]) -> None:
     settings, run_id = run
     with Application(settings) as application:
@@ -78,6 +80,7 @@ def test_rows_that_are_gone_end_it_with_a_sentence(run: tuple[Settings, str]) ->
     assert "were deleted" in view.message
 
 
+@pytest.mark.thorough
 def test_a_fault_is_an_incident_without_its_text(run: tuple[Settings, str], monkeypatch: pytest.MonkeyPatch) -> None:
     settings, run_id = run
 

@@ -53,6 +53,7 @@ def rehearse(name: str, stand_in: Path, **rest: Any) -> Rehearsal:
         return application.rehearsals.rehearse(config(name, **rest), lambda: stand_in.open("rb"), NullProgress())
 
 
+@pytest.mark.thorough
 def test_an_honest_rehearsal_is_safe_free_and_stops_nothing(stand_in: Path) -> None:
     # A configuration that pays for predictions can be rehearsed too; the noisy ones are left out.
     found = rehearse("independent", stand_in, label="ill", prediction_share=0.1)
@@ -94,6 +95,7 @@ def test_a_run_that_will_pay_for_predictions_can_be_rehearsed(stand_in: Path, mo
     assert asked == [{"train"}], "a rehearsal predicts exactly or not at all"
 
 
+@pytest.mark.thorough
 def test_a_generator_that_copies_is_stopped_before_anything_is_charged(
     stand_in: Path, private: Path, tmp_path: Path
 ) -> None:
@@ -120,6 +122,7 @@ def test_a_generator_that_copies_is_stopped_before_anything_is_charged(
     assert run_locally(config("copying"), tmp_path / "out", table=private, owner_report=False).bundle.exists()
 
 
+@pytest.mark.thorough
 def test_a_finished_run_is_neither_sealed_nor_downloaded(stand_in: Path, private: Path, tmp_path: Path) -> None:
     result = run_locally(config("copying"), tmp_path / "out", table=private)
     with Application.from_environment() as application:

@@ -70,6 +70,7 @@ def test_every_cell_is_run_and_nothing_is_charged(stand_in: Path, monkeypatch: p
         assert (application.accounts(), application.ledger_rows(), application.runs()) == ([], [], [])
 
 
+@pytest.mark.thorough
 def test_the_label_is_predicted_beside_training_on_the_stand_in(
     stand_in: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -220,6 +221,7 @@ def test_in_the_background_simulated_rows_are_rehearsed_on_and_forgotten() -> No
         assert view.state == "reported"
 
 
+@pytest.mark.thorough
 def test_the_command_line_simulates_and_rehearses_a_grid(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     written, shapes, out = tmp_path / "config.yaml", tmp_path / "like-ours.yaml", tmp_path / "grid.json"
     # The private table is written in its own way; simulated rows are read as they are written.

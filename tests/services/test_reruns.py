@@ -39,6 +39,7 @@ def reported(path: Path) -> dict[str, dict[str, Any]]:
     return {entry["id"]: entry for entry in json.loads(path.read_text())["evidence"]}
 
 
+@pytest.mark.thorough
 def test_they_enter_the_owner_report_and_are_charged_nothing(run: tuple[Settings, str], tmp_path: Path) -> None:
     settings, run_id = run
     folder = settings.home / "runs" / run_id
@@ -67,6 +68,7 @@ def test_they_enter_the_owner_report_and_are_charged_nothing(run: tuple[Settings
         owner_report_again(tmp_path / "out", say=said.append, reruns=1)
 
 
+@pytest.mark.thorough
 def test_noise_is_fresh_in_every_run(
     run: tuple[Settings, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -152,6 +154,7 @@ FITS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", FITS)
 def test_every_model_that_tells_of_a_label_says_who_pays(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody was held out, so it is of the rows that were fitted to, as in the paper."""

@@ -57,6 +57,7 @@ def ledger(settings: Settings) -> list[Any]:
         return application.ledger_rows()
 
 
+@pytest.mark.thorough
 def test_they_enter_the_owner_report_and_are_charged_nothing(run: tuple[Settings, str]) -> None:
     settings, run_id = run
     before, charged = reported(settings, run_id), ledger(settings)
@@ -72,6 +73,7 @@ def test_they_enter_the_owner_report_and_are_charged_nothing(run: tuple[Settings
     assert "shadow" not in (settings.home / "runs" / run_id / "report.json").read_text()
 
 
+@pytest.mark.thorough
 def test_a_generator_that_copies_its_rows_is_caught_in_a_real_run(
     run: tuple[Settings, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -90,6 +92,7 @@ def test_a_generator_that_copies_its_rows_is_caught_in_a_real_run(
         assert application.bundle(run_id)
 
 
+@pytest.mark.thorough
 def test_the_command_line_says_how_long_and_keeps_what_was_found(
     run: tuple[Settings, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -106,6 +109,7 @@ def test_the_command_line_says_how_long_and_keeps_what_was_found(
         owner_report_again(tmp_path / "out", say=said.append, shadow_models=3)
 
 
+@pytest.mark.thorough
 def test_a_process_of_its_own_is_followed_and_stopped(run: tuple[Settings, str]) -> None:
     settings, run_id = run
     with Application(settings) as application:
@@ -123,6 +127,7 @@ def test_a_process_of_its_own_is_followed_and_stopped(run: tuple[Settings, str])
     assert not [name for name in reported(settings, run_id) if "shadow" in name]
 
 
+@pytest.mark.thorough
 def test_rows_that_are_gone_are_not_attacked(run: tuple[Settings, str]) -> None:
     settings, run_id = run
     with Application(settings) as application:

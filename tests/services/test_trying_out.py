@@ -88,6 +88,7 @@ def test_every_generator_ends_in_a_bundle_on_one_row_and_on_none(
     assert left(settings) == []
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "changes",
     [ONE_CELL, {**ONE_CELL, "holdout": 0.6}, {"prediction_share": 0.3}, {"evaluation_share": 0.999}, {"rows": 1}],
