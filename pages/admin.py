@@ -15,7 +15,6 @@ from pages.ui.session import MOST_BUNDLE_MEGABYTES, application
 from pages.ui.words import note, plain
 from synth.bundle.certificate import fingerprint_of
 from synth.errors import SynthError
-from synth.ledger.advisories import advisories
 from synth.ledger.heads import check_heads, heads_text
 from synth.services.entering import enter_upload
 
@@ -28,7 +27,7 @@ def screen() -> None:
     """Draw the screen."""
     st.title("Admin")
     one_owner()
-    for part in (signing_key, restored_ledgers, heads, earlier_releases, stopped_releases, removed_strays):
+    for part in (signing_key, restored_ledgers, heads, stopped_releases, removed_strays):
         with guard(away="pass"):
             part()
 
@@ -163,19 +162,6 @@ def removed_strays() -> None:
         }
     )
     show_table(frame, alt="Encrypted tables that were removed because no screen listed them", key="strays")
-
-
-def earlier_releases() -> None:
-    """List the releases of earlier versions that faults mended since may have touched."""
-    found = advisories(application().store)
-    if not found:
-        return
-    st.header("Releases of an earlier version")
-    note("Bugs that were fixed since may have affected them. Worked out from configurations; no row was read.")
-    for sentence in dict.fromkeys(one.sentence for one in found):
-        st.markdown(f"**What may have happened:** {plain(sentence)}")
-        touched = [f"{one.certificate_id} ('{one.account}')" for one in found if one.sentence == sentence]
-        note(plain(f"Certificates with their accounts: {', '.join(touched)}"))
 
 
 def signing_key() -> None:

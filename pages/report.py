@@ -45,8 +45,8 @@ from synth.reports.panels import (
     Warned,
     Words,
 )
-from synth.reports.registry import renewal_called, report_of, screens_of, tabs
-from synth.reports.report import ACCURACY, OWNER_ONLY, Shown, Tab
+from synth.reports.registry import renewal_called, screens_of, tabs
+from synth.reports.report import Shown, Tab
 from synth.services.views import RunView
 
 __all__ = ["screen", "show_tab"]
@@ -105,8 +105,6 @@ def show_tab(tab: Tab, run_id: str, evidence: Sequence[Evidence]) -> None:
     screens = screens_of(tab, config)
     shown = Shown(config, tuple(evidence))
     pieces = [piece for screen in screens if not screen.exact for piece in screen.panels(shown)]
-    if tab == ACCURACY:
-        pieces.append(Cards(_unclaimed(evidence), key="accuracy-others"))
     _draw_section(pieces, run_id)
     exact = [screen for screen in screens if screen.exact]
     if not exact:
@@ -117,14 +115,7 @@ def show_tab(tab: Tab, run_id: str, evidence: Sequence[Evidence]) -> None:
         return
     shown = Shown(config, tuple(evidence), tuple(read_evidence(document)))
     pieces = [piece for screen in exact for piece in screen.panels(shown)]
-    if tab == OWNER_ONLY:
-        pieces.append(Cards(_unclaimed(shown.exact), key="owner"))
     _draw_section(pieces, run_id)
-
-
-def _unclaimed(evidence: Sequence[Evidence]) -> list[Evidence]:
-    """Return the numbers of sections that no report of this version has: an older or newer one made them."""
-    return [entry for entry in evidence if report_of(entry.section) is None]
 
 
 @dataclass(frozen=True, slots=True)

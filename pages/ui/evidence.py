@@ -13,7 +13,6 @@ from pages.ui.words import note, plain
 from synth.reports import OWNER_ONLY_SENTENCE, Evidence, evidence_from_dict
 from synth.reports.drawing import as_far_as_known, first_sentence, known_range, number_text, short_sentence
 from synth.reports.figures import Bars, Figure, Table
-from synth.reports.measured import OF_NOISE
 from synth.reports.registry import is_upper_bound, section_words
 
 __all__ = ["cards", "number_card", "read_evidence", "show_value", "value_text"]
@@ -182,7 +181,7 @@ def _error_text(entry: Evidence) -> str:
 
 def _sentence(entry: Evidence) -> str:
     # The badge, the head of the tab and the line of the range say it already; once more would hide what differs.
-    return entry.sentence.replace(OWNER_ONLY_SENTENCE, "").replace(OF_NOISE, "").strip()
+    return entry.sentence.replace(OWNER_ONLY_SENTENCE, "").strip()
 
 
 def _on_card(entry: Evidence) -> str:

@@ -161,7 +161,7 @@ def _adopt(name: str, identifier: str) -> None:
             run = application().run(identifier)
             held.update(run_id=run.run_id, account=held["account"] or run.account)
             if held["table_id"] is not None and _kept() is None:
-                # An older version saved no draft: the description comes back from the run that was made with it.
+                # Nobody described the table on these screens: the description comes back from its run.
                 fill_from_config(held, application().config_of(identifier))
                 held["described"] = True
     except DatabaseAwayError:

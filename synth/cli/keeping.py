@@ -217,14 +217,6 @@ def _uninstall(parsed: argparse.Namespace) -> int:
     return 0
 
 
-def _advisory(_: argparse.Namespace) -> int:
-    from synth.ledger.advisories import advisory_lines
-
-    with open_application() as application:
-        say(*advisory_lines(application.store))
-    return 0
-
-
 def _rows(parsed: argparse.Namespace) -> int:
     from synth.bundle.as_declared import rows_as_declared
 
@@ -290,10 +282,6 @@ def add_keeping_commands(commands: argparse._SubParsersAction[argparse.ArgumentP
     restore = commands.add_parser("restore", help="restore a backup into an empty home and database, frozen")
     restore.add_argument("folder", metavar="DIR", help="what synth backup wrote")
     restore.set_defaults(command=_restore)
-
-    commands.add_parser(
-        "advisory", help="list releases of earlier versions that bugs may have affected, and what to do"
-    ).set_defaults(command=_advisory)
 
     uninstall = commands.add_parser("uninstall", help="remove keys, private tables and ledger, after a typed word")
     uninstall.add_argument("--everything", action="store_true", help="needed: say that all of it is to be removed")

@@ -33,10 +33,14 @@ from synth.system.disk import disk_full, has_no_room, locked, naming_full_disk, 
 from synth.system.settings import Settings
 from synth.vault.kept_answers import ANSWERS_FILE
 from synth.vault.keys import load_keys
+from synth.version import OLDEST_READ, __version__
 
 __all__ = ["BackupMade", "Contents", "Restored", "back_up", "contents", "copy_database", "remove", "restore"]
 
 MANIFEST = "manifest.json"
+_FORMAT = 2
+"""Of a backup, in its manifest; versions before 0.9.0 wrote 1."""
+
 _DATABASES = {"sqlite": "database.sqlite", "postgresql": "database.dump"}
 _KEYS = ("master.key", "fingerprint.key", "signing.key", "public-key.pem")
 
@@ -95,7 +99,7 @@ def back_up(settings: Settings, target: str | Path, *, with_tables: bool = False
         raise InputError(f"There is no installation in {settings.home}. Name the right one with HERMITAGE_HOME.")
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InputError(f"The folder '{folder.name}' is not empty. Name a new one for the backup.")
-    Store(settings).close()  # an older layout is brought forward first, so that what is copied can be restored
+    Store(settings).close()  # what no restore of this version could open is not copied
     with naming_full_disk(folder):
         return _copied(settings, folder, with_tables=with_tables)
 
@@ -116,7 +120,7 @@ def _copied(settings: Settings, folder: Path, *, with_tables: bool) -> BackupMad
         _copy(path, folder / "runs" / path.relative_to(settings.home / "runs"))
     files = {str(path.relative_to(folder)): _digest(path) for path in _files(folder)}
     body = {
-        "version": 1,
+        "version": _FORMAT,
         "made": int(now().timestamp()),
         "database": kind,
         "with_tables": with_tables,
@@ -200,14 +204,17 @@ def _checked_manifest(folder: Path) -> dict[str, Any]:
     try:
         body = json.loads((folder / MANIFEST).read_bytes())
         files = dict(body["files"])
-        known = body["version"] == 1 and body["database"] in _DATABASES and isinstance(body["made"], int)
+        number = int(body["version"])
+        known = number == _FORMAT and body["database"] in _DATABASES and isinstance(body["made"], int)
     except (OSError, ValueError, KeyError, TypeError):
         raise InputError(
             f"'{folder.name}' is not a finished backup: it has no readable {MANIFEST}. Name one that synth backup made."
         ) from None
     if not known:
+        maker = f"a version before {OLDEST_READ}" if number < _FORMAT else "a later version"
         raise InputError(
-            f"The backup '{folder.name}' was made by a newer version. Install that version of the program."
+            f"The backup '{folder.name}' was made by {maker} of this program, and this one, version {__version__}, "
+            "cannot restore it: use the version that made it."
         )
     found = {str(path.relative_to(folder)) for path in _files(folder)} - {MANIFEST}
     wrong = [name for name in files if name not in found or _digest(folder / name) != files[name]]

@@ -6,9 +6,6 @@ cannot make a chain that is whole. Before the first charge the chain says whom a
 
 Cutting entries off the end leaves a shorter chain that is whole; :class:`LedgerHead`, kept beside every encrypted table
 and printed in every certificate, is what reveals that.
-
-Chains of layout 2 were plain hashes. They are checked as they were, and a decision "taken over" links their last digest
-to the keyed entries after it.
 """
 
 from __future__ import annotations
@@ -23,7 +20,7 @@ from typing import Any
 from synth.errors import LedgerError
 from synth.store import Account, Charge, ChargeState, Decision, DecisionKind, LedgerHead, now
 
-__all__ = ["SUCCESSORS", "Chain", "altered", "plain_chain", "unit_facts", "verify"]
+__all__ = ["SUCCESSORS", "Chain", "altered", "unit_facts", "verify"]
 
 SUCCESSORS: dict[ChargeState | None, tuple[ChargeState, ...]] = {
     None: (ChargeState.RESERVED,),
@@ -73,9 +70,7 @@ class Chain:
         return any(charge.state is ChargeState.SPENT for charge in self.charges)
 
     def holds(self, seen: LedgerHead) -> bool:
-        """Whether the chain once had this head, or it says nothing: an older version saw no charge."""
-        if seen.decisions is None:
-            return seen.count == 0 or any((seen.count, seen.digest) == (one.count, one.digest) for one in self.links)
+        """Whether the chain once had this head."""
         return seen in self.links
 
     def with_charge(self, charge: Charge) -> Chain:
@@ -112,9 +107,7 @@ def verify(account: Account, charges: Sequence[Charge], decisions: Sequence[Deci
         If an entry was altered, removed, inserted or moved, a charge took a step that does not exist, or the account's
         unit or limit is not the one that was decided.
     """
-    if not account.keyed:
-        raise altered(account, "before this version took it over")
-    walk = _Walk(account, key, plain=_taken_over(decisions))
+    walk = _Walk(account, key)
     waiting = list(decisions)
     for charge in (*charges, None):
         while waiting and waiting[0].charges == walk.head.count:
@@ -128,30 +121,15 @@ def verify(account: Account, charges: Sequence[Charge], decisions: Sequence[Deci
     return chain
 
 
-def plain_chain(account: Account, charges: Sequence[Charge], key: bytes) -> Chain:
-    """Return a chain of layout 2 after checking it, ready to be taken over under the key.
-
-    Raises
-    ------
-    LedgerError
-        If a row was altered, removed, inserted or moved.
-    """
-    walk = _Walk(account, key, plain=len(charges))
-    for charge in charges:
-        walk.charge(charge)
-    return Chain(account, tuple(charges), (), tuple(walk.links), key)
-
-
 class _Walk:
-    """One pass over a chain; ``plain`` is how many rows of charges have plain hashes."""
+    """One pass over a chain."""
 
-    def __init__(self, account: Account, key: bytes, *, plain: int) -> None:
-        self._account, self._key, self._plain = account, key, plain
+    def __init__(self, account: Account, key: bytes) -> None:
+        self._account, self._key = account, key
         self._latest: dict[str, Charge] = {}
         self._decisions = 0
         self._has_unit = False
-        first = _plain(_plain_account_facts(account)) if plain else _keyed(key, _account_facts(account))
-        self.links = [LedgerHead(account.id, 0, first, 0)]
+        self.links = [LedgerHead(account.id, 0, _keyed(key, _account_facts(account)), 0)]
 
     @property
     def head(self) -> LedgerHead:
@@ -159,13 +137,11 @@ class _Walk:
 
     def charge(self, charge: Charge) -> None:
         before = self._latest.get(charge.charge_id)
-        facts = _charge_facts(charge)
-        plain = charge.position <= self._plain
         is_next = charge.position == self.head.count + 1 and charge.previous == self.head.digest
-        digest = _plain(facts) if plain else _keyed(self._key, facts)
+        digest = _keyed(self._key, _charge_facts(charge))
         is_whole = charge.account_id == self._account.id and charge.digest == digest
         is_step = charge.state in SUCCESSORS[before.state if before else None]
-        is_for_the_unit = plain or before is not None or self._has_unit
+        is_for_the_unit = before is not None or self._has_unit
         is_same = before is None or _same_cost(before, charge)
         if not (is_next and is_whole and is_step and is_for_the_unit and is_same):
             raise altered(self._account, f"at row {self.head.count + 1}")
@@ -176,26 +152,17 @@ class _Walk:
         is_next = decision.number == self._decisions + 1 and decision.previous == self.head.digest
         digest = _keyed(self._key, _decision_facts(decision))
         is_whole = decision.account_id == self._account.id and decision.digest == digest
-        is_first = decision.kind is not DecisionKind.TAKEN_OVER or decision.number == 1
-        if not (is_next and is_whole and is_first):
+        if not (is_next and is_whole):
             raise altered(self._account, f"at decision {self._decisions + 1}")
         self._decisions = decision.number
-        # Where earlier runs disagree no unit can be entered; nothing but lost releases is charged there.
-        self._has_unit |= decision.kind in (DecisionKind.UNIT, DecisionKind.DISAGREEING)
+        self._has_unit |= decision.kind is DecisionKind.UNIT
         self.links.append(LedgerHead(self._account.id, decision.charges, decision.digest, decision.number))
-
-
-def _taken_over(decisions: Sequence[Decision]) -> int:
-    first = decisions[0] if decisions else None
-    return first.charges if first is not None and first.kind is DecisionKind.TAKEN_OVER else 0
 
 
 def _check_account(chain: Chain) -> None:
     account = chain.account
     unit = _last(chain.decisions, DecisionKind.UNIT)
     if unit is not None and dict(unit.body) != unit_facts(account):
-        raise altered(account, "in whom it protects")
-    if account.disagreeing != (_last(chain.decisions, DecisionKind.DISAGREEING) is not None):
         raise altered(account, "in whom it protects")
     cap = _last(chain.decisions, DecisionKind.CAP)
     decided = {"epsilon": None, "delta": None} if cap is None else dict(cap.body)
@@ -237,14 +204,8 @@ def _account_facts(account: Account) -> dict[str, Any]:
     return {"id": account.id, "name": account.name, "created": int(account.created.timestamp())}
 
 
-def _plain_account_facts(account: Account) -> dict[str, Any]:
-    return {**_account_facts(account), "neighbours": account.neighbours, "protects": account.protects}
-
-
 def _charge_facts(charge: Charge) -> dict[str, Any]:
     facts = {field.name: getattr(charge, field.name) for field in fields(Charge) if field.name != "digest"}
-    if charge.pure_units == 0:  # rows older than this field stay as they were hashed
-        del facts["pure_units"]
     facts["time"] = int(charge.time.timestamp())
     return facts
 
@@ -255,14 +216,7 @@ def _decision_facts(decision: Decision) -> dict[str, Any]:
     return {**facts, "body": dict(decision.body), "time": int(decision.time.timestamp())}
 
 
-def _plain(facts: Mapping[str, object]) -> str:
-    return hashlib.sha256(_canonical(facts)).hexdigest()
-
-
 def _keyed(key: bytes, facts: Mapping[str, object]) -> str:
-    return hmac.digest(key, _canonical(facts), hashlib.sha256).hex()
-
-
-def _canonical(facts: Mapping[str, object]) -> bytes:
     # Floats are written by repr, which is exact; text is escaped, so no value can imitate another.
-    return json.dumps(facts, ensure_ascii=True, allow_nan=False, sort_keys=True, separators=(",", ":")).encode()
+    text = json.dumps(facts, ensure_ascii=True, allow_nan=False, sort_keys=True, separators=(",", ":"))
+    return hmac.digest(key, text.encode(), hashlib.sha256).hex()

@@ -230,13 +230,8 @@ def cells_kept(found: Chain) -> dict[str, HiddenCells]:
     return {one.body["run"]: HiddenCells.of_body(one.body) for one in found.decisions if one.kind is DecisionKind.CELLS}
 
 
-def cells_charged(found: Chain, configs: Mapping[str, str]) -> list[HiddenCells]:
-    """Return what each run hides that holds or spent a charge: as the chain says, or of older runs their configuration.
-
-    A release that an older version entered from its certificate has neither.
-    """
+def cells_charged(found: Chain) -> list[HiddenCells]:
+    """Return what each run hides that holds or spent a charge, as the chain says."""
     latest = {charge.charge_id: charge for charge in found.charges}.values()
     held = {charge.run_id for charge in latest if charge.state is not ChargeState.FREED}
-    kept = cells_kept(found)
-    older = {run: HiddenCells.of_config(configs[run]) for run in held if run in configs and run not in kept}
-    return [cells for run, cells in (kept | older).items() if run in held]
+    return [cells for run, cells in cells_kept(found).items() if run in held]

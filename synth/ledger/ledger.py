@@ -74,8 +74,7 @@ class Ledger:
     ----------
     store : Store
     keys : Keys, optional
-        The installation's; by default those of the store's home. The ledger of an older version is taken over under
-        them when it is first opened.
+        The installation's; by default those of the store's home.
     """
 
     def __init__(self, store: Store, keys: Keys | None = None) -> None:
@@ -84,9 +83,6 @@ class Ledger:
         own = load_keys(store.settings.home) if keys is None else keys
         self._key = own.ledger_key
         self._marks = Marks(store.settings.home / "vault", own.master)
-        for account in store.accounts.all():
-            if not account.keyed:
-                self._take_over(account.id)
 
     @patient
     def reserve(
@@ -139,7 +135,7 @@ class Ledger:
                 if run_id not in configs:
                     raise LedgerError("A budget that hides one cell is for a planned run, which says which cells.")
                 cells = HiddenCells.of_config(configs[run_id])
-                require_same_cells(found.account, cells, cells_charged(found, configs))
+                require_same_cells(found.account, cells, cells_charged(found))
                 # In the chain, because a configuration could be edited in the database.
                 found = self._decide(connection, found, DecisionKind.CELLS, cells.to_body(run_id), who="")
             before = Cost.of_charges(latest_rows(found.charges))
@@ -158,7 +154,7 @@ class Ledger:
             check_same_promise(account, neighbours, unit)
             account = self._store.accounts.settle_promise(connection, account, neighbours, unit)
         require_same_neighbours(account, budget)
-        if account.disagreeing or not account.has_unit:
+        if not account.has_unit:
             raise LedgerError(
                 f"It is not settled whom the account '{account.name}' protects. Name a new account for this run."
             )
@@ -173,8 +169,7 @@ class Ledger:
         """Refuse, before anything is reserved, a configuration that hides other cells than an earlier one did."""
         with self._store.reading() as connection:
             found = self._read(connection, self._store.accounts.read(connection, account_id))
-            configs = self._store.runs.configs(connection, account_id)
-        require_same_cells(found.account, HiddenCells.of_config(config), cells_charged(found, configs))
+        require_same_cells(found.account, HiddenCells.of_config(config), cells_charged(found))
 
     @patient
     def spend(self, charge: Charge, *, config: str | None = None) -> Charge:
@@ -254,8 +249,7 @@ class Ledger:
                 raise AlreadyEnteredError(
                     "This certificate is in the ledger already. Enter only those that are missing."
                 )
-            if not found.account.disagreeing:
-                found = self._for_one_unit(connection, found, budget, config)
+            found = self._for_one_unit(connection, found, budget, config)
             run_id = run_id or certificate_id
             if config is not None:
                 run_id = self._store.runs.enter(connection, account_id=account_id, config=config, owner=who).id
@@ -428,40 +422,6 @@ class Ledger:
             raise LedgerError(no_mark(found.account))
         # Before the first charge is spent, so that from then on a missing mark was deleted.
         self._marks.set(found.links[-1])
-
-    @patient
-    def _take_over(self, account_id: str) -> None:
-        """Check the chain of an account of an older version once, and link it to keyed entries.
-
-        A chain that is broken, or that this version has marked already, stays as it is: every use of it is refused.
-        """
-        with self._store.writing() as connection:
-            account = self._store.accounts.lock(connection, account_id)
-            if account.keyed:
-                return
-            charges = self._store.charges.of_account(connection, account_id)
-            try:
-                found = chain.plain_chain(account, charges, self._key)
-                mark = self._marks.of(account_id)
-            except LedgerError:
-                return
-            if self._store.decisions.of_account(connection, account_id) or (mark and mark.decisions is not None):
-                return
-            account = self._store.accounts.note(connection, account_id, keyed=True)
-            found = replace(found, account=account)
-            if charges:
-                found = self._decide(connection, found, DecisionKind.TAKEN_OVER, {}, who="")
-            if account.has_unit:
-                found = self._decide(connection, found, DecisionKind.UNIT, chain.unit_facts(account), who="")
-            if account.disagreeing:
-                found = self._decide(connection, found, DecisionKind.DISAGREEING, {}, who="")
-            if account.epsilon_cap is not None:
-                cap = {"epsilon": account.epsilon_cap, "delta": account.delta_cap}
-                found = self._decide(connection, found, DecisionKind.CAP, cap, who="")
-            if account.frozen:
-                found = self._decide(connection, found, DecisionKind.FROZEN, {"because": "older"}, who="")
-        if found.decisions and (mark is None or found.holds(mark)):
-            self.mark(account_id)
 
     # Reading --------------------------------------------------------------------------------------------------------
 

@@ -336,7 +336,6 @@ def _rows(config: RunConfig, run: Run, folder: Path, vault: Vault, *, threads: i
     if run.table_id is None:
         return None
     certificate = read_json(folder / "certificate.json")
-    _require_same_split(config, certificate)
     view, test_problem = _opened(config, run, vault)
     if view.rows("train") == 0:
         return None
@@ -380,21 +379,6 @@ def _owner_rows(
         reading=view.reading,
         threads=free_threads(threads),
     )
-
-
-def _require_same_split(config: RunConfig, certificate: Mapping[str, Any]) -> None:
-    """Refuse a run that was split by other rules: rows it learned from would be called held out.
-
-    Raises
-    ------
-    JobError
-        If somebody was held out by a version before 0.2.0.
-    """
-    if config.holdout > 0 and certificate["versions"].get("hermitage") == "0.1.0":
-        raise JobError(
-            "This run was made by version 0.1.0, which held other rows out. Its owner's report cannot be made again; "
-            "make a new run."
-        )
 
 
 def _opened(config: RunConfig, run: Run, vault: Vault) -> tuple[OwnerView, str | None]:

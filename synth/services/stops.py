@@ -6,12 +6,10 @@ are added and cleared, never deleted.
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import json
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
-from importlib.metadata import PackageNotFoundError, version
 
 from synth.errors import AttackError, InputError
 from synth.estimators import describe
@@ -67,18 +65,9 @@ def configuration_digest(config: RunConfig) -> str:
         "delta": float(config.delta),
         # As it reads when it comes back from a file: 18 and 18.0 are one bound.
         "schema": schema_to_document(schema_from_document(schema_to_document(schema))),
-        "version": _stated_version(),
+        "version": __version__,
     }
     return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
-
-
-@functools.cache
-def _stated_version() -> str:
-    """Return the version of this program as its certificates state it."""
-    try:
-        return version("hermitage")
-    except PackageNotFoundError:
-        return __version__
 
 
 class Stops:

@@ -23,8 +23,6 @@ __all__ = ["Account", "Accounts", "check_same_promise", "display_name", "promise
 
 ONE_CELL = "Protects ONE CELL; class labels, class sizes and the number of rows are not protected"
 
-DISAGREEING = "Its runs protect different units, so the total holds for none of them; it takes no further run"
-
 
 MAXIMUM_NAME_LENGTH = 120
 """Characters of a name that somebody types for an account, a table or a person."""
@@ -36,9 +34,8 @@ class Account:
 
     ``neighbours`` and ``protects`` are None until the first table is described: a table is taken in before anybody says
     whom it protects. Of the unit all charges protect either ``id_column`` is known, and then all rows of one of its ids
-    are protected together, or ``rows_per_unit``; both are None until the first run. ``disagreeing`` says that runs of
-    an older version protect different units. ``epsilon_cap`` and ``delta_cap`` are both None until a cap is set. A
-    frozen account refuses new charges. ``keyed`` is False until a chain of an older version was taken over.
+    are protected together, or ``rows_per_unit``; both are None until the first run. ``epsilon_cap`` and ``delta_cap``
+    are both None until a cap is set. A frozen account refuses new charges.
     """
 
     id: str
@@ -47,11 +44,9 @@ class Account:
     protects: str | None
     id_column: str | None
     rows_per_unit: int | None
-    disagreeing: bool
     epsilon_cap: float | None
     delta_cap: float | None
     frozen: bool
-    keyed: bool
     created: datetime
 
     @property
@@ -64,8 +59,6 @@ class Account:
         """What the total holds for, in words; None before anybody has said whom the account protects."""
         if self.protects is None:
             return None
-        if self.disagreeing:
-            return DISAGREEING
         if self.neighbours is Neighbours.CELL:
             return ONE_CELL
         if self.id_column is not None:
@@ -230,7 +223,7 @@ def check_same_promise(account: Account, neighbours: Neighbours, unit: PrivacyUn
     Raises
     ------
     PrivacyError
-        If the neighbouring relation or the protected unit is another, or earlier runs already disagree.
+        If the neighbouring relation or the protected unit is another.
     """
     if account.neighbours is None:
         return
@@ -245,11 +238,6 @@ def check_same_promise(account: Account, neighbours: Neighbours, unit: PrivacyUn
         raise PrivacyError(
             f"The account '{account.name}' was opened with a {public} number of rows; this table says otherwise. "
             f"Declare row_count: {public}, or use another account."
-        )
-    if account.disagreeing:
-        raise PrivacyError(
-            f"Earlier runs of the account '{account.name}' protect different units, so their costs add up to no "
-            "promise. Name a new account for this run."
         )
     if account.protects != unit.protects:
         raise PrivacyError(
@@ -308,11 +296,9 @@ def _account(row: RowMapping | dict[str, Any]) -> Account:
         protects=row["protects"],
         id_column=row["id_column"],
         rows_per_unit=row["rows_per_unit"],
-        disagreeing=bool(row["disagreeing"]),
         epsilon_cap=row["epsilon_cap"],
         delta_cap=row["delta_cap"],
         frozen=bool(row["frozen"]),
-        keyed=bool(row["keyed"]),
         created=row["created"],
     )
 
@@ -322,10 +308,8 @@ def _new(name: str, neighbours: Neighbours | None, unit: PrivacyUnit | None) -> 
         "id": str(uuid4()),
         "name": name,
         **_promise(neighbours, unit),
-        "disagreeing": False,
         "epsilon_cap": None,
         "delta_cap": None,
         "frozen": False,
-        "keyed": True,
         "created": now(),
     }

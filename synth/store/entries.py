@@ -117,9 +117,7 @@ def _charge(row: RowMapping) -> Charge:
 class DecisionKind(StrEnum):
     """What was decided."""
 
-    TAKEN_OVER = "taken-over"
     UNIT = "unit"
-    DISAGREEING = "disagreeing"
     CELLS = "cells"
     CAP = "cap"
     FROZEN = "frozen"
@@ -147,15 +145,12 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class LedgerHead:
-    """How far an account's entries have come: rows of charges, decisions, and the digest of the last of both.
-
-    ``decisions`` is None in a head that a version without decisions kept.
-    """
+    """How far an account's entries have come: rows of charges, decisions, and the digest of the last of both."""
 
     account_id: str
     count: int
     digest: str
-    decisions: int | None = None
+    decisions: int
 
 
 class Decisions:

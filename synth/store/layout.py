@@ -25,9 +25,7 @@ from sqlalchemy import (
     String,
     Table,
     Text,
-    false,
     text,
-    true,
 )
 from sqlalchemy.types import TypeDecorator
 
@@ -46,7 +44,6 @@ __all__ = [
     "VERSION",
     "WORK",
     "Moment",
-    "add_decisions",
     "create_triggers",
     "now",
     "row_values",
@@ -90,8 +87,6 @@ VERSION = Table(
     "store_version",
     METADATA,
     Column("number", Integer, primary_key=True, autoincrement=False),
-    # When an older database was brought to this layout; nothing in a database that was made with it.
-    Column("since", Moment),
 )
 
 ACCOUNTS = Table(
@@ -103,12 +98,9 @@ ACCOUNTS = Table(
     Column("protects", Text),
     Column("id_column", Text),
     Column("rows_per_unit", BigInteger),
-    Column("disagreeing", Boolean, nullable=False, server_default=false()),
     Column("epsilon_cap", Double),
     Column("delta_cap", Double),
     Column("frozen", Boolean, nullable=False),
-    # False in an account of an older layout until its chain is taken over under the installation's key.
-    Column("keyed", Boolean, nullable=False, server_default=true()),
     Column("split_key", LargeBinary),
     Column("created", Moment, nullable=False),
 )
@@ -212,7 +204,7 @@ CHARGES = Table(
     Column("slack_units", BigInteger, nullable=False),
     Column("coordinates", BigInteger, nullable=False),
     Column("additive_delta_units", BigInteger, nullable=False),
-    Column("pure_units", BigInteger, nullable=False, server_default="0"),
+    Column("pure_units", BigInteger, nullable=False),
     Column("accountant", Text, nullable=False),
     Column("certificate_id", Text),
     Column("time", Moment, nullable=False),
@@ -287,16 +279,6 @@ def create_triggers(connection: Connection) -> None:
             "CREATE TRIGGER accounts_stay BEFORE DELETE OR TRUNCATE ON accounts "
             "FOR EACH STATEMENT EXECUTE FUNCTION hermitage_refuse()",
         ]
-    for statement in statements:
-        connection.execute(text(statement))
-
-
-def add_decisions(connection: Connection) -> None:
-    """Bring the triggers of layout 2 to layout 3, which has decisions and other columns of accounts."""
-    if connection.dialect.name == "sqlite":
-        statements = [*_sqlite_append_only("decisions"), _sqlite_account()[0]]
-    else:
-        statements = [_postgresql_append_only("decisions"), _postgresql_account()]
     for statement in statements:
         connection.execute(text(statement))
 

@@ -2,40 +2,25 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import datetime
-from types import MappingProxyType, TracebackType
+from types import TracebackType
 from typing import Self
 
-from sqlalchemy import Connection, func, insert, inspect, select, text, update
+from sqlalchemy import Connection, insert, inspect, select, text
 
 from synth.errors import ConfigError
-from synth.store.accounts import Accounts, promise_of_config, unit_values
+from synth.store.accounts import Accounts
 from synth.store.engine import PATIENCE_SECONDS, Transactions, make_engine
-from synth.store.entries import Charges, ChargeState, Decisions, Events, Releases
-from synth.store.layout import (
-    ACCOUNTS,
-    BEGUN,
-    CHARGES,
-    DECISIONS,
-    DRAFTS,
-    METADATA,
-    RELEASES,
-    RUNS,
-    VERSION,
-    WORK,
-    add_decisions,
-    create_triggers,
-    now,
-)
+from synth.store.entries import Charges, Decisions, Events, Releases
+from synth.store.layout import METADATA, VERSION, create_triggers
 from synth.store.runs import Runs
 from synth.store.tables import BegunDrafts, Drafts, Tables
 from synth.store.work import WorkTable
 from synth.system.settings import Settings
+from synth.version import OLDEST_READ, __version__
 
-__all__ = ["CURRENT_VERSION", "MIGRATIONS", "Store", "prepare", "since"]
+__all__ = ["CURRENT_VERSION", "Store", "prepare", "require_layout"]
 
 
 class Store:
@@ -46,14 +31,14 @@ class Store:
     Parameters
     ----------
     settings : Settings
-        ``home`` is made if need be, readable by its owner only; the database is prepared if it is empty or older.
+        ``home`` is made if need be, readable by its owner only; the database is prepared if it is empty.
     patience : float
         Seconds for which a database that does not answer is waited for, at every use of it.
 
     Raises
     ------
     ConfigError
-        If the database cannot be reached or was written by a newer version.
+        If the database cannot be reached, or was written by a version whose layout is another.
     """
 
     def __init__(self, settings: Settings, *, patience: float = 0.0) -> None:
@@ -77,6 +62,7 @@ class Store:
         self.events = Events(self.transactions)
 
     def _prepare(self) -> None:
+        require_layout(self.transactions)
         self.transactions.prepare_commits()
         prepare(self.transactions)
 
@@ -96,11 +82,6 @@ class Store:
         with self.transactions.reading() as connection:
             yield connection
 
-    def newer_layout_since(self) -> datetime | None:
-        """Return when a database of an older version of the program was brought to this layout, or None."""
-        with self.reading() as connection:
-            return since(connection)
-
     def close(self) -> None:
         """Close every connection."""
         self.transactions.close()
@@ -114,116 +95,42 @@ class Store:
         self.close()
 
 
-# The version of the database layout, and the steps from each version to the next --------------------------------------
+# The version of the database layout -----------------------------------------------------------------------------------
 
 
-CURRENT_VERSION = 7
-
-
-def _count_pure_epsilon(connection: Connection) -> None:
-    # A column with a default changes no row, so neither the triggers nor the hash chain are touched.
-    connection.execute(text("ALTER TABLE charges ADD COLUMN pure_units BIGINT DEFAULT 0 NOT NULL"))
-
-
-def _say_whom_accounts_protect(connection: Connection) -> None:
-    """Add decisions, and the unit of every account, worked out from the runs that were charged to it.
-
-    The hash chain of an account stays as it is; the ledger takes it over under its key when it is first opened.
-    """
-    on_accounts = "" if connection.dialect.name == "sqlite" else " ON accounts"
-    for statement in (
-        f"DROP TRIGGER accounts_fixed{on_accounts}",
-        "ALTER TABLE accounts DROP COLUMN unit",
-        "ALTER TABLE accounts ADD COLUMN id_column TEXT",
-        "ALTER TABLE accounts ADD COLUMN rows_per_unit BIGINT",
-        "ALTER TABLE accounts ADD COLUMN disagreeing BOOLEAN DEFAULT FALSE NOT NULL",
-        "ALTER TABLE accounts ADD COLUMN keyed BOOLEAN DEFAULT TRUE NOT NULL",
-        "UPDATE accounts SET keyed = FALSE",
-        "ALTER TABLE store_version ADD COLUMN since BIGINT",
-    ):
-        connection.execute(text(statement))
-    # Never before the last release that is there, whatever the clock of this machine says.
-    sealed = connection.execute(select(func.max(RELEASES.c.sealed))).scalar_one()
-    connection.execute(update(VERSION).values(since=max(now(), sealed or now())))
-    DECISIONS.create(connection)
-    for account_id, units in _charged_units(connection).items():
-        values = {"disagreeing": True} if len(units) > 1 else units.pop()
-        connection.execute(update(ACCOUNTS).where(ACCOUNTS.c.id == account_id).values(**dict(values)))
-    add_decisions(connection)
-
-
-def _charged_units(connection: Connection) -> dict[str, set[tuple[tuple[str, str | int | None], ...]]]:
-    """Return the units, as columns of an account, of the runs whose charge stands; a run that is unknown has none."""
-    query = (
-        select(CHARGES.c.charge_id, CHARGES.c.account_id, CHARGES.c.state, RUNS.c.config)
-        .join(RUNS, RUNS.c.id == CHARGES.c.run_id)
-        .order_by(CHARGES.c.account_id, CHARGES.c.position)
-    )
-    latest = {
-        charge_id: (account_id, state, config) for charge_id, account_id, state, config in connection.execute(query)
-    }
-    found = defaultdict(set)
-    for account_id, state, config in latest.values():
-        if state != ChargeState.FREED.value:
-            found[account_id].add(tuple(unit_values(promise_of_config(config)[1]).items()))
-    return dict(found)
-
-
-def _count_attempts(connection: Connection) -> None:
-    # What an older version has begun it has begun once, and kept no answers of.
-    connection.execute(text("ALTER TABLE runs ADD COLUMN attempts INTEGER DEFAULT 0 NOT NULL"))
-    connection.execute(text("UPDATE runs SET attempts = 1 WHERE claimed"))
-
-
-def _keep_all_work_in_one_table(connection: Connection) -> None:
-    """Move what a run has come to into the table of work; other work stood in files, which are left where they are."""
-    WORK.create(connection)
-    own = {column.name for column in RUNS.columns}
-    moved = [column.name for column in WORK.columns if column.name not in {"kind", "subject", "asked"}]
-    names = ", ".join(moved)
-    connection.execute(
-        text(f"INSERT INTO work (kind, subject, {names}) SELECT 'run', id, {names} FROM runs")  # noqa: S608
-    )
-    connection.execute(text("DROP INDEX ix_runs_state"))
-    for name in moved:
-        if name not in own:
-            connection.execute(text(f"ALTER TABLE runs DROP COLUMN {name}"))
-
-
-def _keep_drafts(connection: Connection) -> None:
-    """Add a place for what was typed about a table; an older version kept it in the memory of the server."""
-    DRAFTS.create(connection)
-
-
-def _keep_what_is_begun(connection: Connection) -> None:
-    """Add a place for what is typed before a table has come; an older version kept it in the memory of the server."""
-    BEGUN.create(connection)
-
-
-MIGRATIONS: Mapping[int, Callable[[Connection], None]] = MappingProxyType(
-    {
-        1: _count_pure_epsilon,
-        2: _say_whom_accounts_protect,
-        3: _count_attempts,
-        4: _keep_all_work_in_one_table,
-        5: _keep_drafts,
-        6: _keep_what_is_begun,
-    }
-)
-"""From version n to n + 1; there is no way back, because the ledger only grows."""
+CURRENT_VERSION = 8
+"""Versions before 0.9.0 wrote layouts up to 7."""
 
 PREPARATION_LOCK = 0x4845524D
 """Key of the PostgreSQL advisory lock under which processes that start together prepare one at a time."""
 
 
-def prepare(transactions: Transactions) -> None:
-    """Create the layout in an empty database, or bring an older one up to date.
+def require_layout(transactions: Transactions) -> None:
+    """Refuse a database that another version of the program laid out otherwise; nothing is written.
 
     Raises
     ------
     ConfigError
-        If the database was written by a newer version of the program.
+        Saying which version to use.
     """
+    with transactions.reading() as connection:
+        if not inspect(connection).has_table(VERSION.name):
+            return
+        found = connection.execute(select(VERSION.c.number)).scalar_one()
+    if found > CURRENT_VERSION:
+        raise ConfigError(
+            f"The database has layout {found}, and this program, version {__version__}, knows layout "
+            f"{CURRENT_VERSION}: use the later version that wrote it."
+        )
+    if found < CURRENT_VERSION:
+        raise ConfigError(
+            f"The database was written by a version before {OLDEST_READ}, and this program, version {__version__}, "
+            "cannot read it: use the version that wrote it, or name an empty folder in HERMITAGE_HOME."
+        )
+
+
+def prepare(transactions: Transactions) -> None:
+    """Create the layout in an empty database."""
     with transactions.writing() as connection:
         if connection.dialect.name == "postgresql":
             connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": PREPARATION_LOCK})
@@ -231,20 +138,3 @@ def prepare(transactions: Transactions) -> None:
             METADATA.create_all(connection)
             create_triggers(connection)
             connection.execute(insert(VERSION).values(number=CURRENT_VERSION))
-            return
-        found = connection.execute(select(VERSION.c.number)).scalar_one()
-        if found > CURRENT_VERSION:
-            raise ConfigError(
-                f"The database has layout {found}; this program knows layouts up to {CURRENT_VERSION}. "
-                "Install the newer version of the program."
-            )
-        for number in range(found, CURRENT_VERSION):
-            MIGRATIONS[number](connection)
-        if found < CURRENT_VERSION:
-            connection.execute(update(VERSION).values(number=CURRENT_VERSION))
-
-
-def since(connection: Connection) -> datetime | None:
-    """Return when an older database was brought to the present layout; None where it was made with it."""
-    moment: datetime | None = connection.execute(select(VERSION.c.since)).scalar_one()
-    return moment

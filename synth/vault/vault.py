@@ -398,7 +398,7 @@ class Header:
     size: int
     count: int
     digest: str
-    decisions: int | None = None
+    decisions: int
 
     @property
     def head(self) -> LedgerHead:
