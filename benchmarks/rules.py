@@ -4,11 +4,10 @@
         [--generators dp-hp-adaptive ...] [--options '{"logic": "repaired"}'] [--undeclared] [--json FILE]
 
 Every generator is fitted once a seed, with default options (or those given) and fresh noise, and draws as many rows as
-were learned from. These rows are looked at three times: as drawn, with every rule kept by moving what breaks it
-(``moved``, what versions before 0.8.0 did), and as a run keeps rules today (``kept``). Printed for each, as the mean
-over seeds:
+were learned from. These rows are looked at twice: as drawn, and as a run keeps rules (``kept``). Printed for each, as
+the mean over seeds:
 
-- how many rows break a rule (of ``kept`` and ``moved`` none may), and how many were changed;
+- how many rows break a rule (of ``kept`` none may), and how many were changed;
 - total variation of one column, of two and of three, of sets with at least one column that a rule is about, beside the
   real rows; numbers in at most 16 parts of equally many real rows;
 - for an order of two columns, how far the distribution of their difference is from the real one
@@ -53,7 +52,6 @@ from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
 from synth.progress import NullProgress
 from synth.schema import CategoryColumn, Column, DateColumn, NumberColumn, RunConfig, Schema, TimeColumn, YesNoColumn
-from synth.schema.constraints import asks_the_model, repair
 from synth.schema.rule_lines import read_rules
 from synth.schema.rules import Comparison, Dependency
 from synth.schema.shares import with_learnt_tables
@@ -344,15 +342,6 @@ def fitted(
     return made
 
 
-def moved(model: Generator, rules: tuple[str, ...], schema: Schema, drawn: Codes, seed: int) -> Codes:
-    """Keep rules as versions before 0.8.0 did."""
-    read = read_rules(rules, schema)
-    rows = model.sample(10_000, seed + 1) if asks_the_model(read) else None
-    if rows is not None:
-        read = with_learnt_tables(read, schema, rows, by_mass=False)
-    return repair(drawn, read, schema, seed=seed, drawn=rows, exchange=False).codes
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tables", nargs="+", choices=list(RULES), default=["adult", "titanic", "trips", "visits"])
@@ -373,7 +362,7 @@ def main() -> None:
         )
         print(f" break a rule: {judge.judged(table.codes, table.codes)['broken']:.0f}", flush=True)
         for generator in asked.generators:
-            found: dict[str, list[dict[str, float]]] = {"drawn": [], "moved": [], "kept": []}
+            found: dict[str, list[dict[str, float]]] = {"drawn": [], "kept": []}
             for seed in range(asked.seeds):
                 started = time.process_time()
                 try:
@@ -388,7 +377,6 @@ def main() -> None:
                     rows=len(table.codes), seed=seed, generator=generator, constraints=told,
                 )  # fmt: skip
                 found["drawn"].append(judge.judged(drawn, drawn))
-                found["moved"].append(judge.judged(moved(model, told, table.schema, drawn, seed), drawn))
                 kept_from = time.process_time()
                 kept = drawn_rows(model, config).codes
                 seconds = {"fit s": middle - started, "keep s": time.process_time() - kept_from}

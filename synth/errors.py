@@ -21,6 +21,7 @@ Every message says what is wrong, where, and how to mend it; none ever holds a c
     │       └── AlreadyEnteredError  a release is in it already
     ├── DiskFullError              nothing more can be written           exit 74
     ├── VerificationError          a bundle does not say what it claims      exit 1
+    │   └── UnknownFormatError     another version of this program made it
     └── JobError                   a run stopped
         └── RunCancelledError      because somebody asked for it             exit 5
 """
@@ -51,6 +52,7 @@ __all__ = [
     "SchemaError",
     "SynthError",
     "TableError",
+    "UnknownFormatError",
     "UnsupportedCostError",
     "VerificationError",
 ]
@@ -214,6 +216,10 @@ class VerificationError(SynthError):
     """A bundle does not say what it claims."""
 
     exit_code = 1
+
+
+class UnknownFormatError(VerificationError):
+    """A bundle was made by another version of this program, whose bundles this one does not read."""
 
 
 class JobError(SynthError):

@@ -1,10 +1,13 @@
-"""The version of this program; whoever needs the number needs nothing else of it."""
+"""The version of this program, and the first one whose files it reads; nothing else of the program is needed here."""
 
 from __future__ import annotations
 
-__all__ = ["__version__", "is_before"]
+__all__ = ["OLDEST_READ", "__version__", "is_before"]
 
-__version__ = "0.8.0"
+__version__ = "0.9.0"
+
+OLDEST_READ = "0.9.0"
+"""The first version whose bundles, backups and installations this one reads (docs/known-limits.md)."""
 
 
 def is_before(version: str, other: str) -> bool:

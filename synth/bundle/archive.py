@@ -11,6 +11,7 @@ import hashlib
 import io
 import json
 import math
+import re
 import stat
 import struct
 import zipfile
@@ -20,9 +21,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol, cast
 
-from synth.errors import VerificationError
+from synth.errors import UnknownFormatError, VerificationError
+from synth.version import OLDEST_READ, __version__, is_before
 
 __all__ = [
+    "FORMAT",
     "LAST_DIGITS",
     "MEMBERS",
     "MEMBERS_OF_FINDING",
@@ -35,10 +38,14 @@ __all__ = [
     "new_entry",
     "open_archive",
     "parse_canonical",
+    "require_format",
     "sha256_of",
     "signed_by_hash",
     "write_zip",
 ]
+
+FORMAT = 2
+"""Number of the form of a bundle, in its certificate under ``version``; versions before 0.9.0 wrote 1."""
 
 LAST_DIGITS = 1e-9
 """Numbers that differ by a smaller part of themselves agree: last digits of what is fitted follow the processor."""
@@ -130,7 +137,20 @@ def open_archive(path: Path | BinaryIO) -> Iterator[Archive]:
     VerificationError
         If it is neither, a file is missing, unknown, given twice, too large, encrypted, or no plain file, or the zip
         holds a byte that belongs to no file.
+    UnknownFormatError
+        If another version of this program made it, whose bundles this one does not read.
     """
+    with _opened(path) as archive:
+        try:
+            certificate = json.loads(archive.read("certificate.json"))
+        except (ValueError, RecursionError):
+            certificate = None  # whoever reads the certificate says what is wrong with it
+        require_format(certificate)
+        yield archive
+
+
+@contextmanager
+def _opened(path: Path | BinaryIO) -> Iterator[Archive]:
     if not isinstance(path, Path):
         yield _ZipArchive(ExactZip(path, name="The bundle", attributes=_ATTRIBUTES))
         return
@@ -143,6 +163,39 @@ def open_archive(path: Path | BinaryIO) -> Iterator[Archive]:
         raise VerificationError(f"{path.name} cannot be opened: it is neither a bundle (a zip) nor a folder.") from None
     with stream:
         yield _ZipArchive(ExactZip(stream, name=path.name, attributes=_ATTRIBUTES))
+
+
+def require_format(certificate: object) -> None:
+    """Refuse a bundle by what its certificate says of the version that made it.
+
+    Parameters
+    ----------
+    certificate : object
+        JSON values, which a stranger may have written. What is no certificate at all passes here.
+
+    Raises
+    ------
+    UnknownFormatError
+        If the form of the bundle, or the version that it says has made it, is none that this program reads.
+    """
+    if not isinstance(certificate, dict) or type(certificate.get("version")) is not int:
+        return
+    number, versions = certificate["version"], certificate.get("versions")
+    said = str(versions.get("hermitage")) if isinstance(versions, dict) else ""
+    maker = f"version {said} of this program" if (known := _NUMBERED.fullmatch(said)) else None
+    if number > FORMAT:
+        raise UnknownFormatError(
+            f"The bundle was made by {maker or 'a later version of this program'}, and this is version {__version__}, "
+            "which cannot read it: use that version or a later one."
+        )
+    if number < FORMAT or (known and is_before(said, OLDEST_READ)):
+        raise UnknownFormatError(
+            f"The bundle was made by {maker or 'an earlier version of this program'}, and this is version "
+            f"{__version__}, which reads bundles from {OLDEST_READ} on: use the version that made it."
+        )
+
+
+_NUMBERED = re.compile(r"[0-9]{1,4}(\.[0-9]{1,4}){1,3}", re.ASCII)
 
 
 class _ZipArchive:

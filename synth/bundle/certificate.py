@@ -16,12 +16,13 @@ from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_public_key
 
-from synth.bundle.archive import canonical_json
+from synth.bundle.archive import FORMAT, canonical_json, require_format
 from synth.errors import PrivacyError, VerificationError
 from synth.privacy.accounting import epsilon_of_receipts, worth_for_a_row
 from synth.privacy.receipt import Receipt
 from synth.reports.drawing import rounded_up
 from synth.schema import Neighbours, OptionValue, PrivacyUnit, is_found
+from synth.version import __version__
 
 __all__ = [
     "CERTIFICATE_KEYS",
@@ -43,7 +44,6 @@ __all__ = [
     "signature_problem",
 ]
 
-CERTIFICATE_VERSION = 1
 DECLARED = "declared"
 
 READ_FROM_ROWS = "read from the private rows"
@@ -52,27 +52,24 @@ READ_FROM_ROWS = "read from the private rows"
 FOUND = "found"
 """Key of a certificate whose configuration was filled by a finding: which one, what it was asked at, its receipts."""
 
-DEVICE = "device"
-"""Key that says what fitted the generator or model; certificates up to 0.6.0 do not say it."""
-
 ROW_EPSILON = "row_epsilon"
 """Key of a certificate that hides one cell: what the same noise is worth for a whole row."""
 
 CERTIFICATE_KEYS = frozenset(
     {
         "version", "epsilon", "delta", "neighbours", "unit", "account", "generator", "options", "rows", "seed",
-        "receipts", "assumptions", "domain_source", "files", "versions", "ledger",
+        "receipts", "assumptions", "domain_source", "files", "versions", "ledger", "device",
     }
 )  # fmt: skip
 CERTIFICATE_KEYS_OF_MODEL = CERTIFICATE_KEYS - {"generator", "rows"} | {"model"}
 """The same where no row was drawn: the model that was fitted is itself what is released."""
 
-_PACKAGES = ("hermitage", "autodp", "numpy", "pandas", "pyarrow", "safetensors", "scipy", "torch")
+_PACKAGES = ("autodp", "numpy", "pandas", "pyarrow", "safetensors", "scipy", "torch")
 
 SOURCE = "source"
 """Key of the hash of this program's own source files: a version number alone does not say which words it prints."""
 
-STATED = frozenset({"python", *_PACKAGES, SOURCE})
+STATED = frozenset({"python", "hermitage", *_PACKAGES, SOURCE})
 """Names that a certificate may state a version of."""
 
 
@@ -140,9 +137,9 @@ class Certificate:
         Versions of the packages that compute the numbers above.
     ledger : mapping
         The account's number of charges and the head of its hash chain after this run's charge.
-    device : str, optional
+    device : str
         What fitted the model, and drew rows where drawing is work for a card: "cpu" or a card's name. It is stated, not
-        promised; None in certificates of versions that did not say.
+        promised.
     row_epsilon : float, optional
         Where one cell is hidden, and only there: epsilon at ``delta`` for replacing a whole row by one with the same
         label; computed from the receipts as well.
@@ -165,7 +162,7 @@ class Certificate:
     ledger: Mapping[str, str | int] = field(default_factory=dict)
     row_epsilon: float | None = None
     found: FoundReceipts | None = None
-    device: str | None = None
+    device: str = "cpu"
 
     def __post_init__(self) -> None:
         if not self.receipts or (self.found is not None and not self.found.receipts):
@@ -215,7 +212,7 @@ def certify(
     versions: Mapping[str, str] | None = None,
     ledger: Mapping[str, str | int] | None = None,
     found: FoundReceipts | None = None,
-    device: str | None = None,
+    device: str = "cpu",
 ) -> Certificate:
     """Draw up the certificate of a run; the writer of the bundle adds the hashes of its files.
 
@@ -337,10 +334,10 @@ def certificate_to_bytes(certificate: Certificate) -> bytes:
 
 
 def certificate_to_dict(certificate: Certificate) -> dict[str, Any]:
-    """Write a certificate as JSON values: its keys, the device where it states one, and what some promises need."""
+    """Write a certificate as JSON values: its keys, and what some promises need."""
     unit = certificate.unit
     return {
-        "version": CERTIFICATE_VERSION,
+        "version": FORMAT,
         "epsilon": certificate.epsilon,
         "delta": certificate.delta,
         "neighbours": str(certificate.neighbours),
@@ -359,7 +356,7 @@ def certificate_to_dict(certificate: Certificate) -> dict[str, Any]:
         "files": dict(certificate.files),
         "versions": dict(certificate.versions),
         "ledger": dict(certificate.ledger),
-        **({} if certificate.device is None else {DEVICE: certificate.device}),
+        "device": certificate.device,
         **({} if certificate.row_epsilon is None else {ROW_EPSILON: certificate.row_epsilon}),
         **({} if certificate.found is None else {FOUND: certificate.found.to_dict()}),
     }
@@ -371,15 +368,15 @@ def certificate_from_dict(document: object) -> Certificate:
     Raises
     ------
     VerificationError
-        If a key is missing, unknown, or of the wrong type.
+        If a key is missing, unknown, or of the wrong type, or another version of this program drew it up, whose
+        bundles this one does not read.
     """
-    keys = set(document) - {DEVICE, ROW_EPSILON, FOUND} if isinstance(document, dict) else set()
+    require_format(document)
+    keys = set(document) - {ROW_EPSILON, FOUND} if isinstance(document, dict) else set()
     if not isinstance(document, dict) or keys not in (CERTIFICATE_KEYS, CERTIFICATE_KEYS_OF_MODEL):
         raise VerificationError("certificate.json does not have exactly the keys of a certificate.")
-    if document["version"] != CERTIFICATE_VERSION:
-        raise VerificationError(
-            f"certificate.json is of a version other than {CERTIFICATE_VERSION}, which is unknown here."
-        )
+    if document["version"] != FORMAT:
+        raise VerificationError("certificate.json holds a value of the wrong kind.")
     try:
         unit = document["unit"]
         return Certificate(
@@ -400,7 +397,7 @@ def certificate_from_dict(document: object) -> Certificate:
             ledger={_text(name): _entry(entry) for name, entry in document["ledger"].items()},
             row_epsilon=_number(document[ROW_EPSILON]) if ROW_EPSILON in document else None,
             found=FoundReceipts.from_dict(document[FOUND]) if FOUND in document else None,
-            device=_text(document[DEVICE]) if DEVICE in document else None,
+            device=_text(document["device"]),
         )
     except PrivacyError as refusal:
         raise VerificationError(f"certificate.json: {refusal}") from None
@@ -457,7 +454,7 @@ def current_versions() -> dict[str, str]:
     """Return the versions printed in a certificate; a package that is not installed is left out."""
     installed = {package: _version_of(package) for package in _PACKAGES}
     known = {package: found for package, found in installed.items() if found is not None}
-    return {"python": platform.python_version(), **known, SOURCE: _source_hash()}
+    return {"python": platform.python_version(), "hermitage": __version__, **known, SOURCE: _source_hash()}
 
 
 @functools.cache

@@ -42,11 +42,11 @@ from synth.bundle.model_file import differing, model_from_bytes, model_to_json, 
 from synth.bundle.table_files import Places, check_csv, check_parquet, digests_of_tables, parquet_problems
 from synth.bundle.verify import Findings
 from synth.bundle.writer import written_texts
-from synth.errors import SynthError, VerificationError
+from synth.errors import SynthError, UnknownFormatError, VerificationError
 from synth.estimators import MODELS, restore
 from synth.generators import GENERATORS
 from synth.privacy.accounting import PrivacyBudget, epsilon_of_receipts, worth_for_a_row
-from synth.reports.document import REPORT_VERSION, altered_evidence, holds_answered, owner_document
+from synth.reports.document import altered_evidence, owner_document
 from synth.reports.evidence import (
     ChargedEvidence,
     Evidence,
@@ -82,9 +82,6 @@ A receipt that states less than its question cost, or that is missing, leaves a 
 _SHARE = 1e-4
 """How far the cost of an answer may lie from the share that it was given, as a part of the budget."""
 
-_BEFORE_ALL_RULES_WERE_KEPT = ("0.1.", "0.2.", "0.3.", "0.4.", "0.5.")
-"""Versions that left a row as it was where the declared grids had no place for what a rule concludes."""
-
 _DIGEST = re.compile("[0-9a-f]{64}")
 _VERSION = re.compile(r"[\w.+!-]{1,64}", re.ASCII)
 
@@ -114,6 +111,8 @@ def check(path: Path | BinaryIO, *, expected_key: bytes | None = None, tell: Tel
     try:
         with open_archive(path if beside is None else beside / "bundle.zip") as archive:
             _Check(archive, findings, expected_key, tell).run(beside)
+    except UnknownFormatError as unknown:
+        findings.not_checked.append(str(unknown))
     except SynthError as problem:
         findings.failures.append(str(problem))
     except MemoryError:
@@ -172,15 +171,13 @@ class _Check:
             rules = "The rules between columns could not be checked here: that needs every cell of synthetic.csv."
             self.findings.not_checked.append(rules)
         elif config.constraints:
-            kept = same or not certificate.versions.get("hermitage", "").startswith(_BEFORE_ALL_RULES_WERE_KEPT)
-            self._step("rules between columns, in every row", lambda: self._rule_problems(config, kept=kept))
+            self._step("rules between columns, in every row", lambda: self._rule_problems(config))
         self._step("noisy answers", lambda: self._answer_problems(certificate, schema, config, same=same))
         self._step("fitted model", lambda: _model_problems(archive, certificate, config))
         if certificate.is_model:
             self._step("model in plain numbers", lambda: self._told_problems(certificate, config, same=same))
-        self._step("report", lambda: _report_problems(archive, certificate, same=same))
-        # Earlier versions reported nothing that follows from the answers without the rows.
-        if "report" in self.findings.checked and holds_answered(_evidence(archive)):
+        self._step("report", lambda: _report_problems(archive, certificate))
+        if "report" in self.findings.checked:
             what = "numbers of the report that follow from the noisy answers alone"
             self._step(what, lambda: _answered_problems(archive, config, same=same))
         self._step("texts", lambda: self._text_problems(certificate, config, same=same))
@@ -239,14 +236,11 @@ class _Check:
             with self.archive.open(name) as stream:
                 yield from self._made_again(name, sha256_of(stream) == digest, same=same)
 
-    def _rule_problems(self, config: RunConfig, *, kept: bool) -> Iterator[str]:
+    def _rule_problems(self, config: RunConfig) -> Iterator[str]:
         if self.codes is None:
             return
         rules = read_rules(config.constraints, config.schema)
         for broken in unkept(rules, config.schema, self.codes):
-            if not kept:
-                self.findings.not_compared.append("what config.yaml says under rules")
-                return
             yield f"Not every row of synthetic.csv keeps the rules of config.yaml: {broken}."
 
     def _told_problems(self, certificate: Certificate, config: RunConfig, *, same: bool) -> Iterator[str]:
@@ -366,7 +360,7 @@ def _statement_problems(certificate: Certificate) -> Iterator[str]:
     stated = certificate.versions.items()
     if not all(name in STATED and _VERSION.fullmatch(version) for name, version in stated):
         yield "The certificate states a version of a package that no run uses, or one that is no version."
-    if certificate.device is not None and not is_device_name(certificate.device):
+    if not is_device_name(certificate.device):
         yield "The certificate states something else than a processor or a graphics card as its device."
 
 
@@ -469,14 +463,8 @@ def _evidence(archive: Archive) -> list[Evidence]:
     return [evidence_from_dict(entry) for entry in report["evidence"]]
 
 
-def _report_problems(archive: Archive, certificate: Certificate, *, same: bool) -> Iterable[str]:
+def _report_problems(archive: Archive, certificate: Certificate) -> Iterable[str]:
     report = parse_canonical(archive.read("report.json"), name="report.json")
-    version = report["version"]
-    if type(version) is not int or not 1 <= version <= REPORT_VERSION:
-        yield "report.json is of a version that is unknown here. Check it with a newer program."
-        return
-    if same and version != REPORT_VERSION:
-        yield f"report.json has the words of version {version}; the program that the certificate names writes others."
     evidence = _evidence(archive)
     paid = {receipt.sequence: receipt for receipt in certificate.receipts}
     for entry in evidence:
@@ -488,7 +476,7 @@ def _report_problems(archive: Archive, certificate: Certificate, *, same: bool) 
             alone = epsilon_of_receipts([paid[sequence] for sequence in entry.receipts], certificate.delta)
             if not abs(alone - entry.epsilon) <= _RELATIVE * alone:
                 yield f"report.json states another epsilon than its receipts for a charged number: {entry.title}."
-    if owner_document(evidence) | {"version": version} != report:
+    if owner_document(evidence) != report:
         yield "report.json holds more than its numbers, or marginals that are not among them."
 
 

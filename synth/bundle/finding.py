@@ -16,7 +16,7 @@ from synth.bundle.answers import ENTRIES
 from synth.bundle.archive import Archive, canonical_json, parse_canonical
 from synth.bundle.certificate import Certificate, FoundReceipts
 from synth.bundle.measurements import Measurements, measurements_from_bytes, measurements_to_bytes, pairing_problems
-from synth.errors import PrivacyError, VerificationError
+from synth.errors import PrivacyError, UnknownFormatError, VerificationError
 from synth.privacy.accounting import epsilon_of_receipts
 from synth.privacy.more.finding import FoundColumn, columns_found
 from synth.privacy.more.together import reference_of
@@ -32,10 +32,13 @@ from synth.schema import (
     schema_from_document,
     schema_to_document,
 )
+from synth.version import __version__
 
 __all__ = ["Finding", "bears_finding", "finding_problems", "receipt_problems"]
 
-_VERSION = 1
+_VERSION = 2
+"""Of the form of ``found.json``; versions before 0.9.0 wrote 1."""
+
 _KEYS = {"version", "account", "epsilon", "delta", "schema", "receipts", "answers", "columns"}
 _RELATIVE = 1e-8
 
@@ -125,8 +128,13 @@ class Finding:
             If they are not the two files of one finding.
         """
         document = parse_canonical(files["found.json"], name="found.json")
-        if not isinstance(document, dict) or set(document) != _KEYS or document["version"] != _VERSION:
-            raise VerificationError("found.json does not have exactly the keys of a finding of this version.")
+        if not isinstance(document, dict) or set(document) != _KEYS:
+            raise VerificationError("found.json does not have exactly the keys of a finding.")
+        if document["version"] != _VERSION:
+            raise UnknownFormatError(
+                f"The finding was made by another version of this program, and this one, version {__version__}, "
+                "cannot read it: use the version that made it."
+            )
         if hashlib.sha256(files["found.npz"]).hexdigest() != document["answers"]:
             raise VerificationError("found.npz is not the file of answers that found.json names: its hash differs.")
         account, epsilon, delta = document["account"], document["epsilon"], document["delta"]

@@ -82,13 +82,13 @@ def predict(bundle: Path, table: Path, *, public_key: Path | None = None) -> Pre
     TableError
         If the table cannot be read, or lacks a column.
     """
-    verdict = verify(bundle, public_key=public_key)
-    for failure in verdict.json["failures"]:
-        raise VerificationError(f"The bundle does not hold what it claims: {failure}")
-    for lack in verdict.json["not_checked"]:
-        raise VerificationError(f"Not everything in the bundle could be checked here: {lack}")
     inside = bundle / "bundle.zip"
     with open_archive(inside if inside.is_file() else bundle) as archive:
+        verdict = verify(bundle, public_key=public_key)
+        for failure in verdict.json["failures"]:
+            raise VerificationError(f"The bundle does not hold what it claims: {failure}")
+        for lack in verdict.json["not_checked"]:
+            raise VerificationError(f"Not everything in the bundle could be checked here: {lack}")
         card, state = model_from_bytes(archive.read("model.safetensors"))
     if not card.is_model:
         raise ConfigError("The bundle holds a table and no model. Give the bundle of a model that predicts.")

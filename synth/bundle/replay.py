@@ -11,7 +11,6 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -32,23 +31,16 @@ from synth.bundle.model_file import (
 from synth.bundle.recorded_session import DerivedSession, RecordedSession
 from synth.bundle.table_files import read_table, write_parquet, write_table
 from synth.errors import ConfigError, VerificationError
-from synth.estimators import REPAIRED, DrawnRows, describe, drawn_rows, make, restore
+from synth.estimators import DrawnRows, drawn_rows, make, restore
 from synth.generators import Generator, GeneratorTask, PrivateModel, State
 from synth.privacy.accounting import PrivacyBudget
 from synth.privacy.questions import Answer
 from synth.progress import NullProgress, Progress
 from synth.reports.code_tables import compare_marginals
-from synth.reports.document import (
-    REPORT_VERSION,
-    published_evidence,
-    published_rows,
-    report_document,
-    without_words,
-)
+from synth.reports.document import published_evidence, published_rows, report_document, without_words
 from synth.schema import RunConfig, parse_config
 from synth.schema.documents import read_mapping
 from synth.system.machine import device_name, is_lack_of_means, resolved_device
-from synth.version import __version__, is_before
 
 __all__ = ["Replay", "drawn_table", "replay", "saved_generator"]
 
@@ -56,9 +48,7 @@ _SHARE = 1e-4
 """Parts of the budget that differ by less agree. Costs are rounded to whole units and shares to floats, and the default
 generator divides by a fitted model, whose last bits follow the processor and the version; rounds enlarge them."""
 
-_EXCHANGED_SINCE = "0.8.0"
-"""The first version whose rows exchange cells before a rule moves them."""
-
+_OTHER_WORDS = "Its words are those of another version, so they were not compared."
 _BUT_FOR_DIGITS = ", but for the last digits of some numbers, which another processor works out otherwise"
 
 
@@ -74,8 +64,8 @@ class Replay:
         the words of ``model.json``.
     report_identical : bool, optional
         Whether ``report.json``, made again from the answers in the bundle, is the certified one: byte for byte, but for
-        last digits of numbers (``lines`` says so), or but for its words where ``words_version`` says so. None where the
-        answers of a table were fitted again.
+        last digits of numbers, or but for its words where another version of this program wrote it (``lines`` says so).
+        None where the answers of a table were fitted again.
     distance : float, optional
         Mean total variation over columns and pairs between the new table and the one of the bundle, where they differ.
     lines : tuple of str
@@ -83,9 +73,6 @@ class Replay:
     costs_differ : tuple of str
         Where the answers were fitted again: one sentence for each receipt that states another part of the budget than
         the generator or model asks its question with.
-    words_version : int, optional
-        The version of the words of the certified report where it is another than this program writes: they were not
-        compared.
     model_identical : bool, optional
         Where the generator of a table was fitted again by the very versions that sealed it: whether every number of its
         model is the certified one. None elsewhere.
@@ -96,7 +83,6 @@ class Replay:
     lines: tuple[str, ...]
     report_identical: bool | None = None
     costs_differ: tuple[str, ...] = ()
-    words_version: int | None = None
     model_identical: bool | None = None
 
     @property
@@ -152,31 +138,29 @@ def replay(
             return _model_again(archive, certificate, config, state, folder, progress=progress)
         again = refit or generator is not None
         costs_differ: tuple[str, ...] = ()
-        device = _device_again(certificate, config, drawing=not again)
+        device = _device_again(certificate, config)
         if again:
             fitted, costs_differ = _refitted(archive, certificate, config, generator, progress)
-            drawn = drawn_rows(fitted, config, moving_alone=_moved_alone(certificate))
+            drawn = drawn_rows(fitted, config)
         else:
-            fitted, drawn = _drawn_from(
-                card, replace(card.task, device=device), state, config, moving_alone=_moved_alone(certificate)
-            )
+            fitted, drawn = _drawn_from(card, replace(card.task, device=device), state, config)
         folder.mkdir(parents=True, exist_ok=True)
         written = folder / "synthetic.csv"
         write_table(drawn.codes, config.schema, written, folder / "synthetic.parquet", config.seed)
         with written.open("rb") as stream:
             identical = sha256_of(stream) == certificate.files.get("synthetic.csv")
         distance = None if identical else _distance(archive, written, config)
-        report_identical, words_version, report_lines = None, None, tuple[str, ...]()
+        report_identical, report_lines = None, tuple[str, ...]()
         if not again:
-            _write_report(archive, certificate, config, drawn, fitted, folder / "report.json")
-            report_identical, words_version, report_lines = _same_report(archive, certificate, folder / "report.json")
+            _write_report(archive, config, drawn, fitted, folder / "report.json")
+            report_identical, report_lines = _same_report(archive, certificate, folder / "report.json")
     model_identical, model_lines = None, tuple[str, ...]()
     if again and generator in (None, config.generator) and dict(certificate.versions) == current_versions():
         model_identical, model_lines = _same_model(fitted.state(), state)
     lines = _lines(identical, distance, generator or config.generator)
     other = () if identical and model_identical is not False else _other_device(certificate, device)
     lines = (*lines, *model_lines, *other, *report_lines, *costs_differ)
-    return Replay(identical, distance, lines, report_identical, costs_differ, words_version, model_identical)
+    return Replay(identical, distance, lines, report_identical, costs_differ, model_identical)
 
 
 def drawn_table(bundle: str | Path, *, rows: int, seed: int) -> io.BytesIO:
@@ -207,14 +191,14 @@ def drawn_table(bundle: str | Path, *, rows: int, seed: int) -> io.BytesIO:
         card, state = model_from_bytes(archive.read("model.safetensors"))
         config = _config(archive, card)
         certificate = _certificate(archive)
-        task = replace(card.task, device=_device_again(certificate, config, drawing=True))
+        task = replace(card.task, device=_device_again(certificate, config))
     if config.is_model:
         raise ConfigError(f"The bundle is of the model '{card.generator}', from which no rows are drawn.")
     config = replace(config, rows=rows, seed=seed)
     if config.is_model:
         raise ConfigError("At least one row has to be drawn.")
     made = io.BytesIO()
-    drawn = _drawn_from(card, task, state, config, moving_alone=_moved_alone(certificate))[1]
+    drawn = _drawn_from(card, task, state, config)[1]
     write_parquet(drawn.codes, config.schema, made, seed)
     made.seek(0)
     return made
@@ -232,7 +216,7 @@ def saved_generator(bundle: str | Path) -> tuple[Generator, RunConfig, tuple[Ans
     -------
     fitted : Generator
     config : RunConfig
-        As it was run, with the defaults of the version that sealed it.
+        As it was run.
     answers : tuple of Answer
         All that was answered.
     rows : float
@@ -254,22 +238,20 @@ def saved_generator(bundle: str | Path) -> tuple[Generator, RunConfig, tuple[Ans
     rows = known.rows or published_rows(known.sums)
     if rows is None:
         raise VerificationError("The bundle does not say how many rows were measured.")
-    task = replace(card.task, device=_device_again(certificate, config, drawing=True))
-    fitted, _ = _drawn_from(card, task, state, config, moving_alone=_moved_alone(certificate))
+    task = replace(card.task, device=_device_again(certificate, config))
+    fitted, _ = _drawn_from(card, task, state, config)
     if not isinstance(fitted, Generator):
         raise ConfigError(f"From '{card.generator}' no rows are drawn.")
-    options: dict[str, Any] = {**_defaults_then(certificate, config.generator), **config.options}
-    config = replace(config, options=options)
     return fitted, config, known.answers, rows.value
 
 
 def _drawn_from(
-    card: ModelCard, task: GeneratorTask, state: State, config: RunConfig, *, moving_alone: bool
+    card: ModelCard, task: GeneratorTask, state: State, config: RunConfig
 ) -> tuple[PrivateModel, DrawnRows]:
     """Rebuild a saved generator, which a stranger may have written, and draw its rows."""
     try:
         fitted = restore(card.generator, task, card.options, state)
-        return fitted, drawn_rows(fitted, config, moving_alone=moving_alone)
+        return fitted, drawn_rows(fitted, config)
     except (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError) as error:  # of what no fit leaves
         if is_lack_of_means(error):
             raise
@@ -308,44 +290,41 @@ def _model_again(
     (folder / "model.json").write_bytes(told)
     certified = archive.read("model.json")
     # Another version of this program may have worded it otherwise; its numbers it may not have told otherwise.
-    reworded = told != certified and certificate.versions.get(SOURCE) != current_versions()[SOURCE]
+    reworded = told != certified and not _by_this_program(certificate)
     same = model_without_words(told) == model_without_words(certified) if reworded else told == certified
     identical = same and again.keys() == state.keys() and not differing(again, state)
-    _write_report(archive, certificate, config, drawn_rows(fitted, config), fitted, folder / "report.json")
-    report_identical, words_version, report_lines = _same_report(archive, certificate, folder / "report.json")
+    _write_report(archive, config, drawn_rows(fitted, config), fitted, folder / "report.json")
+    report_identical, report_lines = _same_report(archive, certificate, folder / "report.json")
     line = (
-        "model.json: every number is the certified one; the noisy answers were fitted again. Its words are those of "
-        "another version, so they were not compared."
+        f"model.json: every number is the certified one; the noisy answers were fitted again. {_OTHER_WORDS}"
         if identical and reworded
         else "model.json is the certified one, byte for byte: the noisy answers were fitted again."
         if identical
         else f"'{config.generator}', fitted again to the noisy answers, is another model than the certified one: the "
         "bundle was altered, or other versions of packages compute it otherwise (certificate.json names them)."
     )
-    other = () if identical else _other_device(certificate, _device_again(certificate, config, drawing=False))
+    other = () if identical else _other_device(certificate, _device_again(certificate, config))
     lines = (line, *other, *report_lines, *costs_differ)
-    return Replay(identical, None, lines, report_identical, costs_differ, words_version)
+    return Replay(identical, None, lines, report_identical, costs_differ)
 
 
 def _certificate(archive: Archive) -> Certificate:
     return certificate_from_dict(parse_canonical(archive.read("certificate.json"), name="certificate.json"))
 
 
-def _device_again(certificate: Certificate, config: RunConfig, *, drawing: bool) -> str:
+def _device_again(certificate: Certificate, config: RunConfig) -> str:
     """Return what to compute a bundle again on: where its certificate states a card, what its configuration asks for.
 
-    The processor stands in for a card that is not there. Certificates of earlier versions state nothing: those drew
-    rows on the processor whatever fitted the model.
+    The processor stands in for a card that is not there.
     """
-    stated = certificate.device
-    asked = "cpu" if stated == "cpu" or (drawing and stated is None) else config.device
+    asked = "cpu" if certificate.device == "cpu" else config.device
     return "cpu" if asked == "cuda" and resolved_device("auto") == "cpu" else asked
 
 
 def _other_device(certificate: Certificate, device: str) -> tuple[str, ...]:
     """Say that another device may be why bytes differ, where there is one."""
     here = device_name(resolved_device(device))
-    if certificate.device in (None, here):
+    if certificate.device == here:
         return ()
     return (
         f"It was computed on: {certificate.device}; here: {here}. Last digits depend on the device, and with them "
@@ -362,64 +341,54 @@ def _config(archive: Archive, card: ModelCard) -> RunConfig:
 
 
 def _task(certificate: Certificate, config: RunConfig) -> GeneratorTask:
-    device = _device_again(certificate, config, drawing=False)
+    device = _device_again(certificate, config)
     return GeneratorTask.of(config, device=device)
 
 
-def _write_report(
-    archive: Archive,
-    certificate: Certificate,
-    config: RunConfig,
-    drawn: DrawnRows,
-    fitted: PrivateModel,
-    path: Path,
-) -> None:
+def _write_report(archive: Archive, config: RunConfig, drawn: DrawnRows, fitted: PrivateModel, path: Path) -> None:
     """Make the report again from what the bundle holds."""
     known = measurements_from_bytes(archive.read("measurements.npz"))
     receipts = [receipt for answer in known.answers for receipt in answer.receipts]
-    # Versions up to 0.5.0 did not say how many rows were repaired; this one always does.
-    ours, certified = certificate.versions.get(SOURCE) == current_versions()[SOURCE], archive.read("report.json")
-    tells = ours or f'"generator.{REPAIRED}"'.encode() in certified
     evidence = published_evidence(
         drawn.codes,
         known.sums,
         config,
         rows=known.rows,
-        facts=(*fitted.facts(), *(drawn.facts if tells else ())),
+        facts=(*fitted.facts(), *drawn.facts),
         pictures=fitted.pictures(),
         receipts=receipts,
-        like=None if ours else parse_canonical(certified, name="report.json"),
     )
     path.write_bytes(canonical_json(report_document(evidence)))
 
 
-def _same_report(archive: Archive, certificate: Certificate, path: Path) -> tuple[bool, int | None, tuple[str, ...]]:
-    """Say whether a report made again is the certified one, which other version's words were not compared, and why.
+def _same_report(archive: Archive, certificate: Certificate, path: Path) -> tuple[bool, tuple[str, ...]]:
+    """Say whether a report made again is the certified one, and why.
 
     A report is compared byte for byte. Where bytes differ and all numbers agree within ``LAST_DIGITS``, it is the
-    same: products of matrices have other last bits on other processors. Where it states another version of its words,
-    and the certificate does not state that this very program wrote them, all but the words is compared: they follow
-    from the numbers.
+    same: products of matrices have other last bits on other processors. Where the certificate does not state that this
+    very program wrote it, all but the words is compared: they follow from the numbers.
     """
     made, certified = path.read_bytes(), archive.read("report.json")
+    if made == certified:
+        return True, ("report.json is the certified one, byte for byte, from the answers in the bundle.",)
     ours, stated = (parse_canonical(one, name="report.json") for one in (made, certified))
-    version = stated.get("version") if isinstance(stated, dict) else None
-    by_this_program = certificate.versions.get(SOURCE) == current_versions()[SOURCE]
-    reworded = not by_this_program and type(version) is int and version != REPORT_VERSION
-    if not reworded:
-        if made == certified:
-            return True, None, ("report.json is the certified one, byte for byte, from the answers in the bundle.",)
+    if documents_agree(ours, stated):
+        return True, (f"report.json is the certified one, from the answers in the bundle{_BUT_FOR_DIGITS}.",)
+    if not _by_this_program(certificate):
+        ours, stated = without_words(ours), without_words(stated)
         if documents_agree(ours, stated):
-            return True, None, (f"report.json is the certified one, from the answers in the bundle{_BUT_FOR_DIGITS}.",)
-    elif documents_agree(ours := without_words(ours), stated := without_words(stated)):
-        digits = "" if ours == stated else _BUT_FOR_DIGITS
-        line = (
-            f"report.json: every number is the certified one, worked out from the answers in the bundle{digits}. Its "
-            f"titles and sentences are those of version {version}, this program writes version {REPORT_VERSION}, so "
-            "they were not compared: read those of the new report.json."
-        )
-        return True, version, (line,)
-    return False, None, ("report.json differs from the certified one; other versions of packages can be the reason.",)
+            digits = "" if ours == stated else _BUT_FOR_DIGITS
+            line = (
+                "report.json: every number is the certified one, worked out from the answers in the bundle"
+                f"{digits}. {_OTHER_WORDS}"
+            )
+            return True, (line,)
+    return False, ("report.json differs from the certified one; other versions of packages can be the reason.",)
+
+
+def _by_this_program(certificate: Certificate) -> bool:
+    """Whether the very files of this program sealed a bundle."""
+    return certificate.versions.get(SOURCE) == current_versions()[SOURCE]
 
 
 def _refitted(
@@ -433,28 +402,11 @@ def _refitted(
     other = generator is not None and generator != config.generator
     kind = DerivedSession if other else RecordedSession
     session = kind(config.schema, budget, rows=rows, answers=known.answers)
-    options = {} if other else {**_defaults_then(certificate, config.generator), **config.options}
-    fresh = make(generator or config.generator, _task(certificate, config), options)
+    fresh = make(generator or config.generator, _task(certificate, config), {} if other else config.options)
     if fresh.card.kind != ("model" if config.is_model else "generator"):
         raise ConfigError(f"'{fresh.card.name}' is a {fresh.card.kind}: the bundle holds another kind of release.")
     fitted = fresh.fit(session, progress or NullProgress())
     return fitted, () if other else tuple(_cost_problems(session.asked, known))
-
-
-def _version_then(certificate: Certificate) -> str:
-    """Return the version that sealed a bundle: this one, where the very same files did."""
-    same = certificate.versions.get(SOURCE) == current_versions()[SOURCE]
-    return __version__ if same else certificate.versions.get("hermitage", "0")
-
-
-def _defaults_then(certificate: Certificate, generator: str) -> dict[str, object]:
-    """Return what the version that sealed a bundle took where nobody said, and this one does not."""
-    return describe(generator).defaults_of(_version_then(certificate))
-
-
-def _moved_alone(certificate: Certificate) -> bool:
-    """Whether the version that sealed a bundle kept rules by moving cells alone."""
-    return is_before(_version_then(certificate), _EXCHANGED_SINCE)
 
 
 def _cost_problems(asked: Mapping[str, float], known: Measurements) -> Iterator[str]:

@@ -88,17 +88,8 @@ class DrawnRows:
     facts: tuple[Fact, ...] = ()
 
 
-def drawn_rows(fitted: PrivateModel, config: RunConfig, *, moving_alone: bool = False) -> DrawnRows:
-    """Draw the rows that a run asks for, and repair them by its rules; a model has none.
-
-    Parameters
-    ----------
-    fitted : PrivateModel
-    config : RunConfig
-    moving_alone : bool
-        Keep rules as versions before 0.8.0 did: no row exchanges cells with another before cells are moved, and a table
-        of values that nobody declared leaves out of account how many rows have each value.
-    """
+def drawn_rows(fitted: PrivateModel, config: RunConfig) -> DrawnRows:
+    """Draw the rows that a run asks for, and repair them by its rules; a model has none."""
     schema = config.schema
     if not isinstance(fitted, Generator):
         return DrawnRows(np.empty((0, len(schema.modelled)), np.int64))
@@ -110,8 +101,8 @@ def drawn_rows(fitted: PrivateModel, config: RunConfig, *, moving_alone: bool = 
     if not rules.lines:
         return DrawnRows(codes)
     if drawn is not None:
-        rules = with_learnt_tables(rules, schema, drawn, by_mass=not moving_alone)
-    found = repair(codes, rules, schema, seed=config.seed, drawn=drawn, exchange=not moving_alone)
+        rules = with_learnt_tables(rules, schema, drawn)
+    found = repair(codes, rules, schema, seed=config.seed, drawn=drawn)
     return DrawnRows(found.codes, (_repairs(found, rules),))
 
 

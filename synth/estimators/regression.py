@@ -225,14 +225,14 @@ class _PrivateRandomFeatures(BaseEstimator):
     def from_json(cls, text: str) -> Self:
         """Make a fitted model of what ``to_json`` wrote; it predicts, and is not fitted again without an account."""
         said = json.loads(text)
-        if said.get("kind") != cls.kind:
-            raise InputError(f"The text holds no {cls.kind}.")
+        if said.get("kind") != cls.kind or "rows" not in said:
+            raise InputError(f"The text holds no {cls.kind}, or none that this version of the program wrote.")
         made = cls(**said["settings"])
         vars(made).update(_may_fit=False)
         for name, value in said["fitted"].items():
             setattr(made, name, np.array(value, dtype=np.float64) if isinstance(value, list) else value)
         made.features_, made.n_features_in_, made.spent_ = said["features"], int(said["columns"]), said["spent"]
-        made.n_rows_ = said.get("rows")  # texts of 0.4.0 do not say it, nor intervals
+        made.n_rows_ = said["rows"]
         made.receipts_ = tuple(map(Receipt.from_dict, said["receipts"]))
         return made
 

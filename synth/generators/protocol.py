@@ -20,7 +20,6 @@ from synth.privacy.more.losses import Losses
 from synth.privacy.questions import Answer
 from synth.progress import Progress
 from synth.schema import RunConfig, Schema
-from synth.version import is_before
 
 __all__ = [
     "Card",
@@ -218,9 +217,6 @@ class Card:
         on the processor whatever is asked for.
     card_work : str
         What that work is, and why it is quicker there, as it stands behind "The GPU does"; empty for "never".
-    defaults_before : mapping of str to mapping of str to object
-        Options whose defaults a version changed, with those before, by that version: what it sealed is fitted again
-        with its own.
     constants : tuple of Tuned
         The numbers that were chosen.
     """
@@ -244,16 +240,7 @@ class Card:
     paid: Literal["", "number", "classes"] = ""
     on_card: Literal["never", "part", "whole"] = "never"
     card_work: str = ""
-    defaults_before: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     constants: tuple[Tuned, ...] = ()
-
-    def defaults_of(self, version: str) -> dict[str, object]:
-        """Return the defaults that an earlier version had where this one has others."""
-        found: dict[str, object] = {}
-        for changed, defaults in self.defaults_before.items():
-            if is_before(version, changed):
-                found = {**defaults, **found}
-        return found
 
     @property
     def lines(self) -> tuple[str, ...]:

@@ -179,7 +179,7 @@ class Receipt:
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         values |= {"neighbours": self.neighbours.value, "assumptions": list(self.assumptions)}
         values["cells"] = [list(cell) for cell in self.cells]
-        # What few answers need is left out where it says nothing: receipts of older bundles have no such fields.
+        # What few answers need is left out where it says nothing.
         values["part"] = "" if self.part == "train" else self.part
         return {name: value for name, value in values.items() if value or name not in _OPTIONAL}
 

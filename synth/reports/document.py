@@ -39,15 +39,13 @@ from synth.reports.figures import Figure
 from synth.reports.first_screen import FirstScreen
 from synth.reports.measured import MeasuredTable, compare_measured, measured_tables
 from synth.reports.registry import reports, section_words
-from synth.reports.report import PaidAnswers, Report
+from synth.reports.report import PaidAnswers
 from synth.schema import RunConfig
 
 __all__ = [
-    "REPORT_VERSION",
     "altered_evidence",
     "first_screen_html",
     "first_screen_style",
-    "holds_answered",
     "owner_document",
     "published_evidence",
     "published_rows",
@@ -55,13 +53,6 @@ __all__ = [
     "report_page",
     "without_words",
 ]
-
-REPORT_VERSION = 3
-"""Version of the words of report.json: its titles, units, headings and sentences.
-
-It goes up by one with every release that words a publishable number differently; numbers, ids and keys never change.
-Version 1 is what programs up to 0.3.0 wrote, version 2 what those up to 0.6.0 did.
-"""
 
 _WORDS = frozenset({"title", "subtitle", "sentence", "unit", "header", "name"})
 _COUNTS = ("evaluated", "of")
@@ -90,7 +81,6 @@ def published_evidence(
     facts: Sequence[Fact] = (),
     pictures: Sequence[Picture] = (),
     receipts: Sequence[Receipt] = (),
-    like: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
 ) -> tuple[Publishable, ...]:
     """Work out what every report says that may be published.
@@ -111,8 +101,6 @@ def published_evidence(
         And shows of itself.
     receipts : sequence of Receipt
         All of the run: where it hides one cell they say what that is worth for a whole row.
-    like : mapping, optional
-        A report.json of an earlier version: reports that came later and have no number in it are left out.
     progress : Progress, optional
         Told when the report begins and ends.
     """
@@ -127,21 +115,10 @@ def published_evidence(
         for merged in (False, True)
     )
     answers = PaidAnswers(config, columns, len(codes), releases, receipts, facts, pictures, count, fine, coarse)
-    found = [entry for report in _wanted(like) if report.public is not None for entry in report.public(answers)]
+    found = [entry for report in reports() if report.public is not None for entry in report.public(answers)]
     if progress is not None:
         progress.step(1, 1)
     return tuple(found)
-
-
-def _wanted(like: Mapping[str, Any] | None) -> list[Report]:
-    sections = set() if like is None else {str(entry["id"]).partition(".")[0] for entry in like["evidence"]}
-    return [one for one in reports() if like is None or not one.later or sections & one.sections.keys()]
-
-
-def holds_answered(evidence: Sequence[Evidence]) -> bool:
-    """Whether some numbers of a report follow from answers and declared facts alone."""
-    sections = {section for report in reports() if report.from_answers for section in report.sections}
-    return any(entry.section in sections for entry in evidence)
 
 
 def altered_evidence(
@@ -169,7 +146,7 @@ def altered_evidence(
     """
     count = published_rows(releases) if rows is None else rows
     answers = PaidAnswers(config, (), 0, releases, receipts, (), (), count)
-    for report in _wanted(document):
+    for report in reports():
         if report.public is None or not report.from_answers:
             continue
         made = [evidence_to_dict(entry) for entry in report.public(answers)]
@@ -219,16 +196,16 @@ def owner_document(evidence: Sequence[Evidence]) -> dict[str, Any]:
 
 def _document(evidence: Sequence[Evidence]) -> dict[str, Any]:
     summaries = {report.id: report.summary(evidence) for report in reports() if report.summary is not None}
-    return {"version": REPORT_VERSION, "evidence": [evidence_to_dict(entry) for entry in evidence], **summaries}
+    return {"evidence": [evidence_to_dict(entry) for entry in evidence], **summaries}
 
 
 def without_words(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what every version of :data:`REPORT_VERSION` says alike: a report without its version and its words.
+    """Return a report without its words, which another version may choose otherwise.
 
     Parameters
     ----------
     document : mapping
-        What :func:`report_document` made, in this version or in another one.
+        What :func:`report_document` made.
 
     Raises
     ------
@@ -239,7 +216,7 @@ def without_words(document: Mapping[str, Any]) -> dict[str, Any]:
         evidence = [_wordless(entry) for entry in document["evidence"]]
     except (AttributeError, KeyError, TypeError):
         raise InputError("The report cannot be read.") from None
-    return {**document, "version": None, "evidence": evidence}
+    return {**document, "evidence": evidence}
 
 
 def _wordless(body: Mapping[str, Any]) -> dict[str, Any]:
@@ -338,7 +315,7 @@ def _marked(drawing: Callable[[Any], str]) -> Callable[[Any], Markup]:
 def _template(name: str) -> Template:
     """Read a template; whatever it prints is shown letter for letter, unless it is markup already."""
     environment = Environment(autoescape=True, finalize=_shown, undefined=StrictUndefined)
-    # Joined: a page of an older bundle has the same bytes, however its template is laid out by now.
+    # Joined: how a template is laid out changes no byte of a page.
     return environment.from_string("".join(map(str.strip, _template_text(name).splitlines())))
 
 

@@ -174,7 +174,7 @@ def figure_to_dict(figure: Figure) -> dict[str, Any]:
             "meaning": trace.meaning,
             "values": list(trace.values),
             "errors": None if trace.errors is None else list(trace.errors),
-            # Left out where it says nothing, so that older reports read the same.
+            # Left out where it says nothing, as most traces do.
             **({} if trace.below is None else {"below": list(trace.below)}),
         }
         for trace in figure.series

@@ -28,7 +28,6 @@ __all__ = [
     "BAR",
     "EVALUATION_QUERY",
     "LEVEL",
-    "OF_NOISE",
     "ComparedTable",
     "Excess",
     "MeasuredTable",
@@ -130,8 +129,7 @@ Piece = tuple[list[FeatureMap], NDArray[np.float64], float]
 def pieces_of(factors: list[FeatureMap], values: NDArray[np.float64], noise: float) -> Iterator[Piece]:
     """Cut an answer into products of maps that are neither stacks nor products, each with its values and its noise.
 
-    :func:`measured_tables` looks into stacks of products alone, as reports of earlier versions did; this looks into
-    products of stacks too.
+    :func:`measured_tables` looks into stacks of products alone; this looks into products of stacks too.
 
     Parameters
     ----------
@@ -166,9 +164,6 @@ def pieces_of(factors: list[FeatureMap], values: NDArray[np.float64], noise: flo
 
 BAR = 1.959964
 """Half the width of a range that covers 95 % of a normal error, in standard deviations."""
-
-OF_NOISE = "; ± is the 95 % range of the privacy noise"
-"""What sentences said of every distance before version 3 of the words; now it stands once above all of them."""
 
 _ONE_SIDED = 1.644854
 _WIDEST = 3

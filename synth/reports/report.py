@@ -374,8 +374,6 @@ class Report:
         Ids of bounds that are rounded up as far as they are printed.
     summary : callable, optional
         A mapping that stands in report.json beside the numbers, under the report's id.
-    later : bool
-        Whether bundles of earlier versions lack its numbers, so that their replays leave it out.
     from_answers : bool
         Whether its public part reads answers, receipts and declared facts alone, and no row that was made: whoever
         checks a bundle works it out again.
@@ -397,5 +395,4 @@ class Report:
     compared: tuple[str, ...] = ()
     upper_bounds: tuple[str, ...] = ()
     summary: Callable[[Sequence[Evidence]], dict[str, Any]] | None = None
-    later: bool = False
     from_answers: bool = False

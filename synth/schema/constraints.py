@@ -80,9 +80,8 @@ def repair(
     *,
     seed: int = 0,
     drawn: CodeArray | None = None,
-    exchange: bool = False,
 ) -> Repaired:
-    """Return the rows with every rule kept.
+    """Return the rows with every rule kept: rows exchange cells as far as that mends them, then cells are moved.
 
     Parameters
     ----------
@@ -96,8 +95,6 @@ def repair(
         Public.
     drawn : array of shape (rows, modelled columns), optional
         Rows of the model from which categories are drawn that rules ask for; without them all are equally likely.
-    exchange : bool
-        Whether rows exchange cells with others first, as far as that mends them.
     """
     repaired = codes.copy()
     broken = [0] * len(rules.lines)
@@ -109,7 +106,7 @@ def repair(
         broken[rule.line] += int(rule.broken({name: repaired[:, place[name]] for name in rule.columns}).sum())
     before = repaired
     if rules.rules:
-        repaired = exchanged(before, rules.rules, schema, seed=seed) if exchange else before.copy()
+        repaired = exchanged(before, rules.rules, schema, seed=seed)
     own = repaired.copy() if rules.rules else repaired
     open_rows = np.arange(len(codes))
     for _ in range(_MOST_TURNS if rules.rules else 0):

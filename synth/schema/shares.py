@@ -58,15 +58,14 @@ _MOST_BESIDE = 24
 # Tables of values that nobody declared ------------------------------------------------------------------------------
 
 
-def with_learnt_tables(rules: RuleSet, schema: Schema, drawn: CodeArray, *, by_mass: bool = True) -> RuleSet:
+def with_learnt_tables(rules: RuleSet, schema: Schema, drawn: CodeArray) -> RuleSet:
     """Return the rules with the tables of values that nobody declared.
 
     To each value of the first column belongs the value of the second that the model draws most often beside it, of
-    those that the other rules allow. Unless ``by_mass`` is false, and but for values of which the model knows it well,
-    it has to have rows left for it as well: values with many rows choose first, and what a value was given to has fewer
-    rows left by those. So the second column keeps the shares that the model drew also where the model does not know how
-    the two go together. To a value that was not drawn belongs
-    the most frequent of all.
+    those that the other rules allow. But for values of which the model knows it well, it has to have rows left for it
+    as well: values with many rows choose first, and what a value was given to has fewer rows left by those. So the
+    second column keeps the shares that the model drew also where the model does not know how the two go together. To a
+    value that was not drawn belongs the most frequent of all.
 
     Parameters
     ----------
@@ -74,8 +73,6 @@ def with_learnt_tables(rules: RuleSet, schema: Schema, drawn: CodeArray, *, by_m
     schema : Schema
     drawn : array of shape (rows, modelled columns)
         Rows that the model drew with a public seed, and no private ones.
-    by_mass : bool
-        Whether it counts how many rows are left.
     """
     place = {name: index for index, name in enumerate(schema.names)}
     known = [rule for rule in rules.rules if not (isinstance(rule.then, Dependency) and rule.then.learnt)]
@@ -83,13 +80,11 @@ def with_learnt_tables(rules: RuleSet, schema: Schema, drawn: CodeArray, *, by_m
         then = rule.then
         if isinstance(then, Dependency) and then.learnt:
             pairs = drawn[:, place[then.source.name]], drawn[:, place[then.target.name]]
-            known.append(replace(rule, then=replace(then, wanted=_learnt(then, *pairs, known, by_mass=by_mass))))
+            known.append(replace(rule, then=replace(then, wanted=_learnt(then, *pairs, known))))
     return replace(rules, rules=tuple(sorted(known, key=lambda rule: rule.line)))
 
 
-def _learnt(
-    then: Dependency, source: CodeArray, target: CodeArray, known: Sequence[Rule], *, by_mass: bool
-) -> CodeArray:
+def _learnt(then: Dependency, source: CodeArray, target: CodeArray, known: Sequence[Rule]) -> CodeArray:
     told = target != then.target.missing_code if then.target.missing_code is not None else np.ones(len(target), bool)
     source, target, size = source[told], target[told], then.target.size
     pairs, counts = np.unique(source * size + target, return_counts=True)
@@ -109,21 +104,13 @@ def _learnt(
         likely[pairs[first:last] % size] += counts[first:last]
         return np.asarray(likely / (masses[code] + _SHRUNK))
 
-    known_well = np.zeros(len(codes), bool)
-    if by_mass:
-        # More than half of the way from what is true of all rows to what is always so: the model knows it.
-        known_well[:] = [bool((chances(code) > (1.0 + shares) / 2).any()) for code in codes.tolist()]
-        codes = codes[np.lexsort((-masses[codes], ~known_well))]
-    for code in codes.tolist():
-        first, last = np.searchsorted(pairs, [code * size, (code + 1) * size])
-        if by_mass:
-            likely = chances(code)
-            if not known_well[code]:
-                likely *= np.clip(left / max(masses[code], 1), _LEAST_LEFT, 1.0)
-            choices = overall[np.argsort(-likely[overall], kind="stable")].tolist()
-        else:
-            seen = pairs[first:last][np.argsort(-counts[first:last], kind="stable")] % size
-            choices = list(dict.fromkeys([*seen.tolist(), *overall.tolist()]))
+    # More than half of the way from what is true of all rows to what is always so: the model knows it.
+    known_well = np.array([bool((chances(code) > (1.0 + shares) / 2).any()) for code in codes.tolist()], bool)
+    for code in codes[np.lexsort((-masses[codes], ~known_well))].tolist():
+        likely = chances(code)
+        if not known_well[code]:
+            likely *= np.clip(left / max(masses[code], 1), _LEAST_LEFT, 1.0)
+        choices = overall[np.argsort(-likely[overall], kind="stable")].tolist()
         fits = (one for one in choices if _fits(search, then, code, one))
         # Where nothing fits no row can have the value, so what it would determine does not matter.
         wanted[code] = choices[0] if search is None else next(fits, choices[0])

@@ -48,7 +48,7 @@ class AdaptiveOptions(Options):
 
     whole_rows: Literal["auto", "sets", "never"] = "auto"
     """What is counted of many columns together, where a first set stands out: sets of three to six columns and whole
-    rows by the nearest of some centres (auto), sets alone, as in version 0.7.0, or nothing."""
+    rows by the nearest of some centres (auto), sets alone, or nothing."""
 
     tilt: Literal["tempered", "all_or_none"] = "tempered"
     """How far rows follow sets of columns that few of them could: tempered as far as enough can, or not at all."""
@@ -166,19 +166,6 @@ CARD = Card(
     ),
     reference="Vinaroz et al. 2022 (DP-HP); McKenna et al. 2022 (AIM); McKenna et al. 2019.",
     made_by="synth.generators.adaptive.dp_hp_adaptive:DpHpAdaptive",
-    defaults_before={
-        "0.7.0": {"all_pairs": "never", "whole_rows": "never", "scores": "distance"},
-        "0.8.0": {
-            "whole_rows": "sets",
-            "values": "even",
-            "tilt": "all_or_none",
-            "logic": "repaired",
-            "orders": "declared",
-            "groups": "alike",
-            "look": "normal",
-            "fit": "single",
-        },
-    },
     options=AdaptiveOptions,
     measures_one_ways=True,
     on_card="part",

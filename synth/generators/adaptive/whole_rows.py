@@ -92,7 +92,7 @@ _PARTS = (2, 4)
 and fine ones tell of the same relations."""
 
 _PARTS_OF_SETS_ALONE = (2, 3, 4)
-"""The same where sets alone are asked, as version 0.7.0 did."""
+"""The same where sets alone are asked."""
 
 _WITH_LABEL, _WITHOUT_LABEL = (2, 3, 4, 5), (3, 4)
 """Columns of a set, beside the label and where it has none."""

@@ -63,7 +63,6 @@ CARD = Card(
     ),
     reference="Harder, Adamczewski and Park 2021, AISTATS.",
     made_by="synth.generators.fourier.dp_merf:DpMerf",
-    defaults_before={"0.7.0": {"length_scale": 0.1}},
     options=DpMerfOptions,
     short_training={"steps": 2},
     on_card="whole",

@@ -101,7 +101,6 @@ CARD = Card(
     ),
     reference="Vinaroz, Charusaie, Harder, Adamczewski and Park 2022, ICML.",
     made_by="synth.generators.hermite.dp_hp:DpHp",
-    defaults_before={"0.7.0": {"prod_dimension": 2, "epochs": 30, "steps_per_epoch": 50}},
     options=DpHpOptions,
     short_training={"steps_per_epoch": 2},
     on_card="whole",

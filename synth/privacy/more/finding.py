@@ -346,16 +346,14 @@ def columns_found(schema: Schema, answers: Iterable[Answer]) -> tuple[FoundColum
 
 
 def _values(given: dict[str, Answer], kinds: dict[str, _Kinds]) -> FoundValues | None:
-    """Return the values that were found; of numbers that may be codes they were not asked before 0.7.0."""
-    texts = tuple(name for name, kind in kinds.items() if kind.kind == "text")
-    doubtful = tuple(name for name, kind in kinds.items() if kind.kind == "text" or kind.may_be_codes)
-    for names in (doubtful, texts):
-        values = given.get(_values_query(names)) if names else None
-        if isinstance(values, FoundValues) and values.question.columns == names:
-            return values
-    if texts:
-        raise PrivacyError("The answers of the finding lack the values of its columns of texts.")
-    return None
+    """Return the values that were found of columns of texts, and of numbers that may be codes; None without any."""
+    names = tuple(name for name, kind in kinds.items() if kind.kind == "text" or kind.may_be_codes)
+    if not names:
+        return None
+    values = given.get(_values_query(names))
+    if isinstance(values, FoundValues) and values.question.columns == names:
+        return values
+    raise PrivacyError("The answers of the finding lack the values of its columns of texts.")
 
 
 @dataclass(frozen=True, slots=True)

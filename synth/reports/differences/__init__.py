@@ -177,5 +177,4 @@ REPORT = Report(
     sections={_SECTION: Section("Differences between groups")},
     public=_public,
     screens=(Screen(GROUPS, _panels),),
-    later=True,
 )

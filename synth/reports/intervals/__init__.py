@@ -363,5 +363,4 @@ REPORT = Report(
     sections={_SECTION: Section("Numbers to quote")},
     public=_public,
     screens=(Screen(ACCURACY, _panels, place=1),),
-    later=True,
 )

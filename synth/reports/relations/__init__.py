@@ -463,6 +463,5 @@ REPORT = Report(
     sections={_SECTION: Section("What was not kept")},
     public=_public,
     screens=(Screen(_TAB, _panels),),
-    later=True,
     from_answers=True,
 )
