@@ -103,7 +103,7 @@ def test_a_model_with_more_than_its_tensors(
     only(forged(golden(name), tmp_path / "f.zip", key, files={"model.safetensors": forge}), reason)
 
 
-@pytest.mark.parametrize("name", ["dp-hp", "dp-merf", "kahm", "kahm-rows", "kahm-cell"])
+@pytest.mark.parametrize("name", ["dp-hp", "dp-merf-no-label", "kahm", "kahm-rows", "kahm-cell"])
 def test_a_tensor_that_drawing_rows_does_not_need(tmp_path: Path, key: Key, name: str) -> None:
     path = forged(golden(name), tmp_path / "f.zip", key, files={"model.safetensors": another_tensor})
     only(path, "exactly the tensors that drawing rows needs")

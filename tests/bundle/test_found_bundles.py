@@ -24,7 +24,7 @@ from synth.privacy.receipt import Receipt
 from synth.schema import FOUND_THEN_EDITED, RunConfig, config_to_yaml, parse_config, schema_to_document
 from synth.schema.documents import read_mapping
 
-BUNDLE = FOLDER.parent / "bundles-6-found" / "town.zip"
+BUNDLE = FOLDER / "found.zip"
 
 Words = Callable[[dict[str, Any]], None]
 

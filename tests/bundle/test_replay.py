@@ -8,24 +8,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import bundle_making
 import pytest
 from bundle_making import Key, altered, checked, config_of, members_of, run, seal
 from choosing import few
 from suited import suited
 
-from synth.bundle import replay as replaying
-from synth.bundle.certificate import SOURCE, current_versions
-from synth.bundle.replay import Replay, drawn_table, replay
-from synth.bundle.verify import verify
+from synth.bundle.replay import Replay, replay
 from synth.bundle.writer import write_bundle
 from synth.cli import main
 from synth.errors import PrivacyError, VerificationError
-from synth.estimators import DrawnRows, drawn_rows
-from synth.generators import GENERATORS, PrivateModel, options_of
+from synth.generators import GENERATORS, options_of
 from synth.names import words_of
-from synth.reports.document import REPORT_VERSION
-from synth.schema import NumberColumn, RunConfig, Schema
+from synth.schema import NumberColumn, Schema
 from synth.schema.contradictions import check_rules
 
 SMALL = {
@@ -71,31 +65,6 @@ def test_every_generator_keeps_every_rule_and_is_replayed_byte_for_byte(tmp_path
     refitted = replay(sealed.path, tmp_path / "refitted", refit=True)
     assert refitted.model_identical, refitted.lines
     assert refitted.as_certified
-
-
-def test_a_bundle_of_before_rows_exchanged_cells_is_replayed_as_it_was_made(
-    tmp_path: Path, key: Key, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def moved_alone(fitted: PrivateModel, config: RunConfig) -> DrawnRows:
-        return drawn_rows(fitted, config, moving_alone=True)
-
-    # A model that knows of no relation between columns breaks such rules often.
-    lines = ("if age < 60 then outcome in (none, mild)", "region determines smoker")
-    config = config_of(generator="independent", constraints=lines, rows=300)
-    now = seal(config, tmp_path / "now", key)
-    with monkeypatch.context() as then:
-        then.setattr(bundle_making, "drawn_rows", moved_alone)
-        then.setattr(
-            bundle_making, "current_versions", lambda: current_versions() | {"hermitage": "0.7.0", SOURCE: "-"}
-        )
-        sealed = seal(config, tmp_path / "then", key)
-    assert replay(now.path, tmp_path / "again now").identical
-    assert replay(sealed.path, tmp_path / "again").identical
-    assert replay(sealed.path, tmp_path / "refitted", refit=True).identical
-    with drawn_table(sealed.path, rows=300, seed=config.seed) as drawn:
-        assert drawn.read() == (tmp_path / "again" / "synthetic.parquet").read_bytes()
-    monkeypatch.setattr(replaying, "_EXCHANGED_SINCE", "0.1.0")
-    assert not replay(sealed.path, tmp_path / "planted").identical
 
 
 def test_rules_are_repaired_again(tmp_path: Path, key: Key) -> None:
@@ -178,10 +147,6 @@ def of_another_program(document: dict[str, Any]) -> None:
     document["versions"]["source"] = "x"
 
 
-def of_version_1(data: bytes) -> bytes:
-    return data.replace(f'"version": {REPORT_VERSION}'.encode(), b'"version": 1')
-
-
 def other_words(data: bytes) -> bytes:
     assert b"The number that the owner asked for" in data
     return data.replace(b"The number that the owner asked for", b"The true number of rows")
@@ -191,17 +156,13 @@ def more_rows(data: bytes) -> bytes:
     return data.replace(b'"value": 700', b'"value": 701')
 
 
-@pytest.mark.parametrize("another", [False, True], ids=["this program", "another program"])
 @pytest.mark.parametrize("change", [other_words, more_rows])
-def test_a_report_in_the_words_of_today_is_compared_byte_for_byte(
-    bundle: Path, tmp_path: Path, key: Key, change: Callable[[bytes], bytes], another: bool
+def test_a_report_of_this_very_program_is_compared_byte_for_byte(
+    bundle: Path, tmp_path: Path, key: Key, change: Callable[[bytes], bytes]
 ) -> None:
-    """Whoever sealed it: a sentence that was changed is as bad as a number."""
-    stated = {"certificate": of_another_program} if another else {}
-    path = altered(bundle, tmp_path / "forged.zip", files={"report.json": change}, sign_with=key, **stated)  # type: ignore[arg-type]
-    again = replay(path, tmp_path / "again")
-    assert not again.report_identical
-    assert again.words_version is None
+    """A sentence that was changed is as bad as a number."""
+    path = altered(bundle, tmp_path / "forged.zip", files={"report.json": change}, sign_with=key)
+    assert not replay(path, tmp_path / "again").report_identical
 
 
 @pytest.mark.parametrize(("part", "same"), [(1e-15, True), (1e-6, False)])
@@ -222,40 +183,20 @@ def test_numbers_of_a_report_agree_but_for_their_last_digits(
     assert ("last digits" in again.lines[1]) == same
 
 
-def test_a_report_in_the_words_of_before_is_compared_in_its_numbers(bundle: Path, tmp_path: Path, key: Key) -> None:
+def test_a_report_of_another_program_is_compared_in_its_numbers(bundle: Path, tmp_path: Path, key: Key) -> None:
     def replayed(change: Callable[[bytes], bytes]) -> Replay:
-        files = {"report.json": lambda data: of_version_1(change(data))}
+        files = {"report.json": change}
         path = altered(bundle, tmp_path / "1.zip", files=files, certificate=of_another_program, sign_with=key)
         return replay(path, tmp_path / "again")
 
     again = replayed(other_words)
     assert again.as_certified
-    assert again.words_version == 1
-    assert "sentences" in again.lines[1]
     assert "were not compared" in again.lines[1]
     assert (tmp_path / "again" / "report.json").read_bytes() == members_of(bundle)["report.json"]
     for change in (more_rows, lambda data: data.replace(b"rows_made", b"rows_seen")):
         again = replayed(change)
         assert not again.report_identical
         assert "report.json differs from the certified one" in again.lines[1]
-
-
-def test_no_report_of_this_very_program_is_in_the_words_of_before(bundle: Path, tmp_path: Path, key: Key) -> None:
-    path = altered(bundle, tmp_path / "forged.zip", files={"report.json": of_version_1}, sign_with=key)
-    assert not replay(path, tmp_path / "again").report_identical
-    assert any("words of version 1" in failure for failure in verify(path).json["failures"])
-
-
-@pytest.mark.parametrize("version", ["0", "4", "true", '"1"'])
-def test_words_of_an_unknown_version_are_refused(bundle: Path, tmp_path: Path, key: Key, version: str) -> None:
-    assert REPORT_VERSION == 3
-
-    def of_another_version(data: bytes) -> bytes:
-        return data.replace(b'"version": 3', f'"version": {version}'.encode())
-
-    files = {"report.json": of_another_version}
-    path = altered(bundle, tmp_path / "forged.zip", files=files, certificate=of_another_program, sign_with=key)
-    assert any("unknown here" in failure for failure in verify(path).json["failures"])
 
 
 def test_a_row_that_breaks_a_rule_is_found_though_everything_else_agrees(tmp_path: Path, key: Key) -> None:
@@ -268,10 +209,3 @@ def test_a_row_that_breaks_a_rule_is_found_though_everything_else_agrees(tmp_pat
     verdict = checked(sealed.path, key.public_key_pem)
     (failure,) = [line for line in verdict.json["failures"] if "config.yaml" in line]
     assert "breaks 'end >= start'" in failure
-    # What a version before 0.6 sealed was not repaired everywhere: it is not called kept.
-    versions = {**sealed.certificate.versions, "hermitage": "0.5.0", "source": "0" * 32}
-    older = altered(
-        sealed.path, tmp_path / "older.zip", certificate=lambda said: said.update(versions=versions), sign_with=key
-    )
-    verdict = checked(older, key.public_key_pem)
-    assert "what config.yaml says under rules" in verdict.json["not_compared"]

@@ -188,7 +188,7 @@ def test_the_schema_of_a_sealed_bundle_is_a_dictionary() -> None:
     assert [{"name": column.name, **column.body} for column in found.columns] == sealed["columns"]
     assert not any(open_facts(column.body) for column in found.columns)
     # What was found privately in it is public in it, and is taken as what it is there.
-    town = read_dictionary("town.zip", (GOLDEN / "bundles-6-found" / "town.zip").read_bytes())
+    town = read_dictionary("found.zip", (GOLDEN / "bundles" / "found.zip").read_bytes())
     assert town.columns
 
 

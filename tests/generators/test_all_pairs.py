@@ -326,7 +326,7 @@ def test_only_fits_that_are_off_by_more_than_noise_go_on(monkeypatch):
 
 
 def test_the_model_of_all_pairs_is_the_mean_of_its_fits(monkeypatch):
-    """Fits from other first components differ; a single one, as before version 0.8.0, has more of them."""
+    """Fits from other first components differ; a single one has more of them."""
     made = []
     right = mixture_estimation.fit_mixtures
     monkeypatch.setattr(

@@ -298,10 +298,7 @@ def test_a_few_coarse_rounds_are_held_where_many_fine_ones_are_too_dear():
     assert divided(30_000, 15, coarse=True) == divided(30_000, 15, coarse=False) == 45
 
 
-def test_an_earlier_version_s_choices_are_named_by_its_defaults():
-    before = DpHpAdaptive.card.defaults_of("0.6.0")
-    assert before["scores"] == "distance"
-    assert "scores" not in DpHpAdaptive.card.defaults_of("0.7.0")
+def test_the_whole_distance_is_scored_where_it_is_asked_for():
     noted = Weighed(session(schema(), dependent_codes(600), epsilon=3.0))
     fit(noted, "outcome", scores="distance", whole_rows="never")
     bins = {one.columns: one.one_hot.shape for candidates, _ in noted.choices for one in candidates}

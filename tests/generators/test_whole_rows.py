@@ -177,10 +177,9 @@ def test_a_set_cut_in_two_is_a_sum_of_the_same_cut_in_four_and_not_one_cut_in_th
 
 @pytest.mark.thorough
 @pytest.mark.parametrize(("asked", "parts"), [("auto", {2, 4}), ("sets", {2, 3, 4})])
-def test_columns_are_cut_in_two_and_in_four_and_before_in_three_too(
+def test_columns_are_cut_in_two_and_in_four_and_of_sets_alone_in_three_too(
     asked: str, parts: set[int], monkeypatch: pytest.MonkeyPatch
 ):
-    """So that bundles of version 0.7.0 are asked again what they were asked."""
     found: set[int] = set()
     right = whole_rows._Candidates.sets
 

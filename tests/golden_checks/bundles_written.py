@@ -8,25 +8,26 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from synth.bundle.archive import canonical_json, parse_canonical
+from synth.bundle.archive import parse_canonical
 from synth.bundle.certificate import certificate_from_dict
 from synth.bundle.linter import LeakWords
 from synth.bundle.measurements import measurements_from_bytes
 from synth.bundle.model_file import model_from_bytes
 from synth.bundle.table_files import read_table
 from synth.bundle.writer import Contents, write_bundle
-from synth.generators import GeneratorTask, restore
+from synth.estimators import drawn_rows, restore
+from synth.generators import GeneratorTask
 from synth.reports.document import published_evidence
 from synth.schema import parse_config
 from synth.schema.documents import read_mapping
 
-__all__ = ["PAGE", "WORDED", "digests", "digests_of_words", "members_of", "of_ten_digits", "remade", "written_again"]
+__all__ = ["PAGE", "WORDED", "digests", "members_of", "of_ten_digits", "written_again"]
 
 PAGE = "report.html"
-"""The report as a page, which is laid out anew from one version to the next: it says nothing that the rest does not."""
+"""The report as a page."""
 
 WORDED = ("README.txt", PAGE, "report.json")
-"""Files whose words may change from one version of the report to the next."""
+"""Files whose words may change from one version of the program to the next."""
 
 
 class _SignerOfBefore:
@@ -51,12 +52,6 @@ def digests(members: dict[str, bytes]) -> dict[str, str]:
     return {name: hashlib.sha256(members[name]).hexdigest() for name in WORDED}
 
 
-def digests_of_words(members: dict[str, bytes]) -> dict[str, str]:
-    """Return the same on every processor: of numbers ten digits, as products of matrices differ in the last ones."""
-    report = canonical_json(of_ten_digits(parse_canonical(members["report.json"], name="report.json")))
-    return digests(members | {"report.json": report})
-
-
 def of_ten_digits(document: Any) -> Any:
     """Return a document whose floats have ten digits."""
     if isinstance(document, dict):
@@ -64,13 +59,6 @@ def of_ten_digits(document: Any) -> Any:
     if isinstance(document, list):
         return list(map(of_ten_digits, document))
     return float(f"{document:.10g}") if isinstance(document, float) else document
-
-
-def remade(members: dict[str, bytes], page: bytes) -> dict[str, bytes]:
-    """Return the files of a bundle as they are with another page: it, and its hash in the certificate."""
-    document = parse_canonical(members["certificate.json"], name="certificate.json")
-    files = document["files"] | {PAGE: hashlib.sha256(page).hexdigest()}
-    return members | {PAGE: page, "certificate.json": canonical_json(document | {"files": files})}
 
 
 def written_again(path: Path, folder: Path) -> dict[str, bytes]:
@@ -84,8 +72,8 @@ def written_again(path: Path, folder: Path) -> dict[str, bytes]:
     codes = read_table(folder / "synthetic.csv", config.schema)
     task = GeneratorTask.of(config, device="cpu")
     fitted = restore(card.generator, task, card.options, state)
-    fitted.sample(config.rows, config.seed)  # some facts are about how the rows were made
-    facts, pictures = fitted.facts(), fitted.pictures()
+    drawn = drawn_rows(fitted, config)  # some facts are about how the rows were made
+    facts, pictures = (*fitted.facts(), *drawn.facts), fitted.pictures()
     receipts = [receipt for answer in known.answers for receipt in answer.receipts]
     contents = Contents(
         config=config,
@@ -102,7 +90,6 @@ def written_again(path: Path, folder: Path) -> dict[str, bytes]:
             facts=facts,
             pictures=pictures,
             receipts=receipts,
-            like=parse_canonical(members["report.json"], name="report.json"),
         ),
         certificate=certificate_from_dict(parse_canonical(members["certificate.json"], name="certificate.json")),
     )

@@ -8,7 +8,7 @@ from synth.rehearsal.simulation import SIMULATED_FORMAT, SimulatedColumn, Simula
 from synth.schema import RunConfig, parse_config
 from synth.schema.documents import read_mapping
 
-__all__ = ["BUNDLES", "LATER", "MODELS", "configuration", "stand_in"]
+__all__ = ["BUNDLES", "KEPT", "LATER", "MODELS", "configuration", "stand_in"]
 
 COLUMNS = """
   patient: {type: identifier}
@@ -92,9 +92,17 @@ LATER = {
     "kernel-sos": (NUMBERS, ADD_REMOVE, LABEL, "kernel-sos", "{features: 60, support: 20, steps: 10}", 400),
     "dp-mixture": (COLUMNS, REPLACE, LABEL, "dp-mixture", "{components: 2, steps: 3}", 400),
 }
-"""The same of generators that came with version 0.5.0."""
+"""The same of generators without a transcript."""
 
 _CASES = BUNDLES | MODELS | LATER
+
+KEPT = (
+    *("dp-hp-adaptive", "dp-hp-adaptive-several-rows", "independent", "independent-by-class"),
+    *("dp-merf-no-label", "dp-hp", "kahm", "kahm-rows", "kahm-cell"),
+    *LATER,
+    *MODELS,
+)
+"""Cases of which a bundle is kept: every generator and kind of answer."""
 
 SHAPES = {
     "age": SimulatedColumn(shape="bell"),

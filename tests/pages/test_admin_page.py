@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import shutil
 from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
@@ -124,11 +123,3 @@ def test_a_deleted_mark_is_said_on_the_ledger_page(finished: AppTest, home: Path
     mark.unlink()
     app = go(finished, "ledger")
     assert any("mark of account 'survey' is gone" in error for error in errors(app))
-
-
-def test_releases_of_an_earlier_version_are_listed(home: Path) -> None:
-    shutil.copytree(Path(__file__).parents[1] / "golden" / "home-2", home)
-    app = go(open_app(), "admin")
-    assert not errors(app)
-    assert "Releases of an earlier version" in texts(app)
-    assert "('visits')" in texts(app)

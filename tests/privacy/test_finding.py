@@ -416,10 +416,8 @@ def test_of_numbers_that_may_be_codes_two_things_are_asked_within_the_same_budge
     find(asked, delta_key=1e-7)
     assert [one.query for one in asked.answers] == ["kind of 'x'", "bounds of 'x'", "values of 1 column"]
     assert sum(asked.shares) == pytest.approx(1.0)
-    # A finding of 0.6.0 did not ask for values of numbers, and concludes as it did.
-    kind, bounds, _ = asked.answers
-    (as_before,) = columns_found(SCHEMA, [kind, bounds])
-    assert as_before.column == NumberColumn("x", 250, 800, 0.01, missing=True, weight=Weight.HIGH)
+    with pytest.raises(PrivacyError, match="lack the values"):
+        columns_found(SCHEMA, asked.answers[:2])
 
 
 def test_two_values_that_print_alike_are_one() -> None:

@@ -386,11 +386,9 @@ CHANGED_ACCOUNTS = {
     "UPDATE accounts SET protects = 'household'": "in whom it protects",
     "UPDATE accounts SET rows_per_unit = 9": "in whom it protects",
     "UPDATE accounts SET id_column = 'vid', rows_per_unit = NULL": "in whom it protects",
-    "UPDATE accounts SET disagreeing = TRUE": "in whom it protects",
     "UPDATE accounts SET epsilon_cap = 100": "in its limit",
     "UPDATE accounts SET epsilon_cap = NULL, delta_cap = NULL": "in its limit",
     "UPDATE accounts SET name = 'others'": "at decision 1",
-    "UPDATE accounts SET keyed = FALSE": "before this version took it over",
     "UPDATE decisions SET body = '{\"delta\": 1e-06, \"epsilon\": 100.0}' WHERE kind = 'cap'": "at decision 2",
     "UPDATE decisions SET who = 'x' WHERE kind = 'cap'": "at decision 2",
     "UPDATE decisions SET kind = 'thawed' WHERE kind = 'cap'": "at decision 2",
@@ -445,25 +443,6 @@ def test_whoever_has_no_key_cannot_make_a_chain_that_is_whole(
     assert chain.verify(three_charges, forged.charges, forged.decisions, stranger).was_spent
     with pytest.raises(LedgerError, match="altered"):
         chain.verify(three_charges, forged.charges, forged.decisions, own.key)
-    plain, previous = [], chain._plain(chain._plain_account_facts(three_charges))
-    for charge in own.charges:  # as an older version, which had no key, would have linked them
-        row = replace(charge, mu_squared_units=1, previous=previous, digest="")
-        plain.append(replace(row, digest=(previous := chain._plain(chain._charge_facts(row)))))
-    assert len(chain.plain_chain(three_charges, plain, own.key).charges) == 7
-    for decisions in ((), own.decisions):
-        with pytest.raises(LedgerError, match="altered"):
-            chain.verify(three_charges, plain, decisions, own.key)
-
-
-def test_a_chain_written_as_an_older_version_is_not_taken_over_again(
-    ledger: Ledger, store: Store, three_charges: Account
-) -> None:
-    """The mark of this version stays behind: who can write the database alone cannot go back to plain hashes."""
-    without_triggers(store, "DELETE FROM decisions")
-    without_triggers(store, "DELETE FROM charges")
-    without_triggers(store, "UPDATE accounts SET keyed = FALSE")
-    with pytest.raises(LedgerError, match="before this version took it over"):
-        Ledger(store).heads()
 
 
 def test_a_forged_step_with_right_digests_is_found(ledger: Ledger, account: Account) -> None:

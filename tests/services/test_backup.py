@@ -201,7 +201,7 @@ def test_a_stranger_s_bundle_and_an_altered_one_are_not_entered(
 ) -> None:
     made = release("first")
     synth("backup", "saved")
-    elsewhere = Path(__file__).parents[1] / "golden" / "home-2"
+    elsewhere = Path(__file__).parents[1] / "golden" / "home"
     stranger = next(iter(sorted(elsewhere.glob("runs/*/bundle.zip"))))
     shutil.copytree(made, tmp_path / "altered")
     bundle = tmp_path / "altered" / "bundle.zip"

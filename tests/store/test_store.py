@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import shutil
 import sqlite3
 import stat
 import subprocess
@@ -17,6 +16,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import event, select, text
+from sqlalchemy import inspect as sqlalchemy_inspect
 from sqlalchemy.exc import DBAPIError
 
 import synth.store.engine
@@ -25,12 +25,11 @@ from synth.ledger.ledger import Ledger
 from synth.privacy.accounting import PrivacyBudget
 from synth.schema import Neighbours
 from synth.store import Account, EventKind, Store
-from synth.store import store as migrations
+from synth.store import store as stores
 from synth.store.engine import Transactions
 from synth.store.layout import METADATA
 from synth.system.settings import Settings
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "home-2"
 CHARGE = PrivacyBudget(1.0, 1e-6, Neighbours.REPLACE)
 
 
@@ -56,44 +55,28 @@ def test_opening_twice_keeps_what_is_there(settings: Settings, filled: Store) ->
         assert [account.name for account in again.accounts.all()] == ["city survey"]
         with again.reading() as connection:
             numbers = connection.execute(text("SELECT number FROM store_version")).scalars().all()
-    assert numbers == [migrations.CURRENT_VERSION]
+    assert numbers == [stores.CURRENT_VERSION]
 
 
-def test_a_newer_database_is_refused(settings: Settings, store: Store) -> None:
-    with store.writing() as connection:
-        connection.execute(text("UPDATE store_version SET number = 999"))
-    with pytest.raises(ConfigError, match="layout 999"):
-        Store(settings)
+def tables_of(store: Store) -> list[str]:
+    with store.reading() as connection:
+        return sqlalchemy_inspect(connection).get_table_names()
 
 
-def test_an_older_database_is_brought_forward_once(
-    settings: Settings, store: Store, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("number", "reason"),
+    [(999, "layout 999, .* use the later version that wrote it"), (7, "by a version before 0.9.0, .* use the version")],
+)
+def test_a_database_of_another_version_is_refused_and_left_as_it_is(
+    settings: Settings, store: Store, number: int, reason: str
 ) -> None:
-    steps = []
-    first = migrations.CURRENT_VERSION
-    monkeypatch.setattr(migrations, "CURRENT_VERSION", first + 2)
-    later = {first: lambda _: steps.append(1), first + 1: lambda _: steps.append(2)}
-    monkeypatch.setattr(migrations, "MIGRATIONS", later)
-    for _ in range(2):
-        Store(settings).close()
-    assert steps == [1, 2]
-
-
-def test_a_ledger_without_pure_epsilon_gets_it_and_still_verifies(tmp_path: Path) -> None:
-    """Layout 1 had no pure epsilon; what layout 2 wrote without any is the same row, hashed the same."""
-    home = tmp_path / "home"
-    shutil.copytree(GOLDEN, home)
-    with sqlite3.connect(home / "hermitage.sqlite") as connection:
-        connection.execute("ALTER TABLE charges DROP COLUMN pure_units")
-        connection.execute("UPDATE store_version SET number = 1")
-    connection.close()
-    with Store(Settings(home=home, database_url=f"sqlite:///{home / 'hermitage.sqlite'}")) as again:
-        ledger, account = Ledger(again), again.accounts.named("visits")
-        assert account is not None
-        ledger.chain(account.id)
-        assert {charge.pure_units for charge in ledger.rows(account.id)} == {0}
-        ledger.reserve(account.id, "another run", CHARGE, purpose="a run")
-        ledger.chain(account.id)
+    with store.writing() as connection:
+        connection.execute(text("UPDATE store_version SET number = :number"), {"number": number})
+        connection.execute(text("DROP TABLE begun"))
+    before = sorted(tables_of(store))
+    with pytest.raises(ConfigError, match=reason):
+        Store(settings)
+    assert sorted(tables_of(store)) == before
 
 
 def test_processes_that_start_together_prepare_one_database(settings: Settings) -> None:

@@ -1,0 +1,110 @@
+"""Bundles that were sealed verify, are made again, and are written again file by file."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+from pathlib import Path
+from re import findall
+
+import pytest
+from bundles_written import PAGE, WORDED, digests, members_of, of_ten_digits, written_again
+from golden_cases import KEPT, MODELS, configuration
+
+from synth.bundle.archive import MEMBERS, MEMBERS_OF_FINDING, MEMBERS_OF_MODEL, parse_canonical
+from synth.bundle.finding import Finding
+from synth.bundle.replay import replay
+from synth.bundle.verify import verify
+from synth.generators import GENERATORS
+from synth.reports.document import without_words
+from synth.schema import config_to_yaml
+
+FOLDER = Path(__file__).resolve().parents[1] / "golden" / "bundles"
+GOLDEN = sorted(FOLDER.glob("*.zip"))
+
+by_bundle = pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.stem)
+by_bundle_of_a_table = pytest.mark.parametrize("name", [name for name in KEPT if name not in MODELS])
+
+
+def test_none_is_missing() -> None:
+    assert {path.stem for path in GOLDEN} == {*KEPT, "found"}
+    assert {configuration(name).generator for name in KEPT if name not in MODELS} == set(GENERATORS)
+
+
+@by_bundle
+def test_it_verifies(path: Path) -> None:
+    verdict = verify(path, public_key=FOLDER / "public-key.pem")
+    assert verdict.ok, verdict.json["failures"]
+    assert verdict.json["signer"] == "as expected"
+    own = MEMBERS_OF_MODEL if path.stem in MODELS else MEMBERS
+    assert tuple(members_of(path)) == (*own, *(MEMBERS_OF_FINDING if path.stem == "found" else ()))
+
+
+@by_bundle
+def test_it_is_made_again(path: Path, tmp_path: Path) -> None:
+    again = replay(path, tmp_path)
+    assert again.as_certified, again.lines
+    members = members_of(path)
+    for name in {"synthetic.csv", "synthetic.parquet"} & members.keys():
+        assert (tmp_path / name).read_bytes() == members[name]
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_its_configuration_is_written_as_it_was(name: str) -> None:
+    assert config_to_yaml(configuration(name)).encode() == members_of(FOLDER / f"{name}.zip")["config.yaml"]
+
+
+@by_bundle_of_a_table
+def test_the_writer_writes_every_file_of_it_again(name: str, tmp_path: Path) -> None:
+    """All but the zip itself, whose bytes follow from the version of zlib; of what is worded, its numbers."""
+    path = FOLDER / f"{name}.zip"
+    members, again = members_of(path), written_again(path, tmp_path)
+    assert list(again) == list(members)
+    before, now = (parse_canonical(one["certificate.json"], name="certificate.json") for one in (members, again))
+    assert now == before | {"files": before["files"] | digests(again)}
+    before, now = (parse_canonical(one["report.json"], name="report.json") for one in (members, again))
+    assert of_ten_digits(without_words(now)) == of_ten_digits(without_words(before))
+    remaining = members.keys() - {*WORDED, "certificate.json"}
+    assert [name for name in remaining if again[name] != members[name]] == []
+
+
+def test_what_was_found_follows_from_its_answers_byte_for_byte() -> None:
+    members = members_of(FOLDER / "found.zip")
+    finding = Finding.of_files(members)
+    assert finding.files == {name: members[name] for name in MEMBERS_OF_FINDING}
+    assert {found.name: found.kind for found in finding.columns} == {
+        "age": "integer",
+        "town": "text",
+        "seen": "date",
+        "remark": "text",
+    }
+
+
+MOST_WORDS = {"independent": 915, "kahm-cell": 435}
+"""That a reader meets who unfolds nothing, tables and pictures aside."""
+
+
+@pytest.mark.parametrize("name", MOST_WORDS)
+def test_a_page_has_no_more_to_read_than_it_had(name: str, tmp_path: Path) -> None:
+    page = _Read()
+    page.feed(written_again(FOLDER / f"{name}.zip", tmp_path)[PAGE].decode())
+    assert page.words <= MOST_WORDS[name]
+
+
+class _Read(HTMLParser):
+    """Counts what is read of a page: words outside tables, pictures and what is folded."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words, self._inside = 0, 0
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._inside += tag in _NOT_READ
+
+    def handle_endtag(self, tag: str) -> None:
+        self._inside -= tag in _NOT_READ
+
+    def handle_data(self, data: str) -> None:
+        self.words += 0 if self._inside else len(findall(r"[^\W\d_][\w'-]*", data))
+
+
+_NOT_READ = {"style", "svg", "table", "details", "title"}
