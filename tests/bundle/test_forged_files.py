@@ -340,7 +340,7 @@ def test_a_key_with_a_word_before_it(tmp_path: Path, key: Key) -> None:
 
 def test_bounds_that_were_read_and_are_called_declared(tmp_path: Path, key: Key) -> None:
     def read(data: bytes) -> bytes:
-        return data + b"domain_source:\n  age: read from the private rows\n"
+        return data.replace(b"domain_source:\n", b"domain_source:\n  age: read from the private rows\n")
 
     path = forged(golden("independent"), tmp_path / "f.zip", key, files={"config.yaml": read})
     only(path, "says that the domain of 'age' was declared; config.yaml says otherwise")

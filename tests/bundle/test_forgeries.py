@@ -24,7 +24,7 @@ from forging import FOLDER, SUMS, Change, answers_of, costing, failures, forged,
 from synth.bundle.archive import canonical_json
 from synth.bundle.measurements import Measurements
 from synth.bundle.replay import replay
-from synth.privacy.answers import NoisyAnswer, of_kind
+from synth.privacy.answers import ROW_COUNT_QUERY, NoisyAnswer, of_kind
 from synth.privacy.feature_maps import OneHot
 from synth.privacy.more.cells import CellNoise
 from synth.privacy.more.perturbed_rows import PerturbedRows
@@ -32,8 +32,11 @@ from synth.privacy.questions import Answer
 from synth.privacy.receipt import Part, Receipt
 from synth.privacy.selection import Selection
 
+ALONE = sorted(path for path in FOLDER.glob("*.zip") if path.stem != "found")
+"""Bundles without a finding; ``test_found_bundles.py`` forges the other."""
 
-@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.zip")), ids=lambda path: path.stem)
+
+@pytest.mark.parametrize("path", ALONE, ids=lambda path: path.stem)
 def test_nothing_is_found_where_nothing_was_changed(path: Path, tmp_path: Path, key: Key) -> None:
     verdict = checked(forged(path, tmp_path / "again.zip", key, receipts=lambda receipt: receipt))
     assert verdict.ok, verdict.json["failures"]
@@ -68,7 +71,7 @@ def test_half_the_sensitivity_of_any_one_answer(place: int, tmp_path: Path, key:
     name = "dp-hp-adaptive"
     kinds = {one.receipt.sequence: "sum" for one in answers_of(golden(name)).sums}
     kinds |= {one.receipt.sequence: "choice" for one in of_kind(answers_of(golden(name)).answers, Selection)}
-    assert set(kinds) == set(range(9))
+    assert set(kinds) >= set(range(9))
     assert list(kinds.values()).count("choice") > 1
     only(forged(golden(name), tmp_path / "f.zip", key, receipts=halved, budget=True), "its question and schema.json")
 
@@ -89,13 +92,7 @@ def test_a_tenth_of_the_parameter_and_a_budget_to_match_is_left_to_a_refit(tmp_p
             return receipt
         return costing(dataclasses.replace(receipt, noise_scale=receipt.noise_scale / 10))
 
-    def as_sealed(document: dict[str, Any]) -> None:
-        # A later version asks other questions where nobody says; what this one sealed is fitted with its defaults.
-        document["versions"] = json.loads(members_of(golden("dp-hp-adaptive"))["certificate.json"])["versions"]
-
-    path = forged(
-        golden("dp-hp-adaptive"), tmp_path / "f.zip", key, receipts=weaker, certificate=as_sealed, budget=True
-    )
+    path = forged(golden("dp-hp-adaptive"), tmp_path / "f.zip", key, receipts=weaker, budget=True)
     assert checked(path).ok, "the smaller budget is spent whole"
     honest = replay(golden("dp-hp-adaptive"), tmp_path / "honest", refit=True)
     assert honest.as_certified
@@ -165,14 +162,14 @@ def test_more_rows_per_unit_than_the_sensitivity_is_for(tmp_path: Path, key: Key
 
 def test_noise_that_no_variance_in_grid_steps_gives(tmp_path: Path, key: Key) -> None:
     def odd(receipt: Receipt) -> Receipt:
-        if receipt.mechanism != "discrete_gaussian":
+        if receipt.mechanism != "discrete_gaussian" or receipt.query == ROW_COUNT_QUERY:
             return receipt
         # 41 whole steps and a half: no whole number is its square.
         noise = receipt.noise_scale
         steps = round(noise / receipt.grid) + 0.5
         return costing(dataclasses.replace(receipt, noise_scale=math.nextafter(steps * receipt.grid, 0.0)))
 
-    path = forged(golden("independent"), tmp_path / "f.zip", key, receipts=odd)
+    path = forged(golden("dp-hp"), tmp_path / "f.zip", key, receipts=odd)
     only(path, "no variance in whole grid steps gives")
 
 
@@ -254,7 +251,7 @@ _PAGE = "report.html is not what the rest of the bundle makes"
         (b"epsilon: 4.0", b"epsilon: 3.0", ["which no run of it spends", _PAGE]),
         (b"epsilon: 4.0", b"epsilon: 4.1", ["every run spends all of it", _PAGE]),
         (b"seed: 3", b"seed: 3 # exact 41", ["holds a comment"]),
-        (b"label: outcome", b"label: smoker", ["for another label", _PAGE]),
+        (b"label: outcome", b"label: smoker", ["for another label", "under 'What was not kept'", _PAGE]),
     ],
 )
 def test_a_configuration_of_another_run(tmp_path: Path, key: Key, old: bytes, new: bytes, reasons: list[str]) -> None:
@@ -367,7 +364,7 @@ def test_a_word_in_the_schema(tmp_path: Path, key: Key) -> None:
     def said(data: bytes) -> bytes:
         return canonical_json({**json.loads(data), "number_of_units": None})
 
-    path = forged(golden("independent"), tmp_path / "f.zip", key, files={"schema.json": said})
+    path = forged(golden("independent-by-class"), tmp_path / "f.zip", key, files={"schema.json": said})
     only(path, "schema.json says more than it declares")
 
 
@@ -392,7 +389,8 @@ STATED: list[tuple[str, Change, str]] = [
 def test_a_receipt_that_its_answer_does_not_bear_out(
     tmp_path: Path, key: Key, name: str, change: Change, reason: str
 ) -> None:
-    only(forged(golden(name), tmp_path / "f.zip", key, receipts=change), reason)
+    also = ["than follow from the noisy answers"] if reason == "a receipt that is not of a sum" else []
+    only(forged(golden(name), tmp_path / "f.zip", key, receipts=change), reason, *also)
 
 
 def test_a_choice_that_is_a_sum_by_its_receipt(tmp_path: Path, key: Key) -> None:

@@ -16,7 +16,7 @@ import pytest
 from bundle_making import Key, altered, checked, config_of, members_of
 from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
-from forging import FOLDER, forged, golden, only
+from forging import forged, golden, only
 from safetensors.numpy import load as load_safetensors
 from safetensors.numpy import save as save_safetensors
 
@@ -52,7 +52,9 @@ WRONG_KIND = "holds a value of the wrong kind"
         ("ledger", {"charges": [1]}, WRONG_KIND),
         ("ledger", {"charges": True}, WRONG_KIND),
         ("neighbours", "nobody", WRONG_KIND),
-        ("version", 2, "of a version other than"),
+        ("version", 1, "reads bundles from 0.9.0 on"),
+        ("version", True, WRONG_KIND),
+        ("version", "2", WRONG_KIND),
         ("row_epsilon", 1.0, "exactly where it hides one cell"),
     ],
 )
@@ -215,8 +217,7 @@ def test_answers_of_other_kinds_are_not_written() -> None:
 @pytest.mark.parametrize("noise_std", [0.0, 3.0])
 def test_a_public_number_of_rows_is_the_declared_one(tmp_path: Path, key: Key, stated: float, noise_std: float) -> None:
     rows = RowCount(stated, noise_std, public=True)
-    bundle = FOLDER.with_name("bundles-3") / "kahm.zip"
-    path = forged(bundle, tmp_path / "f.zip", key, answers=lambda found: replace(found, rows=rows))
+    path = forged(golden("kahm"), tmp_path / "f.zip", key, answers=lambda found: replace(found, rows=rows))
     assert "does not state the number of rows that was declared public" in " ".join(checked(path).json["failures"])
 
 

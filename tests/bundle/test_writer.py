@@ -39,8 +39,8 @@ def test_a_bundle_holds_exactly_the_documented_files(bundle: Path) -> None:
     members = members_of(bundle)
     assert tuple(members) == MEMBERS
     document = json.loads(members["certificate.json"])
-    assert set(document) == CERTIFICATE_KEYS | {"device"}
-    assert {"version", "evidence", "marginals"} == set(json.loads(members["report.json"]))
+    assert set(document) == CERTIFICATE_KEYS
+    assert {"evidence", "marginals"} == set(json.loads(members["report.json"]))
     config = yaml.safe_load(members["config.yaml"])
     assert "table" not in config
     assert "test_table" not in config
@@ -154,7 +154,7 @@ def test_certificates_come_back_and_refuse_what_they_are_not(bundle: Path) -> No
     document = json.loads(members_of(bundle)["certificate.json"])
     certificate = certificate_from_dict(document)
     assert certificate_to_dict(certificate) == document
-    for broken in ([], {}, document | {"version": 2}, document | {"rows": -1}, document | {"receipts": "none"}):
+    for broken in ([], {}, document | {"version": 3}, document | {"rows": -1}, document | {"receipts": "none"}):
         with pytest.raises(VerificationError):
             certificate_from_dict(broken)
     with pytest.raises(PrivacyError, match="at least one receipt"):
