@@ -3,7 +3,7 @@
     HERMITAGE_DATA=FOLDER python benchmarks/round_values.py [--tables heaps census] [--epsilons 1] [--seeds 3] \
         --json build/round.json [--resume]
 
-dp-hp-adaptive with ``values: even``, as before 0.8.0, and ``values: round``. Of every number with more than 64 places,
+dp-hp-adaptive with ``values: even``, and ``values: round``. Of every number with more than 64 places,
 among values on the grid other than zero: the share of multiples of 10, 50, 100, 500, ... units of the last printed
 digit, at the one of these units where the two tables differ most; the share of each last digit, at the one where they
 differ most; distinct values; the 99th percentile. Beside them the mean total variation over sets of one to three

@@ -113,7 +113,7 @@ def test_a_receipt_names_the_part_only_where_it_is_the_hold_out() -> None:
     session.noisy_sum(REGION, share=0.2, query="trained on", source="test")
     first, second = (receipt.to_dict() for receipt in session.receipts)
     assert first["part"] == "holdout"
-    assert "part" not in second  # as receipts of older bundles
+    assert "part" not in second
     assert [Receipt.from_dict(one).part for one in (first, second)] == ["holdout", "train"]
     with pytest.raises(PrivacyError):
         Receipt.from_dict({**first, "part": "elsewhere"})

@@ -90,10 +90,7 @@ CARD = Card(
     summary=(
         "Noisy averages of Hermite features, of each column and of small groups of columns, train a neural network."
     ),
-    best_for=(
-        "Numbers and short category lists of which several together matter; on artificial characters its rows taught "
-        "classifiers more than those of the default generator of version 0.6.0."
-    ),
+    best_for="Numbers and short category lists of which several together matter.",
     loses_where=(
         "Long category lists, whose order it treats as a scale, and spikes in numbers; on discretised Adult at epsilon "
         "0.3 sets of three columns are hardly closer than unrelated columns, and on Adult classifiers did slightly "
