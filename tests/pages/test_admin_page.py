@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
@@ -123,3 +126,13 @@ def test_a_deleted_mark_is_said_on_the_ledger_page(finished: AppTest, home: Path
     mark.unlink()
     app = go(finished, "ledger")
     assert any("mark of account 'survey' is gone" in error for error in errors(app))
+
+
+def test_a_home_of_an_earlier_version_is_refused_on_the_page(home: Path) -> None:
+    shutil.copytree(Path(__file__).parents[1] / "golden" / "home", home)
+    with closing(sqlite3.connect(home / "hermitage.sqlite")) as database, database:
+        database.execute("UPDATE store_version SET number = 7")
+    app = go(open_app(), "ledger")
+    (error,) = errors(app)
+    assert "written by a version before 0.9.0" in error
+    assert not app.exception

@@ -468,7 +468,6 @@ def test_the_document_followed_word_by_word_loses_nothing(
     assert total(settings) == whole
     assert before.splitlines()[1].split()[0] in (tmp_path / "heads.txt").read_text()
     assert synth("run", "first.yaml", "--out", "further", "--no-owner-report") == 0
-    follow("After an update")
 
 
 def test_a_database_of_another_kind_and_missing_programs_are_sentences(
