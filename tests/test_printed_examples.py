@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from printed import ROOT, blocks, commands_by_section
 
-TYPED = dict.fromkeys(("Backups", "Restoring", "After an update"), "tests/services/test_backup.py")
+TYPED = dict.fromkeys(("Backups", "Restoring"), "tests/services/test_backup.py")
 """Sections of docs/deploying.md with the test that types their commands word by word."""
 
 NOT_TYPED = {

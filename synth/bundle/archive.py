@@ -11,7 +11,6 @@ import hashlib
 import io
 import json
 import math
-import re
 import stat
 import struct
 import zipfile
@@ -182,7 +181,8 @@ def require_format(certificate: object) -> None:
         return
     number, versions = certificate["version"], certificate.get("versions")
     said = str(versions.get("hermitage")) if isinstance(versions, dict) else ""
-    maker = f"version {said} of this program" if (known := _NUMBERED.fullmatch(said)) else None
+    known = said.isascii() and len(said) <= _LONGEST_VERSION and all(map(str.isdecimal, said.split(".")))
+    maker = f"version {said} of this program" if known else None
     if number > FORMAT:
         raise UnknownFormatError(
             f"The bundle was made by {maker or 'a later version of this program'}, and this is version {__version__}, "
@@ -195,7 +195,8 @@ def require_format(certificate: object) -> None:
         )
 
 
-_NUMBERED = re.compile(r"[0-9]{1,4}(\.[0-9]{1,4}){1,3}", re.ASCII)
+_LONGEST_VERSION = 20
+"""Characters of a version that is repeated in a sentence."""
 
 
 class _ZipArchive:
