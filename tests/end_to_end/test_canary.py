@@ -48,8 +48,8 @@ def test_no_error_lets_a_canary_out(server: Server, browser: Any, walk: Walk, tm
     codebook.write_text(CODEBOOK.format(account="canary-errors"), encoding="utf-8")
     walker = Walker(browser, server.address)
     force_errors(walker, tmp_path)
-    take_in_malformed_lines(walker, tmp_path)
     force_a_failed_run(walker, server, table, codebook)
+    take_in_malformed_lines(walker, tmp_path)
     walker.visit("Ledger", "Ledger")
     assert sung(server, walk.bundle) == []
     assert heard(walker.received) == []
@@ -94,6 +94,8 @@ def take_in_malformed_lines(walker: Walker, folder: Path) -> None:
         "quotes.csv": f'{header}\n"{line.replace(chr(34), "")}\n'.encode(),
     }
     for name, content in malformed.items():
+        walker.open("upload")
+        walker.choose("No, new people")
         walker.fill("A name for these people", f"malformed {name}")
         path = folder / name
         path.write_bytes(content)
