@@ -439,7 +439,26 @@ def _parser(*, options_of_reports: bool = True) -> argparse.ArgumentParser:
     report.set_defaults(command=_report)
 
     _add_rehearsal_commands(commands)
+    _add_bundle_commands(commands)
+    add_keeping_commands(commands)
+    _add_estimate(commands)
+    commands.add_parser("generators", help="list the generators").set_defaults(command=_generators)
+    _add_model_commands(commands)
+    _add_schema(commands)
+    return parser
 
+
+class _Parser(argparse.ArgumentParser):
+    """A parser of options that says below its help what a command ends with; those of commands are of this kind too."""
+
+    def __init__(self, **given: Any) -> None:
+        codes = "\n".join(f"  {code:<4}{words}" for code, words in EXIT_CODES.items())
+        kind = argparse.RawDescriptionHelpFormatter
+        super().__init__(formatter_class=kind, epilog=f"exit codes:\n{codes}", **given)
+
+
+def _add_bundle_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the commands that read what a run wrote: compare, verify and replay."""
     compare = commands.add_parser(
         "compare", help="show publishable numbers of several runs side by side, and their cost"
     )
@@ -464,7 +483,8 @@ def _parser(*, options_of_reports: bool = True) -> argparse.ArgumentParser:
     replay.add_argument("--force", action="store_true", help=_FORCE)
     replay.set_defaults(command=_replay)
 
-    add_keeping_commands(commands)
+
+def _add_estimate(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     estimate = commands.add_parser(
         "estimate", help="estimate means, shares or a regression from a bundle, with intervals"
     )
@@ -476,7 +496,10 @@ def _parser(*, options_of_reports: bool = True) -> argparse.ArgumentParser:
     estimate.add_argument("--seed", type=int, default=0, metavar="N", help="of the rows that they are made of; public")
     estimate.add_argument("--out", metavar="FILE", help="write the numbers there too, as CSV")
     estimate.set_defaults(command=_estimate)
-    commands.add_parser("generators", help="list the generators").set_defaults(command=_generators)
+
+
+def _add_model_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the commands about private models, and about machines of several parties."""
     model = commands.add_parser("model", help="list the private models, fit one, or predict with a released one")
     model.set_defaults(command=_models)
     actions = model.add_subparsers(metavar="ACTION")
@@ -496,6 +519,8 @@ def _parser(*, options_of_reports: bool = True) -> argparse.ArgumentParser:
     parties.add_argument("--like", metavar="BUNDLE", help="with --models: the bundle that says how rows are read")
     parties.set_defaults(command=_parties)
 
+
+def _add_schema(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     schema = commands.add_parser("schema", help="draft a schema to edit, from the names of columns")
     schema.add_argument(
         "table",
@@ -524,16 +549,6 @@ def _parser(*, options_of_reports: bool = True) -> argparse.ArgumentParser:
         "--empty", choices=["missing"], help="what empty and unreadable cells become where nothing is said"
     )
     schema.set_defaults(command=_schema)
-    return parser
-
-
-class _Parser(argparse.ArgumentParser):
-    """A parser of options that says below its help what a command ends with; those of commands are of this kind too."""
-
-    def __init__(self, **given: Any) -> None:
-        codes = "\n".join(f"  {code:<4}{words}" for code, words in EXIT_CODES.items())
-        kind = argparse.RawDescriptionHelpFormatter
-        super().__init__(formatter_class=kind, epilog=f"exit codes:\n{codes}", **given)
 
 
 def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser], name: str, words: str) -> None:

@@ -150,15 +150,42 @@ def _read_top(source: Peekable, form: TableFormat, limits: ReaderLimits) -> _Top
     # Without a mark, of which a first row has none, utf-16 is little-endian unless big-endian is declared.
     encoding = {"utf-16": "utf-16-le", "utf-8-sig": "utf-8"}.get(form.codec, form.codec)
     if not form.header:
-        for _ in range(form.skip_rows):
-            if not source.peek(1):
-                break
-            _take_line(source, encoding)
-        if not source.peek(1):
-            raise TableError("The file is empty. Send a table with rows.")
-        return _Top(encoding, "\t" if form.separator == "auto" else form.separator, form.names or ())
+        return _top_without_names(source, form, encoding)
     if form.codec.startswith(("utf", "ascii")):
         encoding = next((known for mark, known in _MARKS if source.peek(len(mark)) == mark), encoding)
+    header = _lines_of_names(source, form, encoding)
+    if any("\0" in line for line in header):
+        raise _not_in(encoding)
+    if any("\r" in line for line in header):
+        raise TableError(
+            "The first line holds a carriage return that no line feed follows. Save the table with line ends of "
+            "Windows or Unix."
+        )
+    separator = _separator(form, header[(form.names_from or 0) - 1])
+    cells = [cells for line in header if (cells := cells_of_line(line, separator)) is not None]
+    if len(cells) < len(header):
+        raise TableError(
+            "The first line cannot be read. Check its quotation marks; if cells hold line breaks, declare "
+            "'newlines: true' in the format."
+        )
+    names = joined_names(cells, form.names_from)
+    if len(names) > limits.columns:
+        raise limits.too_many_columns(len(names))
+    return _Top(encoding, separator, names)
+
+
+def _top_without_names(source: Peekable, form: TableFormat, encoding: str) -> _Top:
+    for _ in range(form.skip_rows):
+        if not source.peek(1):
+            break
+        _take_line(source, encoding)
+    if not source.peek(1):
+        raise TableError("The file is empty. Send a table with rows.")
+    return _Top(encoding, "\t" if form.separator == "auto" else form.separator, form.names or ())
+
+
+def _lines_of_names(source: Peekable, form: TableFormat, encoding: str) -> list[str]:
+    """Read past comments, skipped lines and blank lines, and return the lines that hold the names."""
     line = _take_text(source, encoding)
     while form.comment and line is not None and line.startswith(form.comment):
         line = _take_text(source, encoding)
@@ -179,24 +206,7 @@ def _read_top(source: Peekable, form: TableFormat, limits: ReaderLimits) -> _Top
             line = f"{line}\n{more}"
         header.append(line or "")
         line = _take_text(source, encoding) if len(header) < form.header_rows else None
-    if any("\0" in line for line in header):
-        raise _not_in(encoding)
-    if any("\r" in line for line in header):
-        raise TableError(
-            "The first line holds a carriage return that no line feed follows. Save the table with line ends of "
-            "Windows or Unix."
-        )
-    separator = _separator(form, header[(form.names_from or 0) - 1])
-    cells = [cells for line in header if (cells := cells_of_line(line, separator)) is not None]
-    if len(cells) < len(header):
-        raise TableError(
-            "The first line cannot be read. Check its quotation marks; if cells hold line breaks, declare "
-            "'newlines: true' in the format."
-        )
-    names = joined_names(cells, form.names_from)
-    if len(names) > limits.columns:
-        raise limits.too_many_columns(len(names))
-    return _Top(encoding, separator, names)
+    return header
 
 
 def _take_text(source: Peekable, encoding: str) -> str | None:
