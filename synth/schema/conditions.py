@@ -2,8 +2,9 @@
 
 A condition knows columns of its table and constants, comparisons, AND, OR, NOT, IN, BETWEEN, LIKE and IS NULL. There is
 no way to write a function, a subquery, an order or a number of rows in it, so whether a row is read follows from that
-row alone. What is read here is a tree; the statement that is run is built from the tree, never from the text. The same
-tree says which of some rows it holds for that are codes already (estimates from a bundle).
+row alone. sqlglot parses the text. Of what it finds, the few nodes that are listed here become a tree of ours, and
+anything else is refused. The statement that is run is built from our tree, never from the text. The same tree says
+which of some rows it holds for that are codes already (estimates from a bundle).
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,7 @@ from synth.errors import ConfigError, SchemaError
 
 if TYPE_CHECKING:
     from sqlalchemy import BindParameter, ColumnElement
+    from sqlglot.expressions import Expr
 
 __all__ = [
     "MOST_CHARACTERS",
@@ -42,7 +44,8 @@ __all__ = [
 ]
 
 MOST_CHARACTERS = 10_000
-MOST_DEPTH = 50
+MOST_DEPTH = 20
+"""NOTs and brackets in one another; each takes up to thirty calls inside sqlglot, and Python allows a thousand."""
 
 Vector = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -116,19 +119,17 @@ class Joined:
 
 Condition = Compared | Among | Between | Like | Null | Not | Joined
 
-SIGNS = ("=", "<>", "!=", "<=", ">=", "<", ">")
+_SIGNS_OF = {"EQ": "=", "NEQ": "<>", "LT": "<", "LTE": "<=", "GT": ">", "GTE": ">="}
+_PARTS = {
+    "Paren": {"this"},
+    "Not": {"this"},
+    "In": {"this", "expressions"},
+    "Between": {"this", "low", "high"},
+    **{kind: {"this", "expression"} for kind in ("And", "Or", "Is", "Like", *_SIGNS_OF)},
+}
+"""The nodes of sqlglot that are read, and what each says, beside that it is negated; one that says more is refused."""
 
-_TOKEN = re.compile(
-    r"""\s+
-    | (?P<text>'(?:[^']|'')*')
-    | (?P<quoted>"(?:[^"]|"")+")
-    | (?P<number>(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,3})?)(?![\w.])
-    | (?P<word>[^\W\d]\w*)
-    | (?P<sign><>|!=|<=|>=|[=<>(),+-])
-    """,
-    re.VERBOSE,
-)
-_WORDS = {"AND", "OR", "NOT", "IN", "IS", "NULL", "BETWEEN", "LIKE", "TRUE", "FALSE"}
+_NUMBER = re.compile(r"(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,3})?")
 
 _POSSIBLE = (
     "A condition has columns, constants in 'single quotation marks' or numbers, comparisons, AND, OR, NOT, IN, "
@@ -138,13 +139,6 @@ _FREE = (
     "Functions, subqueries and other tables may let a row depend on other people's rows: write the whole query as "
     "SQL instead (sql), and the certificate says what is assumed of it"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class _Token:
-    kind: str
-    text: str
-    place: int
 
 
 def condition(text: str) -> Condition:
@@ -162,141 +156,127 @@ def condition(text: str) -> Condition:
     """
     if len(text) > MOST_CHARACTERS:
         raise ConfigError(f"where: has {len(text):,} characters, and at most {MOST_CHARACTERS:,} are possible.")
-    return _Reader(text).whole()
+    from sqlglot import Dialect  # here: who declares no condition does without it
+    from sqlglot.errors import ParseError, TokenError
+
+    try:
+        (parsed,) = Dialect().parser().parse(_tokens(text), text)
+        if parsed is None:
+            raise _refused(0, "a comparison")
+        return _tree(parsed)
+    except TokenError:
+        raise ConfigError(f"where: a quotation mark or a comment is left open. {_POSSIBLE}. {_FREE}.") from None
+    except ParseError as error:
+        said = error.errors[0]  # where it ends, by line and column from 1
+        before = sum(len(line) + 1 for line in text.split("\n")[: said["line"] - 1])
+        raise _refused(before + said["col"] - len(said["highlight"])) from None
+    except RecursionError:
+        raise _too_deep() from None
 
 
-class _Reader:
-    """One condition, read token by token."""
+def _tokens(text: str) -> list[Any]:
+    """Cut a condition into words and signs, which must make up all of it but blanks: sqlglot passes over comments."""
+    from sqlglot import Dialect
 
-    def __init__(self, text: str) -> None:
-        self._tokens = [*_tokens(text), _Token("end", "", len(text) + 1)]
-        self._at = 0
-        self._depth = 0
-
-    def whole(self) -> Condition:
-        found = self._joined("OR")
-        if self._here.kind != "end":
-            self._refuse("AND, OR or the end of the condition")
-        return found
-
-    @property
-    def _here(self) -> _Token:
-        return self._tokens[self._at]
-
-    def _takes(self, *words: str) -> bool:
-        """Pass over a word or a sign, and say whether it stood there."""
-        found = self._here.kind in ("word", "sign") and self._here.text.upper() in words
-        self._at += found
-        return found
-
-    def _needs(self, word: str) -> None:
-        if not self._takes(word):
-            self._refuse(word)
-
-    def _refuse(self, wanted: str) -> NoReturn:
-        raise ConfigError(f"where: at character {self._here.place}, {wanted} is missing. {_POSSIBLE}. {_FREE}.")
-
-    def _joined(self, word: str) -> Condition:
-        parts = [self._joined("AND") if word == "OR" else self._negated()]
-        while self._takes(word):
-            parts.append(self._joined("AND") if word == "OR" else self._negated())
-        return parts[0] if len(parts) == 1 else Joined(word, tuple(parts))
-
-    def _negated(self) -> Condition:
-        self._depth += 1
-        if self._depth > MOST_DEPTH:
-            raise ConfigError(
-                f"where: more than {MOST_DEPTH} NOTs and brackets stand in one another. Write it flatter."
-            )
-        try:
-            if self._takes("NOT"):
-                return Not(self._negated())
-            if self._takes("("):
-                inner = self._joined("OR")
-                self._needs(")")
-                return inner
-            return self._predicate()
-        finally:
-            self._depth -= 1
-
-    def _predicate(self) -> Condition:
-        left = self._name()
-        if left is None:
-            self._refuse("the name of a column")
-        if self._takes("IS"):
-            negated = self._takes("NOT")
-            self._needs("NULL")
-            return Not(Null(left)) if negated else Null(left)
-        if self._here.text in SIGNS and self._here.kind == "sign":
-            sign = self._here.text
-            self._at += 1
-            return Compared(left, sign, self._name() or self._constant())
-        negated = self._takes("NOT")
-        found = self._ranged(left)
-        return Not(found) if negated else found
-
-    def _ranged(self, left: Name) -> Condition:
-        if self._takes("BETWEEN"):
-            low = self._constant()
-            self._needs("AND")
-            return Between(left, low, self._constant())
-        if self._takes("LIKE"):
-            if self._here.kind != "text":
-                self._refuse("a pattern in 'single quotation marks'")
-            place, pattern = self._here.place, str(self._constant())
-            if "\\" in pattern:
-                raise ConfigError(
-                    f"where: the pattern at character {place} has a backslash, which databases read apart."
-                )
-            return Like(left, pattern)
-        if self._takes("IN"):
-            self._needs("(")
-            constants = [self._constant()]
-            while self._takes(","):
-                constants.append(self._constant())
-            self._needs(")")
-            return Among(left, tuple(constants))
-        self._refuse("a comparison, IN, BETWEEN, LIKE or IS NULL")
-
-    def _name(self) -> Name | None:
-        token = self._here
-        if token.kind == "quoted":
-            name = token.text[1:-1].replace('""', '"')
-        elif token.kind == "word" and token.text.upper() not in _WORDS:
-            name = token.text
-        else:
-            return None
-        self._at += 1
-        if self._here.text == "(":
-            self._refuse(f"a comparison behind the column '{name}'" if token.kind == "quoted" else "a plain column")
-        return Name(name, token.place)
-
-    def _constant(self) -> Constant:
-        below = self._takes("-")
-        token = self._here
-        self._at += 1
-        if token.kind == "number":
-            number = Decimal(token.text)
-            # A whole number is bound as one, so that a database compares it with whole numbers.
-            exact: int | Decimal = int(number) if token.text.isdigit() else number
-            return -exact if below else exact
-        if not below and token.kind == "text":
-            return token.text[1:-1].replace("''", "'")
-        if not below and token.kind == "word" and token.text.upper() in ("TRUE", "FALSE"):
-            return token.text.upper() == "TRUE"
-        self._at -= 1
-        self._refuse("a constant")
+    tokens = Dialect().tokenize(text)
+    starts = [*(token.start for token in tokens), len(text)]
+    for start, end in zip([0, *(token.end + 1 for token in tokens)], starts, strict=True):
+        passed = text[start:end]
+        if passed.strip():
+            raise _refused(end - len(passed.lstrip()))
+    for token in tokens:
+        # Signs that sqlglot would pass over, or take for the name of a column.
+        if text[token.start] in ";+$" or "\0" in token.text:
+            raise _refused(token.start)
+    return tokens
 
 
-def _tokens(text: str) -> Iterator[_Token]:
-    at = 0
-    while at < len(text):
-        found = _TOKEN.match(text, at)
-        if found is None or "\0" in found.group():
-            raise ConfigError(f"where: character {at + 1} is not understood. {_POSSIBLE}. {_FREE}.")
-        if found.lastgroup is not None:
-            yield _Token(found.lastgroup, found.group(), at + 1)
-        at = found.end()
+def _refused(start: int, missing: str = "") -> ConfigError:
+    said = f"at character {start + 1}, {missing} is missing" if missing else f"character {start + 1} is not understood"
+    return ConfigError(f"where: {said}. {_POSSIBLE}. {_FREE}.")
+
+
+def _too_deep() -> ConfigError:
+    return ConfigError(f"where: more than {MOST_DEPTH} NOTs and brackets stand in one another. Write it flatter.")
+
+
+def _place(node: Expr) -> int:
+    """Return where a node begins: its first name or constant, which alone remember where they stand."""
+    return min((int(one.meta["start"]) for one in node.walk() if "start" in one.meta), default=0)
+
+
+def _tree(node: Expr, depth: int = 0) -> Condition:
+    kind = type(node).__name__
+    said = {key: value for key, value in node.args.items() if value not in (None, False, [])}
+    negated = said.pop("negate", False) is True
+    if said.keys() != _PARTS.get(kind):
+        raise _refused(_place(node), "a comparison, IN, BETWEEN, LIKE or IS NULL")
+    if depth > MOST_DEPTH:
+        raise _too_deep()
+    found: Condition
+    if kind == "Paren":
+        found = _tree(node.this, depth + 1)
+    elif kind == "Not":
+        found = Not(_tree(node.this, depth + 1))
+    elif kind in ("And", "Or"):
+        found = Joined(kind.upper(), tuple(_tree(one, depth) for one in _chain(node)))
+    elif kind == "In":
+        found = Among(_name(node.this), tuple(map(_constant, said["expressions"])))
+    elif kind == "Between":
+        found = Between(_name(node.this), _constant(said["low"]), _constant(said["high"]))
+    elif kind == "Like":
+        found = Like(_name(node.this), _pattern(node.expression))
+    elif kind == "Is":
+        if type(node.expression).__name__ != "Null":
+            raise _refused(_place(node.expression), "NULL")
+        found = Null(_name(node.this))
+    else:
+        right = node.expression
+        is_column = type(right).__name__ == "Column"
+        found = Compared(_name(node.this), _SIGNS_OF[kind], _name(right) if is_column else _constant(right))
+    return Not(found) if negated else found
+
+
+def _chain(node: Expr) -> Iterator[Expr]:
+    """Yield what one word joins, in order; sqlglot nests a long chain to its left."""
+    kind, behind = type(node), []
+    while type(node) is kind:
+        behind.append(node.expression)
+        node = node.this
+    yield node
+    yield from reversed(behind)
+
+
+def _name(node: Expr) -> Name:
+    if not (type(node).__name__ == "Column" and node.args.keys() == {"this"} and node.name):
+        raise _refused(_place(node), "the name of a column")
+    return Name(node.name, _place(node) + 1)
+
+
+def _constant(node: Expr) -> Constant:
+    below = type(node).__name__ == "Neg"
+    found = node.this if below else node
+    kind, text = type(found).__name__, str(found.name)
+    if kind == "Literal" and not found.is_string and _NUMBER.fullmatch(text):
+        # A whole number is bound as one, so that a database compares it with whole numbers.
+        number: int | Decimal = int(Decimal(text)) if text.isdigit() else Decimal(text)
+        return -number if below else number
+    if kind == "Literal" and found.is_string and not below:
+        return text
+    if kind == "Boolean" and not below:
+        return bool(found.this)
+    raise _refused(_place(node), "a constant")
+
+
+def _pattern(node: Expr) -> str:
+    pattern = _constant(node)
+    if not isinstance(pattern, str):
+        raise _refused(_place(node), "a pattern in 'single quotation marks'")
+    if "\\" in pattern:
+        raise ConfigError(
+            f"where: the pattern at character {_place(node) + 1} has a backslash, which databases read apart."
+        )
+    return pattern
 
 
 # What it means --------------------------------------------------------------------------------------------------------
@@ -316,7 +296,7 @@ def names_in(found: Condition) -> Iterator[Name]:
 
 
 _SIGNS: dict[str, Callable[[Any, Any], Any]] = {
-    "=": operator.eq, "<>": operator.ne, "!=": operator.ne,
+    "=": operator.eq, "<>": operator.ne,
     "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
 }  # fmt: skip
 
@@ -444,7 +424,7 @@ def _code_flags(column: CodedColumn, sign: str, constant: object) -> Flags:
             return _compared(column.comparable_values(), sign, column.comparable(str(constant)))
         except SchemaError as error:
             raise ConfigError(f"'{column.name}' is compared with what it cannot be: {error}") from None
-    if sign not in ("=", "<>", "!="):
+    if sign not in ("=", "<>"):
         raise ConfigError(f"The values of '{column.name}' have no order here. Compare by = or IN.")
     text = str(constant)
     if isinstance(constant, bool) and column.kind == "yes_no":
@@ -459,7 +439,7 @@ def _code_flags(column: CodedColumn, sign: str, constant: object) -> Flags:
 def _compared(left: Vector, sign: str, right: Vector | float) -> Flags:
     with np.errstate(invalid="ignore"):
         found = {
-            "=": np.equal, "<>": np.not_equal, "!=": np.not_equal,
+            "=": np.equal, "<>": np.not_equal,
             "<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal,
         }[sign](left, right)  # fmt: skip
     return np.asarray(found, dtype=bool)

@@ -22,11 +22,11 @@ def loaded(program: str, *arguments: str) -> set[str]:
 @pytest.mark.parametrize(
     ("program", "unwanted"),
     [
-        ("import synth.cli", {*DRAWING, *LEARNING, "torch", "numpy", "pandas", "autodp", "sqlalchemy"}),
-        ("import synth.bundle.verify", {*DRAWING, *LEARNING, "torch", "sqlalchemy"}),
+        ("import synth.cli", {*DRAWING, *LEARNING, "torch", "numpy", "pandas", "autodp", "sqlalchemy", "sqlglot"}),
+        ("import synth.bundle.verify", {*DRAWING, *LEARNING, "torch", "sqlalchemy", "sqlglot"}),
         (
             "from synth.privacy.session import PrivateSession; import synth.generators.adaptive.dp_hp_adaptive",
-            {*DRAWING, *LEARNING, "torch", "pandas", "pyarrow", "autodp", "sqlalchemy"},
+            {*DRAWING, *LEARNING, "torch", "pandas", "pyarrow", "autodp", "sqlalchemy", "sqlglot"},
         ),
     ],
     ids=["the command line", "verification", "the default generator"],
@@ -39,7 +39,7 @@ def test_nothing_is_loaded_that_is_not_needed(program, unwanted):
 
 def test_a_bundle_is_verified_without_torch(bundle: Path):
     program = "import sys, synth; assert synth.verify(sys.argv[1]).ok"
-    assert not loaded(program, str(bundle)) & {*DRAWING, *LEARNING, "torch", "sqlalchemy"}
+    assert not loaded(program, str(bundle)) & {*DRAWING, *LEARNING, "torch", "sqlalchemy", "sqlglot"}
 
 
 FITTED = """
@@ -62,4 +62,4 @@ make("dp-hp-adaptive", GeneratorTask(schema, "c0"), {"all_pairs": "never"}).fit(
 def test_the_default_generator_asks_fits_and_draws_without_heavy_libraries():
     # What benchmarks/README.md says of its processes before 0.7.0; a whole release loads them for ledger, files and
     # report. A look at all pairs is a matrix product, which torch makes, so it is left out.
-    assert not loaded(FITTED) & {*DRAWING, *LEARNING, "torch", "pandas", "pyarrow", "autodp", "sqlalchemy"}
+    assert not loaded(FITTED) & {*DRAWING, *LEARNING, "torch", "pandas", "pyarrow", "autodp", "sqlalchemy", "sqlglot"}
