@@ -108,6 +108,33 @@ def test_names_stand_where_it_is_declared() -> None:
     assert names_and_rows(xlsx(xlsx_row(["1", "2"])), named) == (("x", "y"), [["1", "2"]])
 
 
+@pytest.mark.parametrize(
+    "cell",
+    [
+        '<c t="zz"><v>1</v></c>',
+        '<c t="n"><v>xx</v></c>',
+        '<c t="b"><v>7</v></c>',
+        '<c t="s"><v>99</v></c>',
+        '<c t="s"><v>-1</v></c>',
+        '<c t="s"><v>x</v></c>',
+        '<c t="e"><v>#WEIRD</v></c>',
+        '<c t="e"><v>#DIV/0!</v></c>',
+        '<c s="1"><v>-5</v></c>',
+        '<c s="1"><v>99999999</v></c>',
+        '<c t="inlineStr"><is><t>_xD800_</t></is></c>',
+    ],
+)
+def test_no_cell_decides_what_is_read_of_other_rows(cell: str) -> None:
+    # In a library that was tried each of these ends the reading of the sheet, takes a row away or is another's text.
+    data = xlsx(f"{HEAD}{xlsx_row(['1', '2'])}<row>{cell}</row>{xlsx_row(['3', '4'])}")
+    assert names_and_rows(data)[1] == [["1", "2"], [None, ""], ["3", "4"]]
+
+
+@pytest.mark.parametrize("row", ['<row r="1048576"><c r="XFD1048576"><v>9</v></c></row>', '<row><c r="!!"/></row>'])
+def test_a_value_far_from_the_table_is_none_of_it(row: str) -> None:
+    assert names_and_rows(xlsx(HEAD + xlsx_row(["1", "2"]) + row))[1] == [["1", "2"]]
+
+
 def test_days_count_from_1904_where_the_workbook_says_so() -> None:
     data = xlsx(f'{HEAD}<row><c s="1"><v>42797</v></c></row>', date1904=True)
     assert names_and_rows(data)[1] == [["2021-03-04", ""]]

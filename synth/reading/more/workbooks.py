@@ -9,9 +9,12 @@ part of the table.
 The parts of the file are unpacked and parsed as they come past, so no sheet is ever held whole; the texts that Excel
 keeps once for all cells are. Expat reads the XML; entities of its own, which could grow, are refused.
 
-No library reads workbooks here. python-calamine 0.9.1 was tried: it makes an error cell an empty one, refuses a whole
-sheet for one bad index of a shared text, and holds a sheet whole. So a row could not follow from that row alone, and
-memory could not be bounded.
+No library reads workbooks here. python-calamine 0.9.1 was tried, which is six times as fast: 1,048,576 rows of 20
+numbers in 15 seconds for 95, in 1,450 MB for 180. One cell decides there for everybody. A number, truth value, error or
+index of a shared text that is none ends the reading of all rows. A value far to the right or below (XFD1048576) asks
+for the memory of all cells before it, which ends the process. A row of errors alone is no row, and an index that is no
+number reads the first of all texts. tests/bytes/test_workbooks.py has these cells. In .xls files 36 of 120 single
+changed bytes of cells changed several rows or ended the reading, so .xls and .xlsb are not read either.
 """
 
 from __future__ import annotations
