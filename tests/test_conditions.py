@@ -274,7 +274,7 @@ def test_a_source_is_a_table_or_a_query() -> None:
     assert "either" in refusal(sql="select 1")
     assert "'where' belongs to a table" in refusal(table=None, sql="select 1", where="a = 1")
     assert "twice" in refusal(columns=("a", "a"))
-    assert "character 13, a constant is missing" in refusal(where="a = (select 1)")
+    assert "character 5, a constant is missing" in refusal(where="a = (select 1)")
 
 
 def test_a_source_is_written_as_it_is_read() -> None:

@@ -129,8 +129,12 @@ _PARTS = {
 }
 """The nodes of sqlglot that are read, and what each says, beside that it is negated; one that says more is refused."""
 
+_BEFORE = {"AND", "OR", "NOT", "IN", "IS", "BETWEEN", "LIKE", "VAR", "IDENTIFIER", "STRING"}
+"""What something else may follow, as sqlglot calls it, and is no part of."""
+
 _NUMBER = re.compile(r"(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,3})?")
 
+_PREDICATE = "a comparison, IN, BETWEEN, LIKE or IS NULL"
 _POSSIBLE = (
     "A condition has columns, constants in 'single quotation marks' or numbers, comparisons, AND, OR, NOT, IN, "
     "BETWEEN, LIKE and IS NULL"
@@ -160,16 +164,21 @@ def condition(text: str) -> Condition:
     from sqlglot.errors import ParseError, TokenError
 
     try:
-        (parsed,) = Dialect().parser().parse(_tokens(text), text)
+        tokens = _tokens(text)
+        (parsed,) = Dialect().parser().parse(tokens, text)
         if parsed is None:
             raise _refused(0, "a comparison")
         return _tree(parsed)
+    except _MissingError as missing:
+        raise _refused(_start(missing.node, tokens), missing.wanted) from None
     except TokenError:
         raise ConfigError(f"where: a quotation mark or a comment is left open. {_POSSIBLE}. {_FREE}.") from None
     except ParseError as error:
         said = error.errors[0]  # where it ends, by line and column from 1
-        before = sum(len(line) + 1 for line in text.split("\n")[: said["line"] - 1])
-        raise _refused(before + said["col"] - len(said["highlight"])) from None
+        end = sum(len(line) + 1 for line in text.split("\n")[: said["line"] - 1]) + said["col"]
+        if "Unexpected token" not in said["description"] and not text[end:].strip():
+            raise _refused(end, "a bracket, a name or a constant") from None
+        raise _refused(end - len(said["highlight"])) from None
     except RecursionError:
         raise _too_deep() from None
 
@@ -200,9 +209,27 @@ def _too_deep() -> ConfigError:
     return ConfigError(f"where: more than {MOST_DEPTH} NOTs and brackets stand in one another. Write it flatter.")
 
 
+class _MissingError(Exception):
+    """Something else stands where a part of a condition is wanted."""
+
+    def __init__(self, node: Expr, wanted: str) -> None:
+        super().__init__(wanted)
+        self.node, self.wanted = node, wanted
+
+
 def _place(node: Expr) -> int:
-    """Return where a node begins: its first name or constant, which alone remember where they stand."""
+    """Return where a node has its first name or constant, which alone remember where they stand."""
     return min((int(one.meta["start"]) for one in node.walk() if "start" in one.meta), default=0)
+
+
+def _start(node: Expr, tokens: Sequence[Any]) -> int:
+    """Return where a node that is none of a condition begins, with the brackets and words before its first name."""
+    start = _place(node)
+    for token in reversed([one for one in tokens if one.start < start]):
+        if token.token_type.name in _BEFORE or not (token.text == "(" or token.text.isalpha()):
+            break
+        start = token.start
+    return start
 
 
 def _tree(node: Expr, depth: int = 0) -> Condition:
@@ -210,7 +237,7 @@ def _tree(node: Expr, depth: int = 0) -> Condition:
     said = {key: value for key, value in node.args.items() if value not in (None, False, [])}
     negated = said.pop("negate", False) is True
     if said.keys() != _PARTS.get(kind):
-        raise _refused(_place(node), "a comparison, IN, BETWEEN, LIKE or IS NULL")
+        raise _MissingError(node, _PREDICATE)
     if depth > MOST_DEPTH:
         raise _too_deep()
     found: Condition
@@ -228,7 +255,7 @@ def _tree(node: Expr, depth: int = 0) -> Condition:
         found = Like(_name(node.this), _pattern(node.expression))
     elif kind == "Is":
         if type(node.expression).__name__ != "Null":
-            raise _refused(_place(node.expression), "NULL")
+            raise _MissingError(node, _PREDICATE)
         found = Null(_name(node.this))
     else:
         right = node.expression
@@ -249,7 +276,7 @@ def _chain(node: Expr) -> Iterator[Expr]:
 
 def _name(node: Expr) -> Name:
     if not (type(node).__name__ == "Column" and node.args.keys() == {"this"} and node.name):
-        raise _refused(_place(node), "the name of a column")
+        raise _MissingError(node, "the name of a column")
     return Name(node.name, _place(node) + 1)
 
 
@@ -265,13 +292,13 @@ def _constant(node: Expr) -> Constant:
         return text
     if kind == "Boolean" and not below:
         return bool(found.this)
-    raise _refused(_place(node), "a constant")
+    raise _MissingError(node, "a constant")
 
 
 def _pattern(node: Expr) -> str:
     pattern = _constant(node)
     if not isinstance(pattern, str):
-        raise _refused(_place(node), "a pattern in 'single quotation marks'")
+        raise _MissingError(node, "a pattern in 'single quotation marks'")
     if "\\" in pattern:
         raise ConfigError(
             f"where: the pattern at character {_place(node) + 1} has a backslash, which databases read apart."
