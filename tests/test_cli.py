@@ -487,6 +487,7 @@ def clinic(config: Path, tmp_path: Path) -> str:
     return url
 
 
+@pytest.mark.thorough
 def test_a_table_of_a_database_is_drafted_run_and_verified(
     synth: Synth, config: Path, clinic: str, tmp_path: Path
 ) -> None:

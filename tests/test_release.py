@@ -174,6 +174,7 @@ def charges() -> list[tuple[float, str]]:
         return [] if account is None else [(one.epsilon, one.state) for one in application.ledger.current(account.id)]
 
 
+@pytest.mark.thorough
 def test_what_is_open_is_found_first_and_once(home: Path) -> None:
     how = HOW | {"epsilon": 4.0, "find_epsilon": 1.5, "account": "clinic"}
     release = synth.Release(people(), OPEN, **how).fit("release")

@@ -246,6 +246,7 @@ def test_from_the_file_to_a_bundle_that_verifies_and_back(tmp_path: Path, monkey
     assert (texts[dated] == result.table["came at"].fillna("")[dated]).all()
 
 
+@pytest.mark.thorough
 def test_one_line_moves_no_other() -> None:
     lines_are_independent()
 

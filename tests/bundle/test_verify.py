@@ -486,6 +486,7 @@ def test_strange_values_are_a_verdict_and_never_an_exception(tiny: Path, tmp_pat
         assert json.dumps(verdict.json)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("epsilon", [0.01, 0.1, 3.0, 10.0, 20.0, 50.0, 90.0])
 @pytest.mark.parametrize("row_count", ["public", "private"])
 def test_every_budget_verifies(tmp_path: Path, key: Key, epsilon: float, row_count: str) -> None:

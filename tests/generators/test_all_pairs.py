@@ -242,6 +242,7 @@ def test_the_noise_of_all_pairs_is_that_of_the_question():
     assert all(one.table.sum() == pytest.approx(6000, rel=0.2) for one in pairs.answers.measured)
 
 
+@pytest.mark.thorough
 def test_the_same_answers_are_fitted_once(monkeypatch):
     fits = []
     right = mixture_estimation.fit_mixtures
@@ -260,6 +261,7 @@ def test_the_same_answers_are_fitted_once(monkeypatch):
     assert [len(one.measured) for one in fits] == [21, 42]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("epsilon", "averaged", "fits"), [(100.0, True, 3), (100.0, False, 1), (0.2, True, 1)])
 def test_a_fit_goes_on_while_it_is_off_by_more_than_noise(epsilon, averaged, fits, monkeypatch):
     begun, off, made_of = [], [], []

@@ -53,6 +53,7 @@ def test_rows_lie_in_the_declared_domain(name, label, row_count):
     check_domain(made.sample(257, seed=3), declared, 257)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", SOME)
 def test_the_same_seed_gives_the_same_bytes(name):
     made, _ = fitted(name)

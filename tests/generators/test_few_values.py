@@ -82,6 +82,7 @@ def test_five_values_come_back_as_exactly_five(column: NumberColumn, key: int) -
         assert abs((on_grid == value).mean() - (codes == value).mean()) < 12 * noise
 
 
+@pytest.mark.thorough
 @COLUMNS
 @pytest.mark.parametrize("elsewhere", [0.1, 0.03])
 def test_a_spread_that_noise_does_not_explain_is_kept(column: NumberColumn, elsewhere: float) -> None:
@@ -112,6 +113,7 @@ def test_one_row_in_a_hundred_is_kept_where_noise_is_less_than_that(column: Numb
     assert sum(found[0.02]) <= 4
 
 
+@pytest.mark.thorough
 @COLUMNS
 @pytest.mark.parametrize(("rows", "epsilon"), [(600, 1.0), (5000, 0.1)])
 def test_with_more_noise_than_that_nothing_is_concluded(column: NumberColumn, rows: int, epsilon: float) -> None:

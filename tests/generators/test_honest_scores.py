@@ -317,6 +317,7 @@ def asked_for() -> dict[str, Weighed]:
     return kept
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("purpose", "times"), [("balanced", 1.0), ("prediction", 2.0), ("marginals", 1.0)])
 def test_a_table_with_the_label_counts_twice_where_rows_are_for_its_prediction(asked_for, purpose, times):
     """A pair of columns of usual importance counts 1, one of three a half; and no sensitivity is another one."""

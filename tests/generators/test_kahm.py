@@ -54,6 +54,7 @@ def test_smoothing_makes_rows_vary_less() -> None:
     assert smooth[:, :-1].var(axis=0).sum() < rough[:, :-1].var(axis=0).sum()
 
 
+@pytest.mark.thorough
 def test_ranks_keep_spikes_and_categories_keep_their_frequencies_by_class() -> None:
     codes = dependent_codes(6000)
     made, _ = fitted("kahm", codes=codes, epsilon=20.0)

@@ -120,6 +120,7 @@ def test_much_budget_leaves_the_shape_of_the_rows():
         assert ages[labels == label].mean() == pytest.approx(codes["age"][codes["outcome"] == label].mean(), rel=0.05)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("n_rows", [1, 2, 5])
 def test_few_rows_and_classes_of_one_row_work(mode, n_rows):

@@ -182,6 +182,7 @@ def test_a_group_drowned_in_noise_has_the_shape_of_all():
     assert abs(np.median(few) - 60) < 15  # by its own noise alone it would be anywhere
 
 
+@pytest.mark.thorough
 def test_a_narrow_bandwidth_can_be_asked_for():
     model, _ = fitted("kernel-sos", Schema(SHAPES.columns[:1]), shapes(400), label=None)
     declared = Schema(SHAPES.columns[:1])
@@ -205,6 +206,7 @@ def test_no_kernel_is_tried_that_leaves_holes_between_support_points():
         assert all((one in tried) == (one >= half_a_way) for one in (0.06, 0.09, 0.14)), (columns, half_a_way)
 
 
+@pytest.mark.thorough
 def test_pictures_show_what_is_drawn():
     model, rows = made()
     pictures = {one.name: one for one in model.pictures()}

@@ -72,6 +72,7 @@ def test_single_columns_are_closer_than_uniform_ones(name):
         assert distance(rows, column) < max(0.5 * distance(uniform(), column), 0.03), column
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["independent", "independent-by-class", "dp-hp-adaptive"])
 def test_generators_that_count_columns_follow_their_tables(name):
     rows = synthetic(name)
@@ -79,6 +80,7 @@ def test_generators_that_count_columns_follow_their_tables(name):
         assert distance(rows, column) < 0.03, column  # noise of some 10 rows in a cell, of 20,000
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["independent-by-class", "dp-merf", "dp-hp", "dp-hp-adaptive"])
 def test_what_depends_on_the_label_is_kept(name):
     kept, lost = synthetic(name), synthetic("independent")
@@ -86,6 +88,7 @@ def test_what_depends_on_the_label_is_kept(name):
         assert distance(kept, column, "outcome") < 0.6 * distance(lost, column, "outcome"), column
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", sorted(GENERATORS))
 def test_the_label_is_drawn_in_proportion(name):
     assert distance(synthetic(name), "outcome") < 0.01

@@ -71,6 +71,7 @@ def test_a_regression_on_the_rows_finds_what_it_finds_on_the_real_ones(fitted) -
     assert off["balanced"] > 2 * off["regression"]
 
 
+@pytest.mark.thorough
 def test_moments_get_their_part_of_the_budget_and_nothing_is_left(fitted) -> None:
     opened, _ = fitted["regression"]
     total = sum(receipt.units for receipt in opened.receipts)

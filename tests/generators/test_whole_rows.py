@@ -128,6 +128,7 @@ def test_rows_are_the_same_from_what_is_kept_and_from_recorded_answers(found):
     assert (made.sample(999, seed=4) != rows).any()
 
 
+@pytest.mark.thorough
 def test_a_pool_is_tilted_to_nothing_but_answers(found):
     opened, _, seen = found
     of_pool = ("wide table", "rows by nearest centre")

@@ -140,6 +140,7 @@ def test_where_nothing_goes_together_the_rest_goes_to_the_label():
     assert opened.remaining_share < 1e-9
 
 
+@pytest.mark.thorough
 def test_without_a_label_the_rest_goes_to_the_columns():
     schema = declared(MANY_COLUMNS + 2, label=False)
     opened = session(schema, chained(schema, 4000, related=False), epsilon=5.0)

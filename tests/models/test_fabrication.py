@@ -10,6 +10,7 @@ CASES = {case["name"]: case["smoother"] for case in vectors()["cases"]}
 STEPS = [(name, step["M"]) for name, case in CASES.items() for step in case["steps"]]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize(("name", "m"), STEPS)
 def test_reference_values_of_the_smoother(name, m, dtype):

@@ -97,6 +97,7 @@ def by_enumeration(dual: _Dual, sizes, measured: list[NoisyMarginal], theta: np.
     return dual.total * normaliser - theta @ answers + 0.5 * away @ pull, counts - answers + pull
 
 
+@pytest.mark.thorough
 @settings(max_examples=60)
 @given(problems(), st.sampled_from([0.1, 1.0, 30.0]))
 def test_objective_and_gradient_equal_enumeration(problem, scale):

@@ -264,6 +264,7 @@ def test_a_pool_is_public_and_fills_the_box():
     assert ((pool < 0.5).sum(axis=0) == 128).all()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("noise_std", "taken"),
     [(0.3, 0.3), (1e-3, 0.1), (0.0, 0.05)],

@@ -40,6 +40,7 @@ def numbers(path: Path) -> dict[str, dict[str, Any]]:
     return {entry["id"]: entry for entry in json.loads(path.read_text())["evidence"]}
 
 
+@pytest.mark.thorough
 def test_one_line_puts_a_report_into_every_document(folder: Path) -> None:
     assert numbers(folder / "report.json")["toys.first"]["kind"] == "safe"
     assert numbers(folder / "owner" / "report.json")["toys.exact"]["value"] == 30
@@ -49,11 +50,13 @@ def test_one_line_puts_a_report_into_every_document(folder: Path) -> None:
     assert "Toys for the owner" not in page
 
 
+@pytest.mark.thorough
 def test_what_it_can_be_asked_is_asked_on_the_command_line(folder: Path) -> None:
     assert main(["report", str(folder), "--toys-twice"]) == 0
     assert numbers(folder / "owner" / "report.json")["toys.exact"]["value"] == 60
 
 
+@pytest.mark.thorough
 def test_it_is_drawn_on_its_tab(folder: Path) -> None:
     run = json.loads((folder / "owner" / "run.json").read_text())
     app = open_app()

@@ -93,6 +93,7 @@ def test_opening_the_tab_is_a_look_at_private_rows(finished: AppTest) -> None:
     assert "private rows were looked at" in " ".join(application().account("survey").notes)
 
 
+@pytest.mark.thorough
 def test_attacks_are_not_repeated_among_the_other_exact_numbers(finished: AppTest, home: Path) -> None:
     replace_report(home, finished.session_state["draft"]["run_id"], copied=False)
     app = go(finished, "report")

@@ -57,6 +57,7 @@ def test_the_panel_says_the_numbers_of_the_design() -> None:
     assert "the best advantage over guessing is 46.3 %" in words
 
 
+@pytest.mark.thorough
 def test_every_ceiling_is_one_number_on_the_page() -> None:
     app = unfold(described(), "attacks")
     words = texts(app)
@@ -227,6 +228,7 @@ def test_a_single_rehearsal_is_a_point_of_the_same_curve() -> None:
     assert dialled(app.run())["accuracy"]["points"] == [[0.5, 0.6], [config.epsilon, 0.7]]
 
 
+@pytest.mark.thorough
 def test_the_forecast_moves_with_the_slider_and_reads_no_row() -> None:
     from pages.ui.session import application
 
@@ -247,6 +249,7 @@ def error_line(words: str) -> str:
     return next(line for line in words.splitlines() if line.startswith("**Error.**"))
 
 
+@pytest.mark.thorough
 def test_delta_follows_the_rule_until_it_is_chosen() -> None:
     app = unfold(described(), "attacks")
     assert (
@@ -259,6 +262,7 @@ def test_delta_follows_the_rule_until_it_is_chosen() -> None:
     assert app.session_state["draft"]["delta"] == 1e-8
 
 
+@pytest.mark.thorough
 def test_a_weak_promise_is_called_weak() -> None:
     app = set_epsilon(described(), 8.0)
     assert "At ε = 8 the promise is weak: see what it buys." in texts(app)
@@ -283,6 +287,7 @@ def test_nothing_negative_is_said_about_a_small_epsilon(epsilon: float) -> None:
     assert not app.error
 
 
+@pytest.mark.thorough
 def test_a_limit_that_would_be_passed_is_named() -> None:
     from pages.ui.session import application
 
@@ -298,6 +303,7 @@ def test_a_limit_that_would_be_passed_is_named() -> None:
     assert not app.button(key="continue-generate").disabled
 
 
+@pytest.mark.thorough
 def test_the_ledger_box_says_what_has_been_spent() -> None:
     words = texts(described())
     assert "Spent on these people so far: **0.00** in 0 releases. After this release: **1.00**" in words
@@ -364,6 +370,7 @@ def test_the_smallest_epsilon_for_an_error() -> None:
     assert "±" in line
 
 
+@pytest.mark.thorough
 def test_the_chart_has_two_ceilings_and_an_alternative_text() -> None:
     app = unfold(described(), "attacks")
     (chart,) = [plot for plot in app.get("plotly_chart") if "promise-chart" in plot.proto.id]
@@ -380,6 +387,7 @@ def test_the_noise_of_the_release_never_exceeds_what_any_method_may(epsilon: flo
     assert all(below <= above + 1e-9 for below, above in zip(this.x, anything.x, strict=True))
 
 
+@pytest.mark.thorough
 def test_predictions_on_the_hold_out_can_be_paid_for() -> None:
     app = unfold(described(LABELLED.replace(PUBLIC_NUMBER, "row_count: private\n")), "parts")
     assert "Predictions cannot be paid for" not in texts(app)
@@ -394,6 +402,7 @@ def test_predictions_on_the_hold_out_can_be_paid_for() -> None:
     assert share["total"] == pytest.approx(100.0)
 
 
+@pytest.mark.thorough
 def test_without_a_label_predictions_cannot_be_paid_for_and_the_page_says_why() -> None:
     app = unfold(described(), "parts")
     assert app.number_input(key="field:prediction_share").disabled

@@ -56,6 +56,7 @@ def test_nothing_is_offered_unless_the_operator_lists_databases(monkeypatch: pyt
     assert not [one for one in app.text_input if one.key == "database-url"]
 
 
+@pytest.mark.thorough
 def test_what_is_refused_is_said_there_and_nothing_typed_is_lost(folder: Path) -> None:
     app = at_the_panel(folder, table="nothing", where="age >= 18 AND town = 'x'", password="CANARY")
     assert f"This server may read from db.example.org, {folder}." in texts(app)

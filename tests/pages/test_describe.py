@@ -96,6 +96,7 @@ def test_free_text_is_announced() -> None:
     assert "'notes' is free text. Free text cannot be released here; it will be dropped." in texts(app)
 
 
+@pytest.mark.thorough
 def test_several_rows_without_a_column_of_ids() -> None:
     app = answer(with_columns("age,who"))
     app.number_input(key="field:rows_per_unit").set_value(4).run()
@@ -126,6 +127,7 @@ def test_a_preset_fills_columns_and_says_so() -> None:
     assert "age declared from preset: age in years 0-120" in texts(app)
 
 
+@pytest.mark.thorough
 def test_presets_are_offered_by_names_and_money_asks_its_highest() -> None:
     app = with_columns("age,weekday,income")
     app.segmented_control(key="way").set_value("Use public presets").run()
@@ -163,6 +165,7 @@ def test_a_dictionary_is_shown_line_by_line_before_it_is_taken() -> None:
     assert app.session_state["draft"]["dictionary"] is None
 
 
+@pytest.mark.thorough
 def test_cells_are_pasted_without_a_header_and_a_refusal_loses_nothing() -> None:
     app = with_columns("age,sex")
     app.segmented_control(key="way").set_value("Paste or drop a data dictionary").run()
@@ -204,6 +207,7 @@ def test_a_complete_description_goes_on() -> None:
     assert not errors(app)
 
 
+@pytest.mark.thorough
 def test_an_edit_that_breaks_the_description_closes_the_way() -> None:
     app = go(described(), "describe")
     edit(app, age={"high": ""})
@@ -289,6 +293,7 @@ def looks() -> list[Event]:
     return [event for account in store.accounts.all() for event in store.events.of_account(account.id, LOOK)]
 
 
+@pytest.mark.thorough
 def test_columns_without_a_place_for_odd_cells_can_all_be_marked_at_once() -> None:
     app = answer(with_columns("age,quux"))
     edit(
@@ -309,6 +314,7 @@ def test_columns_without_a_place_for_odd_cells_can_all_be_marked_at_once() -> No
     assert errors(app) == []
 
 
+@pytest.mark.thorough
 def test_a_number_may_be_the_column_to_predict() -> None:
     app = described(CODEBOOK + "label: age\nholdout: 0.4\nprediction_share: 0.3\n")
     assert app.session_state["draft"]["label"] == "age"
@@ -350,6 +356,7 @@ def test_notations_are_shown_on_cells_invented_from_the_declaration() -> None:
     assert "Invented cells, made from what you declared and from no row:" in texts(app)
 
 
+@pytest.mark.thorough
 def test_cells_as_programs_write_them_need_no_invented_ones() -> None:
     assert "Invented cells" not in texts(go(described(), "describe"))
 
@@ -376,6 +383,7 @@ def test_a_column_is_given_a_notation_of_its_own_on_the_page() -> None:
     assert app.session_state["draft"]["described"]
 
 
+@pytest.mark.thorough
 def test_categories_are_said_to_be_listed_in_order() -> None:
     app = go(described(), "describe")
     next(one for one in app.multiselect if "ordered-columns" in str(one.key)).set_value(["region"]).run()

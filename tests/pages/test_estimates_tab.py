@@ -63,6 +63,7 @@ def test_answers_come_from_the_bundle_alone_and_stay(finished: AppTest) -> None:
     assert [one.label for one in again.expander if one.label in questions(app)] == questions(app)
 
 
+@pytest.mark.thorough
 def test_means_have_intervals_and_unknown_relations_none(finished: AppTest) -> None:
     app = asked(opened(finished, TAB), "mean age")
     (one,) = application().estimates.answers(run_of(app))[0].numbers
@@ -91,6 +92,7 @@ def test_what_is_no_question_is_refused_in_one_sentence(finished: AppTest, quest
     assert application().store.work.about(WorkKind.ESTIMATE, run_of(app)) is None
 
 
+@pytest.mark.thorough
 def test_every_example_can_be_asked(finished: AppTest) -> None:
     app = opened(finished, TAB)
     config = application().config_of(run_of(app))
@@ -101,6 +103,7 @@ def test_every_example_can_be_asked(finished: AppTest) -> None:
     assert questions(app) == list(reversed(examples))
 
 
+@pytest.mark.thorough
 def test_what_is_kept_is_readable_by_its_owner_alone_and_valid_json(finished: AppTest) -> None:
     app = asked(opened(finished, TAB), "share of age > 119")
     path = Path(application().folder(run_of(app))) / "owner" / "estimates.json"

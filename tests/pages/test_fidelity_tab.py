@@ -56,6 +56,7 @@ def test_a_report_from_before_shows_what_it_has(finished: AppTest, home: Path) -
     assert "sub-sample" not in texts(app)
 
 
+@pytest.mark.thorough
 def test_publishable_distributions_stand_beside_the_marginals(finished: AppTest, home: Path) -> None:
     path = home / "runs" / finished.session_state["draft"]["run_id"] / "report.json"
     (told,) = (entry for entry in json.loads(path.read_text())["evidence"] if entry["id"] == "fidelity.ks")

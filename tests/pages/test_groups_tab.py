@@ -50,6 +50,7 @@ def test_runs_with_fresh_noise_are_offered(finished: AppTest) -> None:
     assert app.button(key="reruns").label == "Run 10 times more"
 
 
+@pytest.mark.thorough
 def test_what_was_paid_for_by_group_stands_here_alone(finished: AppTest, home: Path) -> None:
     path = home / "runs" / finished.session_state["draft"]["run_id"] / "report.json"
     document = json.loads(path.read_text())
@@ -68,6 +69,7 @@ def test_what_was_paid_for_by_group_stands_here_alone(finished: AppTest, home: P
     assert title not in texts(opened(finished, "○ Prediction"))
 
 
+@pytest.mark.thorough
 def test_groups_are_shown_once(finished: AppTest) -> None:
     for tab in ("○ Prediction", "○ Owner only"):
         assert "of region" not in texts(opened(finished, tab))
@@ -82,6 +84,7 @@ def test_without_groups_nothing_is_looked_at(finished: AppTest, monkeypatch: pyt
     assert application().account("survey").notes == ()
 
 
+@pytest.mark.thorough
 def test_groups_are_chosen_where_the_table_is_described() -> None:
     app = go(described(), "describe")
     chosen = app.pills(key="field:groups")
@@ -91,6 +94,7 @@ def test_groups_are_chosen_where_the_table_is_described() -> None:
     assert not errors(app)
 
 
+@pytest.mark.thorough
 def test_groups_of_a_wide_table_are_named_in_its_codebook(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pages.ui.people.MOST_PILLS", 2)
     app = go(described(LABELLED), "describe")

@@ -23,6 +23,7 @@ def chosen() -> AppTest:
     return app
 
 
+@pytest.mark.thorough
 def test_every_mode_says_what_it_hides_and_what_not(chosen: AppTest) -> None:
     radio = chosen.radio(key=CHOICE)
     assert radio.value == "record"
@@ -34,6 +35,7 @@ def test_every_mode_says_what_it_hides_and_what_not(chosen: AppTest) -> None:
     assert "field:option:kahm:mode" not in {str(box.key) for box in chosen.selectbox}
 
 
+@pytest.mark.thorough
 def test_row_noise_is_known_before_it_is_spent(chosen: AppTest) -> None:
     chosen.radio(key=CHOICE).set_value("rows").run()
     assert chosen.session_state["draft"]["options"] == {"mode": "rows"}
@@ -80,6 +82,7 @@ def test_rows_are_not_let_out_where_their_number_would_tell(mode: str, declared:
     assert not errors(app)
 
 
+@pytest.mark.thorough
 def test_another_generator_protects_rows_again(chosen: AppTest) -> None:
     chosen.radio(key=CHOICE).set_value("cell").run()
     chosen.button(key="choose-independent").click().run()
@@ -88,6 +91,7 @@ def test_another_generator_protects_rows_again(chosen: AppTest) -> None:
     assert not errors(chosen)
 
 
+@pytest.mark.thorough
 def test_the_paper_is_explained_and_cannot_be_spent_on(chosen: AppTest) -> None:
     chosen.radio(key=CHOICE).set_value("paper").run()
     (error,) = errors(chosen)
@@ -130,6 +134,7 @@ def test_a_cell_level_run_goes_to_its_report_in_an_account_of_its_own(chosen: Ap
     assert application().account("survey").epsilon_spent == spent
 
 
+@pytest.mark.thorough
 def test_many_categories_lead_to_another_generator() -> None:
     app = described()
     held = app.session_state["draft"]
@@ -140,6 +145,7 @@ def test_many_categories_lead_to_another_generator() -> None:
     assert "This table has 3 category columns." in texts(app)
 
 
+@pytest.mark.thorough
 def test_the_modes_of_any_generator_are_offered_by_what_they_promise(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(GENERATORS, "toy", CARDS[0])
     app = go(described(), "generate")

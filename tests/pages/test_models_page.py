@@ -32,6 +32,7 @@ def chosen() -> AppTest:
     return app
 
 
+@pytest.mark.thorough
 def test_a_card_says_what_a_model_is_for_and_nothing_is_spent_without_a_target() -> None:
     app = go(described(), "models")
     assert CARDS[0].title in texts(app)
@@ -59,6 +60,7 @@ def test_every_model_can_be_chosen_and_its_options_are_explained(name: str) -> N
     assert not [error for error in errors(app) if f"'{name}'" not in error]
 
 
+@pytest.mark.thorough
 def test_what_it_asks_costs_and_assumes_is_known_beforehand(chosen: AppTest) -> None:
     assert not errors(chosen)
     (parts,) = [frame.value for frame in chosen.table if "part" in frame.value.columns]
@@ -73,6 +75,7 @@ def test_what_it_asks_costs_and_assumes_is_known_beforehand(chosen: AppTest) -> 
     assert application().accounts() == [] or application().account("survey").epsilon_spent == 0
 
 
+@pytest.mark.thorough
 def test_an_option_out_of_range_is_refused_in_words_and_nothing_can_be_spent(chosen: AppTest) -> None:
     chosen.number_input(key="field:option:toy-line:steps").set_value(51).run()
     assert any("'steps' must lie between 1 and 50, got 51" in error for error in errors(chosen))
@@ -130,6 +133,7 @@ def test_the_page_of_the_budget_speaks_of_the_model(chosen: AppTest) -> None:
     assert "What the noise will do to counts" in labels, "whoever looks at generators makes rows"
 
 
+@pytest.mark.thorough
 def test_a_model_is_rehearsed_by_itself_and_the_page_says_why(chosen: AppTest) -> None:
     go(chosen, "rehearse")
     assert not errors(chosen)
@@ -138,6 +142,7 @@ def test_a_model_is_rehearsed_by_itself_and_the_page_says_why(chosen: AppTest) -
     assert "continue-models" in {str(button.key) for button in chosen.button}
 
 
+@pytest.mark.thorough
 def test_the_draft_of_a_model_survives_its_configuration(chosen: AppTest) -> None:
     config = config_of(chosen.session_state["draft"])
     draft = new_draft()
@@ -148,6 +153,7 @@ def test_the_draft_of_a_model_survives_its_configuration(chosen: AppTest) -> Non
     assert draft["rows"] == rows_before
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("worker_here")
 def test_a_model_goes_from_its_card_to_a_download() -> None:
     app = go(described(), "models")

@@ -13,6 +13,7 @@ NO_TABLE = "There is no table yet. Upload one, or try the demonstration table."
 NO_RUN = "No run yet for this table. Choose a generator, and start one."
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("page", "sentence"),
     [

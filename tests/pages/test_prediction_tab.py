@@ -27,6 +27,7 @@ def opened(app: AppTest) -> AppTest:
     return app.run()
 
 
+@pytest.mark.thorough
 def test_the_anchors_stand_beside_the_synthetic_rows(finished: AppTest) -> None:
     app = opened(finished)
     assert not errors(app)
@@ -114,6 +115,7 @@ def test_how_a_training_ended_is_said(finished: AppTest, home: Path, state: str)
     assert ("Stopped." in words) == (state == "cancelled")
 
 
+@pytest.mark.thorough
 def test_what_was_paid_for_stands_apart_from_what_is_exact(finished: AppTest, home: Path) -> None:
     run_id = finished.session_state["draft"]["run_id"]
     path = home / "runs" / run_id / "report.json"

@@ -92,6 +92,7 @@ def test_a_grid_is_rehearsed_on_simulated_rows_and_a_cell_is_taken_over() -> Non
     assert application().account("survey").epsilon_spent == 0
 
 
+@pytest.mark.thorough
 def test_no_grid_at_all_is_said_in_words() -> None:
     app = go(described(), "rehearse")
     app.segmented_control(key="rehearsal-what").set_value("grid").run()
@@ -102,6 +103,7 @@ def test_no_grid_at_all_is_said_in_words() -> None:
     assert errors(app) == ["A grid of 200 rehearsals is too large; at most 120 are possible."]
 
 
+@pytest.mark.thorough
 def test_the_private_table_itself_is_refused() -> None:
     app = go(described(), "rehearse")
     app.checkbox(key="stand-in-is-public").check().run()
@@ -111,6 +113,7 @@ def test_the_private_table_itself_is_refused() -> None:
     assert "a private table of the account 'survey'" in error
 
 
+@pytest.mark.thorough
 def test_a_stop_is_said_and_nothing_can_be_spent() -> None:
     app = described()
     config = config_of(app.session_state["draft"])
@@ -152,6 +155,7 @@ def test_a_stopped_run_is_not_sealed(finished: AppTest) -> None:
     assert "No rehearsal of this configuration." in texts(report)
 
 
+@pytest.mark.thorough
 def test_the_stop_of_another_budget_is_no_stop() -> None:
     app = described(CODEBOOK.replace("epsilon: 1.0", "epsilon: 2.0"))
     config = config_of(app.session_state["draft"])

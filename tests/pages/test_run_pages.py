@@ -31,6 +31,7 @@ TABS = (
 )
 
 
+@pytest.mark.thorough
 def test_spending_asks_again_and_says_what_it_costs() -> None:
     app = go(described(), "generate")
     assert app.button(key="spend").label == "Spend 1.00 and generate"
@@ -41,6 +42,7 @@ def test_spending_asks_again_and_says_what_it_costs() -> None:
     assert app.session_state["draft"]["run_id"] is None
 
 
+@pytest.mark.thorough
 def test_the_form_is_drawn_from_the_options_of_the_generator() -> None:
     from synth.generators import options_of
 
@@ -53,6 +55,7 @@ def test_the_form_is_drawn_from_the_options_of_the_generator() -> None:
     assert app.session_state["draft"]["options"] == {}
 
 
+@pytest.mark.thorough
 def test_an_option_out_of_range_is_refused_in_words() -> None:
     app = go(described(), "generate")
     app.number_input(key="field:option:independent:bins").set_value(0).run()
@@ -76,6 +79,7 @@ def test_the_default_is_chosen_by_its_card_and_checks_what_is_typed() -> None:
     assert not errors(app)
 
 
+@pytest.mark.thorough
 def test_every_generator_has_a_card() -> None:
     from synth.generators import cards
 
@@ -228,6 +232,7 @@ def test_one_bar_goes_through_the_whole_run_and_says_what_is_left_of_it(monkeypa
     assert running.phase_words(model, running.course_of(model)) == "Step 4 of 4: Sealing"
 
 
+@pytest.mark.thorough
 def test_a_failed_run_says_that_the_budget_stays_spent(home: Path) -> None:
     app = go(described(), "generate")
     app.button(key="spend").click().run()
@@ -323,6 +328,7 @@ def test_a_release_needs_every_attestation_and_a_name(finished: AppTest) -> None
     assert not app.button(key="seal").disabled
 
 
+@pytest.mark.thorough
 def test_a_sealed_release_can_be_downloaded_and_verified(finished: AppTest) -> None:
     from pages.ui.session import application
 

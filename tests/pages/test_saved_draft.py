@@ -88,6 +88,7 @@ def test_an_address_with_a_password_is_kept_nowhere(
     assert b"CANARY" not in (home / "hermitage.sqlite").read_bytes()
 
 
+@pytest.mark.thorough
 def test_start_lists_what_was_begun_and_goes_on_with_it() -> None:
     one = answer(with_columns("age,region"))
     edit(one, age={"role": "number", "low": "0", "high": "99"})
@@ -135,6 +136,7 @@ def test_rules_and_groups_of_two_tabs_are_merged_one_by_one() -> None:
     assert one.run().session_state["draft"]["rules"] == ["smoker = no"]
 
 
+@pytest.mark.thorough
 def test_a_restart_of_the_server_brings_it_back() -> None:
     app = answer(with_columns("age,region"))
     edit(app, age={"role": "number", "low": "0", "high": "99"})
@@ -149,6 +151,7 @@ def test_a_restart_of_the_server_brings_it_back() -> None:
     assert "Saved " in texts(again)
 
 
+@pytest.mark.thorough
 def test_two_tabs_change_different_cells_and_both_stay() -> None:
     one = with_columns("age,region")
     other = reloaded(one, "describe")
@@ -164,6 +167,7 @@ def test_two_tabs_change_different_cells_and_both_stay() -> None:
     assert "changed in another tab" not in texts(one.run())
 
 
+@pytest.mark.thorough
 def test_of_one_cell_that_two_tabs_change_the_later_change_stays() -> None:
     one = with_columns("age")
     other = reloaded(one, "describe")
@@ -174,6 +178,7 @@ def test_of_one_cell_that_two_tabs_change_the_later_change_stays() -> None:
     assert cells(one, "age")["low"] == "2"
 
 
+@pytest.mark.thorough
 def test_nothing_is_written_where_nothing_was_changed() -> None:
     app = answer(with_columns("age"))
     number = application().drafts.number(app.session_state["draft"]["table_id"])

@@ -24,6 +24,7 @@ def nested() -> bytes:
     return buffer.getvalue()
 
 
+@pytest.mark.thorough
 def test_nothing_can_be_uploaded_before_the_question_about_people() -> None:
     app = go(open_app(), "upload")
     assert "Is this about the same people as a table already in the ledger?" in texts(app)
@@ -280,6 +281,7 @@ def test_a_codebook_fills_the_description() -> None:
     assert "The description has been filled in from the file." in texts(app)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [

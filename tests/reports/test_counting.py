@@ -39,6 +39,7 @@ def test_a_pair_by_hand_with_different_numbers_of_rows() -> None:
     assert stacked.distances(choose_subsets(2, 2, limit=9, seed=0)).tolist() == [[1.0]]
 
 
+@pytest.mark.thorough
 @settings(max_examples=60, deadline=None)
 @given(
     st.integers(0, 10_000), st.lists(st.integers(1, 9), min_size=4, max_size=5), st.integers(1, 60), st.integers(1, 60)

@@ -152,6 +152,7 @@ def test_a_copy_costs_nobody_anything() -> None:
     assert "No group loses more" in entry.sentence
 
 
+@pytest.mark.thorough
 def test_numbers_are_squared_errors_with_the_declared_range_as_one() -> None:
     entry = owner(replace(problem(label="age"), groups=("smoker",)))["downstream.groups.smoker"]
     _, excess, errors = entry.figures
@@ -228,6 +229,7 @@ def test_runs_that_copy_the_private_rows_cost_nobody_anything_and_have_no_spread
     assert [row[7] for row in entry.figures[1].rows] == [0.0] * 4  # type: ignore[union-attr]
 
 
+@pytest.mark.thorough
 def test_runs_stop_between_two_of_them_and_say_why_there_are_none() -> None:
     asked = replace(split_problem(harm=False), groups=("town",))
     with pytest.raises(RunCancelledError):

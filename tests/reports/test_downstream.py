@@ -80,6 +80,7 @@ def test_more_trainings_are_another_mean() -> None:
     assert once["downstream.synthetic.roc_auc"] != twice["downstream.synthetic.roc_auc"]
 
 
+@pytest.mark.thorough
 def test_numbers_are_predicted_in_their_unit() -> None:
     found = owner(problem(label="age"))
     assert found["downstream.synthetic.r2"].value > 0.5  # type: ignore[operator]

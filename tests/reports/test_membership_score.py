@@ -114,6 +114,7 @@ def test_distances_that_do_not_vary_score_nothing():
     assert (score.value, score.unit_free, score.null_95, score.p_value, score.auc) == (0, 0, 0, 1, 0.5)
 
 
+@pytest.mark.thorough
 def test_a_fitted_classifier_can_be_scored(digits):
     model = KahmClassifier(n=10).fit(digits["members"], digits["labels"])
     score = membership_score_of_model(model, digits["members"], digits["others"], permutations=19)

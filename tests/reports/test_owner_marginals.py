@@ -87,6 +87,7 @@ def test_more_noise_makes_a_worse_control() -> None:
     assert loud > 3 * quiet  # type: ignore[operator]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("columns", "rows"),
     [

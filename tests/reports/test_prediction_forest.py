@@ -58,6 +58,7 @@ def test_the_label_is_not_looked_at() -> None:
     np.testing.assert_array_equal(*cells)
 
 
+@pytest.mark.thorough
 def test_whole_numbers_say_what_the_library_said() -> None:
     """Scores are log odds in steps of 2^-12: the same trees grown again give the same guesses."""
     from sklearn.ensemble import GradientBoostingClassifier
@@ -84,6 +85,7 @@ def test_whole_numbers_say_what_the_library_said() -> None:
     assert ((odds > 0) == (guess == 1)).mean() > 0.999
 
 
+@pytest.mark.thorough
 def test_the_same_rows_and_seed_give_the_same_forest() -> None:
     keys = {synthetic_forest(rows(800), SCHEMA, "kind", bins=3, seed=seed).key for seed in (1, 1, 2)}
     assert len(keys) == 2

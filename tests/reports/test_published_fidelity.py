@@ -115,6 +115,7 @@ def test_the_range_covers_the_exact_distance() -> None:
     assert missed <= 2 * (400 * 0.05 + 3 * 4.4)
 
 
+@pytest.mark.thorough
 def test_nothing_changes_when_the_private_table_is_gone() -> None:
     random = np.random.default_rng(1)
     codes = {"age": random.integers(0, 8, 3000), "town": random.integers(0, 3, 3000)}

@@ -116,6 +116,7 @@ def finished(application: Application, run_id: str, seconds: float = 600.0) -> R
     raise AssertionError(f"still {view.state} in phase {view.phase}")
 
 
+@pytest.mark.thorough
 def test_a_run_goes_from_a_table_to_a_verified_bundle(
     application: Application, config: RunConfig, table: ReceivedTable
 ) -> None:
@@ -147,6 +148,7 @@ def test_a_run_goes_from_a_table_to_a_verified_bundle(
     assert application.account("town").notes
 
 
+@pytest.mark.thorough
 def test_two_slots_carry_two_runs_at_once(tmp_path: Path, config: RunConfig) -> None:
     home = tmp_path / "home"
     settings = Settings(home=home, database_url=f"sqlite:///{home / 'hermitage.sqlite'}", job_slots=2)

@@ -153,6 +153,7 @@ def test_a_release_that_is_there_is_not_entered_twice(
     assert total(settings)[1] == before[1] + 1
 
 
+@pytest.mark.thorough
 @on_sqlite
 def test_a_run_whose_files_are_gone_gets_them_back_and_is_charged_once(
     settings: Settings, synth: Synth, release: Callable[..., Path]
@@ -236,6 +237,7 @@ def test_a_backup_of_a_sqlite_installation_in_use_has_what_is_still_in_the_log(t
     assert not list(made.folder.glob("*-wal"))
 
 
+@pytest.mark.thorough
 def test_a_backup_is_private_and_holds_tables_only_where_asked(
     settings: Settings, synth: Synth, release: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -260,6 +262,7 @@ def test_a_backup_is_private_and_holds_tables_only_where_asked(
             assert rows.read().decode() == TABLE
 
 
+@pytest.mark.thorough
 def test_what_was_unfinished_counts_after_a_restore(
     settings: Settings, synth: Synth, release: Callable[..., Path], tmp_path: Path
 ) -> None:
@@ -279,6 +282,7 @@ def test_what_was_unfinished_counts_after_a_restore(
         assert application.store.work.find(rehearsal.id) is None, "what it was made from is in no backup"
 
 
+@pytest.mark.thorough
 def test_the_frozen_state_of_a_restored_installation_is_marked(
     settings: Settings, synth: Synth, release: Callable[..., Path]
 ) -> None:
@@ -302,6 +306,7 @@ def test_the_frozen_state_of_a_restored_installation_is_marked(
     assert synth("run", "first.yaml", "--out", "refused", "--no-owner-report") == 3
 
 
+@pytest.mark.thorough
 def test_damaged_backups_and_homes_in_use_are_refused(
     settings: Settings, synth: Synth, release: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -49,6 +49,7 @@ def test_the_command_shows_numbers_and_what_both_runs_cost(home: Path, capsys: p
     assert 1.0 < together < 1.5
 
 
+@pytest.mark.thorough
 def test_more_budget_has_less_noise_side_by_side(home: Path) -> None:
     with Application.from_environment() as application:
         second, first = (run.run_id for run in application.runs())

@@ -324,6 +324,7 @@ def test_a_configuration_that_was_edited_while_it_waited_is_not_carried_out(
     assert charges(application) == [(1.0, "reserved")]
 
 
+@pytest.mark.thorough
 def test_a_value_that_did_not_pass_is_nowhere_but_in_the_encrypted_table(
     application: Application, table_id: str, tmp_path: Path
 ) -> None:
@@ -337,6 +338,7 @@ def test_a_value_that_did_not_pass_is_nowhere_but_in_the_encrypted_table(
             assert not any(song in body for song in songs), path.name
 
 
+@pytest.mark.thorough
 def test_a_ledger_that_lost_both_gets_both_back_from_one_bundle(
     application: Application, table_id: str, tmp_path: Path
 ) -> None:

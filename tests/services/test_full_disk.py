@@ -116,6 +116,7 @@ def charged(run: Callable[[], object], home: Settings) -> tuple[str, list[str]]:
         return row.message, [charge.state.value for charge in application.ledger.rows(row.account_id)]
 
 
+@pytest.mark.thorough
 def test_a_disk_that_fills_after_the_charge(disk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     home = settings_on(disk)
     monkeypatch.setenv("HERMITAGE_HOME", str(home.home))
@@ -140,6 +141,7 @@ def test_a_disk_that_fills_after_the_charge(disk: Path, tmp_path: Path, monkeypa
     assert [path.suffix for path in (home.home / "vault").iterdir()] == [".mark"]
 
 
+@pytest.mark.thorough
 def test_a_result_that_does_not_fit_where_it_is_asked_for(
     disk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

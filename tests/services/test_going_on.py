@@ -168,6 +168,7 @@ KILLS = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("when", KILLS)
 def test_a_killed_worker_is_followed_by_one_that_goes_on(
     application: Application, config: RunConfig, tmp_path: Path, when: str
@@ -186,6 +187,7 @@ def test_a_killed_worker_is_followed_by_one_that_goes_on(
     assert timings["attempts"] == application.store.runs[run_id].attempts == 2
 
 
+@pytest.mark.thorough
 def test_a_choosing_generator_goes_on_after_a_real_kill(
     application: Application, config: RunConfig, tmp_path: Path
 ) -> None:
@@ -199,6 +201,7 @@ def test_a_choosing_generator_goes_on_after_a_real_kill(
     require_one_run(application, run_id, kept, tmp_path)
 
 
+@pytest.mark.thorough
 def test_a_worker_that_runs_out_of_memory_puts_its_run_back(
     application: Application, config: RunConfig, tmp_path: Path
 ) -> None:

@@ -78,6 +78,7 @@ def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
     return run
 
 
+@pytest.mark.thorough
 def test_from_a_file_to_predictions_by_a_verified_bundle(command: Synth, tmp_path: Path) -> None:
     assert "toy-line: Toy line." in command("model").stdout
     assert "100.0%" not in command("forecast", "town.yaml").stderr
@@ -167,6 +168,7 @@ def test_every_model_ends_in_a_bundle_on_one_row_and_on_none(name: str, ids: boo
         try_out(config_of_text(text), application.settings, NullProgress())
 
 
+@pytest.mark.thorough
 def test_its_release_is_entered_again(command: Synth, tmp_path: Path) -> None:
     assert command("run", "town.yaml", "--out", "release").returncode == 0
     with Application.from_environment() as application:

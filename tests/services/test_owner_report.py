@@ -136,6 +136,7 @@ def test_a_fault_of_the_predictions_is_an_incident_and_not_the_end_of_a_paid_run
     assert "CANARY" not in entry["sentence"]
 
 
+@pytest.mark.thorough
 def test_a_fault_of_the_scores_costs_no_report(table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*arguments: object, **named: object) -> None:
         raise KeyError("CANARY in a cell")
@@ -172,6 +173,7 @@ def test_the_choices_of_an_owner(monkeypatch: pytest.MonkeyPatch) -> None:
     assert free_threads() == 1
 
 
+@pytest.mark.thorough
 def test_a_run_that_was_deleted_has_no_report_again(table: Path, tmp_path: Path) -> None:
     run_locally(CONFIG, tmp_path / "out", table=table, owner_report=False)
     with pytest.raises(JobError, match="--keep-table"):

@@ -50,6 +50,7 @@ def rehearse(grid: Grid, stand_in: Path, asked: RunConfig = ASKED, progress: Any
         return application.rehearsals.rehearse_grid(asked, grid, lambda: io.BytesIO(rows), progress or NullProgress())
 
 
+@pytest.mark.thorough
 def test_every_cell_is_run_and_nothing_is_charged(stand_in: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rehearsing_grid, "_scores", lambda *arguments, **named: {})
     grid = Grid((8.0, 0.5), ("independent", "independent-by-class"), seeds=2)

@@ -89,6 +89,7 @@ def test_noise_is_fresh_in_every_run(
 # Of a model that was released ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_a_released_model_is_fitted_again_for_its_owner_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HERMITAGE_HOME", str(tmp_path / "home"))
     monkeypatch.delenv("DATABASE_URL", raising=False)

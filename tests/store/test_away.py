@@ -121,6 +121,7 @@ CHANGES: dict[str, tuple[Callable[[Store, Account], Run], Work, list[str]]] = {
 }
 
 
+@pytest.mark.thorough
 @on_postgresql
 @pytest.mark.parametrize("change", CHANGES)
 def test_what_is_broken_off_anywhere_happens_once(
@@ -208,6 +209,7 @@ def test_a_screen_is_told_at_once_and_goes_on_afterwards(own_server: Any, tmp_pa
         assert store.accounts.all() == ()
 
 
+@pytest.mark.thorough
 def test_a_server_that_hangs_is_one_that_is_away(
     own_server: Any, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
