@@ -42,7 +42,9 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> str:
         label="readmitted",
         groups=("ward_0",),
     )
-    run_locally(config, folder / "out", table=folder / "table.csv", owner_report=False)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HERMITAGE_HOME", str(folder / "home"))
+        run_locally(config, folder / "out", table=folder / "table.csv", owner_report=False)
     with zipfile.ZipFile(folder / "out" / "bundle.zip") as bundle:
         return bundle.read("report.html").decode()
 
