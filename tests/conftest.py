@@ -67,7 +67,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put files that take long first, then those of many tests: no worker is left alone with a long file at the end."""
     folder, number = Path(__file__).parent, Counter(item.path for item in items)
     for item in items:
-        if item.nodeid.startswith(tuple(f"tests/{place}" for place in _ON_SQLITE)) and "[postgresql" in item.nodeid:
+        name = item.nodeid.removeprefix("tests/")
+        if "[postgresql" in name and name.startswith(_ON_SQLITE) and not name.startswith(_ON_BOTH):
             item.add_marker(pytest.mark.thorough)
 
     def order(item: pytest.Item) -> tuple[bool, int]:
@@ -85,6 +86,9 @@ _ON_SQLITE = (
     "store/test_store.py::test_processes",
 )
 """Tests of whole runs and of many processes: on SQLite in the default command, on PostgreSQL in the rest."""
+
+_ON_BOTH = "services/test_databases.py"
+"""Tests of tables that are read from a database, each kind by code of its own."""
 
 
 class _OneBrowser(LoadFileScheduling):

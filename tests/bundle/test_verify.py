@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import io
 import json
 import os
@@ -16,6 +17,7 @@ import pytest
 from bundle_making import Key, altered, checked, config_of, members_of, seal
 
 from synth.bundle.archive import MEMBERS, canonical_json, new_entry, write_zip
+from synth.bundle.certificate import fingerprint_of
 from synth.bundle.measurements import measurements_from_bytes, measurements_to_bytes
 from synth.bundle.verify import verify
 from synth.errors import InputError
@@ -506,3 +508,15 @@ def test_a_cost_is_checked_to_the_unit_however_large_the_budget(tmp_path: Path, 
 
     target = altered(sealed.path, tmp_path / "altered.zip", certificate=misstate, sign_with=key)
     assert "cost" in failures(target)
+
+
+def test_a_fingerprint_is_the_hash_of_the_key_in_groups_of_four() -> None:
+    pem = (
+        b"-----BEGIN PUBLIC KEY-----\n"
+        b"MCowBQYDK2VwAyEAAAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=\n"
+        b"-----END PUBLIC KEY-----\n"
+    )
+    digits = hashlib.sha256(bytes(range(32))).hexdigest()
+    shown = fingerprint_of(pem)
+    assert shown.replace(" ", "") == digits
+    assert [len(group) for group in shown.split(" ")] == [4] * 16

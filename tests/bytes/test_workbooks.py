@@ -25,6 +25,12 @@ def cell(xml: str) -> str | None:
     return row[0]
 
 
+@pytest.mark.parametrize(("reference", "place"), [("A1", 0), ("Z9", 25), ("AA1", 26), ("BC70", 54), ("XFD1", 16_383)])
+def test_a_reference_names_its_column(reference: str, place: int) -> None:
+    (row,) = list(sheet_rows(io.BytesIO(xlsx(f'<row><c r="{reference}"><v>7</v></c></row>'))))
+    assert [number for number, text in enumerate(row) if text == "7"] == [place]
+
+
 @pytest.mark.parametrize(
     ("xml", "text"),
     [

@@ -64,6 +64,32 @@ def gaussian_delta_mp(mu: float, epsilon: float) -> mpmath.mpf:
     return upper - mpmath.exp(level) * mpmath.ncdf(-wide / 2 - level / wide)
 
 
+@pytest.mark.parametrize(
+    ("delta", "mu_squared", "coordinates", "slack"),
+    [(1e-5, 100.0, 10**6, 1e-3), (1e-9, 10.0, 10**9, 1e-6), (1e-9, 100.0, 1, 1e-3), (1e-13, 10.0, 100, 1e-6)],
+)
+def test_tails_that_are_cut_off_take_a_millionth_of_delta_at_most(
+    delta: float, mu_squared: float, coordinates: int, slack: float
+) -> None:
+    """In 60 digits: 4 D Phi(-t) exp(epsilon + c_t) for the place t that the stated epsilon belongs to."""
+    stated = epsilon_of(mu_squared, delta, slack=slack, coordinates=coordinates)
+
+    def tail_and_epsilon(place: float) -> tuple[mpmath.mpf, mpmath.mpf]:
+        cost = mpmath.mpf(slack) * (mpmath.mpf(place) / 12) ** 2
+        left = delta * (1 - mpmath.mpf("1e-6")) * mpmath.exp(-cost)
+        gaussian = mpmath.findroot(
+            lambda epsilon: gaussian_delta_mp(math.sqrt(mu_squared), epsilon) / left - 1,
+            (stated - 1, stated + 1),
+            solver="anderson",
+        )
+        return 4 * coordinates * mpmath.ncdf(-place) * mpmath.exp(gaussian + cost) / delta, gaussian + 2 * cost
+
+    taken = {place: tail_and_epsilon(place) for place in (12, 16, 20, 24, 28, 32, 36)}
+    allowed = [float(epsilon) for tail, epsilon in taken.values() if tail <= 1e-6]
+    assert stated == pytest.approx(allowed[0], rel=1e-9)
+    assert any(tail > 1e-6 for tail, _ in taken.values()), "the case has to tell"
+
+
 def balle_wang_sigma(epsilon: float, delta: float) -> float:
     """Noise multiplier by algorithm 1 of Balle 2018: another parametrisation, written from the paper."""
 
