@@ -81,6 +81,7 @@ def test_generators_that_count_columns_follow_their_tables(name):
 
 
 @pytest.mark.thorough
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["independent-by-class", "dp-merf", "dp-hp", "dp-hp-adaptive"])
 def test_what_depends_on_the_label_is_kept(name):
     kept, lost = synthetic(name), synthetic("independent")
@@ -88,6 +89,7 @@ def test_what_depends_on_the_label_is_kept(name):
         assert distance(kept, column, "outcome") < 0.6 * distance(lost, column, "outcome"), column
 
 
+@pytest.mark.thorough
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", sorted(GENERATORS))
 def test_the_label_is_drawn_in_proportion(name):

@@ -8,6 +8,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
 from driving import errors, go, open_app, texts
@@ -32,6 +33,7 @@ def test_the_public_key_is_the_one_that_signs() -> None:
     assert "No rehearsal has stopped anything." in texts(app)
 
 
+@pytest.mark.thorough
 def test_a_stop_is_cleared_by_a_name_and_a_reason(finished: AppTest) -> None:
     service = application()
     run_id = finished.session_state["draft"]["run_id"]
@@ -55,6 +57,7 @@ def warnings(app: AppTest) -> str:
     return " ".join(str(one.value) for one in app.warning)
 
 
+@pytest.mark.thorough
 def test_a_missing_release_is_entered_and_the_ledger_accepted(finished: AppTest) -> None:
     """As after a restore: the account is frozen and its release is not in the ledger of another home."""
     service = application()

@@ -74,6 +74,7 @@ def test_every_ceiling_is_one_number_on_the_page() -> None:
     assert advantage >= 100 * math.tanh(0.5)
 
 
+@pytest.mark.thorough
 def test_a_place_of_the_slider_says_what_the_accountant_says() -> None:
     given = dialled(described())
     places = [promise[0] for promise in given["promises"]]
@@ -102,6 +103,7 @@ def test_huge_odds_are_said_in_words() -> None:
     assert "000,000" not in words
 
 
+@pytest.mark.thorough
 def test_what_is_drawn_over_epsilon_is_the_forecast() -> None:
     app = set_epsilon(described(), 0.777)
     given, plan = dialled(app), application().plan(config_of(app.session_state["draft"]))
@@ -167,6 +169,7 @@ def take_move(app: AppTest, moved: dict[str, Any]) -> None:
     app._run(states)
 
 
+@pytest.mark.thorough
 def test_a_rehearsed_grid_is_drawn_over_epsilon() -> None:
     app = described(LABELLED)
     assert dialled(app)["accuracy"] is None
@@ -204,6 +207,7 @@ def test_a_rehearsed_grid_is_drawn_over_epsilon() -> None:
     }
 
 
+@pytest.mark.thorough
 def test_a_single_rehearsal_is_a_point_of_the_same_curve() -> None:
     app = described(LABELLED)
     rehearsals, config = application().rehearsals, config_of(app.session_state["draft"])
@@ -268,6 +272,7 @@ def test_a_weak_promise_is_called_weak() -> None:
     assert "At ε = 8 the promise is weak: see what it buys." in texts(app)
 
 
+@pytest.mark.thorough
 def test_above_the_level_of_the_installation_the_page_says_that_a_run_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

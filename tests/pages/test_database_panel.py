@@ -74,6 +74,7 @@ def test_what_is_refused_is_said_there_and_nothing_typed_is_lost(folder: Path) -
     assert not application().account_names()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
 def test_the_password_of_a_database_is_asked_for_beside_its_address(
     database_url: str, monkeypatch: pytest.MonkeyPatch
@@ -119,6 +120,7 @@ def test_rows_of_a_database_go_the_way_of_a_file_to_a_certificate(folder: Path) 
     assert origin_sentences("selection")[0] in certificate["assumptions"]
 
 
+@pytest.mark.thorough
 def test_a_query_says_what_is_assumed_before_it_is_read(folder: Path) -> None:
     app = at_the_panel(folder)
     app.radio(key="database-what").set_value("A query of my own (SQL)").run()

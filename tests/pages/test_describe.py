@@ -89,6 +89,7 @@ def test_refusals_in_their_words(name: str, cells: dict[str, str], sentence: str
     assert errors(app) == [f"Before you go on:\n- {sentence}"]
 
 
+@pytest.mark.thorough
 def test_free_text_is_announced() -> None:
     app = with_columns("age,notes")
     assert "notes would be dropped, because of the word 'notes'." in texts(app)
@@ -108,6 +109,7 @@ def test_several_rows_without_a_column_of_ids() -> None:
     assert roles["who"] == "identifier (replaced)"
 
 
+@pytest.mark.thorough
 def test_another_unit_can_be_named() -> None:
     app = with_columns("age")
     app.radio(key="field:protects-choice").set_value("other").run()
@@ -116,6 +118,7 @@ def test_another_unit_can_be_named() -> None:
     assert "Protects one ship contributing one row." in texts(app)
 
 
+@pytest.mark.thorough
 def test_a_preset_fills_columns_and_says_so() -> None:
     app = with_columns("age,weekday")
     app.segmented_control(key="way").set_value("Use public presets").run()
@@ -147,6 +150,7 @@ def test_presets_are_offered_by_names_and_money_asks_its_highest() -> None:
     assert (row["high"], row["step"], row["special"]) == ("90000", "1", "0")
 
 
+@pytest.mark.thorough
 def test_a_dictionary_is_shown_line_by_line_before_it_is_taken() -> None:
     app = with_columns("age,sex,region")
     app.segmented_control(key="way").set_value("Paste or drop a data dictionary").run()
@@ -179,6 +183,7 @@ def test_cells_are_pasted_without_a_header_and_a_refusal_loses_nothing() -> None
     assert [row["high"] for row in app.session_state["draft"]["columns"]] == ["", ""]
 
 
+@pytest.mark.thorough
 def test_edits_survive_leaving_the_page() -> None:
     app = edit(with_columns("age,region"), age={"low": "0", "high": "99"})
     go(app, "upload")
@@ -201,6 +206,7 @@ def test_the_meter_warns_of_a_category_with_too_many_values() -> None:
     assert "Cells of the largest 2-way table 2,090,000" in texts(app)
 
 
+@pytest.mark.thorough
 def test_a_complete_description_goes_on() -> None:
     app = described()
     assert app.session_state["draft"]["described"]
@@ -216,6 +222,7 @@ def test_an_edit_that_breaks_the_description_closes_the_way() -> None:
     assert "The table is not described yet. Say first what is public about it." in texts(app)
 
 
+@pytest.mark.thorough
 def test_the_description_comes_back_as_the_same_configuration() -> None:
     from pages.ui.draft import config_of
     from synth.schema import config_to_yaml, parse_config
@@ -260,6 +267,7 @@ def test_an_absurd_domain_is_refused_with_the_columns_named() -> None:
     assert errors(app) == []
 
 
+@pytest.mark.thorough
 def test_a_public_number_is_asked_once_and_stands_for_the_bound() -> None:
     app = with_columns("age,region")
     app.number_input(key="field:rows_per_unit").set_value(1).run()
@@ -274,6 +282,7 @@ def test_a_public_number_is_asked_once_and_stands_for_the_bound() -> None:
     assert "field:number_of_units" not in {box.key for box in app.number_input}
 
 
+@pytest.mark.thorough
 def test_open_roles_are_guessed_from_rows_only_when_the_owner_asks_and_that_is_recorded() -> None:
     app = with_columns("age,quux,frob")
     roles = {row["name"]: row["role"] for row in app.session_state["draft"]["columns"]}

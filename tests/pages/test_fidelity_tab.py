@@ -35,6 +35,7 @@ def test_every_part_is_shown_below_the_plainest_number(finished: AppTest) -> Non
         assert badges(app) == {"owner_only"}
 
 
+@pytest.mark.thorough
 def test_quantiles_are_lines_with_a_table_twin(finished: AppTest) -> None:
     app = opened(finished, "scales")
     assert app.selectbox(key="owner-scales-quantiles").options == ["age"]

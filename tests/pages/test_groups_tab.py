@@ -25,6 +25,7 @@ def opened(app: AppTest, tab: str = TAB) -> AppTest:
     return app
 
 
+@pytest.mark.thorough
 def test_what_groups_lose_stands_below_what_noise_allows(finished: AppTest) -> None:
     app = opened(finished)
     words = texts(app)
@@ -44,6 +45,7 @@ def test_what_groups_lose_stands_below_what_noise_allows(finished: AppTest) -> N
     assert all("The same numbers are in the table below." in plot.proto.alt for plot in (risks, distances))
 
 
+@pytest.mark.thorough
 def test_runs_with_fresh_noise_are_offered(finished: AppTest) -> None:
     app = opened(finished)
     assert "Who pays for privacy, on average over runs" in texts(app)
@@ -75,6 +77,7 @@ def test_groups_are_shown_once(finished: AppTest) -> None:
         assert "of region" not in texts(opened(finished, tab))
 
 
+@pytest.mark.thorough
 def test_without_groups_nothing_is_looked_at(finished: AppTest, monkeypatch: pytest.MonkeyPatch) -> None:
     from pages.ui.session import application
 

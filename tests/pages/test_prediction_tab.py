@@ -93,6 +93,7 @@ def test_a_run_without_a_label_says_what_is_missing() -> None:
     assert "No label is declared." in texts(opened(app))
 
 
+@pytest.mark.thorough
 def test_rows_that_are_gone_are_said_to_be_gone(finished: AppTest) -> None:
     from pages.ui.session import application
 

@@ -139,6 +139,7 @@ def test_a_stop_is_said_and_nothing_can_be_spent() -> None:
     assert not app.run().button(key="spend").disabled
 
 
+@pytest.mark.thorough
 def test_a_stopped_run_is_not_sealed(finished: AppTest) -> None:
     app = go(finished, "release")
     assert app.button(key="seal")

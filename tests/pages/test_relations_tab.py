@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from streamlit.testing.v1 import AppTest
 from test_groups_tab import opened
 
@@ -13,6 +14,7 @@ from synth.reports.figures import HeatMap
 TAB = "● What was not kept"
 
 
+@pytest.mark.thorough
 def test_the_warning_comes_first_and_every_column_can_be_asked_for(finished: AppTest) -> None:
     app = opened(finished, TAB)
     assert any("pairs to treat as unknown" in heading.value for heading in app.header)

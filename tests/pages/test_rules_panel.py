@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from driving import CODEBOOK, described, errors, go, texts
 from streamlit.testing.v1 import AppTest
 
@@ -26,6 +27,7 @@ def test_a_rule_is_built_in_words_kept_and_deleted() -> None:
     assert app.session_state["draft"]["rules"] == []
 
 
+@pytest.mark.thorough
 def test_what_cannot_be_kept_is_said_beside_the_rule_and_keeps_nobody_from_typing_on() -> None:
     app = opened()
     app.selectbox(key="rule-kind").set_value("I write it as a line").run()
@@ -38,6 +40,7 @@ def test_what_cannot_be_kept_is_said_beside_the_rule_and_keeps_nobody_from_typin
     assert "It has: north" in problem
 
 
+@pytest.mark.thorough
 def test_a_rule_that_no_longer_fits_keeps_the_page_and_is_not_lost() -> None:
     app = opened()
     app.session_state["draft"]["rules"] = ["agee >= 18"]

@@ -197,6 +197,7 @@ def test_one_cell_of_a_hundred_columns_is_saved_within_the_rerun() -> None:
     assert (found.number, found.body["columns"]["c7"]["low"]) == (number + 1, "3")
 
 
+@pytest.mark.thorough
 def test_a_deleted_table_takes_its_draft_along() -> None:
     app = answer(with_columns("age"))
     table_id = app.session_state["draft"]["table_id"]
@@ -223,6 +224,7 @@ def test_while_the_database_is_away_nothing_is_lost(home: Path) -> None:
     assert cells(reloaded(app, "describe"), "age")["low"] == "1"
 
 
+@pytest.mark.thorough
 def test_no_cell_of_the_table_is_in_what_is_saved(home: Path) -> None:
     app = go(upload_table(open_app(), TABLE.replace("north", "canary-cell").encode()), "describe")
     answer(app)

@@ -91,6 +91,7 @@ def test_names_that_deceive_are_told_before_they_are_described() -> None:
     assert list(shown[0].value["name"]) == ["age", "⟨U+0430⟩ge", "we⟨U+202E⟩ight"]
 
 
+@pytest.mark.thorough
 def test_of_many_odd_names_and_open_columns_the_first_are_told() -> None:
     names = ["n\u0430me" + str(place) for place in range(300)]
     app = upload_table(open_app(), f"{','.join(names)}\n{','.join('1' * 300)}\n".encode())
@@ -227,6 +228,7 @@ def test_a_file_that_is_kept_can_be_forgotten() -> None:
     assert not [one for one in app.button if one.key == "read-again"]
 
 
+@pytest.mark.thorough
 def test_the_format_of_a_codebook_reaches_the_reader() -> None:
     written = 'format: {header: false, separator: ";", strip: true, skip_rows: 1, names: [age, region, smoker]}'
     app = go(open_app(), "upload")

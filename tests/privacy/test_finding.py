@@ -19,6 +19,7 @@ from synth.errors import PrivacyError, SchemaError
 from synth.privacy.accounting import epsilon_of_receipts
 from synth.privacy.answers import AnswerT, NoisyAnswer
 from synth.privacy.feature_maps import OneHot
+from synth.privacy.more import finding
 from synth.privacy.more.finding import (
     FoundColumn,
     columns_found,
@@ -435,6 +436,16 @@ def test_answers_of_something_else_are_refused() -> None:
     other = replace(values, question=ValuesQuestion(("y",), 1e-7))
     with pytest.raises(PrivacyError, match="lack the values"):
         columns_found(SCHEMA, [kind, other])
+
+
+@pytest.mark.parametrize(("sigmas", "found"), [(3.22, (0, -1)), (3.24, (5, 5))])
+def test_cells_are_where_noise_alone_would_put_none_in_one_of_a_hundred_columns(
+    sigmas: float, found: tuple[int, int]
+) -> None:
+    """Of 8 bins there are fewer than 16 windows: noise passes 3.2272 standard deviations in .01 / 16 of them."""
+    counts = np.zeros(8)
+    counts[5] = 10 * sigmas
+    assert finding._span(counts, 10.0) == found
 
 
 def test_neighbours_conclude_from_answers_alone(monkeypatch: pytest.MonkeyPatch) -> None:
