@@ -89,7 +89,7 @@ def test_line_breaks_in_cells_are_an_assumption_of_the_certificate(
 @pytest.mark.parametrize(
     ("row_count", "ids"),
     [
-        ("private", False),
+        pytest.param("private", False, marks=pytest.mark.thorough),
         pytest.param("public", True, marks=pytest.mark.thorough),
         pytest.param("public", False, marks=pytest.mark.audit),  # half a minute each
         pytest.param("private", True, marks=pytest.mark.audit),

@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from choosing import few
 
 from synth import verify
 from synth.cli.local import run_locally
@@ -66,6 +65,8 @@ def alike(cells: Cells) -> None:
         cells[name][:] = cells[name][0]
 
 
+pytestmark = pytest.mark.thorough
+
 ODD: dict[str, tuple[int, Callable[[Cells], None], dict[str, Any]]] = {
     "200 rows": (200, unchanged, {}),
     "no label": (300, unchanged, {"label": None}),
@@ -93,7 +94,7 @@ def written(path: Path, rows: int, change: Callable[[Cells], None]) -> Path:
     return path
 
 
-@pytest.fixture(scope="module", params=few(ODD, kept=("all-missing group",)))
+@pytest.fixture(scope="module", params=ODD)
 def odd(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
     rows, change, settings = ODD[request.param]
     folder = tmp_path_factory.mktemp("odd")
