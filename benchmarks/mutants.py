@@ -497,7 +497,8 @@ def printed(results: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def main() -> None:
+def arguments() -> argparse.Namespace:
+    """Return what the command line asks."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only-list", action="store_true", help="write the mutants, run none: for --mutants later")
     parser.add_argument("--coverage", type=Path, help="the folder of what reached_lines.py measures")
@@ -514,7 +515,11 @@ def main() -> None:
     parser.add_argument("--again", type=int, nargs="*", help="numbers; none: all that survived or were not reached")
     parser.add_argument("--scratch", type=Path, help="where the copy of the tree is made")
     parser.add_argument("--json", type=Path, help="where the results are written, after each mutant")
-    asked = parser.parse_args()
+    return parser.parse_args()
+
+
+def main() -> None:
+    asked = arguments()
     warnings.filterwarnings("ignore", category=SyntaxWarning)  # mutants compare literals with "is"
     if asked.only_list:
         asked.json.write_text(json.dumps(listed(asked.seed, asked.number), indent=1))

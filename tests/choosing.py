@@ -1,4 +1,4 @@
-"""Which cases of a product the default command runs; the others are run by ``scripts/test --everything``."""
+"""Which cases of a product the default command runs, and which command runs the others."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 __all__ = ["each_once", "few"]
 
 
-def each_once(*axes: Iterable[Any]) -> list[Any]:
+def each_once(*axes: Iterable[Any], others: pytest.MarkDecorator = pytest.mark.thorough) -> list[Any]:
     """Return the product of several axes, of which every value is in one case of the default command at least.
 
     Parameters
@@ -18,6 +18,8 @@ def each_once(*axes: Iterable[Any]) -> list[Any]:
     *axes : iterable
         The values of each parameter; the first axis varies slowest. Names of the cases are those of stacked
         ``parametrize``.
+    others : mark
+        Of the cases that the default command does not run.
     """
     values = [list(axis) for axis in axes]
     longest = max(map(len, values))
@@ -28,7 +30,7 @@ def each_once(*axes: Iterable[Any]) -> list[Any]:
     return [
         pytest.param(
             *(axis[place] for axis, place in zip(values, case, strict=True)),
-            marks=() if case in kept else pytest.mark.thorough,
+            marks=() if case in kept else others,
             id="-".join(str(axis[place]) for axis, place in zip(values, case, strict=True)),
         )
         for case in cases

@@ -44,7 +44,7 @@ _STEADY = hypothesis.settings(
     deadline=None, derandomize=True, database=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )
 hypothesis.settings.register_profile("few", _STEADY, max_examples=30)
-hypothesis.settings.register_profile("everything", _STEADY, max_examples=100)
+hypothesis.settings.register_profile("everything", _STEADY, max_examples=60)
 hypothesis.settings.load_profile("few")
 
 

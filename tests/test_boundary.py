@@ -146,6 +146,7 @@ def words_of(error: BaseException | None) -> str:
             *("run: table", "run: out", "run: table of the configuration", "run: test table"),
         ],
         [*WRONG_OBJECTS, *WRONG_TEXTS],
+        others=pytest.mark.slow,
     ),
 )
 def test_what_is_no_path_is_refused_by_its_type(

@@ -59,7 +59,7 @@ def test_no_size_of_noise_is_thinned_out() -> None:
     edges.t2_tail_masses()
 
 
-@pytest.mark.parametrize(("budget", "world"), each_once(BUDGETS, SOME_WORLDS))
+@pytest.mark.parametrize(("budget", "world"), each_once(BUDGETS, SOME_WORLDS, others=pytest.mark.audit))
 def test_choices_between_far_apart_scores_follow_their_law(budget: str, world: str) -> None:
     edges.t2b_far_choices(budget, WORLDS[world])
 

@@ -141,7 +141,9 @@ def _(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(AnswerFile, "go_on", go_on)
 
 
-@pytest.mark.parametrize(("name", "world"), each_once([HAND_MADE, DESCENT, "independent", "kahm"], WORLDS))
+@pytest.mark.parametrize(
+    ("name", "world"), each_once([HAND_MADE, DESCENT, "independent", "kahm"], WORLDS, others=pytest.mark.audit)
+)
 def test_whoever_asks_goes_on(name: str, world: str, tmp_path: Path) -> None:
     going_on(name, WORLDS[world], tmp_path)
 

@@ -20,7 +20,7 @@ USUAL = ("replace one", "add or remove several rows")
 """Both relations, one row a unit and several: what takes long is tried there, and in every world by the whole audit."""
 
 
-@pytest.mark.parametrize(("name", "world"), each_once([*NAMES, TREE], WORLDS))
+@pytest.mark.parametrize(("name", "world"), each_once([*NAMES, TREE], WORLDS, others=pytest.mark.audit))
 def test_t0_calibration(name: str, world: str) -> None:
     layers.t0_calibration(name, WORLDS[world])
 
@@ -43,7 +43,7 @@ def test_t0_keys() -> None:
     layers.t0_keys()
 
 
-@pytest.mark.parametrize(("name", "world"), each_once([*NAMES, TREE], WORLDS))
+@pytest.mark.parametrize(("name", "world"), each_once([*NAMES, TREE], WORLDS, others=pytest.mark.audit))
 def test_t1_sensitivity_to_an_outlier(name: str, world: str) -> None:
     layers.t1_sensitivity(name, WORLDS[world], far_rows())
 
@@ -51,7 +51,7 @@ def test_t1_sensitivity_to_an_outlier(name: str, world: str) -> None:
 @pytest.mark.parametrize(
     ("name", "world"),
     [
-        *each_once([*NAMES, TREE], USUAL),
+        *each_once([*NAMES, TREE], USUAL, others=pytest.mark.audit),
         *(
             pytest.param(name, world, marks=pytest.mark.audit, id=f"{name}-{world}")
             for name in [*NAMES, TREE]
@@ -85,11 +85,11 @@ def test_t1_split(world: str) -> None:
     layers.t1_split(WORLDS[world])
 
 
-@pytest.mark.parametrize(("name", "world"), each_once([*NAMES, TREE], USUAL))
+@pytest.mark.parametrize(("name", "world"), each_once([*NAMES, TREE], USUAL, others=pytest.mark.audit))
 def test_t2_noise_law(name: str, world: str) -> None:
     layers.t2_noise_law(name, WORLDS[world])
 
 
-@pytest.mark.parametrize(("name", "world"), each_once([*NAMES, TREE], WORLDS))
+@pytest.mark.parametrize(("name", "world"), each_once([*NAMES, TREE], WORLDS, others=pytest.mark.audit))
 def test_t3_metadata(name: str, world: str, tmp_path: Path) -> None:
     layers.t3_metadata(name, WORLDS[world], tmp_path)

@@ -30,7 +30,7 @@ QUICK = {
 """Bugs of the default run; the others are planted with ``-m audit``."""
 
 
-@pytest.mark.parametrize(("world", "label"), each_once(WORLDS, layers.LABELS))
+@pytest.mark.parametrize(("world", "label"), each_once(WORLDS, layers.LABELS, others=pytest.mark.audit))
 def test_t0_calibration(world: str, label: str) -> None:
     layers.t0_calibration(WORLDS[world], label)
 
@@ -40,7 +40,7 @@ def test_t0_each_part_answers_for_itself(world: str) -> None:
     layers.t0_parts(WORLDS[world])
 
 
-@pytest.mark.parametrize(("world", "label"), each_once(WORLDS, layers.LABELS))
+@pytest.mark.parametrize(("world", "label"), each_once(WORLDS, layers.LABELS, others=pytest.mark.audit))
 def test_t1_sensitivity(world: str, label: str) -> None:
     assert layers.t1_sensitivity(WORLDS[world], far_rows(), label) > 0, "the hold-out never changed"
 
@@ -51,7 +51,7 @@ def test_t2_noise_law(world: str, label: str) -> None:
     layers.t2_noise_law(WORLDS[world], label=label)
 
 
-@pytest.mark.parametrize(("world", "label"), each_once(WORLDS, layers.LABELS))
+@pytest.mark.parametrize(("world", "label"), each_once(WORLDS, layers.LABELS, others=pytest.mark.audit))
 def test_t3_metadata(world: str, label: str) -> None:
     layers.t3_metadata(WORLDS[world], far_rows(), label)
 

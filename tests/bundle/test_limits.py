@@ -103,6 +103,9 @@ HOSTILE: list[tuple[str, Callable[[bytes], bytes], str]] = [
     ("report.json", huge_report, "report"),
 ]
 
+ALIKE = [case for case in HOSTILE if case[1] in (nested_yaml, huge_header) or case[:2] == ("report.json", nested_json)]
+"""Each much like another one."""
+
 
 PROGRAM = """
 import json, resource, sys

@@ -41,7 +41,8 @@ def test_it_is_a_generator_with_a_card(name):
 
 
 @pytest.mark.parametrize(
-    ("row_count", "label", "name"), each_once(["public", "private"], ["outcome", None, "age", "income"], NAMES)
+    ("row_count", "label", "name"),
+    each_once(["public", "private"], ["outcome", None, "age", "income"], NAMES, others=pytest.mark.slow),
 )
 def test_rows_lie_in_the_declared_domain(name, label, row_count):
     declared = schema_for(name, label, row_count=row_count)
@@ -97,7 +98,7 @@ def test_fitting_leaves_threads_and_global_randomness_alone(name):
     assert (np.random.get_state()[1] == state).all()  # noqa: NPY002
 
 
-@pytest.mark.parametrize(("row_count", "name"), each_once(["public", "private"], NAMES))
+@pytest.mark.parametrize(("row_count", "name"), each_once(["public", "private"], NAMES, others=pytest.mark.slow))
 def test_it_spends_its_whole_budget_and_no_more(name, row_count):
     _, opened = fitted(name, schema_for(name, row_count=row_count))
     assert 0 <= opened.remaining_share <= 1e-3
@@ -177,7 +178,7 @@ def test_the_walk_would_find_a_session():
     assert opened in reachable(made)
 
 
-@pytest.mark.parametrize(("label", "name"), each_once(["outcome", None], NAMES))
+@pytest.mark.parametrize(("label", "name"), each_once(["outcome", None], NAMES, others=pytest.mark.slow))
 def test_a_saved_model_draws_the_same_bytes(name, label):
     declared = schema_for(name, label)
     if not GENERATORS[name].needs.are_met(declared, label):

@@ -567,7 +567,9 @@ ODD = (
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(("case", "row_count", "epsilon"), each_once(ODD, BOTH_RELATIONS, [0.1, 1.0, 10.0]))
+@pytest.mark.parametrize(
+    ("case", "row_count", "epsilon"), each_once(ODD, BOTH_RELATIONS, [0.1, 1.0, 10.0], others=pytest.mark.slow)
+)
 def test_odd_tables_fit_and_sample(case, row_count, epsilon):
     declared, codes, label = odd(case, row_count)
     opened = session(declared, codes, epsilon=epsilon)

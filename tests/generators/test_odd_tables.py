@@ -44,7 +44,7 @@ ODD_TABLES = {
 }
 
 
-@pytest.mark.parametrize(("odd", "name"), each_once(ODD_TABLES, NAMES))
+@pytest.mark.parametrize(("odd", "name"), each_once(ODD_TABLES, NAMES, others=pytest.mark.slow))
 def test_odd_tables(name, odd):
     declared, codes, label = ODD_TABLES[odd]
     if not GENERATORS[name].needs.are_met(declared, label):

@@ -69,7 +69,7 @@ DEGENERATE = {
 CONSTANT = {"one class", "constant columns", "no columns", "no rows"}
 
 
-@pytest.mark.parametrize(("name", "case"), each_once(list(CLASSIFIERS), list(DEGENERATE)))
+@pytest.mark.parametrize(("name", "case"), each_once(list(CLASSIFIERS), list(DEGENERATE), others=pytest.mark.slow))
 def test_odd_rows_stop_no_classifier(name: str, case: str) -> None:
     rows, labels = DEGENERATE[case]
     test = np.random.default_rng(5).random((20, rows.shape[1])).astype(np.float32)
