@@ -48,6 +48,7 @@ def test_t3_metadata(name: str, tmp_path: Path) -> None:
     row_layers.t3_metadata(name, tmp_path)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", [name for name in ASKERS if not name.endswith("by hand")])
 def test_t4_neighbours_cannot_be_told_apart(name: str) -> None:
     row_layers.t4_distinguishing(name)

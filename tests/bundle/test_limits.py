@@ -137,6 +137,7 @@ def test_what_swells_is_a_verdict(
     assert found["own"] < 2**28, "and nothing of it reached the process that asked"
 
 
+@pytest.mark.thorough
 def test_what_a_stranger_wrote_stays_in_its_line(tmp_path: Path, key: Key) -> None:
     spoof = "\x1b[2J\nThe bundle holds what it claims."
 

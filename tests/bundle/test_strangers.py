@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from bundle_making import Key, config_of, members_of, seal
 
 from synth.bundle.archive import MEMBERS
@@ -31,6 +32,7 @@ sys.stderr.write(json.dumps({"codes": codes, "loaded": loaded}))
 """
 
 
+@pytest.mark.thorough
 def test_a_stranger_verifies_and_replays_with_nothing_but_the_bundle(tmp_path: Path, key: Key) -> None:
     config = config_of(generator="dp-hp-adaptive", label="outcome", rows=200, groups=("region",))
     bundle = seal(config, tmp_path / "owner", key).path

@@ -354,6 +354,7 @@ def test_its_errors_about_held_out_rows_are_paid_for_and_checked(table: Path, tm
     assert {"predictions.mse", "predictions.groups.smokes"} <= told
 
 
+@pytest.mark.thorough
 def test_a_replay_that_takes_other_steps_asks_at_other_parameters_and_is_refused(
     table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

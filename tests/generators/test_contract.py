@@ -67,6 +67,7 @@ def test_the_same_seed_gives_the_same_bytes(name):
     assert made.sample(300, seed=6).tobytes() != first
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", SOME)
 def test_sampling_learns_nothing(name):
     made, _ = fitted(name)
@@ -84,6 +85,7 @@ def test_fitting_follows_from_answers_and_seed(name):
         assert np.array_equal(array, second.state()[key]), key
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", SOME)
 def test_fitting_leaves_threads_and_global_randomness_alone(name):
     torch.manual_seed(11)
@@ -114,6 +116,7 @@ def test_a_part_of_a_session_is_spent_like_a_whole_one(name):
     assert opened.remaining_share == pytest.approx(0.6, abs=1e-6)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", SOME)
 def test_every_receipt_has_a_source(name):
     _, opened = fitted(name)
@@ -198,6 +201,7 @@ def test_drawing_before_fitting_is_refused():
             made.state()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", SOME)
 def test_no_rows_cannot_be_drawn(name):
     with pytest.raises(InputError, match="at least 1"):
@@ -268,6 +272,7 @@ def test_a_missing_device_is_refused_before_anything_is_spent(name):
     assert opened.remaining_share == 1.0
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", SOME)
 def test_device_auto_works_everywhere(name):
     made, _ = fitted(name, device="auto")

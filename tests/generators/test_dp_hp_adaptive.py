@@ -175,6 +175,7 @@ def test_what_there_is_to_choose_from_follows_from_answers_alone(model):
     assert not all(same_candidate(*both) for both in zip(first.candidates[0], other.candidates[0], strict=False))
 
 
+@pytest.mark.thorough
 def test_rows_are_read_while_a_question_is_answered_and_never_between(monkeypatch):
     noting = Noting(opened_on())
     read: list[bool] = []
@@ -190,6 +191,7 @@ def test_rows_are_read_while_a_question_is_answered_and_never_between(monkeypatc
     assert all(read)
 
 
+@pytest.mark.thorough
 def test_every_choice_is_followed_by_its_table():
     opened = opened_on()
     fit(opened)
@@ -436,6 +438,7 @@ def test_a_small_model_takes_the_label_first():
     }
 
 
+@pytest.mark.thorough
 def test_the_model_never_outgrows_its_cells():
     declared, codes = alike(9, 4000)
     for cells in (1000, 3000):
@@ -501,6 +504,7 @@ def test_a_mixture_serves_from_end_to_end(row_count):
     assert again.sample(5000, seed=2).tobytes() == rows.tobytes()
 
 
+@pytest.mark.thorough
 def test_a_saved_field_draws_the_same_bytes_in_whatever_order_it_was_kept():
     made = fit(opened_on())
     state = {name: array.copy() for name, array in made.state().items()}
@@ -624,6 +628,7 @@ class Written(NullProgress):
         self.losses.append(value)
 
 
+@pytest.mark.thorough
 def test_progress_goes_to_the_end_and_losses_are_finite():
     told = Written()
     generators.make(NAME, task(schema()), {}).fit(opened_on(), told)

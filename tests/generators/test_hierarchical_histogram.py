@@ -218,6 +218,7 @@ def test_whatever_is_declared_the_masses_add_up(places: int, counted: int, decla
     assert made.sum() == pytest.approx(declared)
 
 
+@pytest.mark.thorough
 def test_a_broad_column_is_smoothed_and_a_peak_is_kept() -> None:
     random = np.random.default_rng(3)
     noise = 35 * random.normal(size=(20, 32))

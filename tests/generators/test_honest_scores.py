@@ -240,6 +240,7 @@ def test_a_rounds_part_grows_only_after_several_different_tables():
     assert shares[: tables._SEVERAL] == pytest.approx([shares[0]] * tables._SEVERAL, rel=1e-6)
 
 
+@pytest.mark.thorough
 def test_rounds_divide_what_a_look_at_all_pairs_has_left(monkeypatch):
     """Of a plan that did not know of the look, the last question would be refused after its run was charged."""
     planned = []
@@ -298,6 +299,7 @@ def test_a_few_coarse_rounds_are_held_where_many_fine_ones_are_too_dear():
     assert divided(30_000, 15, coarse=True) == divided(30_000, 15, coarse=False) == 45
 
 
+@pytest.mark.thorough
 def test_the_whole_distance_is_scored_where_it_is_asked_for():
     noted = Weighed(session(schema(), dependent_codes(600), epsilon=3.0))
     fit(noted, "outcome", scores="distance", whole_rows="never")

@@ -73,6 +73,7 @@ def test_ranks_keep_spikes_and_categories_keep_their_frequencies_by_class() -> N
     assert np.abs(np.quantile(rows[:, age], [0.1, 0.5, 0.9]) - np.quantile(codes["age"], [0.1, 0.5, 0.9])).max() <= 3
 
 
+@pytest.mark.thorough
 def test_questions_are_planned_without_rows() -> None:
     opened = session(PIXELS, pixel_codes(500))
     planned = PlannedSession(PIXELS, opened.budget, rows=500.0)

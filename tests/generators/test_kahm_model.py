@@ -206,6 +206,7 @@ def test_a_label_of_very_many_classes_is_refused_and_a_damaged_state_too() -> No
         make(CARD.name, task, {}).state()
 
 
+@pytest.mark.thorough
 def test_a_forecast_knows_how_far_noise_moves_the_centres_of_rows_that_fill_their_ranges() -> None:
     """What was released of such rows is compared with their exact sums; noise has a known key."""
     config = config_of("record, replace one of three rows")

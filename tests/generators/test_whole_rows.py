@@ -281,6 +281,7 @@ def test_parts_hold_about_as_much_and_follow_the_order():
     assert set(whole_rows.equal_parts(np.array([0.98, 0.01, 0.01]), np.arange(3), 3).tolist()) == {0, 1}
 
 
+@pytest.mark.thorough
 def test_candidates_follow_from_the_number_of_rows_and_leave_enough_to_a_cell(monkeypatch: pytest.MonkeyPatch):
     offered: list[tuple[tuple[str, ...], int]] = []
     right = PrivateSession.noisy_max

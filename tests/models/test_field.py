@@ -287,6 +287,7 @@ def test_degenerate_tables_fit_and_sample(sizes, measured, total):
 # Tables
 
 
+@pytest.mark.thorough
 @settings(max_examples=40)
 @given(problems())
 def test_tables_of_pairs_equal_enumeration_wherever_the_columns_stand(problem):

@@ -228,6 +228,7 @@ def test_the_same_seed_fits_the_same_bytes_and_another_does_not():
     assert fits[0].probabilities.tobytes() != fits[2].probabilities.tobytes()
 
 
+@pytest.mark.thorough
 def test_fits_side_by_side_are_those_made_one_by_one():
     """But for the rounding of float32."""
     total = 1000.0
@@ -266,6 +267,7 @@ def test_every_fit_side_by_side_tells_its_own_chi_square():
         ]
 
 
+@pytest.mark.thorough
 def test_a_fit_goes_on_from_an_earlier_one():
     measured = tables(known(), 1000.0, 5.0)
     earlier = fit_mixture(SIZES, measured, 1000.0, components=6, steps=300)

@@ -31,6 +31,7 @@ def test_the_area_is_the_share_of_pairs_in_order(ties: bool) -> None:
     assert estimate.high - estimate.low == pytest.approx(2 * 1.959964 * variance**0.5, rel=0.02)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("shift", [0.0, 0.5, 1.5])
 def test_the_interval_of_the_area_holds_the_truth_nineteen_times_in_twenty(shift: float) -> None:
     from scipy.stats import norm

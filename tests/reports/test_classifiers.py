@@ -48,6 +48,7 @@ def test_every_classifier_learns(name: str) -> None:
     assert len(set(found.scores[:, 2])) == 1
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", list(CLASSIFIERS))
 def test_two_classes_have_scores_on_both_sides(name: str) -> None:
     rows, labels = easy(400, 2, seed=1)

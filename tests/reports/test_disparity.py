@@ -82,6 +82,7 @@ def test_ranges_cover_and_nobody_is_named_where_nobody_loses() -> None:
     assert covered / (300 * 5) > 0.93
 
 
+@pytest.mark.thorough
 def test_a_group_that_pays_is_named_and_the_ranges_are_not_idle() -> None:
     sizes = [1500, 400, 100]
     named = [0, 0, 0]

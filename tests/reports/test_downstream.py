@@ -195,6 +195,7 @@ def set_column(codes: Sequence[np.ndarray], place: int, value: int) -> list[np.n
     return [np.full_like(one, value) if here == place else one for here, one in enumerate(codes)]
 
 
+@pytest.mark.thorough
 def test_one_class_in_the_synthetic_rows_is_a_constant_prediction_with_a_sentence() -> None:
     asked = problem()
     synthetic = set_column(asked.tables["synthetic"], 3, 0)

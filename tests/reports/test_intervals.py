@@ -143,6 +143,7 @@ def test_intervals_hold_the_numbers_of_the_population(noise: float, wide: bool) 
     assert all(own <= 0.985 for name, own in part.items() if name not in at_least), part
 
 
+@pytest.mark.thorough
 def test_a_tail_in_one_bin_is_anywhere_in_it() -> None:
     """Rows that were made evenly put it twice as far out as it is: no mean is told so nearly that this shows."""
     random, held = np.random.default_rng(37), []

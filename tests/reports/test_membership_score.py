@@ -41,6 +41,7 @@ def test_without_labels_a_copy_is_found_out_as_well(digits):
     assert score.auc > 0.7
 
 
+@pytest.mark.thorough
 def test_rows_of_strangers_give_nobody_away(digits):
     """An honest generator: rows that have nothing to do with either sample."""
     score = membership_score_of_rows(digits["third"], digits["members"], digits["others"], permutations=59)

@@ -39,6 +39,7 @@ def scored(real: list[np.ndarray], made: list[np.ndarray], schema: Schema) -> di
     return {entry.id: entry for entry in found}
 
 
+@pytest.mark.thorough
 def test_a_copy_is_perfect_and_shuffled_columns_lose_on_pairs() -> None:
     real = drawn(SCHEMA, 1000, seed=1)
     assert scored(real, real, SCHEMA)["scores.quality"].value == pytest.approx(1)
@@ -54,6 +55,7 @@ def test_a_copy_is_perfect_and_shuffled_columns_lose_on_pairs() -> None:
     assert rows["overall"][2] > rows["overall"][1]  # type: ignore[operator]
 
 
+@pytest.mark.thorough
 def test_the_same_seed_gives_the_same_scores() -> None:
     real, made = drawn(SCHEMA, 300, seed=1), drawn(SCHEMA, 200, seed=2)
     assert scored(real, made, SCHEMA) == scored(real, made, SCHEMA)

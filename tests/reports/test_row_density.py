@@ -39,6 +39,7 @@ def test_probabilities_of_all_rows_add_up_to_one(rows: int, seed: int) -> None:
     assert np.exp(density.log_probability(every_row())).sum() == pytest.approx(1.0, abs=1e-4)
 
 
+@pytest.mark.thorough
 def test_a_density_nears_the_law_of_its_rows() -> None:
     law, errors = drawn(400_000, seed=2), []
     cells = np.ravel_multi_index(tuple(law), SMALL.sizes)

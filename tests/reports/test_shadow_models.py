@@ -59,6 +59,7 @@ def test_a_generator_that_copies_rows_is_caught(rule: RowCountRule) -> None:
     assert len(str(found["warning"])) == 8
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("rule", RULES)
 def test_an_honest_generator_is_not(rule: RowCountRule) -> None:
     schema = people_schema(row_count=rule)

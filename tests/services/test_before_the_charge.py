@@ -72,6 +72,7 @@ def bundled(folder: Path, config: RunConfig) -> RunResult:
     return run_locally(config, folder / "out", table=written(folder / "people.csv", config), owner_report=False)
 
 
+@pytest.mark.thorough
 def test_names_and_values_that_a_spreadsheet_would_run_end_in_a_bundle(tmp_path: Path) -> None:
     columns = (
         *(CategoryColumn(name, tuple(f"{sign}s" for sign in SIGNS), missing=True) for name in SIGNS),
@@ -172,6 +173,7 @@ def test_a_file_whose_name_every_bundle_holds_charges_nothing(tmp_path: Path) ->
         assert application.account("town").epsilon_spent == 0
 
 
+@pytest.mark.thorough
 def test_a_column_called_like_a_count_of_rows_ends_in_a_bundle(tmp_path: Path) -> None:
     config = replace(CONFIG, **declared(NumberColumn("n_rows", 0, 99, 1, missing=True)))
     result = bundled(tmp_path, config)

@@ -398,6 +398,7 @@ def test_a_kill_leaves_the_card_once_more_and_then_no_more(
 # --- what stops for good ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_another_configuration_or_a_frozen_account_does_not_go_on(
     application: Application, config: RunConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -418,6 +419,7 @@ def test_another_configuration_or_a_frozen_account_does_not_go_on(
         carry_out(application.installation, run_id, NullProgress())
 
 
+@pytest.mark.thorough
 def test_a_run_whose_answers_are_gone_or_altered_does_not_go_on(
     application: Application, config: RunConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -475,6 +477,7 @@ def test_only_a_spent_run_of_this_machine_with_its_answers_is_put_back(
     assert not put_back(store, store.runs[run_id], same_device=False), "somebody wants it to stop"
 
 
+@pytest.mark.thorough
 def test_a_run_of_another_machine_ends_when_its_lease_does_and_goes_on_nowhere(
     application: Application, config: RunConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -508,6 +511,7 @@ def test_a_run_that_waits_to_go_on_can_be_cancelled_and_stays_spent(
     assert not answers_path(application.settings.home, run_id).exists()
 
 
+@pytest.mark.thorough
 def test_a_restored_run_never_goes_on(
     application: Application, config: RunConfig, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -523,6 +527,7 @@ def test_a_restored_run_never_goes_on(
         assert restored.account("town").epsilon_spent > 3.9
 
 
+@pytest.mark.thorough
 def test_a_copy_of_the_whole_home_asks_nothing_again(
     application: Application, config: RunConfig, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -611,6 +616,7 @@ def test_a_run_of_this_process_goes_on_once_on_the_processor(
         assert not list(application.settings.home.glob("runs/*/answers.kept"))
 
 
+@pytest.mark.thorough
 def test_a_run_of_this_process_does_not_go_on_twice(
     home: Path, config: RunConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -623,6 +629,7 @@ def test_a_run_of_this_process_does_not_go_on_twice(
         assert not list(application.settings.home.glob("runs/*/answers.kept"))
 
 
+@pytest.mark.thorough
 def test_other_errors_end_a_run_as_they_did(home: Path, config: RunConfig, monkeypatch: pytest.MonkeyPatch) -> None:
     left = card_that_fails(monkeypatch, RuntimeError("a fault of ours"), times=5)
     with pytest.raises(RuntimeError):

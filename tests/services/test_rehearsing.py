@@ -232,6 +232,7 @@ def test_what_a_killed_rehearsal_left_is_deleted_after_an_hour(stand_in: Path) -
         assert (dead.state, dead.message.endswith("Start it again.")) == (WorkState.FAILED, True)
 
 
+@pytest.mark.thorough
 def test_the_command_line_rehearses_lists_and_clears(
     stand_in: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
