@@ -160,7 +160,7 @@ def serve() -> None:
                 left.kill()
         with suppress(ChildProcessError):
             while os.waitpid(-1, 0)[0]:
-                pass
+                continue  # until no child is left to be waited for
         print(json.dumps(answer), file=to_parent, flush=True)
 
 
