@@ -178,7 +178,8 @@ def verdict_of(findings: Findings, *, key_given: bool) -> Verdict:
     fingerprint = findings.facts.get("fingerprint")
     if fingerprint is not None:
         lines.append(f"Signed by the key with fingerprint {fingerprint}.")
-    if not key_given:
+    nothing = not (findings.checked or findings.failures)
+    if not key_given and not nothing:
         lines.append(
             "Signer not checked: compare this fingerprint with the owner's, or give the owner's key: synth verify "
             "--public-key."
@@ -191,8 +192,9 @@ def verdict_of(findings: Findings, *, key_given: bool) -> Verdict:
     lines += [f"NOT CHECKED: {lack}" for lack in findings.not_checked]
     lines += [f"FAILED: {failure}" for failure in findings.failures]
     left = left_to_replay(of_model=findings.of_model)
-    lines += [f"Not recomputed here: {sentence}." for sentence in left]
-    lines += [f"No check can show {sentence}." for sentence in CANNOT_SHOW]
+    if not nothing:
+        lines += [f"Not recomputed here: {sentence}." for sentence in left]
+        lines += [f"No check can show {sentence}." for sentence in CANNOT_SHOW]
     lines.append(_last_word(findings))
     # What a stranger wrote stays within its own line: no line break, nothing that moves the cursor of a terminal.
     lines = ["".join(mark if mark.isprintable() else "\N{REPLACEMENT CHARACTER}" for mark in line) for line in lines]
@@ -216,6 +218,8 @@ def verdict_of(findings: Findings, *, key_given: bool) -> Verdict:
 def _last_word(findings: Findings) -> str:
     if findings.failures:
         return "The bundle does NOT hold what it claims."
+    if findings.not_checked and not findings.checked:
+        return "Nothing of the bundle was checked."
     if findings.not_checked:
         return "Nothing differs in what was checked, but not everything could be checked here."
     return "The bundle holds what it claims."
