@@ -252,7 +252,7 @@ class _Drawing:
             form["missing"] = list(self.written.missing)
         if draw.chance(0.08):
             # What nobody declared is left out where that is said, and refused else.
-            names, cells = [*names, "nobody declared this"], [*cells, ["Undeclared-Cell"] * self.rows]
+            names, cells = [*names, _UNDECLARED], [*cells, ["Undeclared-Cell"] * self.rows]
             self.undeclared = "refuse" if draw.chance(0.15) else "drop"
         if self.kind == "parquet":
             return "table.parquet", self._parquet(held, names, cells), form
@@ -611,6 +611,10 @@ def spent(account: str) -> float:
         return float(application.ledger.spent(found.id).epsilon)
 
 
+_UNDECLARED = "nobody declared this"
+"""The name of a column that the configuration does not declare; a refusal may name it."""
+
+
 def cells_nobody_declared(case: Case) -> frozenset[str]:
     """Return texts of cells that stand in the table and nowhere in the configuration; short ones may be anything."""
     if case.file.endswith((".parquet", ".xlsx", ".ods")):
@@ -619,7 +623,7 @@ def cells_nobody_declared(case: Case) -> frozenset[str]:
     text = data.decode(case.document.get("format", {}).get("encoding", "utf-8-sig"))
     found = frozenset(re.split(r"[,;|\t\r\n\"]", text))
     configured = case.text
-    return frozenset(cell for cell in found if len(cell) >= 8 and cell not in configured)
+    return frozenset(cell for cell in found if len(cell) >= 8 and cell not in configured and cell != _UNDECLARED)
 
 
 def where(error: BaseException) -> str:
