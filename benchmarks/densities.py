@@ -28,11 +28,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from published_density import log_likelihood
 from sklearn.datasets import make_moons
 
 from synth.generators import GeneratorTask, make
-from synth.models.random_features import fourier_features
-from synth.models.sos_density import SumOfSquares
+from synth.models.sos_density import SumOfSquares, fourier_features
 from synth.privacy.accounting import PrivacyBudget
 from synth.privacy.feature_maps import OneHot
 from synth.privacy.more.products import Product
@@ -151,7 +151,7 @@ def by_generator(name: str, problem: Problem, epsilon: float, seed: int) -> dict
         bandwidth = float(state["fit.0"][0])
         density = SumOfSquares(state["points.0"], state["coefficients.0"], bandwidth)
         box = np.zeros(problem.held.shape[1]), np.ones(problem.held.shape[1])
-        found |= {"ll": density.log_likelihood(problem.held, lower=box[0], upper=box[1], floor=FLOOR), "s": bandwidth}
+        found |= {"ll": log_likelihood(density, problem.held, lower=box[0], upper=box[1], floor=FLOOR), "s": bandwidth}
     return found
 
 

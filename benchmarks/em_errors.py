@@ -26,13 +26,8 @@ import plotly.graph_objects as go
 from numpy.typing import NDArray
 from paper_tables import adult_numbers, census_numbers, wine_numbers
 from plotly.subplots import make_subplots
+from published_em import clipped_gradient_em, gradient_em, truncated_em, truncated_gradient_em
 
-from synth.models.gradient_em import (
-    clipped_gradient_em,
-    gradient_em,
-    truncated_em,
-    truncated_gradient_em,
-)
 from synth.privacy.more.em_models import GaussianPair, MissingCovariates, RegressionPair
 from synth.privacy.more.truncated_mean import TruncationSetting, clipped_noise_std
 

@@ -20,14 +20,15 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from synth.models.random_features import cosine_features
-
 __all__ = [
     "claimed_noise_std",
     "claimed_sensitivity",
     "code_features",
+    "cosine_features",
     "gamma_noise",
     "gaussian_noise",
+    "kaczmarz",
+    "least_norm",
     "prediction_noise_variance",
     "sgd",
     "sgd_noise_std",
@@ -35,6 +36,29 @@ __all__ = [
 
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
+
+
+def cosine_features(x: Matrix, frequencies: Matrix, phases: Vector) -> Matrix:
+    r"""Return cos(<w, x> + b), unscaled, as in section 2.2 of the paper; frequencies of shape (N, d)."""
+    return np.asarray(np.cos(x @ frequencies.T + phases))
+
+
+def least_norm(features: Matrix, labels: Vector) -> Vector:
+    r"""Return the shortest of the coefficients that fit best (Liao 2024, eq. 3), by the pseudo-inverse."""
+    return np.asarray(np.linalg.pinv(features) @ labels)
+
+
+def kaczmarz(features: Matrix, labels: Vector, random: np.random.Generator, *, steps: int) -> Vector:
+    r"""Return coefficients after some steps of the randomised Kaczmarz method from 0 (Strohmer 2009).
+
+    .. math:: c \leftarrow c + \frac{y_i - \langle a_i, c \rangle}{|a_i|^2} a_i
+
+    with i uniform. It tends to the minimum-norm interpolant where there is one; the paper takes one step for each row.
+    """
+    found, lengths = np.zeros(features.shape[1]), (features**2).sum(axis=1)
+    for row in random.integers(0, len(features), size=steps).tolist():
+        found += (labels[row] - features[row] @ found) / lengths[row] * features[row]
+    return found
 
 
 def claimed_sensitivity(features: int, *, eta: float = 3 / 8) -> float:

@@ -28,9 +28,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 from paper_tables import insurance, red_wine
-from published_regression import code_features, gamma_noise, gaussian_noise, sgd, sgd_noise_std
-
-from synth.models.random_features import kaczmarz, least_norm
+from published_regression import code_features, gamma_noise, gaussian_noise, kaczmarz, least_norm, sgd, sgd_noise_std
 
 DELTA = 1e-5
 TABLE_ONE = {

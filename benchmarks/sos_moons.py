@@ -19,11 +19,11 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 from plotly.subplots import make_subplots
+from published_density import fit_rows, log_likelihood
 from sklearn.datasets import make_moons
 
 from synth.models.sos_density import SumOfSquares, gaussian_gram
 from synth.models.sos_estimation import SumOfSquaresFit
-from synth.models.sos_of_rows import fit_rows
 
 ROWS, SUPPORT, FRESH, NOISE = 100, 50, 2000, 0.1
 LOWER, UPPER = np.array([-2.0, -1.5]), np.array([3.0, 2.0])
@@ -44,7 +44,7 @@ def fitted(seed: int, *, sigma_squared: float, penalty: float, support: int = SU
 
 def score(density: SumOfSquares, seed: int) -> float:
     """Return the mean log density of fresh points."""
-    return density.log_likelihood(moons(FRESH, 1000 + seed), lower=LOWER, upper=UPPER)
+    return log_likelihood(density, moons(FRESH, 1000 + seed), lower=LOWER, upper=UPPER)
 
 
 def kernel_score(sigma_squared: float, seed: int) -> float:

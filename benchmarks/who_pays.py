@@ -26,9 +26,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from published_regression import claimed_noise_std, code_features
+from published_regression import claimed_noise_std, code_features, least_norm
 
-from synth.models.random_features import least_norm, ridge_of_moments
+from synth.estimators.random_features.fitting import ridge_of_moments
 
 FEATURES, DELTA, EPSILONS = 4000, 1e-5, (0.05, 0.1, 0.3)
 

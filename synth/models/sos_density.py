@@ -29,12 +29,12 @@ from synth.errors import InputError
 __all__ = [
     "FourierEmbedding",
     "SumOfSquares",
+    "fourier_features",
     "gaussian_gram",
     "interval_products",
     "product_integrals",
     "sample_box",
     "sample_clipped",
-    "triple_integrals",
 ]
 
 Matrix = NDArray[np.float64]
@@ -64,14 +64,20 @@ def product_integrals(points: Matrix, *, bandwidth: float) -> Matrix:
     return np.asarray(volume * gaussian_gram(points, points, bandwidth=math.sqrt(2) * bandwidth))
 
 
-def triple_integrals(points: Matrix, *, bandwidth: float) -> NDArray[np.float64]:
-    r"""Return U, the integrals of k(x, z_i) k(x, z_j) k(x, z_l), shape (m, m, m) (Lemma 4).
+def fourier_features(x: Matrix, frequencies: Matrix) -> Matrix:
+    r"""Return cosines, then sines, of <w, x>, divided by the root of the number of frequencies: norm 1.
 
-    .. math:: U_{ijl} = (2 \pi s^2 / 3)^{d/2} \exp(-(|z_i - z_j|^2 + |z_j - z_l|^2 + |z_i - z_l|^2) / (6 s^2))
+    Parameters
+    ----------
+    x : array of shape (n, d)
+    frequencies : array of shape (p / 2, d)
+
+    Returns
+    -------
+    array of shape (n, p)
     """
-    volume = (2 * math.pi * bandwidth**2 / 3) ** (points.shape[1] / 2)
-    gram = gaussian_gram(points, points, bandwidth=math.sqrt(3) * bandwidth)
-    return np.asarray(volume * gram[:, :, None] * gram[:, None, :] * gram[None, :, :])
+    angles = x @ frequencies.T
+    return np.asarray(np.concatenate([np.cos(angles), np.sin(angles)], axis=1) / math.sqrt(len(frequencies)))
 
 
 class FourierEmbedding:
@@ -169,16 +175,6 @@ class SumOfSquares:
                 self.points[:, place], float(lower[place]), float(upper[place]), bandwidth=self.bandwidth
             )
         return float(product.sum())
-
-    def log_likelihood(
-        self, x: Matrix, *, lower: NDArray[np.float64], upper: NDArray[np.float64], floor: float = 0.01
-    ) -> float:
-        """Return the mean log density of points in a box, with a part ``floor`` of the uniform density mixed in.
-
-        The floor keeps one far point from deciding; the density is taken as it is, not scaled to its mass in the box.
-        """
-        volume = float(np.prod(upper - lower))
-        return float(np.mean(np.log((1 - floor) * self.density(x) + floor / volume)))
 
 
 def sample_clipped(

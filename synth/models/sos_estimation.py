@@ -10,8 +10,6 @@ pool by kernel herding (Chen 2010) on that mean, so they say nothing beyond it:
 
 .. math:: z_{t+1} = \arg\max_z \langle \mu, \phi(z) \rangle
     - \frac{1}{t + 1} \sum_{i \le t} \langle \phi(z_i), \phi(z) \rangle
-
-``sos_of_rows`` has the paper's fit of rows, which is not private.
 """
 
 from __future__ import annotations

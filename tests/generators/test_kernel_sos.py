@@ -14,7 +14,7 @@ from synth.errors import ConfigError
 from synth.generators import make
 from synth.generators.coarse_grid import numbers_and_groups
 from synth.generators.sums_of_squares.kernel_sos import KernelSos, _bandwidths
-from synth.models.random_features import fourier_features
+from synth.models.sos_density import fourier_features
 from synth.progress import NullProgress
 from synth.schema import CategoryColumn, NumberColumn, PrivacyUnit, Schema
 

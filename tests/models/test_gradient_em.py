@@ -7,9 +7,7 @@ import math
 import numpy as np
 import pytest
 from models_reference import TOLERANCE, beside_others, furthest, reference
-
-from synth.errors import InputError
-from synth.models.gradient_em import (
+from published_em import (
     clip_rows,
     clipped_gradient_em,
     em,
@@ -17,6 +15,8 @@ from synth.models.gradient_em import (
     truncated_em,
     truncated_gradient_em,
 )
+
+from synth.errors import InputError
 from synth.privacy.accounting import log_delta
 from synth.privacy.more.em_models import GaussianPair
 from synth.privacy.more.truncated_mean import (

@@ -11,14 +11,14 @@ from published_regression import (
     claimed_noise_std,
     claimed_sensitivity,
     code_features,
+    cosine_features,
     gamma_noise,
     gaussian_noise,
+    least_norm,
     prediction_noise_variance,
     sgd,
     sgd_noise_std,
 )
-
-from synth.models.random_features import cosine_features, least_norm
 
 GIVEN = reference("dprfm")
 

@@ -4,19 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from models_reference import TOLERANCE, furthest, reference
+from published_regression import cosine_features, kaczmarz, least_norm
 
 from synth.errors import InputError
-from synth.models.random_features import (
-    cosine_features,
-    fourier_features,
-    kaczmarz,
-    least_norm,
-    linear_features,
-    ridge_of_moments,
-)
+from synth.estimators.random_features.fitting import ridge_of_moments
+from synth.models.sos_density import fourier_features
 
 GIVEN, CERTIFIED = reference("dprfm"), reference("certified_regression")
 X, Y, OMEGA, PHASES = (np.array(GIVEN[name]) for name in ("X", "y", "Omega", "b"))
@@ -66,20 +59,6 @@ def test_reference_values_of_the_moments_sensitivities():
     products = np.where(random.random((400, 1)) < 0.5, -rows, rows)
     assert np.linalg.norm(products, axis=1).max() == pytest.approx(wanted["Aty_addremove_B"], abs=TOLERANCE)
     assert np.linalg.norm(rows[0] - -rows[0]) == pytest.approx(wanted["Aty_replace_B"], abs=TOLERANCE)
-
-
-@given(st.lists(st.floats(-3, 3), min_size=1, max_size=6))
-def test_no_row_has_linear_features_longer_than_1(values):
-    row = np.array([values])
-    assert np.linalg.norm(linear_features(row)) <= 1 + 1e-15
-    # Corners of the box reach it.
-    assert np.linalg.norm(linear_features(np.where(row > 0, 1.0, 0.0))) == pytest.approx(1.0)
-
-
-def test_linear_features_are_linear_in_the_box_and_cut_beyond():
-    found = linear_features(np.array([[0.0, 0.25], [1.0, 0.75], [7.0, -3.0]]))
-    scale = np.sqrt(3 / 4)
-    np.testing.assert_allclose(found * scale, [[-0.5, -0.25, 0.5], [0.5, 0.25, 0.5], [0.5, -0.5, 0.5]])
 
 
 def test_negative_eigenvalues_of_noisy_moments_count_as_nothing():

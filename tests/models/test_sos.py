@@ -8,18 +8,18 @@ import math
 import numpy as np
 import pytest
 from models_reference import TOLERANCE, furthest, reference, slope
+from published_density import fit_rows, log_likelihood, triple_integrals
 
 from synth.errors import InputError
-from synth.models.random_features import fourier_features
 from synth.models.sos_density import (
     FourierEmbedding,
     SumOfSquares,
+    fourier_features,
     gaussian_gram,
     interval_products,
     product_integrals,
     sample_box,
     sample_clipped,
-    triple_integrals,
 )
 from synth.models.sos_estimation import (
     fit_embedding,
@@ -28,7 +28,6 @@ from synth.models.sos_estimation import (
     project_to_spectrahedron,
     sobol_pool,
 )
-from synth.models.sos_of_rows import fit_rows
 
 GIVEN = reference("sos")
 POINTS, WIDTH = np.array(GIVEN["Z"]), GIVEN["s"]
@@ -87,9 +86,9 @@ def test_rounding_makes_no_density_negative():
 def test_the_log_likelihood_has_a_floor():
     x, box = np.array(GIVEN["density_points"]), {"lower": np.zeros(2), "upper": np.array([2.0, 1.0])}
     wanted = np.mean(np.log(0.99 * np.array(GIVEN["density"]) + 0.01 / 2.0))
-    assert DENSITY.log_likelihood(x, **box) == pytest.approx(wanted, abs=1e-12)
+    assert log_likelihood(DENSITY, x, **box) == pytest.approx(wanted, abs=1e-12)
     far = np.array([[1e3, 1e3]])
-    assert DENSITY.log_likelihood(far, **box, floor=0.1) == pytest.approx(math.log(0.1 / 2.0), abs=1e-12)
+    assert log_likelihood(DENSITY, far, **box, floor=0.1) == pytest.approx(math.log(0.1 / 2.0), abs=1e-12)
 
 
 def test_reference_values_of_the_objective_and_its_gradient():

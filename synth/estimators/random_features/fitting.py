@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synth.errors import InputError
-from synth.models.random_features import ridge_of_moments
 from synth.privacy.accounting import PrivacyBudget
 from synth.privacy.answers import AnswerSource
 from synth.privacy.feature_maps import Constant, FeatureMap, Stack
@@ -50,6 +49,7 @@ __all__ = [
     "mean_of_target",
     "noise_of_average",
     "probabilities",
+    "ridge_of_moments",
     "steps_of",
     "target_of_classes",
 ]
@@ -392,6 +392,24 @@ def by_ridge(session: AnswerSource, features: RowFeatures, target: Lookup, *, so
     spread = (1 + without) * np.eye(width) + along
     covariance = noise**2 / 2 * inverse @ spread @ inverse
     return Fit(found[None], (covariance + covariance.T) / 2, exact=True)
+
+
+def ridge_of_moments(moments: Matrix, products: Vector, *, penalty: float) -> Vector:
+    r"""Return (S + lambda I)^-1 v of second moments that may be noisy: S's negative eigenvalues count as 0.
+
+    Parameters
+    ----------
+    moments : array of shape (p, p)
+        S: the sum of a a^T, symmetric.
+    products : array of shape (p,)
+        v: the sum of y a.
+    penalty : float, positive
+        lambda; public.
+    """
+    if not (math.isfinite(penalty) and penalty > 0):
+        raise InputError(f"penalty must be positive and finite, got {penalty}.")
+    values, vectors = np.linalg.eigh(moments)
+    return np.asarray(vectors @ ((vectors.T @ products) / (np.maximum(values, 0.0) + penalty)))
 
 
 def _second_moments(

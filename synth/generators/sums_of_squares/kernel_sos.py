@@ -17,9 +17,8 @@ from synth.generators.coarse_grid import coarse_grid, numbers_and_groups
 from synth.generators.protocol import Card, Fact, Generator, GeneratorTask, Picture, State
 from synth.generators.sampling import check_rows, random_source, rounded_counts
 from synth.generators.sums_of_squares import CARD, FEW_ROWS, KernelSosOptions
-from synth.models.random_features import fourier_features
 from synth.models.simplex import project_to_simplex
-from synth.models.sos_density import SumOfSquares, interval_products, sample_clipped
+from synth.models.sos_density import SumOfSquares, fourier_features, interval_products, sample_clipped
 from synth.models.sos_estimation import fit_smoothest, herd, sobol_pool
 from synth.privacy.answers import AnswerSource, NoisyAnswer, RowCount
 from synth.privacy.feature_maps import Constant, FeatureMap, OneHot, Stack

@@ -1,8 +1,8 @@
-r"""EM and gradient EM, plain and as the DP EM paper prints them (Wang 2020, Algorithms 1-3), for noise that is given.
+r"""EM and gradient EM, plain and as the DP EM paper prints them (Wang 2020, Algorithms 1-3). NOT private.
 
-An algorithm is a loop around one mean over rows. Whoever asks for that mean decides what is private: here it is taken
-of rows, with noise from the caller, for figures and tests; a generator hands a question's answer in instead. Nothing is
-drawn here, and no sensitivity is promised of sums in floating point.
+Research code on plain arrays, to reproduce figures: each algorithm is a loop around one mean over rows, with noise from
+the caller. No sensitivity is promised of these sums in floating point. The product takes the same steps through a
+session (``synth.estimators.expectation_maximization``).
 """
 
 from __future__ import annotations
