@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from mixture_by_hand import responsibilities
 from questions import random_responsibilities, small_codes, small_schema
 
 from synth.errors import PrivacyError
-from synth.models.mixture import MixtureState, responsibilities
+from synth.generators.mixture.dp_mixture import MixtureState
 from synth.privacy.answers import check_fits, sensitivity_of_sum
 from synth.privacy.counting import PrivateRows
 from synth.privacy.feature_maps import Constant, FeatureMap, OneHot, Stack, exact_sum

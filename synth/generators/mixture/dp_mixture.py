@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
@@ -15,7 +15,7 @@ from synth.generators.coarse_grid import CoarseGrid, coarse_grid, column_weights
 from synth.generators.mixture import CARD, MixtureOptions
 from synth.generators.protocol import Card, Fact, Generator, GeneratorTask, Picture, State
 from synth.generators.sampling import check_rows, random_source, rounded_counts
-from synth.models.mixture import LEAST_PROBABILITY, Mixture, MixtureState, MixtureStatistics, maximise
+from synth.models.mixture import LEAST_PROBABILITY, Mixture
 from synth.models.simplex import project_to_simplex
 from synth.privacy.answers import AnswerSource
 from synth.privacy.costs import Bound, between_neighbours
@@ -26,7 +26,7 @@ from synth.privacy.more.responsibilities import SCORE_BITS, Responsibilities
 from synth.progress import Progress
 from synth.schema import ModelledColumn
 
-__all__ = ["DpMixture", "components_and_steps"]
+__all__ = ["DpMixture", "MixtureState", "components_and_steps", "maximise"]
 
 MOST_CLASSES = 20
 """A label of more classes is a column like the others."""
@@ -44,6 +44,9 @@ STEPS_WITH_SPARE = 2
 
 OF_NUMBER, OF_SQUARE = 1.0, 2.0
 """What x and x^2 - 1/2 are multiplied by before noise."""
+
+LEAST_VARIANCE = 4e-4
+"""Of a number within a component, in squares of half its declared range."""
 
 LOWEST_SCORE = -60 * 2**SCORE_BITS
 """No logarithm of a proportion or a density is less, in whole steps; with it no sum leaves what a map may have."""
@@ -74,6 +77,60 @@ def components_and_steps(noise: float, rows_per_class: float) -> tuple[int, int]
         if rows_per_class >= components * ENOUGH * noise:
             return components, steps
     return 1, 1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MixtureState:
+    """A mixture whose components are products of their columns: Gaussians for numbers, tables for categories.
+
+    Attributes
+    ----------
+    weights : array of shape (K,)
+    means, variances : arrays of shape (K, d)
+        Of numbers within [-1, 1]; d may be 0, which leaves latent classes.
+    proportions : tuple of arrays of shape (K, categories)
+        One for each column of categories.
+    """
+
+    weights: NDArray[np.float64]
+    means: NDArray[np.float64]
+    variances: NDArray[np.float64]
+    proportions: tuple[NDArray[np.float64], ...]
+
+
+def maximise(
+    sizes: NDArray[np.float64],
+    numbers: NDArray[np.float64],
+    squares: NDArray[np.float64],
+    counts: Sequence[NDArray[np.float64]],
+    *,
+    least_size: float = 0.0,
+) -> MixtureState:
+    """Return the mixture that noisy sums of responsibilities say, made proper.
+
+    Sizes and counts are projected on what proportions can be; means are cut to [-1, 1] and variances to
+    [``LEAST_VARIANCE``, 1]; a component whose size is at most ``least_size`` is given up: its weight is 0, unless all
+    would be.
+
+    Parameters
+    ----------
+    sizes : array of shape (K,)
+        Sums of responsibilities.
+    numbers, squares : arrays of shape (K, d)
+        Sums of responsibilities times x, and times x^2 - 1/2, so that they lie around 0.
+    counts : sequence of arrays of shape (K, categories)
+    least_size : float
+        Such as the noise of a size.
+    """
+    kept = sizes > max(least_size, 0.0)
+    if not kept.any():
+        kept = sizes == sizes.max()
+    rows = np.maximum(sizes, 1.0)[:, None]
+    means = np.clip(numbers / rows, -1.0, 1.0)
+    variances = np.clip(squares / rows + 0.5 - means**2, LEAST_VARIANCE, 1.0)
+    weights = np.where(kept, np.maximum(sizes, 0.0), 0.0)
+    weights = weights / weights.sum() if weights.sum() > 0 else kept / kept.sum()
+    return MixtureState(weights, means, variances, tuple(project_to_simplex(one / rows) for one in counts))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -363,7 +420,7 @@ class _Fit:
             averaged = averaged + 1 if step > late else 1
             sums = now if averaged == 1 else sums + (now - sums) / averaged
             noise = answer.noise_std / float(self._weights[0]) / math.sqrt(averaged)
-            states = [maximise(self._statistics(sums[c]), least_size=noise) for c in range(self._n_classes)]
+            states = [self._maximised(one, noise) for one in sums]
             if step + 1 == spare:
                 components = self._components
                 states = [_largest(one, components) for one in states]
@@ -416,8 +473,8 @@ class _Fit:
         )
         return Product((shares, self._question) if self._by is None else (self._by, shares, self._question))
 
-    def _statistics(self, sums: NDArray[np.float64]) -> MixtureStatistics:
-        """Return the sums of one class, shape (components, numbers of a row), by what they are sums of."""
+    def _maximised(self, sums: NDArray[np.float64], noise: float) -> MixtureState:
+        """Return the mixture that the sums of one class say, shape (components, numbers of a row)."""
         sizes, start = sums[:, 0], 1
         counts, numbers, squares = [], [], []
         for part in self._parts:
@@ -429,9 +486,7 @@ class _Fit:
                 squares.append(sums[:, start + 1] * (_LONGEST / OF_SQUARE))
                 start += 2
         none = np.zeros((0, len(sizes)))
-        return MixtureStatistics(
-            sizes, np.array(numbers or none).T, np.array(squares or none).T, tuple(counts)
-        )  # fmt: skip
+        return maximise(sizes, np.array(numbers or none).T, np.array(squares or none).T, counts, least_size=noise)
 
     def _mixture(self, state: MixtureState) -> Mixture:
         kept = state.weights > 0
