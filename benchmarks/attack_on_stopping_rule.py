@@ -21,7 +21,7 @@ from published_fabrication import draw_noise, fabricate_as_published, modelling_
 from scipy.stats import beta
 from torch import Tensor
 
-from synth.models.fabrication import fabricate
+from synth.models.fabrication import fabrications
 
 EPSILON, DELTA = 0.1, 1e-5
 ROWS, DIMENSION, STEPS, MOST_STEPS = 20, 2, 2, 50
@@ -57,7 +57,7 @@ def published_rows(rows: Tensor, *, as_published: bool, seed: int) -> Tensor:
     random = torch.Generator().manual_seed(seed)
     noisy = rows + draw_noise(tuple(rows.shape), epsilon=EPSILON, delta=DELTA, generator=random)
     if not as_published:
-        return fabricate(noisy, n=DIMENSION, steps=STEPS)
+        return next(fabrications([noisy], n=DIMENSION, steps=STEPS)).rows
     allowed = modelling_error(rows, n=DIMENSION)
     return fabricate_as_published(noisy, n=DIMENSION, error=allowed, most_steps=MOST_STEPS).rows
 

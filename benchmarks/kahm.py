@@ -40,10 +40,11 @@ import torch
 from kahm_printed import CENTRAL, FEDERATED_1, FEDERATED_2, FEDERATED_3, TABLE_5, TABLE_11
 from pictures import Pictures, mnist
 from published_fabrication import draw_noise, fabricate_blocks_as_published
+from published_layers import DeepHull
 from torch import Tensor
 
 from synth.models.affine_hull import AffineHull
-from synth.models.wide_hull import DeepHull, WideHull, fit_hulls, fit_wide_hulls, partition_rows
+from synth.models.wide_hull import WideHull, fit_hulls, fit_wide_hulls, partition_rows
 from synth.reports.membership.score import membership_score_of_distances
 from synth.system.machine import processor_name
 
@@ -94,7 +95,8 @@ class Experiment:
         """Build a wide machine for every class, one part for each of its clusters."""
         if self.parts == "again":
             rows = [torch.cat(list(parts)) for parts in classes]
-            return fit_wide_hulls(rows, n=n, depth=self.depth, block=BLOCK, device=self.device)
+            wide = fit_wide_hulls(rows, n=n, block=BLOCK, device=self.device)
+            return [WideHull(tuple(DeepHull.of(part, depth=self.depth) for part in hull.parts)) for hull in wide]
         machines = iter(fit_hulls([part for parts in classes for part in parts], n=n, device=self.device))
         return [WideHull(tuple(DeepHull.of(next(machines), depth=self.depth) for _ in parts)) for parts in classes]
 

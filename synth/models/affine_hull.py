@@ -4,12 +4,8 @@ A machine is built from rows :math:`y_1, \dots, y_N` and maps any point onto the
 
 .. math:: A(y) = \frac{k(y)^\top B\, Y}{k(y)^\top B\, 1}, \qquad B = (K + \lambda^* I)^{-1},
 
-where k is a Gaussian of whitened principal coordinates (``Whitening``) and the regularisation :math:`\lambda^*` is
+where k is a Gaussian of whitened principal coordinates (``whitening``) and the regularisation :math:`\lambda^*` is
 found from the rows (``ridge_search``). The distance of a point from its image says how unlike the rows the point is.
-
-The rows of P are eigenvectors of the sample covariance S, so :math:`\theta = P S P^\top` (eq. 36) is the diagonal
-matrix of the leading eigenvalues and the kernel of eq. 35 needs no inverse: it is a Gaussian of the whitened
-coordinates :math:`z = \theta^{-1/2} P (y - \bar y)`. Subtracting the mean changes no difference between two encodings.
 
 The machine is neither scale- nor shift-equivariant: lambda is compared with the mean square of the raw entries. Scale
 columns to [0, 1] by public bounds first.
@@ -22,14 +18,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Self
 
-import numpy as np
-import scipy.linalg
 import torch
-from scipy.linalg import get_blas_funcs
 from torch import Tensor
 
 from synth.errors import InputError
 from synth.models.ridge_search import Ridge, factor_of, find_ridge
+from synth.models.whitening import Whitening, encoded_kernel, whiten
 
 __all__ = [
     "GUARD",
@@ -37,11 +31,8 @@ __all__ = [
     "HullBatch",
     "HullImages",
     "HullReport",
-    "Whitening",
     "checked_blocks",
     "checked_rows",
-    "encoded_kernel",
-    "whiten",
 ]
 
 # Where the weights of an image sum to less than this part of their absolute sum, the nearest row takes its place.
@@ -53,9 +44,6 @@ _SINGLE_PRECISION_CONDITION = 1e5
 _MAXIMUM_ROWS = 20_000
 
 _CHUNK_ENTRIES = 2**20
-
-# Directions whose variance is below this part of the largest one are rounding, not data.
-_LEAST_PART = 1e-10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,41 +148,7 @@ class AffineHull:
         rows = checked_rows(rows)
         real = torch.ones(1, rows.shape[0], dtype=torch.bool, device=rows.device)
         begin = None if start is None else torch.tensor([start], dtype=torch.float64, device=rows.device)
-        return cls.fit_padded(rows[None], real, n=n, start=begin)[0]
-
-    @classmethod
-    def fit_padded(cls, rows: Tensor, real: Tensor, *, n: int, start: Tensor | None = None) -> list[AffineHull]:
-        """Build one machine from every block of a padded batch; blocks know nothing of each other.
-
-        Parameters
-        ----------
-        rows : Tensor of shape (blocks, N, p)
-            As :func:`checked_rows` gives them; padding comes last in a block and holds zeros.
-        real : Tensor of shape (blocks, N), bool
-            Which rows are not padding.
-        n : int
-        start : Tensor of shape (blocks,), optional
-        """
-        return HullBatch.fit(rows, real, n=n, start=start).hulls()
-
-    def narrowed(self, n: int) -> AffineHull:
-        """Build the machine of the same rows with fewer principal coordinates, from those already known.
-
-        Raises
-        ------
-        InputError
-            If n is below 1 or above ``report.n_effective``.
-        """
-        if not 1 <= n <= self.report.n_effective:
-            raise InputError(f"n must lie between 1 and {self.report.n_effective}, got {n}.")
-        real = torch.ones(1, self.rows.shape[0], dtype=torch.bool, device=self.rows.device)
-        dimensions = torch.tensor([n], dtype=torch.float64, device=self.rows.device)
-        whitening = Whitening(self.centre[None], self.directions[None, :, :n], dimensions)
-        encoded = self.encoded[None, :, :n]
-        kernel = encoded_kernel(encoded, dimensions, real).to(self.rows.dtype)
-        start = torch.tensor([self.report.excess], dtype=torch.float64, device=self.rows.device)
-        ridge = find_ridge(kernel, self.rows[None], real, start=start)
-        return HullBatch(self.rows[None], real, whitening, encoded, ridge).hulls()[0]
+        return HullBatch.fit(rows[None], real, n=n, start=begin).hulls()[0]
 
     def image(self, points: Tensor) -> Tensor:
         """Return the images of points of shape (m, p), in the precision of the machine (eq. 33)."""
@@ -457,131 +411,3 @@ def _single_will_do(rows: Tensor) -> bool:
     """Say whether float32 matrices keep enough digits: lambda is at least twice the mean square of the entries."""
     square = float(torch.linalg.vector_norm(rows, dtype=torch.float64)) ** 2 / rows.numel()
     return rows.shape[0] <= 2 * square * _SINGLE_PRECISION_CONDITION
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Whitening:
-    """Whitened principal coordinates of a batch of blocks of rows.
-
-    Attributes
-    ----------
-    centre : Tensor of shape (blocks, p), float64
-        Means of the rows.
-    directions : Tensor of shape (blocks, p, n), float64
-        ``(row - centre) @ directions`` has mean 0 and covariance I. Columns that a block has no variance for are 0.
-    dimensions : Tensor of shape (blocks,), float64
-        For each block, how many columns of ``directions`` are not 0.
-    gram : Tensor of shape (blocks, N, N), float64, optional
-        Inner products of the rows, not centred, where they were needed anyway.
-    """
-
-    centre: Tensor
-    directions: Tensor
-    dimensions: Tensor
-    gram: Tensor | None = None
-
-    def encode(self, rows: Tensor) -> Tensor:
-        """Return whitened coordinates, shape (blocks, N, n), of rows of shape (blocks, N, p)."""
-        return (rows.double() - self.centre[:, None]) @ self.directions
-
-
-def whiten(rows: Tensor, real: Tensor, *, n: int) -> Whitening:
-    """Find the whitened principal coordinates of every block.
-
-    Parameters
-    ----------
-    rows : Tensor of shape (blocks, N, p), floating point
-        Rows that are padding hold zeros.
-    real : Tensor of shape (blocks, N), bool
-        Which rows are not padding; at least one in every block.
-    n : int
-        Number of coordinates wanted, at least 1; a block gets at most its number of rows less one, and no more than
-        the rank of its rows.
-
-    Notes
-    -----
-    Always in float64: the eigenvalues of a covariance in float32 do not converge once columns are constant. Where
-    columns outnumber rows the Gram matrix of the centred rows gives the same coordinates.
-    """
-    counts = real.sum(dim=1)
-    exact = rows.double()
-    centre = exact.sum(dim=1) / counts[:, None]
-    # The mean of a column that does not vary may differ from it by rounding, which is not to be taken for variance.
-    first = exact[:, :1]
-    constant = ((exact == first) | ~real[..., None]).all(dim=1)
-    centre = torch.where(constant, first[:, 0], centre)
-    centred = exact - centre[:, None]
-    del exact
-    if _has_padding(real):
-        centred = centred.masked_fill_(~real[..., None], 0.0)
-    n = min(n, rows.shape[2], rows.shape[1])
-    freedom = (counts - 1).clamp(min=1).double()
-    if rows.shape[2] <= rows.shape[1]:
-        values, vectors = _leading(_inner_products(centred, rows=False), n)
-        gram = None
-    else:
-        gram = _inner_products(centred, rows=True)
-        values, left = _leading(gram, n)
-        # From here on of the rows themselves; by way of the centred ones, as large means would drown small variances.
-        along = (centred @ centre[..., None]) * real[..., None]
-        gram += along + along.mT + centre.square().sum(dim=1)[:, None, None]
-        vectors = centred.mT @ left / values.clamp(min=torch.finfo(torch.float64).tiny).sqrt()[:, None]
-    variances = values / freedom[:, None]
-    place = torch.arange(n, device=rows.device)
-    kept = (variances > _LEAST_PART * variances[:, :1]) & (variances > 0) & (place < (counts - 1)[:, None])
-    scales = torch.where(kept, variances, 1.0).rsqrt()
-    directions = torch.where(kept[:, None], vectors * scales[:, None], 0.0)
-    return Whitening(centre, directions, kept.sum(dim=1).double(), gram)
-
-
-def encoded_kernel(encoded: Tensor, dimensions: Tensor, real: Tensor) -> Tensor:
-    """Return the kernel matrices of whitened coordinates (Kumar 2024, eq. 35 and 39).
-
-    Parameters
-    ----------
-    encoded : Tensor of shape (blocks, N, n), float64
-    dimensions : Tensor of shape (blocks,), float64
-        Coordinates in use, n of eq. 35; with none, all entries are 1.
-    real : Tensor of shape (blocks, N), bool
-        Padding gets 1 on the diagonal and 0 elsewhere.
-
-    Returns
-    -------
-    Tensor of shape (blocks, N, N), float64, entries in [0, 1]
-    """
-    squares = encoded.square().sum(dim=2)
-    distances = squares[:, :, None] + squares[:, None, :] - 2 * encoded @ encoded.mT
-    kernel = torch.exp(-distances.clamp(min=0.0) / (2 * dimensions.clamp(min=1.0))[:, None, None])
-    if _has_padding(real):
-        kernel = kernel * (real[:, :, None] & real[:, None, :])
-    kernel.diagonal(dim1=-2, dim2=-1).fill_(1.0)
-    return kernel
-
-
-def _has_padding(real: Tensor) -> bool:
-    """Whether padding has to be put out; not looked for on a card, where waiting for the answer takes longer."""
-    return real.device.type != "cpu" or not bool(real.all())
-
-
-def _inner_products(matrices: Tensor, *, rows: bool) -> Tensor:
-    """Return the inner products of the rows of every matrix with each other, or of its columns."""
-    if matrices.device.type != "cpu":
-        return matrices @ matrices.mT if rows else matrices.mT @ matrices
-    dsyrk = get_blas_funcs("syrk", dtype=np.float64)
-    # BLAS computes one triangle in half the time; torch only offers the whole.
-    lower = np.stack([dsyrk(1.0, one.numpy().T, trans=rows, lower=True) for one in matrices])
-    triangles = torch.from_numpy(lower)
-    return triangles + triangles.tril(-1).mT
-
-
-def _leading(symmetric: Tensor, n: int) -> tuple[Tensor, Tensor]:
-    """Return the ``n`` largest eigenvalues, descending and not negative, and their eigenvectors, of every matrix."""
-    size = symmetric.shape[-1]
-    if symmetric.device.type == "cpu" and n < size // 2:
-        # LAPACK finds a few eigenpairs in a third of the time of all; torch only offers all.
-        pairs = [scipy.linalg.eigh(one.numpy(), subset_by_index=[size - n, size - 1]) for one in symmetric]
-        values = torch.from_numpy(np.stack([pair[0] for pair in pairs]))
-        vectors = torch.from_numpy(np.stack([pair[1] for pair in pairs]))
-    else:
-        values, vectors = torch.linalg.eigh(symmetric)
-    return values[:, -n:].flip(-1).clamp(min=0.0), vectors[:, :, -n:].flip(-1)

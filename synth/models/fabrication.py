@@ -24,7 +24,7 @@ from synth.errors import InputError
 from synth.models.affine_hull import HullBatch, checked_blocks
 from synth.models.ridge_search import sketch_signs
 
-__all__ = ["Fabrication", "batch_size", "fabricate", "fabrication", "fabrications", "in_blocks", "padded"]
+__all__ = ["Fabrication", "batch_size", "fabrications", "in_blocks", "padded"]
 
 _TOGETHER_ON_A_CARD = 16
 """Blocks of a batch: of a thousand rows each, matrices of 128 MB in float64, which keep a card busy."""
@@ -52,13 +52,14 @@ class Fabrication:
     guarded: int
 
 
-def fabricate(noisy: Tensor, *, n: int, steps: int = 2) -> Tensor:
-    """Return fabricated rows, shape (N, p), from noisy rows of the same shape (Definition 14, repaired).
+def fabrications(blocks: Iterable[Tensor], *, n: int, steps: int = 2) -> Iterator[Fabrication]:
+    """Yield what is fabricated from each of several blocks of noisy rows, independently (Definition 14, repaired).
 
     Parameters
     ----------
-    noisy : Tensor of shape (N, p)
-        At most 20,000; cut more into blocks first (:func:`in_blocks`).
+    blocks : iterable of Tensors of shape (rows of the block, p)
+        At most 20,000 rows each (:func:`in_blocks`); on one device, where all of it is computed; taken as they are
+        needed, as many at a time as :func:`batch_size` says.
     n : int
         Subspace dimension, at least 1; reduced to what the rows allow.
     steps : int
@@ -75,35 +76,11 @@ def fabricate(noisy: Tensor, *, n: int, steps: int = 2) -> Tensor:
     from the *original* rows. That makes M a function of private rows, visible in the output, and an attack on it works
     (``benchmarks/published_fabrication.py``). Here M is public; 2 is what the paper's rule chose in most blocks.
     """
-    return fabrication(noisy, n=n, steps=steps).rows
-
-
-def fabrication(noisy: Tensor, *, n: int, steps: int = 2) -> Fabrication:
-    """Return what :func:`fabricate` returns, with the machines' report."""
-    (made,) = fabrications([noisy], n=n, steps=steps)
-    return made
-
-
-def fabrications(
-    blocks: Iterable[Tensor], *, n: int, steps: int = 2, together: int | None = None
-) -> Iterator[Fabrication]:
-    """Yield what :func:`fabrication` returns, of several blocks of rows that know nothing of each other.
-
-    Parameters
-    ----------
-    blocks : iterable of Tensors of shape (rows of the block, p)
-        On one device, where all of it is computed; taken as they are needed.
-    n, steps : int
-        As in :func:`fabricate`.
-    together : int, optional
-        How many blocks are padded to one batch: 1 on the CPU, where that is as fast, and 16 on a card if not given.
-    """
     if steps < 1:
         raise InputError(f"The number of steps must be at least 1, got {steps}.")
     waiting, signs = iter(blocks), None
     for first in waiting:
-        more = itertools.islice(waiting, (together or batch_size(first.device)) - 1)
-        batch = checked_blocks([first, *more])
+        batch = checked_blocks([first, *itertools.islice(waiting, batch_size(first.device) - 1)])
         if signs is None:
             signs = sketch_signs(first.shape[1]).to(first.device)
         yield from _fabricated(batch, n=n, steps=steps, signs=signs)

@@ -36,8 +36,6 @@ class KahmModel:
         One for each class, of the same columns.
     n : int
         Subspace dimension that was asked for.
-    depth : int
-        Layers that were asked for.
     block : int
         About how many rows a part has.
     """
@@ -45,7 +43,6 @@ class KahmModel:
     classes: tuple[Label, ...]
     hulls: tuple[WideHull, ...]
     n: int
-    depth: int
     block: int
 
     def __post_init__(self) -> None:
@@ -63,7 +60,6 @@ class KahmModel:
         labels: ArrayLike,
         *,
         n: int = 20,
-        depth: int = 1,
         block: int = 1000,
         partition: Partition = "k-means",
         seed: int = 0,
@@ -76,7 +72,7 @@ class KahmModel:
         rows : Tensor of shape (N, p)
             Entries in [0, 1] by public bounds.
         labels : array-like of shape (N,), whole numbers or text
-        n, depth, block, partition, seed, device
+        n, block, partition, seed, device
             See :func:`synth.models.wide_hull.fit_wide_hulls`.
 
         Raises
@@ -86,8 +82,8 @@ class KahmModel:
         """
         classes, members = _members(rows, labels)
         groups = [rows[numbers] for numbers in members]
-        hulls = fit_wide_hulls(groups, n=n, depth=depth, block=block, partition=partition, seed=seed, device=device)
-        return cls(classes, tuple(hulls), n, depth, block)
+        hulls = fit_wide_hulls(groups, n=n, block=block, partition=partition, seed=seed, device=device)
+        return cls(classes, tuple(hulls), n, block)
 
     @property
     def n_columns(self) -> int:
@@ -103,10 +99,6 @@ class KahmModel:
         """Return the distances of points of shape (m, p) from their images by every class, shape (m, C), on the CPU."""
         table = torch.as_tensor(points)
         return torch.stack([hull.distance(table).cpu() for hull in self.hulls], dim=1)
-
-    def matching_scores(self, points: Tensor) -> Tensor:
-        """Return class-matching scores, shape (m, C) (Definition 8); not probabilities."""
-        return matching_scores(self.distances(points))
 
     def predict(self, points: Tensor) -> NDArray[np.generic]:
         """Return the class of the nearest hull for every point, shape (m,); of equally near ones the first."""
@@ -148,22 +140,18 @@ def matching_scores(distances: Tensor) -> Tensor:
 
     Parameters
     ----------
-    distances : Tensor of shape (m, C), not negative; infinite where a class has no model
+    distances : Tensor of shape (m, C), not negative
 
     Returns
     -------
     Tensor of shape (m, C)
         Between 1/e and 1, with product 1/e over the classes: larger is nearer, but not a probability. A point at
-        distance 0 from every class is shared equally. Infinite distances score 0 and count for nothing else.
+        distance 0 from every class is shared equally.
     """
-    finite = torch.isfinite(distances)
     # Relative to the largest, so that squares neither overflow nor vanish.
-    known = torch.where(finite, distances, 0.0)
-    largest = known.amax(dim=1, keepdim=True)
-    squares = (known / torch.where(largest > 0, largest, 1.0)).square()
-    squares = torch.where(largest > 0, squares, finite.to(squares.dtype))
-    shares = squares / squares.sum(dim=1, keepdim=True).clamp(min=1.0)
-    return torch.where(finite, torch.exp(-shares), 0.0)
+    largest = distances.amax(dim=1, keepdim=True)
+    squares = torch.where(largest > 0, (distances / torch.where(largest > 0, largest, 1.0)).square(), 1.0)
+    return torch.exp(-squares / squares.sum(dim=1, keepdim=True).clamp(min=1.0))
 
 
 class KahmClassifier(ClassifierMixin, BaseEstimator):
@@ -173,8 +161,6 @@ class KahmClassifier(ClassifierMixin, BaseEstimator):
     ----------
     n : int
         Subspace dimension; reduced to what the rows of a class allow.
-    depth : int
-        Layers of every machine. 1 is enough, see :mod:`synth.models.wide_hull`.
     block : int
         About how many rows a machine is built from: a class of N rows has ``ceil(N / block)`` machines.
     partition : {"k-means", "random"}
@@ -209,7 +195,6 @@ class KahmClassifier(ClassifierMixin, BaseEstimator):
         self,
         n: int = 20,
         *,
-        depth: int = 1,
         block: int = 1000,
         partition: Partition = "k-means",
         scale: Literal["fitted"] | tuple[ArrayLike, ArrayLike] | None = None,
@@ -217,7 +202,6 @@ class KahmClassifier(ClassifierMixin, BaseEstimator):
         device: str | None = None,
     ) -> None:
         self.n = n
-        self.depth = depth
         self.block = block
         self.partition = partition
         self.scale = scale
@@ -246,7 +230,6 @@ class KahmClassifier(ClassifierMixin, BaseEstimator):
                 self._scaled(rows),
                 codes,
                 n=self.n,
-                depth=self.depth,
                 block=self.block,
                 partition=self.partition,
                 seed=self.seed,

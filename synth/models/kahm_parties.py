@@ -1,4 +1,4 @@
-r"""Classification by machines of several parties, who exchange distances or models (Kumar 2024, section 5.3).
+r"""Classification by machines of several parties, who exchange models (Kumar 2024, section 5.3).
 
 Every party builds machines on rows that it released, fabricated ones in the paper. A point belongs to
 
@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -32,13 +32,11 @@ from torch import Tensor
 
 from synth.errors import InputError
 from synth.models.affine_hull import AffineHull, HullReport
-from synth.models.kahm_classifier import KahmModel, Label, matching_scores, sorted_labels
-from synth.models.wide_hull import DeepHull, WideHull
+from synth.models.kahm_classifier import KahmModel, Label, sorted_labels
+from synth.models.wide_hull import WideHull
 
 __all__ = [
-    "ClassDistances",
     "FederatedClassifier",
-    "combined_distances",
     "load_model",
     "model_from_bytes",
     "model_to_bytes",
@@ -53,74 +51,8 @@ _MAXIMUM_HEADER = 64 * 2**20
 
 _MAXIMUM_CLASSES = 10_000
 
-_SHARED = ("rows", "centre", "directions", "encoded")
-
-_OWN = ("values", "ones")
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ClassDistances:
-    """Distances of some points to some classes: all that a party needs to send.
-
-    Attributes
-    ----------
-    classes : tuple of str or of int
-        Ascending, without repetition.
-    values : array of shape (m, C), float64
-        Not negative; infinite where there is no machine for the class.
-    """
-
-    classes: tuple[Label, ...]
-    values: NDArray[np.float64]
-
-    def __post_init__(self) -> None:
-        if not self.classes or list(self.classes) != sorted_labels(self.classes):
-            raise InputError("There must be one class at least, and classes must ascend and must not repeat.")
-        if self.values.ndim != 2 or self.values.shape[1] != len(self.classes):
-            raise InputError(f"Distances of shape {self.values.shape} do not fit {len(self.classes)} classes.")
-        if not (self.values >= 0).all():
-            raise InputError("Distances must be numbers and must not be negative.")
-
-    @classmethod
-    def of(cls, model: KahmModel, points: Tensor) -> ClassDistances:
-        """Return the distances of points of shape (m, p) by one party's model."""
-        return cls(model.classes, model.distances(points).double().numpy())
-
-    def predict(self) -> NDArray[np.generic]:
-        """Return the nearest class of every point, shape (m,); of equally near ones the first."""
-        nearest: NDArray[np.generic] = np.asarray(self.classes)[self.values.argmin(axis=1)]
-        return nearest
-
-    def matching_scores(self) -> NDArray[np.float64]:
-        """Return class-matching scores, shape (m, C) (Definition 8); 0 for a class at no finite distance."""
-        scores: NDArray[np.float64] = matching_scores(torch.from_numpy(self.values)).numpy()
-        return scores
-
-
-def combined_distances(parties: Sequence[ClassDistances]) -> ClassDistances:
-    """Return the least distance over parties, for every class that one of them has (eq. 104).
-
-    Parameters
-    ----------
-    parties : sequence of ClassDistances
-        Of the same points, in the same order. Classes may differ from party to party.
-
-    Raises
-    ------
-    InputError
-        If there is no party, or they answered for different numbers of points.
-    """
-    if not parties:
-        raise InputError("There are no distances to combine: at least one party has to answer.")
-    counts = {len(party.values) for party in parties}
-    if len(counts) > 1:
-        raise InputError(f"Parties answered for different numbers of points: {sorted(counts)}.")
-    classes = tuple(sorted_labels([label for party in parties for label in party.classes]))
-    values = np.full((counts.pop(), len(classes)), np.inf)
-    for party in parties:
-        places = [classes.index(label) for label in party.classes]
-        values[:, places] = np.minimum(values[:, places], party.values)
-    return ClassDistances(classes, values)
+_TENSORS = ("rows", "centre", "directions", "encoded", "0.values", "0.ones")
+"""Of a machine; the last two by its layer, of which there is one."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -142,13 +74,24 @@ class FederatedClassifier:
         if len(widths) > 1:
             raise InputError(f"The models of the parties have different numbers of columns: {sorted(widths)}.")
 
-    def distances(self, points: Tensor) -> ClassDistances:
-        """Return the least distances over all parties of points of shape (m, p)."""
-        return combined_distances([ClassDistances.of(model, points) for model in self.models])
+    @property
+    def classes(self) -> tuple[Label, ...]:
+        """The classes that any party has, ascending."""
+        return tuple(sorted_labels([label for model in self.models for label in model.classes]))
+
+    def distances(self, points: Tensor) -> NDArray[np.float64]:
+        """Return the least distance of points of shape (m, p) over parties, for every class; shape (m, C) (eq. 104)."""
+        classes = self.classes
+        values = np.full((len(points), len(classes)), np.inf)
+        for model in self.models:
+            places = [classes.index(label) for label in model.classes]
+            values[:, places] = np.minimum(values[:, places], model.distances(points).double().numpy())
+        return values
 
     def predict(self, points: Tensor) -> NDArray[np.generic]:
-        """Return the nearest class of every point, shape (m,)."""
-        return self.distances(points).predict()
+        """Return the nearest class of every point, shape (m,); of equally near ones the first."""
+        nearest: NDArray[np.generic] = np.asarray(self.classes)[self.distances(points).argmin(axis=1)]
+        return nearest
 
 
 def save_model(model: KahmModel, path: Path) -> None:
@@ -172,24 +115,20 @@ def load_model(path: Path) -> KahmModel:
 
 
 def model_to_bytes(model: KahmModel) -> bytes:
-    """Write a model; layers that were not used before are built first."""
+    """Write a model."""
     tensors: dict[str, Tensor] = {}
     parts: list[list[list[dict[str, Any]]]] = []
     for group, hull in enumerate(model.hulls):
         parts.append([])
         for place, part in enumerate(hull.parts):
-            layers = [part.layer(number) for number in range(part.depth)]
-            for name in _SHARED:
-                tensors[f"{group}.{place}.{name}"] = getattr(layers[0], name)
-            for number, layer in enumerate(layers):
-                for name in _OWN:
-                    tensors[f"{group}.{place}.{number}.{name}"] = getattr(layer, name)
-            parts[-1].append([{"ridge": layer.ridge, **asdict(layer.report)} for layer in layers])
+            tensors |= {name: getattr(part, field) for name, field in _names(group, place).items()}
+            # A list of layers, of which there is one.
+            parts[-1].append([{"ridge": part.ridge, **asdict(part.report)}])
     card = {
         "version": _VERSION,
         "classes": list(model.classes),
         "n": model.n,
-        "depth": model.depth,
+        "depth": 1,
         "block": model.block,
         "parts": parts,
     }
@@ -216,30 +155,29 @@ def model_from_bytes(data: bytes) -> KahmModel:
         classes = tuple(_label(label) for label in card["classes"])
         n, depth, block = (_count(card, name) for name in ("n", "depth", "block"))
         groups = card["parts"]
-        if len(groups) != len(classes) or len(classes) > _MAXIMUM_CLASSES:
+        if depth > 1:
+            raise InputError(
+                "The model file has machines of several layers: ask for one whose machines have one layer."
+            )
+        if len(groups) != len(classes) or len(classes) > _MAXIMUM_CLASSES or not all(groups):
             raise ValueError
-        hulls = []
-        for group, parts in enumerate(groups):
-            deep = []
-            if not parts:
-                raise ValueError
-            for place, layers in enumerate(parts):
-                if not 1 <= len(layers) <= depth:
-                    raise ValueError
-                fitted = [_hull(tensors, f"{group}.{place}", number, layer) for number, layer in enumerate(layers)]
-                deep.append(DeepHull(fitted, len(fitted)))
-            hulls.append(WideHull(tuple(deep)))
         expected = {
-            name
-            for group, parts in enumerate(groups)
-            for place, layers in enumerate(parts)
-            for name in _names(f"{group}.{place}", len(layers))
+            name for group, parts in enumerate(groups) for place in range(len(parts)) for name in _names(group, place)
         }
         if set(tensors) != expected:
             raise ValueError
+        hulls = [
+            WideHull(tuple(_hull(tensors, _names(group, place), layer) for place, (layer,) in enumerate(parts)))
+            for group, parts in enumerate(groups)
+        ]
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
         raise InputError("The model file does not hold what its card says: ask for it again.") from None
-    return KahmModel(classes, tuple(hulls), n, depth, block)
+    return KahmModel(classes, tuple(hulls), n, block)
+
+
+def _names(group: int, place: int) -> dict[str, str]:
+    """Return the names of a machine's tensors in a file, and the field of each."""
+    return {f"{group}.{place}.{name}": name.rpartition(".")[2] for name in _TENSORS}
 
 
 def _card(data: bytes) -> dict[str, Any]:
@@ -256,44 +194,31 @@ def _card(data: bytes) -> dict[str, Any]:
     return card
 
 
-def _hull(tensors: Mapping[str, Tensor], prefix: str, number: int, card: Mapping[str, Any]) -> AffineHull:
+def _hull(tensors: Mapping[str, Tensor], names: Mapping[str, str], card: Mapping[str, Any]) -> AffineHull:
     kinds = {field.name: field.type for field in fields(HullReport)}
     if set(card) != {"ridge", *kinds}:
         raise ValueError
     report = HullReport(**{name: _number(card[name], kinds[name]) for name in kinds})
-    rows, centre, directions, encoded = (tensors[f"{prefix}.{name}"] for name in _SHARED)
-    values, ones = (tensors[f"{prefix}.{number}.{name}"] for name in _OWN)
     size, width, used = report.n_rows, report.n_columns, report.n_effective
-    first = directions.shape[1]
-    shapes = [
-        (rows, (size, width)),
-        (centre, (width,)),
-        (directions, (width, first)),
-        (encoded, (size, first)),
-        (values, (size, width)),
-        (ones, (size,)),
-    ]
-    dtype = torch.float64 if report.double_precision else torch.float32
-    if (
-        any(tuple(tensor.shape) != shape or not bool(torch.isfinite(tensor).all()) for tensor, shape in shapes)
-        or used != first - number
-        or min(size, width, used + 1) < 1
-        or {rows.dtype, values.dtype, ones.dtype} != {dtype}
-        or {centre.dtype, directions.dtype, encoded.dtype} != {torch.float64}
+    own = torch.float64 if report.double_precision else torch.float32
+    wanted = {
+        "rows": ((size, width), own),
+        "centre": ((width,), torch.float64),
+        "directions": ((width, used), torch.float64),
+        "encoded": ((size, used), torch.float64),
+        "values": ((size, width), own),
+        "ones": ((size,), own),
+    }
+    found = {field: tensors[name] for name, field in names.items()}
+    if min(size, width) < 1 or any(
+        (tuple(found[field].shape), found[field].dtype) != want or not bool(torch.isfinite(found[field]).all())
+        for field, want in wanted.items()
     ):
         raise ValueError
     ridge = float(_number(card["ridge"], "float"))
     if ridge <= 0:
         raise ValueError
-    return AffineHull(
-        rows, centre, directions[:, :used].contiguous(), encoded[:, :used].contiguous(), values, ones, ridge, report
-    )
-
-
-def _names(prefix: str, depth: int) -> list[str]:
-    return [f"{prefix}.{name}" for name in _SHARED] + [
-        f"{prefix}.{number}.{name}" for number in range(depth) for name in _OWN
-    ]
+    return AffineHull(**found, ridge=ridge, report=report)
 
 
 def _number(value: Any, kind: Any) -> Any:

@@ -1,16 +1,12 @@
-r"""Deep and wide kernel affine hull machines (Kumar 2024, Definitions 3 to 6).
+r"""Wide kernel affine hull machines (Kumar 2024, Definitions 5 and 6): one machine for each block of rows.
 
-A **conditionally deep** machine passes a point through machines of the same rows with fewer and fewer principal
-coordinates, :math:`x_0 = y`, :math:`x_l = A_{n-l+1}(x_{l-1})`, and answers with the :math:`x_l` nearest to y. A
-**wide** machine is made of deep ones, one for each block of the rows, and answers with the image nearest to y.
-
-The default depth is 1. A deeper layer starts from an image and moves on, mostly away from the point: on handwritten
-digits the first layer is the nearest for every point, so deeper layers cost their time and change nothing. Layers
-beyond the first are built when they are first used.
+The distance of a point is that from the nearest of its images. The paper also passes images through further, deeper
+machines (Definitions 3 and 4). On handwritten digits no deeper layer was the nearest for any point, so there are none
+here; ``benchmarks/published_layers.py`` has them.
 
 Many machines may be built at once, from blocks of different sizes padded to one batch. Padding has 1 on the diagonal of
-the kernel matrix, 0 elsewhere and zeros for a row, so its equations stand apart from the block's own and the machine is
-the same as without it. On the CPU one block after another is as fast and takes less memory; on a CUDA device a batch
+the kernel matrix, 0 elsewhere and zeros for a row, so its equations are separate from the block's own and the machine
+is the same as without it. On the CPU one block after another is as fast and takes less memory; on a CUDA device a batch
 keeps the device busy.
 """
 
@@ -18,145 +14,47 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, Self, get_args
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor
 
 from synth.errors import InputError
-from synth.models.affine_hull import AffineHull, HullReport, checked_rows
+from synth.models.affine_hull import AffineHull, HullBatch, HullReport, checked_rows
 from synth.models.fabrication import batch_size, in_blocks, padded
 
-__all__ = ["DeepHull", "Partition", "WideHull", "fit_hulls", "fit_wide_hulls", "k_means", "partition_rows"]
+__all__ = ["Partition", "WideHull", "fit_hulls", "fit_wide_hulls", "k_means", "partition_rows"]
 
 Partition = Literal["k-means", "random"]
 
 
-@dataclass(slots=True, eq=False)
-class DeepHull:
-    """A conditionally deep machine (Definition 3).
-
-    Attributes
-    ----------
-    layers : list of AffineHull
-        Those built so far, at least the first; each has one principal coordinate less than the one before.
-    depth : int
-        L: how many layers there are; at most the number of principal coordinates of the first.
-    """
-
-    layers: list[AffineHull]
-    depth: int
-
-    @classmethod
-    def of(cls, first: AffineHull, *, depth: int = 1) -> Self:
-        """Build a deep machine on a first layer; the depth is reduced to what its rank allows.
-
-        Raises
-        ------
-        InputError
-            If ``depth`` is below 1.
-        """
-        if depth < 1:
-            raise InputError(f"The depth of an affine hull must be at least 1, got {depth}.")
-        return cls([first], max(1, min(depth, first.report.n_effective)))
-
-    @property
-    def n_columns(self) -> int:
-        """Number of columns, p."""
-        return self.layers[0].report.n_columns
-
-    def layer(self, number: int) -> AffineHull:
-        """Return layer ``number``, counted from 0; built now if it was not used before."""
-        while len(self.layers) <= number:
-            last = self.layers[-1]
-            self.layers.append(last.narrowed(last.report.n_effective - 1))
-        return self.layers[number]
-
-    def image(self, points: Tensor) -> Tensor:
-        """Return the images of points of shape (m, p) (eq. 50)."""
-        return self.image_and_distance(points)[0]
-
-    def distance(self, points: Tensor) -> Tensor:
-        """Return the distances of points from their images, shape (m,) (Definition 4)."""
-        if self.depth == 1:
-            return self.layers[0].distance(points)
-        return self.image_and_distance(points)[1]
-
-    def image_and_distance(self, points: Tensor) -> tuple[Tensor, Tensor]:
-        """Return images and distances; of layers at the same distance the first counts."""
-        own = points.to(self.layers[0].rows)
-        reached = nearest = self.layers[0].image(own)
-        distances: Tensor = torch.linalg.vector_norm(own - reached, dim=1)
-        for number in range(1, self.depth):
-            reached = self.layer(number).image(reached)
-            further: Tensor = torch.linalg.vector_norm(own - reached, dim=1)
-            nearest = torch.where((further < distances)[:, None], reached, nearest)
-            distances = torch.minimum(distances, further)
-        return nearest, distances
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class WideHull:
-    """A wide machine (Definition 5): one deep machine for each block of rows.
+    """A wide machine (Definition 5): one machine for each block of rows.
 
     Attributes
     ----------
-    parts : tuple of DeepHull
+    parts : tuple of AffineHull
         At least one.
     """
 
-    parts: tuple[DeepHull, ...]
+    parts: tuple[AffineHull, ...]
 
     def __post_init__(self) -> None:
         if not self.parts:
             raise InputError("A wide affine hull needs at least one part.")
-        if len({part.n_columns for part in self.parts}) > 1:
+        if len({part.report.n_columns for part in self.parts}) > 1:
             raise InputError("The parts of a wide affine hull must have the same columns.")
-
-    @classmethod
-    def fit(
-        cls,
-        rows: Tensor,
-        n: int = 20,
-        *,
-        depth: int = 1,
-        block: int = 1000,
-        partition: Partition = "k-means",
-        seed: int = 0,
-        together: int | None = None,
-        device: torch.device | str | None = None,
-    ) -> WideHull:
-        """Cut rows into blocks and build a deep machine from each; arguments as :func:`fit_wide_hulls`."""
-        (hull,) = fit_wide_hulls(
-            [rows],
-            n=n,
-            depth=depth,
-            block=block,
-            partition=partition,
-            seed=seed,
-            together=together,
-            device=device,
-        )
-        return hull
 
     @property
     def n_columns(self) -> int:
         """Number of columns, p."""
-        return self.parts[0].n_columns
+        return self.parts[0].report.n_columns
 
     @property
     def reports(self) -> tuple[HullReport, ...]:
-        """The report of every part's first layer."""
-        return tuple(part.layers[0].report for part in self.parts)
-
-    def image(self, points: Tensor) -> Tensor:
-        """Return the images of points of shape (m, p) by the nearest part (eq. 55)."""
-        images, least = self.parts[0].image_and_distance(points)
-        for part in self.parts[1:]:
-            found, distances = part.image_and_distance(points)
-            images = torch.where((distances < least)[:, None], found, images)
-            least = torch.minimum(distances, least)
-        return images
+        """The report of every part."""
+        return tuple(part.report for part in self.parts)
 
     def distance(self, points: Tensor) -> Tensor:
         """Return the distances of points from their images, shape (m,) (Definition 6)."""
@@ -170,11 +68,9 @@ def fit_wide_hulls(
     groups: Sequence[Tensor],
     *,
     n: int = 20,
-    depth: int = 1,
     block: int = 1000,
     partition: Partition = "k-means",
     seed: int = 0,
-    together: int | None = None,
     device: torch.device | str | None = None,
 ) -> list[WideHull]:
     """Build a wide machine from each of several groups of rows, such as the classes of a label.
@@ -184,16 +80,12 @@ def fit_wide_hulls(
     groups : sequence of Tensors of shape (rows of the group, p)
         Each with at least one row.
     n : int
-        Subspace dimension of the first layer.
-    depth : int
-        Layers L of every part.
+        Subspace dimension.
     block : int
         About how many rows a part has: a group of N rows is cut into ``ceil(N / block)`` parts.
     partition : {"k-means", "random"}
     seed : int
         Of the partition; public. Every group is cut with the same seed, whatever the other groups are.
-    together : int, optional
-        How many blocks, of any group, are fitted at a time; see :func:`synth.models.wide_hull.fit_hulls`.
     device : torch.device or str, optional
 
     Raises
@@ -203,8 +95,8 @@ def fit_wide_hulls(
     """
     cuts = [partition_rows(rows, block=block, partition=partition, seed=seed) for rows in groups]
     pieces = [rows[numbers.to(rows.device)] for rows, cut in zip(groups, cuts, strict=True) for numbers in cut]
-    hulls = iter(fit_hulls(pieces, n=n, together=together, device=device))
-    return [WideHull(tuple(DeepHull.of(next(hulls), depth=depth) for _ in cut)) for cut in cuts]
+    hulls = iter(fit_hulls(pieces, n=n, device=device))
+    return [WideHull(tuple(next(hulls) for _ in cut)) for cut in cuts]
 
 
 def partition_rows(rows: Tensor, *, block: int, partition: Partition, seed: int) -> list[Tensor]:
@@ -236,10 +128,8 @@ def partition_rows(rows: Tensor, *, block: int, partition: Partition, seed: int)
     return result
 
 
-def fit_hulls(
-    blocks: Sequence[Tensor], *, n: int, together: int | None = None, device: torch.device | str | None = None
-) -> list[AffineHull]:
-    """Build one machine from every block.
+def fit_hulls(blocks: Sequence[Tensor], *, n: int, device: torch.device | str | None = None) -> list[AffineHull]:
+    """Build one machine from every block; several blocks of like size are padded to one batch (:func:`batch_size`).
 
     Parameters
     ----------
@@ -247,8 +137,6 @@ def fit_hulls(
         Of one number of columns.
     n : int
         Subspace dimension.
-    together : int, optional
-        How many blocks are padded to one batch, those of like size: 1 on the CPU and 16 on CUDA if not given.
     device : torch.device or str, optional
         Where to compute; where the blocks are if not given.
 
@@ -265,18 +153,14 @@ def fit_hulls(
     checked = [checked_rows(block if device is None else block.to(device)) for block in blocks]
     if len({block.shape[1] for block in checked}) > 1:
         raise InputError("Blocks that are fitted together must have the same columns.")
-    if together is None:
-        together = batch_size(checked[0].device) if checked else 1
-    if together < 1:
-        raise InputError(f"At least 1 block must be fitted at a time, got {together}.")
+    together = batch_size(checked[0].device) if checked else 1
     fitted: dict[int, AffineHull] = {}
     for dtype in (torch.float32, torch.float64):
         alike = sorted((len(block), place) for place, block in enumerate(checked) if block.dtype == dtype)
         for first in range(0, len(alike), together):
             batch = [place for _, place in alike[first : first + together]]
-            fitted.update(
-                zip(batch, AffineHull.fit_padded(*padded([checked[place] for place in batch]), n=n), strict=True)
-            )
+            hulls = HullBatch.fit(*padded([checked[place] for place in batch]), n=n).hulls()
+            fitted.update(zip(batch, hulls, strict=True))
     return [fitted[block] for block in range(len(checked))]
 
 

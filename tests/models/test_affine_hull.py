@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 from kahm_reference import DTYPES, TOLERANCE, SlowMachine, blobs, furthest, tensor, vectors
 
 from synth.errors import InputError
-from synth.models.affine_hull import AffineHull, encoded_kernel
+from synth.models.affine_hull import AffineHull
 from synth.models.kahm_classifier import matching_scores
 from synth.models.ridge_search import _error_by_gram, _error_by_rows
+from synth.models.whitening import encoded_kernel
 
 FITS = [(case["name"], fit["n"]) for case in vectors()["cases"] for fit in case["fits"]]
 
@@ -137,14 +138,6 @@ def test_scale_and_shift_change_the_machine():
     # Small numbers are learned by heart, large ones are averaged over their neighbours.
     assert furthest(AffineHull.fit(1e-4 * rows, 4).images_of_rows() / 1e-4, rows) < 0.1
     assert AffineHull.fit(1e2 * rows, 4).report.regulariser > 1e3
-
-
-def test_fewer_coordinates_of_the_same_rows():
-    rows, points = blobs(40, 7), blobs(5, 7, seed=1)
-    narrowed = AffineHull.fit(rows, 6).narrowed(4)
-    assert furthest(narrowed.image(points), AffineHull.fit(rows, 4).image(points)) < 1e-10
-    with pytest.raises(InputError, match="between 1 and 6"):
-        AffineHull.fit(rows, 6).narrowed(7)
 
 
 # Degenerate rows
@@ -338,10 +331,8 @@ def test_matching_scores():
 
 
 def test_matching_scores_at_the_ends():
-    scores = matching_scores(tensor([[0.0, 0.0], [1e-300, 2e-300], [1e300, 2e300], [3.0, math.inf], [0.0, math.inf]]))
+    scores = matching_scores(tensor([[0.0, 0.0], [1e-300, 2e-300], [1e300, 2e300]]))
     assert torch.isfinite(scores).all()
     assert scores[0].tolist() == pytest.approx([math.exp(-0.5)] * 2)
     assert scores[1].tolist() == pytest.approx(scores[2].tolist())
     assert scores[:, 0].tolist()[:1] != [0.0]
-    assert scores[3].tolist() == pytest.approx([math.exp(-1), 0.0])
-    assert scores[4].tolist() == pytest.approx([math.exp(-1), 0.0])

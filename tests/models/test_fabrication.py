@@ -4,10 +4,19 @@ from kahm_reference import DTYPES, TOLERANCE, blobs, furthest, tensor, vectors
 
 from synth.errors import InputError
 from synth.models.affine_hull import AffineHull
-from synth.models.fabrication import _smoothed, fabricate, fabrication, in_blocks
+from synth.models.fabrication import _smoothed, fabrications, in_blocks
 
 CASES = {case["name"]: case["smoother"] for case in vectors()["cases"]}
 STEPS = [(name, step["M"]) for name, case in CASES.items() for step in case["steps"]]
+
+
+def fabrication(noisy, *, n, steps=2):
+    (made,) = fabrications([noisy], n=n, steps=steps)
+    return made
+
+
+def fabricate(noisy, *, n, steps=2):
+    return fabrication(noisy, n=n, steps=steps).rows
 
 
 @pytest.mark.thorough

@@ -6,7 +6,7 @@ from sklearn.datasets import load_digits
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from synth.errors import InputError
-from synth.models.fabrication import fabricate
+from synth.models.fabrication import fabrications
 from synth.models.kahm_classifier import KahmClassifier, KahmModel
 from synth.system import machine
 
@@ -94,11 +94,10 @@ def test_the_same_seed_gives_the_same_classifier(digits):
     assert (clone(model).set_params(seed=4).fit(images[:400], labels[:400]).distances(images[400:420]) != first).any()
 
 
-def test_depth_and_blocks_reach_the_machines(digits):
+def test_blocks_reach_the_machines(digits):
     images, labels = digits
-    model = KahmClassifier(n=6, depth=2, block=50).fit(images[:400], labels[:400]).model_
+    model = KahmClassifier(n=6, block=50).fit(images[:400], labels[:400]).model_
     for group, hull in enumerate(model.hulls):
-        assert all(part.depth == 2 for part in hull.parts)
         assert sum(report.n_rows for report in hull.reports) == int((labels[:400] == group).sum())
         assert all(report.n_effective == 6 for report in hull.reports)
 
@@ -137,7 +136,7 @@ def test_a_party_learns_from_noisy_rows(digits):
     noisy, made = images[:1297] + noise, torch.empty_like(images[:1297])
     for label in range(10):
         own = torch.nonzero(labels[:1297] == label).flatten()
-        made[own] = fabricate(noisy[own], n=20)
+        made[own] = next(fabrications([noisy[own]], n=20)).rows
     model = KahmModel.fit(made, labels[:1297].numpy(), n=20)
     assert (model.predict(images[1297:]) == labels[1297:].numpy()).mean() > 0.95
 

@@ -10,7 +10,7 @@ from published_fabrication import (
 )
 
 from synth.errors import InputError
-from synth.models.fabrication import fabricate
+from synth.models.fabrication import fabrications
 
 CASES = {case["name"]: case for case in vectors()["cases"]}
 NOISE = vectors()["noise"]
@@ -66,7 +66,7 @@ def test_reference_values_of_the_stopping_rule(name):
     assert made.reached
     assert made.errors == pytest.approx([step["err"] for step in want["steps"][: made.steps]], abs=1e-8)
     assert furthest(made.rows, want["steps"][made.steps - 1]["fabricated_if_stop_here"]) < 1e-8
-    assert furthest(made.rows, fabricate(noisy, n=want["n"], steps=made.steps)) < 1e-8
+    assert furthest(made.rows, next(fabrications([noisy], n=want["n"], steps=made.steps)).rows) < 1e-8
 
 
 def test_a_goal_out_of_reach_ends_at_the_cap_and_says_so():
@@ -80,7 +80,7 @@ def test_a_goal_that_is_met_at_once_takes_one_step():
     made = fabricate_as_published(noisy, n=3, error=1e9)
     assert made.reached
     assert made.steps == 1
-    assert furthest(made.rows, fabricate(noisy, n=3, steps=1)) < 1e-12
+    assert furthest(made.rows, next(fabrications([noisy], n=3, steps=1)).rows) < 1e-12
 
 
 def test_the_released_rows_depend_on_the_original_beyond_the_noisy_rows():

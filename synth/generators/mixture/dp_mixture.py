@@ -420,7 +420,7 @@ class _Fit:
             averaged = averaged + 1 if step > late else 1
             sums = now if averaged == 1 else sums + (now - sums) / averaged
             noise = answer.noise_std / float(self._weights[0]) / math.sqrt(averaged)
-            states = [self._maximised(one, noise) for one in sums]
+            states = [self._maximised(sums[c], noise) for c in range(self._n_classes)]
             if step + 1 == spare:
                 components = self._components
                 states = [_largest(one, components) for one in states]
