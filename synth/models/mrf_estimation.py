@@ -1,81 +1,29 @@
 """Fitting a Markov random field to noisy marginals: what they say, and nothing beyond it.
 
 The objective is minimised over logarithmic factors (``fit_markov_random_field``). How far a count is trusted is learned
-from its table as a whole (``shrinkage_factors``); how steep the objective is, and so how long a step, is known roughly
-beforehand (``Curvature``); the rest is L-BFGS (``minimise``).
+from its table as a whole (``shrinkage``); how steep the objective is, and so how long a step, is known roughly
+beforehand (``Curvature``); the rest is L-BFGS (``lbfgs``).
 """
 
 from __future__ import annotations
 
 import math
-from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from synth.models.junction_tree import BeliefPropagation, CalibratedTree, ColumnSet, JunctionTree
+from synth.models.lbfgs import inner, minimise
 from synth.models.marginals import NoisyMarginal, coarse, pooled
 from synth.models.markov_random_field import MarkovRandomField
+from synth.models.shrinkage import PRIOR, SpreadPrior, ridge_of_counts
 
-__all__ = ["Curvature", "FactorPrior", "SpreadPrior", "fit_markov_random_field", "minimise", "shrinkage_factors"]
+__all__ = ["Curvature", "fit_markov_random_field"]
 
 Vector = NDArray[np.float64]
-
-_TOLERANCE = 1e-2
-"""Fits end where a step promises to bring the objective, in nats of all rows together, down by half of this."""
-
-_ROUNDS = 12
-"""Steps of expectation and maximisation; later ones move no count by a tenth of its noise."""
-
-_MEMORY = 10
-"""Steps that are remembered."""
-
-_ENOUGH = 1e-4
-"""Part of the slope by which a step has to bring the function down."""
-
-
-@dataclass(frozen=True, slots=True)
-class SpreadPrior:
-    """How far the counts of a table may be from what was believed before they were measured.
-
-    Attributes
-    ----------
-    sizes : tuple of float
-        A count of m believed rows may be off by about one of these, times m; positive.
-    likely : tuple of float
-        Prior probability of each; positive, sum 1.
-    worth : float
-        How many cells the prior probabilities are worth when a table's own cells say otherwise.
-    """
-
-    sizes: tuple[float, ...] = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8, 25.6)
-    likely: tuple[float, ...] = (0.05, 0.08, 0.12, 0.18, 0.25, 0.18, 0.08, 0.03, 0.02, 0.01)
-    worth: float = 30.0
-
-    def __post_init__(self) -> None:
-        if len(self.sizes) != len(self.likely) or min(*self.sizes, *self.likely, 1.0) <= 0:
-            raise ValueError("sizes and likely must be positive and as many.")
-        if not math.isclose(sum(self.likely), 1.0):
-            raise ValueError(f"likely must add up to 1, got {sum(self.likely)}.")
-
-
-@dataclass(frozen=True, slots=True)
-class FactorPrior:
-    """How far counts may be from what was believed before they were measured.
-
-    Attributes
-    ----------
-    spreads : SpreadPrior
-        For tables of several columns.
-    loose : float
-        Columns by themselves are hardly pulled: a factor of e is worth this part of their noise.
-    """
-
-    spreads: SpreadPrior = field(default_factory=SpreadPrior)
-    loose: float = 0.5
 
 
 def fit_markov_random_field(
@@ -83,7 +31,7 @@ def fit_markov_random_field(
     measured: Sequence[NoisyMarginal],
     total: float,
     *,
-    prior: FactorPrior | None = None,
+    prior: SpreadPrior = PRIOR,
     start: MarkovRandomField | None = None,
     steps: int = 150,
     device: str = "cpu",
@@ -100,9 +48,7 @@ def fit_markov_random_field(
     Notes
     -----
     This is the dual of least squares with an entropy (McKenna 2019 minimises least squares alone, and stops
-    early). The ridge r_t decides how far a count is trusted. Near what was believed before, m rows, a field's count is
-    m (1 + theta), so that a ridge of m (1 - k) / k leaves the part k of the distance between answer and belief: the
-    part that a posterior mean would keep (``shrinkage_factors``).
+    early). The ridge r_t decides how far a count is trusted (``shrinkage.ridge_of_counts``).
 
     Parameters
     ----------
@@ -113,7 +59,7 @@ def fit_markov_random_field(
         it is the product of their columns.
     total : float
         Rows in the table; positive.
-    prior : FactorPrior, optional
+    prior : SpreadPrior
     start : MarkovRandomField, optional
         An earlier fit to go on from.
     steps : int
@@ -129,7 +75,7 @@ def fit_markov_random_field(
         by_size.tree(tree),
         [by_size.measured(one) for one in tables],
         total,
-        FactorPrior() if prior is None else prior,
+        prior,
         device,
     )
     known = {} if start is None else start.weights
@@ -184,7 +130,7 @@ class _Dual:
     """The objective of ``fit_markov_random_field``, all factors in one vector."""
 
     def __init__(
-        self, tree: JunctionTree, tables: list[NoisyMarginal], total: float, prior: FactorPrior, device: str
+        self, tree: JunctionTree, tables: list[NoisyMarginal], total: float, prior: SpreadPrior, device: str
     ) -> None:
         self.total, self.device = total, device
         self.columns = [one.columns for one in tables]
@@ -228,7 +174,7 @@ class _Dual:
                 report(evaluations, height)
             return height, gradient
 
-        return minimise(value, self.curvature.step, theta, steps=steps, tolerance=_TOLERANCE)
+        return minimise(value, self.curvature.step, theta, steps=steps)
 
     def value(self, theta: Vector) -> tuple[float, Vector]:
         """Return the objective and its gradient: the field's counts less the answers, and the pull of the ridge."""
@@ -241,7 +187,7 @@ class _Dual:
         gradient *= self.total
         gradient -= self.counts
         gradient += pull
-        value = self.total * found.log_normaliser - _dot(theta, self.counts) + 0.5 * _dot(away, pull)
+        value = self.total * found.log_normaliser - inner(theta, self.counts) + 0.5 * inner(away, pull)
         return value, gradient
 
     def calibrated(self, theta: Vector) -> CalibratedTree[Any]:
@@ -326,57 +272,14 @@ def _believed(one: NoisyMarginal, single: list[NDArray[np.float64]], total: floa
     return one.counted(total * product)
 
 
-def _ridge(one: NoisyMarginal, believed: NDArray[np.float64], prior: FactorPrior) -> NDArray[np.float64]:
+def _ridge(one: NoisyMarginal, believed: NDArray[np.float64], prior: SpreadPrior) -> NDArray[np.float64]:
     """Return how strongly each factor is pulled to nothing; see the notes of ``fit_markov_random_field``."""
     variance = one.noise_std**2
     if len(one.columns) == 1:
         return np.full(one.table.shape, max(prior.loose * math.sqrt(variance), 1e-6))
-    kept = shrinkage_factors(one.table, believed, one.noise_std, prior.spreads)
-    ridge = np.maximum(believed, 0.5) * (1.0 - kept) / kept
+    ridge = ridge_of_counts(one.table, believed, one.noise_std, prior)
     # A tenth of the noise moves no count by more than its noise, and keeps the problem well conditioned.
     return np.maximum(ridge, 0.1 * math.sqrt(variance))
-
-
-def shrinkage_factors(
-    table: NDArray[np.float64], believed: NDArray[np.float64], noise_std: float, spreads: SpreadPrior
-) -> NDArray[np.float64]:
-    r"""Return which part of each count's distance from belief its posterior mean keeps.
-
-    .. math:: \sum_k q_k(y) \frac{v_k}{v_k + s^2}, \quad
-        q_k(y) \propto w_k \, \mathcal N(y - m;\, 0,\, v_k + s^2), \quad v_k = (c_k m)^2
-
-    where y is a count of ``table``, m what was ``believed`` of it, s is ``noise_std`` and c_k are ``spreads.sizes``.
-    The weights w_k belong to the table as a whole and are learned from its cells by expectation and maximisation
-    (empirical Bayes, as in Stephens 2017): a table that says nothing new is left at what was believed, all cells of one
-    that does are trusted, and single cells that stand out are taken at their word in either.
-
-    Parameters
-    ----------
-    table, believed : arrays of one shape
-        In rows; ``believed`` is not negative, and less than half a row counts as half a row.
-    noise_std : float
-        In rows; positive.
-    spreads : SpreadPrior
-
-    Returns
-    -------
-    array of the table's shape, above 0, at most 1
-    """
-    variance = noise_std**2
-    off = (table - believed).reshape(-1)
-    size = np.multiply.outer(np.array(spreads.sizes), np.maximum(believed, 0.5).reshape(-1))
-    spread = size**2
-    both = spread + variance
-    log_likelihood = -(off**2) / (2 * both) - 0.5 * np.log(both)
-    likelihood = np.exp(log_likelihood - log_likelihood.max(axis=0))
-    first = spreads.worth * np.array(spreads.likely)
-    weights = np.array(spreads.likely)
-    for _ in range(_ROUNDS):
-        posterior = weights[:, None] * likelihood
-        posterior /= posterior.sum(axis=0)
-        weights = (first + posterior.sum(axis=1)) / (spreads.worth + off.size)
-    kept = (posterior * spread / both).sum(axis=0)
-    return np.asarray(np.clip(kept, 1e-12, 1.0).reshape(table.shape))
 
 
 class Curvature:
@@ -448,92 +351,3 @@ class Curvature:
 
     def _joined(self, rows: Vector) -> Vector:
         return np.bincount(self._value, weights=rows, minlength=self._n_values).astype(np.float64, copy=False)
-
-
-def minimise(
-    value: Callable[[Vector], tuple[float, Vector]],
-    divided: Callable[[Vector], Vector],
-    start: Vector,
-    *,
-    steps: int,
-    tolerance: float,
-) -> Vector:
-    """Go downhill from a start.
-
-    Parameters
-    ----------
-    value : callable
-        Returns the function and its gradient, a new array.
-    divided : callable
-        Returns the gradient divided by roughly the second derivative; linear, symmetric and positive definite.
-    start : array of shape (n,), float64
-    steps : int
-        Most steps.
-    tolerance : float
-        A step that promises to bring the function down by less than half of this is not taken.
-
-    Notes
-    -----
-    Libraries that have one ask for the strong Wolfe conditions, and torch takes longer to start than most fits last. Of
-    a convex function every step downhill shows a curvature above 0, so that enough of a descent is enough here.
-    """
-    place = start
-    height, gradient = value(place)
-    newton = divided(gradient)
-    memory: deque[_Step] = deque(maxlen=_MEMORY)
-    for _ in range(steps):
-        direction = _direction(gradient, newton, memory)
-        slope = _dot(gradient, direction)
-        if -slope <= tolerance:
-            break
-        step = 1.0
-        while True:
-            reached = place + step * direction
-            height_there, gradient_there = value(reached)
-            rise = height_there - height
-            # Heights are known up to rounding.
-            if rise <= _ENOUGH * step * slope + 1e-14 * abs(height):
-                break
-            if step < 1e-9:
-                return place
-            # The lowest point of the parabola through both heights and the slope.
-            step *= max(0.1, min(0.5, -0.5 * step * slope / (rise - step * slope)))
-        newton_there = divided(gradient_there)
-        moved, turned = reached - place, gradient_there - gradient
-        curvature = _dot(moved, turned)
-        if curvature > 0:
-            memory.append(_Step(moved, turned, newton_there - newton, curvature))
-        place, height, gradient, newton = reached, height_there, gradient_there, newton_there
-    return place
-
-
-def _dot(left: Vector, right: Vector) -> float:
-    """Return the inner product; it has one order of sums, however many threads a library of matrices may use."""
-    return float(np.einsum("i,i->", left, right))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Step:
-    """A step taken: how far it ``moved``, how the gradient ``turned``, and what ``divided`` makes of that."""
-
-    moved: Vector
-    turned: Vector
-    divided: Vector
-    curvature: float
-
-
-def _direction(gradient: Vector, newton: Vector, memory: deque[_Step]) -> Vector:
-    """Return the step that the remembered curvature asks for (Nocedal 2006, algorithm 7.4)."""
-    if not memory:
-        return -newton
-    left, direction, parts = gradient.copy(), newton.copy(), []
-    for one in reversed(memory):
-        part = _dot(one.moved, left) / one.curvature
-        left -= part * one.turned
-        # ``divided`` is linear.
-        direction -= part * one.divided
-        parts.append(part)
-    direction *= memory[-1].curvature / _dot(memory[-1].turned, memory[-1].divided)
-    for one, part in zip(memory, reversed(parts), strict=True):
-        direction += (part - _dot(one.turned, direction) / one.curvature) * one.moved
-    return np.negative(direction, out=direction)

@@ -22,9 +22,10 @@ from numpy.typing import NDArray
 from synth.models.cells import CellsOfSet, PoolCells, SortedRows, cells_of_columns
 from synth.models.centres import CellsOfCentres
 from synth.models.junction_tree import ColumnSet
+from synth.models.lbfgs import inner, minimise
 from synth.models.marginals import JointModel, NoisyMarginal
 from synth.models.moments import CountedMoments, TiltedMoments
-from synth.models.mrf_estimation import SpreadPrior, minimise, shrinkage_factors
+from synth.models.shrinkage import ridge_of_counts
 
 __all__ = [
     "POOL_ROWS",
@@ -44,9 +45,6 @@ Whole = NDArray[np.int64]
 
 POOL_ROWS = 100_000
 """Rows of a pool; more than this are drawn from several, so that few rows come twice."""
-
-_TOLERANCE = 1e-2
-"""Fits end where a step promises to bring the objective, in nats of all rows together, down by half of this."""
 
 _LOOSELY = 0.5
 """Ridge of tables that the base agrees with already, in units of their noise: the tilt hardly moves them."""
@@ -92,11 +90,10 @@ class CountedCells:
 
     @property
     def ridge(self) -> Vector:
-        """How strongly each factor is pulled to nothing: as in :func:`synth.models.mrf_estimation`."""
+        """How strongly each factor is pulled to nothing: as in :mod:`synth.models.mrf_estimation`."""
         if self.held:
             return np.full(self.cells.size, max(_LOOSELY * self.noise_std, _LOOSE))
-        kept = shrinkage_factors(self.counts, self.believed, self.noise_std, SpreadPrior())
-        ridge = np.maximum(self.believed, 0.5) * (1.0 - kept) / kept
+        ridge = ridge_of_counts(self.counts, self.believed, self.noise_std)
         return np.asarray(np.maximum(ridge, max(0.1 * self.noise_std, _LOOSE)))
 
 
@@ -217,20 +214,20 @@ def tilted(
         gradient *= total
         gradient -= counts
         gradient += pull
-        height = total * level - float(np.einsum("i,i->", theta, counts)) + 0.5 * float(np.einsum("i,i->", theta, pull))
+        height = total * level - inner(theta, counts) + 0.5 * inner(theta, pull)
         return height, gradient
 
     first = np.zeros(ends[-1])
     for place, factor in zip(places, start, strict=False):
         first[place] = factor
-    theta = minimise(value, lambda gradient: gradient / curvature, first, steps=steps, tolerance=_TOLERANCE)
+    theta = minimise(value, lambda gradient: gradient / curvature, first, steps=steps)
     factors = [theta[place] for place in places]
     return factors, _weights_of(rows.sums(factors))[0]
 
 
 def effective_rows(weights: Vector) -> float:
     """Return how many rows of equal weight would tell as much: one over the sum of squares of weights that sum to 1."""
-    return 1.0 / float(np.einsum("i,i->", weights, weights))
+    return 1.0 / inner(weights, weights)
 
 
 def tempered(pool: Pool, cells: Sequence[PoolCells], factors: Sequence[Vector], *, least: float) -> list[Vector]:
@@ -331,14 +328,10 @@ def tilted_to_moments(
         gradient = np.concatenate([*cells.counts(found), ((rows * found) @ rows.T)[first, second]])
         pull = ridge * theta
         gradient = total * gradient - answers + pull
-        height = (
-            total * level - float(np.einsum("i,i->", theta, answers)) + 0.5 * float(np.einsum("i,i->", theta, pull))
-        )
+        height = total * level - inner(theta, answers) + 0.5 * inner(theta, pull)
         return height, gradient
 
-    theta = minimise(
-        value, lambda gradient: gradient / curvature, np.zeros(len(answers)), steps=steps, tolerance=_TOLERANCE
-    )
+    theta = minimise(value, lambda gradient: gradient / curvature, np.zeros(len(answers)), steps=steps)
     return TiltedPool(
         before.base,
         before.seed,

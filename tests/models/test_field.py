@@ -14,12 +14,14 @@ from hypothesis import strategies as st
 from synth.models import markov_random_field as field_sampling
 from synth.models.junction_tree import JunctionTree
 from synth.models.marginals import NoisyMarginal, pooled
-from synth.models.mrf_estimation import FactorPrior, MarkovRandomField, SpreadPrior, _Dual, fit_markov_random_field
+from synth.models.markov_random_field import MarkovRandomField
+from synth.models.mrf_estimation import _Dual, fit_markov_random_field
+from synth.models.shrinkage import PRIOR, SpreadPrior
 
 SIZES = (3, 1, 4, 2, 3)
 # Two loops, a triple, a column of one bin, and one column that stands alone.
 COLUMNS = [(0,), (1,), (2,), (3,), (4,), (0, 2), (2, 3), (0, 3), (1, 3)]
-TRUSTING = FactorPrior(spreads=SpreadPrior((1e6,), (1.0,)), loose=1e-9)
+TRUSTING = SpreadPrior((1e6,), (1.0,), loose=1e-9)
 """A prior that believes every count."""
 
 
@@ -42,9 +44,9 @@ def tables(joint: np.ndarray, columns, total: float, std: float, seed: int = 1) 
     ]
 
 
-def dual_of(sizes, measured: list[NoisyMarginal], total: float, prior: FactorPrior | None = None) -> _Dual:
+def dual_of(sizes, measured: list[NoisyMarginal], total: float) -> _Dual:
     tree = JunctionTree.of(sizes, [one.columns for one in measured])
-    return _Dual(tree, measured, total, prior or FactorPrior(), "cpu")
+    return _Dual(tree, measured, total, PRIOR, "cpu")
 
 
 def spread(table: np.ndarray, columns, sizes) -> np.ndarray:
@@ -233,7 +235,7 @@ def test_pooled_answers_keep_what_was_believed_before_any_of_them():
 def test_counts_near_what_was_believed_are_trusted_less():
     alone = [NoisyMarginal((column,), np.array([50.0, 50.0]), 1.0) for column in (0, 1)]
     believed = np.full((2, 2), 25.0)
-    prior = FactorPrior(spreads=SpreadPrior((0.1, 1.0), (0.9, 0.1)))
+    prior = SpreadPrior((0.1, 1.0), (0.9, 0.1))
 
     def moved(far: float) -> float:
         answer = NoisyMarginal((0, 1), believed + far * np.array([[1, -1], [-1, 1]]), 10.0, believed)

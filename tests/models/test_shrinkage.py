@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from synth.models.mrf_estimation import SpreadPrior, shrinkage_factors
+from synth.models.shrinkage import SpreadPrior, shrinkage_factors
 
 
 def test_one_spread_is_the_normal_posterior_mean() -> None:
@@ -56,11 +56,3 @@ def test_a_cell_that_stands_out_is_taken_at_its_word() -> None:
     kept = shrinkage_factors(table, believed, 10.0, SpreadPrior())
     assert kept[3] > 0.95
     assert np.delete(kept, 3).mean() < 0.4
-
-
-@pytest.mark.parametrize(
-    ("sizes", "likely"), [((1.0,), (0.5,)), ((1.0, 0.0), (0.5, 0.5)), ((1.0,), (0.5, 0.5)), ((1.0, 2.0), (1.0, 0.0))]
-)
-def test_spreads_that_mean_nothing_are_refused(sizes: tuple[float, ...], likely: tuple[float, ...]) -> None:
-    with pytest.raises(ValueError, match="must"):
-        SpreadPrior(sizes, likely)
