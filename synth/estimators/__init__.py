@@ -133,8 +133,10 @@ def describe(name: str) -> Card:
     """
     found = MODELS.get(name) or GENERATORS.get(name)
     if found is None:
-        models = f" Models are: {', '.join(MODELS)}." if MODELS else ""
-        raise ConfigError(f"There is no generator called '{name}'. Choose one of: {', '.join(GENERATORS)}.{models}")
+        raise ConfigError(
+            f"There is no generator called '{name}'. Choose one of: {', '.join(GENERATORS)}. Models are: "
+            f"{', '.join(MODELS)}."
+        )
     return found
 
 

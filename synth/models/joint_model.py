@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,33 +26,6 @@ FEW_COLUMNS = 8
 
 EXACT_COLUMNS = 24
 """With more columns than this the size of a grown field is bounded, not worked out, for every candidate."""
-
-
-class Fitter(Protocol):
-    """Fits one kind of joint model to more and more answers."""
-
-    together: int
-    """Tables that are chosen before the model is fitted again."""
-
-    takes_coarse: bool
-    """Whether it is fitted to coarse tables too."""
-
-    @property
-    def model(self) -> JointModel:
-        """The model as last fitted."""
-        ...
-
-    def refit(self, measured: Sequence[NoisyMarginal], *, last: bool, report: Report | None = None) -> None:
-        """Fit to all answers, starting from the model there is; longer the ``last`` time."""
-        ...
-
-    def tables(self, subsets: Sequence[ColumnSet]) -> dict[ColumnSet, NDArray[np.float64]]:
-        """Return the proportions of each subset of columns."""
-        ...
-
-    def candidates(self, pairs: Sequence[ColumnSet], limit: int) -> list[ColumnSet]:
-        """Return what may be measured next without a model of more than ``limit`` cells."""
-        ...
 
 
 def kind_for(sizes: Sequence[int], cells: int) -> str:
@@ -77,7 +50,9 @@ class MarkovRandomFieldFitter:
 
     kind = "field"
     together = 1
+    """Tables that are chosen before the model is fitted again."""
     takes_coarse = True
+    """Whether it is fitted to coarse tables too."""
     first_steps = 12
     last_steps = 150
 
@@ -201,6 +176,10 @@ class MixtureFitter:
     def candidates(self, pairs: Sequence[ColumnSet], limit: int) -> list[ColumnSet]:
         """Return all pairs: a mixture does not grow."""
         return list(pairs)
+
+
+Fitter = MarkovRandomFieldFitter | MixtureFitter
+"""Fits one kind of joint model to more and more answers."""
 
 
 def fitter_of(

@@ -82,19 +82,15 @@ class JointModel(Protocol):
     @property
     def sizes(self) -> tuple[int, ...]:
         """Bins of each column."""
-        ...
 
     def marginal(self, columns: tuple[int, ...]) -> NDArray[np.float64]:
         """Return the proportions of a few columns, shape (bins of each), sum 1; columns ascend."""
-        ...
 
     def sample(self, n_rows: int, random: np.random.Generator) -> NDArray[np.int64]:
         """Return rows of bins, shape (n_rows, number of columns); counts follow the model by controlled rounding."""
-        ...
 
     def state(self) -> dict[str, NDArray[np.float64]]:
         """Return everything that ``sample`` needs."""
-        ...
 
 
 def misfit(model: JointModel, measured: Sequence[NoisyMarginal], total: float) -> float:

@@ -46,6 +46,9 @@ BLOCK = 4096
 ROWS_AT_A_TIME = 32_768
 """Rows drawn at a time."""
 
+LEVELS = 8
+"""Times that a box is halved in each coordinate, until a row is found in it."""
+
 
 def gaussian_gram(left: Matrix, right: Matrix, *, bandwidth: float) -> Matrix:
     """Return k(x, z) for every x of ``left``, shape (n, d), and z of ``right``, shape (m, d); shape (n, m)."""
@@ -177,9 +180,7 @@ class SumOfSquares:
         return float(product.sum())
 
 
-def sample_clipped(
-    density: SumOfSquares, n_rows: int, random: np.random.Generator, *, padding: float = 0.5, levels: int = 8
-) -> Matrix:
+def sample_clipped(density: SumOfSquares, n_rows: int, random: np.random.Generator, *, padding: float = 0.5) -> Matrix:
     """Draw rows in the unit box: from the box padded on every side, and clipped.
 
     A density that was fitted to a mean embedding has part of its mass outside of the box wherever rows pile up at a
@@ -193,25 +194,17 @@ def sample_clipped(
         Of public randomness.
     padding : float
         How far the box is widened on either side.
-    levels : int
-        As in :func:`sample_box`.
 
     Returns
     -------
     array of shape (n_rows, d), in [0, 1]
     """
     d = density.points.shape[1]
-    drawn = sample_box(
-        density,
-        random.random((n_rows, d)),
-        lower=np.full(d, -padding),
-        upper=np.full(d, 1 + padding),
-        levels=levels,
-    )
+    drawn = sample_box(density, random.random((n_rows, d)), lower=np.full(d, -padding), upper=np.full(d, 1 + padding))
     return np.clip(drawn, 0.0, 1.0)
 
 
-def sample_box(density: SumOfSquares, uniforms: Matrix, *, lower: Vector, upper: Vector, levels: int = 8) -> Matrix:
+def sample_box(density: SumOfSquares, uniforms: Matrix, *, lower: Vector, upper: Vector) -> Matrix:
     """Turn uniform numbers into rows of the density, conditioned on a box.
 
     Parameters
@@ -220,17 +213,11 @@ def sample_box(density: SumOfSquares, uniforms: Matrix, *, lower: Vector, upper:
     uniforms : array of shape (n, d), in [0, 1)
         One number for each coordinate: the larger it is, the larger the coordinate given those before it.
     lower, upper : arrays of shape (d,), finite
-    levels : int
-        The box is halved so many times in each coordinate.
 
     Returns
     -------
     array of shape (n, d)
     """
-    if not (np.isfinite(lower).all() and np.isfinite(upper).all() and (lower < upper).all()):
-        raise InputError("The box needs finite bounds, lower ones below upper ones.")
-    if levels < 1:
-        raise InputError(f"levels must be at least 1, got {levels}.")
     d = density.points.shape[1]
     later = [density.coefficients]
     for place in range(d - 1, 0, -1):
@@ -243,7 +230,7 @@ def sample_box(density: SumOfSquares, uniforms: Matrix, *, lower: Vector, upper:
             drawn, kernels = np.empty(some.shape), np.ones((1, len(density.points)))
             for place in range(d):
                 line = _Line(density, place, later[d - 1 - place])
-                drawn[:, place] = line.draw(some[:, place], kernels, float(lower[place]), float(upper[place]), levels)
+                drawn[:, place] = line.draw(some[:, place], kernels, float(lower[place]), float(upper[place]))
                 kernels = kernels * line.kernels(drawn[:, place])
                 # Only proportions count, and products of many kernels would become too small for a number.
                 kernels /= np.maximum(kernels.max(axis=1, keepdims=True), 1e-300)
@@ -268,7 +255,7 @@ class _Line:
         """Return the kernels of this coordinate with every support point, shape (n, m)."""
         return gaussian_gram(x[:, None], self._places[:, None], bandwidth=self._bandwidth)
 
-    def draw(self, uniforms: Vector, q: Matrix, lower: float, upper: float, levels: int) -> Vector:
+    def draw(self, uniforms: Vector, q: Matrix, lower: float, upper: float) -> Vector:
         """Draw the coordinate of every row, by inverting its distribution function.
 
         ``q`` has one line for all rows where they have drawn nothing yet.
@@ -277,7 +264,7 @@ class _Line:
         below, above = (np.broadcast_to(self._up_to(q, x), n).copy() for x in (lower, upper))
         wanted = below + uniforms * (above - below)
         cells = np.zeros(n, dtype=np.int64)
-        for level in range(levels):
+        for level in range(LEVELS):
             width = (upper - lower) / 2**level
             order = np.argsort(cells, kind="stable")
             taken, first = np.unique(cells[order], return_index=True)
@@ -287,7 +274,7 @@ class _Line:
                 cells[rows] = 2 * cell + right
                 below[rows] = np.where(right, half, below[rows])
                 above[rows] = np.where(right, above[rows], half)
-        width = (upper - lower) / 2**levels
+        width = (upper - lower) / 2**LEVELS
         start = lower + cells * width
         heights = self._height(q, start), self._height(q, start + width)
         parts = (wanted - below) / np.maximum(above - below, 1e-300)

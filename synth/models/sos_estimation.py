@@ -24,7 +24,6 @@ from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 from threadpoolctl import threadpool_limits
 
-from synth.errors import InputError
 from synth.models.simplex import project_to_simplex
 from synth.models.sos_density import (
     FourierEmbedding,
@@ -116,8 +115,6 @@ def fit_embedding(
     tolerance : float
         Stop where the objective changed by less in one iteration.
     """
-    if embedding.shape != (2 * len(frequencies),):
-        raise InputError(f"embedding must hold {2 * len(frequencies)} numbers, got {embedding.shape}.")
     features = FourierEmbedding(points, frequencies, bandwidth=bandwidth)
     # In units of the diagonal of W, which the trace of B goes with.
     price = trace_penalty * (math.pi * bandwidth**2) ** (points.shape[1] / 2)
@@ -149,8 +146,6 @@ def fit_smoothest(
     steps : int
         Most iterations of the fit that is returned; a quarter of them rules a bandwidth out that is far off.
     """
-    if not bandwidths:
-        raise InputError("At least one bandwidth is needed.")
     explained, tried = DISCREPANCY * embedding.size * noise_std**2, []
 
     def fit(bandwidth: float, most: int) -> SumOfSquaresFit:
@@ -264,8 +259,6 @@ def _fista(quadratic: _Quadratic, start: Matrix, *, steps: int, tolerance: float
 
 def sobol_pool(columns: int, *, bits: int = 14, seed: int = 0) -> Matrix:
     """Return 2^bits scrambled Sobol points of the unit box, the same for the same seed; shape (2^bits, columns)."""
-    if columns < 1 or not 1 <= bits <= 20:
-        raise InputError(f"A pool needs at least one column and 1 to 20 bits, got {columns} and {bits}.")
     from scipy.stats import qmc  # imported late: it starts slowly, and is needed here alone
 
     return np.asarray(qmc.Sobol(columns, scramble=True, seed=seed).random_base2(bits), dtype=np.float64)
@@ -283,8 +276,6 @@ def herd(features: Matrix, embedding: NDArray[np.float64], *, points: int) -> ND
     points : int
         At most N.
     """
-    if not 1 <= points <= len(features):
-        raise InputError(f"points must be between 1 and the size of the pool, {len(features)}; got {points}.")
     chosen = np.empty(points, dtype=np.int64)
     with threadpool_limits(1):
         aim, near = features @ embedding, np.zeros(len(features))

@@ -52,14 +52,6 @@ def test_frequencies_follow_the_public_seed_and_the_length_scale():
     assert float(first.std()) == pytest.approx(10.0, rel=0.05)
 
 
-@pytest.mark.parametrize(
-    ("count", "dimensions", "length_scale"), [(0, 1, 1.0), (1, 0, 1.0), (1, 1, 0.0), (1, 1, math.inf)]
-)
-def test_useless_frequencies_are_refused(count, dimensions, length_scale):
-    with pytest.raises(InputError):
-        gaussian_frequencies(count, dimensions, length_scale=length_scale, seed=0)
-
-
 def test_numbers_must_fit_the_frequencies():
     with pytest.raises(InputError, match="do not fit"):
         fourier_features(torch.zeros(4, 3), torch.zeros(5, 2))

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from synth.generators.options import Between, Options
 from synth.generators.protocol import Card, Needs
 
-__all__ = ["CARDS", "GROUPS", "INPUTS", "REGRESSIONS", "EMOptions", "GroupOptions", "InputOptions"]
+__all__ = ["CARDS", "GROUPS", "INPUTS", "REGRESSIONS", "EMOptions", "InputOptions"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +57,6 @@ class EMOptions(Options):
 
 
 @dataclass(frozen=True, slots=True)
-class GroupOptions(EMOptions):
-    """Options of the mixture of two groups."""
-
-
-@dataclass(frozen=True, slots=True)
 class InputOptions(EMOptions):
     """Options of regression with missing inputs."""
 
@@ -91,7 +86,7 @@ GROUPS = Card(
     loses_where="Groups of other sizes or shapes, three groups or more; missing cells count as the middle.",
     reference=_REFERENCE,
     made_by="synth.estimators.expectation_maximization.fits:GaussianMixture",
-    options=GroupOptions,
+    options=EMOptions,
     kind="model",
 )
 

@@ -15,7 +15,6 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from synth.errors import InputError
 from synth.privacy.accounting import PrivacyBudget
 from synth.privacy.answers import AnswerSource
 from synth.privacy.feature_maps import Constant, FeatureMap, Stack
@@ -406,8 +405,6 @@ def ridge_of_moments(moments: Matrix, products: Vector, *, penalty: float) -> Ve
     penalty : float, positive
         lambda; public.
     """
-    if not (math.isfinite(penalty) and penalty > 0):
-        raise InputError(f"penalty must be positive and finite, got {penalty}.")
     values, vectors = np.linalg.eigh(moments)
     return np.asarray(vectors @ ((vectors.T @ products) / (np.maximum(values, 0.0) + penalty)))
 
@@ -502,8 +499,6 @@ def averaged_descent(
     array of shape (p,)
         The average of the last ceil(T / 2) iterates.
     """
-    if steps < 1:
-        raise InputError(f"steps must be at least 1, got {steps}.")
     now, total = np.zeros(features), np.zeros(features)
     for step in range(steps):
         now = kept(now - rate * ask(now))

@@ -11,7 +11,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from synth.errors import InputError
 from synth.generators.coarse_grid import column_weights
 from synth.generators.fourier import CARD
 from synth.generators.neural import ClassBatch, Draw, NeuralGenerator, OutputHead, OutputHeads
@@ -191,16 +190,7 @@ def gaussian_frequencies(
     -------
     Tensor of shape (n_frequencies, dimensions), float64
         Radians per unit of the data.
-
-    Raises
-    ------
-    InputError
-        If a count is below 1 or ``length_scale`` is not positive and finite.
     """
-    if n_frequencies < 1 or dimensions < 1:
-        raise InputError(f"n_frequencies and dimensions must be at least 1, got {n_frequencies} and {dimensions}.")
-    if not (math.isfinite(length_scale) and length_scale > 0):
-        raise InputError(f"length_scale must be positive and finite, got {length_scale}.")
     # numpy takes several numbers as one seed, so that neighbouring seeds and streams have nothing in common.
     normal = np.random.default_rng(seed).standard_normal((n_frequencies, dimensions))
     return torch.from_numpy(normal / length_scale)

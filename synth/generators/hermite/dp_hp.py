@@ -24,7 +24,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from synth.errors import ConfigError, InputError
+from synth.errors import ConfigError
 from synth.generators.coarse_grid import column_weights
 from synth.generators.hermite import CARD, DpHpOptions
 from synth.generators.neural import ClassBatch, Draw, NeuralGenerator, OutputHead, OutputHeads
@@ -241,19 +241,12 @@ def rho_of_length_scale(length_scale: float) -> float:
     length_scale : float
         Positive, in the units of the data.
 
-    Raises
-    ------
-    InputError
-        If ``length_scale`` is not positive and finite.
-
     Notes
     -----
     Differs from the published code, which evaluates :math:`-l^2 + \sqrt{l^4 + 1}`: that cancels to exactly 0 once
     :math:`l^2 \ge 10^8`, and every feature above order 0 vanishes. Here the same root is written without a difference,
     :math:`1 / (l^2 + \sqrt{l^4 + 1})`.
     """
-    if not (math.isfinite(length_scale) and length_scale > 0):
-        raise InputError(f"length_scale must be positive and finite, got {length_scale}.")
     squared = length_scale * length_scale
     return 1.0 / (squared + math.hypot(squared, 1.0))
 
@@ -279,23 +272,12 @@ def hermite_features(x: Tensor, *, order: int, rho: float) -> Tensor:
     Tensor of shape (..., order + 1)
         Each vector has L2 norm at most 1.
 
-    Raises
-    ------
-    InputError
-        If ``order`` is negative, ``rho`` is outside (0, 1), or ``x`` is not floating point.
-
     Notes
     -----
     The unweighted polynomials, which overflow, are never formed: against 80-digit arithmetic the recursion in float64
     is right to 4e-15 up to order 200 and ``|x|`` 20. Where ``|x|`` is much larger than the length scale the mass sits
     near order :math:`x^2/l^2`, so cutting earlier loses it: centre the numbers first.
     """
-    if order < 0:
-        raise InputError(f"order must be at least 0, got {order}.")
-    if not 0.0 < rho < 1.0:
-        raise InputError(f"rho must lie strictly between 0 and 1, got {rho}.")
-    if not x.is_floating_point():
-        raise InputError("Hermite features need floating-point numbers; convert the codes first.")
     current = (1.0 - rho * rho) ** 0.25 * torch.exp(-(rho / (1.0 + rho)) * x * x)
     features = [current]
     previous = torch.zeros_like(current)

@@ -36,7 +36,6 @@ class IndependentByClass(Generator):
     def __init__(self, task: GeneratorTask, options: IndependentOptions) -> None:
         self._columns = task.schema.modelled
         self._label: int | None = None
-        # Bundles made before a label was asked for hold tables without one; they are restored, not made.
         if self._conditional and task.label is not None:
             self._label = task.schema.names.index(task.label)
         self._places = [self._column_places(d, column, options) for d, column in enumerate(self._columns)]

@@ -38,11 +38,6 @@ class FabricatedBlock:
     n_effective: int
     guarded: int
 
-    @classmethod
-    def of(cls, made: Fabrication, label: int | None) -> FabricatedBlock:
-        """Describe fabricated rows."""
-        return cls(label, len(made.rows), made.regularisers, made.n_effective, made.guarded)
-
 
 def fabricated_blocks(
     matrix: NDArray[Any],
@@ -73,7 +68,7 @@ def fabricated_blocks(
     made = fabrications(taken, n=options.n, steps=options.steps)
     for (label, _), one in zip(blocks, made if device == "cpu" else _brought_back(made, checked), strict=True):
         checked()
-        yield one.rows.numpy(), FabricatedBlock.of(one, label)
+        yield one.rows.numpy(), FabricatedBlock(label, len(one.rows), one.regularisers, one.n_effective, one.guarded)
 
 
 def _rows_of(matrix: NDArray[Any], blocks: list[NDArray[np.int64]], device: str, unit: float) -> Iterator[Tensor]:
