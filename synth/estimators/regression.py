@@ -17,6 +17,7 @@ import math
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal, NoReturn, Self, get_args
@@ -30,7 +31,6 @@ from sklearn.utils.validation import check_consistent_length, column_or_1d, vali
 from synth.errors import BudgetExceededError, InputError, PrivacyError
 from synth.estimators.random_features.fitting import (
     FREQUENCIES,
-    MECHANISMS,
     MOST_CLASSES,
     POSITIONS,
     TOO_FEW,
@@ -334,6 +334,7 @@ class _PrivateRandomFeatures(BaseEstimator):
         return tags
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class PrivateRandomFeatureRegressor(RegressorMixin, _PrivateRandomFeatures):
     """Differentially private regression on linear or random Fourier features.
 
@@ -384,41 +385,23 @@ class PrivateRandomFeatureRegressor(RegressorMixin, _PrivateRandomFeatures):
     n_features_in_ : int
     """
 
-    kind = "private regression"
-    _fitted = ("coef_", "coef_interval_", "mean_")
+    kind: ClassVar[str] = "private regression"
+    _fitted: ClassVar[tuple[str, ...]] = ("coef_", "coef_interval_", "mean_")
 
-    def __init__(
-        self,
-        *,
-        epsilon: float = 1.0,
-        delta: float = 1e-5,
-        lower: float | ArrayLike = 0.0,
-        upper: float | ArrayLike = 1.0,
-        target_lower: float = 0.0,
-        target_upper: float = 1.0,
-        row_count: RowCountRule = "public",
-        mechanism: Mechanism = "gradient",
-        loss: Loss = "squared",
-        features: Features = "auto",
-        intervals: Intervals = "bound",
-        n_rows: int | None = None,
-        account: PrivacyAccount | None = None,
-        random_state: int = 0,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.lower = lower
-        self.upper = upper
-        self.target_lower = target_lower
-        self.target_upper = target_upper
-        self.row_count = row_count
-        self.mechanism = mechanism
-        self.loss = loss
-        self.features = features
-        self.intervals = intervals
-        self.n_rows = n_rows
-        self.account = account
-        self.random_state = random_state
+    epsilon: float = 1.0
+    delta: float = 1e-5
+    lower: float | ArrayLike = 0.0
+    upper: float | ArrayLike = 1.0
+    target_lower: float = 0.0
+    target_upper: float = 1.0
+    row_count: RowCountRule = "public"
+    mechanism: Mechanism = "gradient"
+    loss: Loss = "squared"
+    features: Features = "auto"
+    intervals: Intervals = "bound"
+    n_rows: int | None = None
+    account: PrivacyAccount | None = None
+    random_state: int = 0
 
     def predict(self, X: ArrayLike) -> Vector:  # noqa: N803
         """Return predictions, within the bounds of the labels; shape (n,)."""
@@ -457,7 +440,7 @@ class PrivateRandomFeatureRegressor(RegressorMixin, _PrivateRandomFeatures):
 
     def _require_settings(self) -> None:
         super()._require_settings()
-        if self.mechanism not in MECHANISMS:
+        if self.mechanism not in get_args(Mechanism):
             raise InputError("mechanism must be gradient or ridge.")
         if self.loss not in get_args(Loss):
             raise InputError("loss must be squared or huber.")
@@ -473,6 +456,7 @@ class PrivateRandomFeatureRegressor(RegressorMixin, _PrivateRandomFeatures):
         return tags
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class PrivateRandomFeatureClassifier(ClassifierMixin, _PrivateRandomFeatures):
     """Differentially private logistic regression of two or more classes, on linear or random Fourier features.
 
@@ -492,32 +476,18 @@ class PrivateRandomFeatureClassifier(ClassifierMixin, _PrivateRandomFeatures):
         As in :class:`PrivateRandomFeatureRegressor`.
     """
 
-    kind = "private classifier"
+    kind: ClassVar[str] = "private classifier"
 
-    def __init__(
-        self,
-        *,
-        classes: tuple[Any, ...] = (0, 1),
-        epsilon: float = 1.0,
-        delta: float = 1e-5,
-        lower: float | ArrayLike = 0.0,
-        upper: float | ArrayLike = 1.0,
-        row_count: RowCountRule = "public",
-        features: Features = "auto",
-        n_rows: int | None = None,
-        account: PrivacyAccount | None = None,
-        random_state: int = 0,
-    ) -> None:
-        self.classes = classes
-        self.epsilon = epsilon
-        self.delta = delta
-        self.lower = lower
-        self.upper = upper
-        self.row_count = row_count
-        self.features = features
-        self.n_rows = n_rows
-        self.account = account
-        self.random_state = random_state
+    classes: tuple[Any, ...] = (0, 1)
+    epsilon: float = 1.0
+    delta: float = 1e-5
+    lower: float | ArrayLike = 0.0
+    upper: float | ArrayLike = 1.0
+    row_count: RowCountRule = "public"
+    features: Features = "auto"
+    n_rows: int | None = None
+    account: PrivacyAccount | None = None
+    random_state: int = 0
 
     @property
     def classes_(self) -> NDArray[Any]:

@@ -29,7 +29,6 @@ __all__ = [
     "GUARD",
     "AffineHull",
     "HullBatch",
-    "HullImages",
     "HullReport",
     "checked_blocks",
     "checked_rows",
@@ -80,20 +79,6 @@ class HullReport:
     double_precision: bool
     raised: bool
     newton_steps: int
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class HullImages:
-    """Images of points, and which of them are the nearest row because the weights nearly cancelled.
-
-    Attributes
-    ----------
-    images : Tensor of shape (m, p)
-    guarded : Tensor of shape (m,), bool
-    """
-
-    images: Tensor
-    guarded: Tensor
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -152,10 +137,10 @@ class AffineHull:
 
     def image(self, points: Tensor) -> Tensor:
         """Return the images of points of shape (m, p), in the precision of the machine (eq. 33)."""
-        return self.images(points).images
+        return self.images(points)[0]
 
-    def images(self, points: Tensor) -> HullImages:
-        """Return the images of points of shape (m, p), and which of them the guard replaced.
+    def images(self, points: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the images of points of shape (m, p), and which of them are the nearest row by the guard, shape (m,).
 
         Raises
         ------
@@ -169,7 +154,7 @@ class AffineHull:
         """
         cancels = _Cancellation(self)
         parts = [self._images(part, cancels) for part in self._chunks(points)]
-        return HullImages(torch.cat([part[0] for part in parts]), torch.cat([part[1] for part in parts]))
+        return torch.cat([part[0] for part in parts]), torch.cat([part[1] for part in parts])
 
     def distance(self, points: Tensor) -> Tensor:
         """Return the distances of points of shape (m, p) from their images, shape (m,) (Definition 2)."""
@@ -181,9 +166,9 @@ class AffineHull:
 
         .. math:: A(Y) = (Y - \lambda V) / (1 - \lambda a), \quad V = BY, \; a = B1
         """
-        return self.row_images().images
+        return self.row_images()[0]
 
-    def row_images(self) -> HullImages:
+    def row_images(self) -> tuple[Tensor, Tensor]:
         """Return the images of the machine's own rows, and which of them the guard replaced."""
         totals = 1 - self.ridge * self.ones
         doubtful = torch.nonzero(totals <= GUARD * math.sqrt(self.rows.shape[0] / self.ridge)).flatten()
@@ -195,7 +180,7 @@ class AffineHull:
         totals = torch.where(guarded, torch.ones_like(totals), totals)
         images = self.smoothed_rows() / totals[:, None]
         # The nearest row to a row is itself.
-        return HullImages(torch.where(guarded[:, None], self.rows, images), guarded)
+        return torch.where(guarded[:, None], self.rows, images), guarded
 
     def smoothed_rows(self) -> Tensor:
         """Return kernel ridge regression's fit to the rows, shape (N, p): their images times their weights' sums."""
@@ -317,9 +302,9 @@ class HullBatch:
         # Rarely is a row in doubt; then the machine of every block looks at its own.
         if bool(((totals <= bound[:, None]) & self.real).any()):
             for block, hull in enumerate(self.hulls()):
-                found = hull.row_images()
-                images[block, : len(found.images)] = found.images
-                guarded[block] = found.guarded.sum()
+                found, replaced = hull.row_images()
+                images[block, : len(found)] = found
+                guarded[block] = replaced.sum()
         return images, guarded
 
     def reports(self) -> list[HullReport]:

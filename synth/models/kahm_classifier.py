@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -154,6 +154,7 @@ def matching_scores(distances: Tensor) -> Tensor:
     return torch.exp(-squares / squares.sum(dim=1, keepdim=True).clamp(min=1.0))
 
 
+@dataclass(eq=False, repr=False)
 class KahmClassifier(ClassifierMixin, BaseEstimator):
     """Assign points to the class whose kernel affine hull machine gives the nearest image (Kumar 2024, Definition 7).
 
@@ -191,22 +192,13 @@ class KahmClassifier(ClassifierMixin, BaseEstimator):
     order is right, its values are no probabilities, and with C classes they stay near 1/C.
     """
 
-    def __init__(
-        self,
-        n: int = 20,
-        *,
-        block: int = 1000,
-        partition: Partition = "k-means",
-        scale: Literal["fitted"] | tuple[ArrayLike, ArrayLike] | None = None,
-        seed: int = 0,
-        device: str | None = None,
-    ) -> None:
-        self.n = n
-        self.block = block
-        self.partition = partition
-        self.scale = scale
-        self.seed = seed
-        self.device = device
+    n: int = 20
+    _: KW_ONLY
+    block: int = 1000
+    partition: Partition = "k-means"
+    scale: Literal["fitted"] | tuple[ArrayLike, ArrayLike] | None = None
+    seed: int = 0
+    device: str | None = None
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:  # noqa: N803 - scikit-learn's name
         """Build the machines of every class.

@@ -91,7 +91,6 @@ def fit_embedding(
     trace_penalty: float = 1e-4,
     steps: int = 200,
     ridge: float = RELATIVE_RIDGE,
-    tolerance: float = 0.0,
 ) -> SumOfSquaresFit:
     r"""Fit a density whose Fourier features have a given mean.
 
@@ -112,13 +111,11 @@ def fit_embedding(
         Most iterations.
     ridge : float
         Added to the diagonal of W in units of it; B is scaled to tr(W B) = 1 afterwards (Remark 1).
-    tolerance : float
-        Stop where the objective changed by less in one iteration.
     """
     features = FourierEmbedding(points, frequencies, bandwidth=bandwidth)
     # In units of the diagonal of W, which the trace of B goes with.
     price = trace_penalty * (math.pi * bandwidth**2) ** (points.shape[1] / 2)
-    return fit_quadratic(points, bandwidth, features, embedding, price, steps=steps, ridge=ridge, tolerance=tolerance)
+    return fit_quadratic(points, bandwidth, features, embedding, price, steps=steps, ridge=ridge)
 
 
 def fit_smoothest(
@@ -217,9 +214,12 @@ def fit_quadratic(
     *,
     steps: int,
     ridge: float,
-    tolerance: float,
+    tolerance: float = 0.0,
 ) -> SumOfSquaresFit:
-    """Minimise the squared distance of the embedding of B from ``aim``, plus ``price`` tr(B K)."""
+    """Minimise the squared distance of the embedding of B from ``aim``, plus ``price`` tr(B K).
+
+    With a ``tolerance`` the fit stops where the objective changed by less in one iteration.
+    """
     count = len(points)
     products = product_integrals(points, bandwidth=bandwidth)
     gram = gaussian_gram(points, points, bandwidth=bandwidth)

@@ -190,11 +190,11 @@ def test_rows_that_are_all_equal_give_a_constant_map(row, n_rows, dtype):
 def test_far_points_have_images(away, dtype):
     hull = AffineHull.fit(blobs(100, 2).to(dtype), 2)
     points = away * tensor([[1.0, 1.0], [-1.0, 0.5], [0.0, -1.0]], dtype)
-    found = hull.images(points)
-    assert torch.isfinite(found.images).all()
+    images = hull.image(points)
+    assert torch.isfinite(images).all()
     assert torch.isfinite(hull.distance(points)).all()
     # Where the weights cancel a row stands in, so images never run away: at worst 1000 times the rows' own size.
-    assert float(found.images.abs().max()) < 2e3
+    assert float(images.abs().max()) < 2e3
 
 
 @pytest.mark.thorough
@@ -223,10 +223,10 @@ def test_the_counterexample_to_theorem_2():
     assert negative.sum() < 0
     assert negative.sum() / np.abs(negative).sum() == pytest.approx(case["rel"], rel=1e-4)
     assert np.linalg.norm(near_zero @ slow.rows / near_zero.sum()) > 1e5 > 1000 * case["bound46"]
-    found = hull.images(tensor([case["y_negative"], case["y_near_zero"], case["Y"][0]]))
-    assert found.guarded.tolist() == [True, True, False]
+    images, guarded = hull.images(tensor([case["y_negative"], case["y_near_zero"], case["Y"][0]]))
+    assert guarded.tolist() == [True, True, False]
     rows = {tuple(row) for row in case["Y"]}
-    assert {tuple(image) for image in found.images[:2].tolist()} <= rows
+    assert {tuple(image) for image in images[:2].tolist()} <= rows
 
 
 @pytest.mark.parametrize("scale", [1e-3, 1e-2, 1.0])
@@ -239,11 +239,11 @@ def test_the_guard_acts_exactly_where_the_weights_nearly_cancel(n, scale):
     weights = slow.weights(points)
     share = weights.sum(axis=1) / np.abs(weights).sum(axis=1)
     clear = np.abs(share - 1e-3) > 1e-5
-    found = hull.images(points)
-    guarded = found.guarded.numpy()
+    images, guarded = hull.images(points)
+    guarded = guarded.numpy()
     assert (guarded == (share <= 1e-3))[clear].all()
     nearest = torch.from_numpy(slow.kernel_of(points[guarded].numpy() @ slow.encoder.T)).argmax(dim=1)
-    assert torch.equal(found.images[guarded], rows[nearest])
+    assert torch.equal(images[guarded], rows[nearest])
     assert not guarded.all()
     if scale == 1e-3:
         assert guarded.any()

@@ -30,7 +30,6 @@ __all__ = [
     "DESCENTS",
     "FREQUENCIES",
     "LEVEL_95",
-    "MECHANISMS",
     "MOST_CLASSES",
     "POSITIONS",
     "TOO_FEW",
@@ -57,7 +56,6 @@ Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
 
 Mechanism = Literal["gradient", "ridge"]
-MECHANISMS: tuple[Mechanism, ...] = ("gradient", "ridge")
 Features = Literal["auto", "linear", "fourier"]
 
 Intervals = Literal["bound", "measured"]

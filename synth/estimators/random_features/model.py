@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -136,6 +135,17 @@ class _Coded:
 class _Model(ReleasedModel):
     """What both models share: features of declared columns, and how a fit is kept, told and drawn."""
 
+    _loss: Loss
+    _mechanism: Mechanism = "gradient"
+    _intervals: Intervals = "bound"
+    _mean = 0.0
+    _width = 1.0
+    """What a score of 1 stands for."""
+    _scored: str
+    """What the noise is added to, in words."""
+    _drawn: str
+    """What a picture shows."""
+
     def __init__(self, task: GeneratorTask, options: Any) -> None:
         if task.label is None:
             raise ConfigError(f"model '{self.card.name}' needs a label: the column to predict.")
@@ -169,18 +179,9 @@ class _Model(ReleasedModel):
         self._fit = self._fit_to(session)
         return self
 
-    @property
-    def _mechanism(self) -> Mechanism:
-        return "gradient"
-
-    _intervals: Intervals = "bound"
-
-    @property
     @abstractmethod
-    def _loss(self) -> Loss: ...
-
-    @abstractmethod
-    def _check_label(self) -> None: ...
+    def _check_label(self) -> None:
+        """Refuse a label that cannot be predicted, and set what follows from it and the options."""
 
     @abstractmethod
     def _fit_to(self, session: AnswerSource) -> Fit: ...
@@ -205,8 +206,6 @@ class _Model(ReleasedModel):
             "covariance": self._fit.covariance,
             "numbers": np.array([*numbers, self._fit.exact, self._mean], dtype=np.float64),
         }
-
-    _mean = 0.0
 
     @classmethod
     def from_state(cls, task: GeneratorTask, options: Any, state: State) -> Self:
@@ -258,14 +257,9 @@ class _Model(ReleasedModel):
         """Return what is predicted, and by what formula."""
 
     @property
-    @abstractmethod
-    def _width(self) -> float:
-        """What a score of 1 stands for."""
-
-    @property
-    @abstractmethod
     def _centre(self) -> float:
         """What is predicted where all terms are 0."""
+        return 0.0
 
     def _terms(self) -> list[dict[str, Any]]:
         """Return every term of a linear score: its values by class, with intervals."""
@@ -355,16 +349,6 @@ class _Model(ReleasedModel):
         told = Fact("coefficients", "Coefficients", len(terms), self._fit.covers, header, tuple(terms), ranges=True)
         return (noise, told)
 
-    @property
-    @abstractmethod
-    def _scored(self) -> str:
-        """What the noise is added to, in words."""
-
-    @property
-    @abstractmethod
-    def _drawn(self) -> str:
-        """What a picture shows."""
-
     def pictures(self) -> tuple[Picture, ...]:
         """Return how the prediction moves with each number, the others at the middle of their range."""
         numbers = [coded for coded in self._coded if coded.column.levels > 1][:PICTURED]
@@ -424,13 +408,10 @@ class PrivateRegression(_Model):
                 f"{self._task.schema.unit.protects}; where several rows are cut off together, only the bound holds."
             )
 
-    @property
-    def _mechanism(self) -> Mechanism:
-        return self._options.mechanism
-
-    @property
-    def _loss(self) -> Loss:
-        return self._options.loss
+        self._mechanism, self._loss = self._options.mechanism, self._options.loss
+        self._low = self._label.scale.low
+        self._width = (self._label.levels - 1) * self._label.scale.step
+        self._scored, self._drawn = f"'{self._label.name}'", self._label.name
 
     def _fit_to(self, session: AnswerSource) -> Fit:
         label = _Coded(self._label, coarse_grid(self._label, grid=PLACES, atoms=1))
@@ -469,24 +450,8 @@ class PrivateRegression(_Model):
         return Losses(features, parameters, Lookup(self._label.name, places[:, None]))
 
     @property
-    def _low(self) -> float:
-        return self._label.scale.low
-
-    @property
-    def _width(self) -> float:
-        return (self._label.levels - 1) * self._label.scale.step
-
-    @property
     def _centre(self) -> float:
         return self._low + self._width * (0.5 + self._mean)
-
-    @property
-    def _scored(self) -> str:
-        return f"'{self._label.name}'"
-
-    @property
-    def _drawn(self) -> str:
-        return self._label.name
 
     def _told(self) -> dict[str, Any]:
         waves = self._features.waves is not None
@@ -526,14 +491,21 @@ class PrivateClassifier(_Model):
                 f"{self._label.size:,}; choose a coarser step, or model '{CARDS[0].name}' for a number."
             )
 
-    @property
-    def _loss(self) -> Loss:
-        return target_of_classes(self._label.name, self._label.size)[0]
+        self._loss, self._target = target_of_classes(self._label.name, self._label.size)
+        self._classes = self._label.texts(missing="(missing)")
+        two = len(self._classes) == 2
+        self._scored = f"the log odds of '{self._classes[1]}'" if two else "the score of a value"
+        self._drawn = f"chance of '{self._classes[-1]}'"
 
     def _fit_to(self, session: AnswerSource) -> Fit:
-        loss, target = target_of_classes(self._label.name, self._label.size)
         return by_descent(
-            session, self._features, target, loss=loss, steps=self._steps, n_rows=self._rows, source=self._source
+            session,
+            self._features,
+            self._target,
+            loss=self._loss,
+            steps=self._steps,
+            n_rows=self._rows,
+            source=self._source,
         )
 
     def predict(self, codes: NDArray[np.int64]) -> Matrix:
@@ -548,29 +520,7 @@ class PrivateClassifier(_Model):
         plain = LinearGuess(self._features.map, scores, np.zeros((known, 0), np.int32))
         codes = self._features.even_codes(EVEN_ROWS)
         edges = even_edges(*plain.guesses(codes.__getitem__, EVEN_ROWS), n_classes=known, bins=bins)
-        return dataclasses.replace(plain, edges=edges)
-
-    @property
-    def _width(self) -> float:
-        return 1.0
-
-    @property
-    def _centre(self) -> float:
-        return 0.0
-
-    @property
-    def _classes(self) -> list[str]:
-        return self._label.texts(missing="(missing)")
-
-    @property
-    def _scored(self) -> str:
-        if len(self._classes) == 2:
-            return f"the log odds of '{self._classes[1]}'"
-        return "the score of a value"
-
-    @property
-    def _drawn(self) -> str:
-        return f"chance of '{self._classes[-1]}'"
+        return replace(plain, edges=edges)
 
     def _told(self) -> dict[str, Any]:
         waves = self._features.waves is not None

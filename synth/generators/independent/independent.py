@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synth.errors import InputError
-from synth.generators.coarse_grid import LABEL_BINS, CoarseGrid, coarse_grid, column_weights
+from synth.generators.coarse_grid import LABEL_BINS, coarse_grid, column_weights
 from synth.generators.independent import BY_CLASS, INDEPENDENT, IndependentOptions
 from synth.generators.protocol import Card, Generator, GeneratorTask, State
 from synth.generators.sampling import check_rows, random_source, rounded_counts
@@ -17,7 +17,6 @@ from synth.models.simplex import project_to_simplex
 from synth.privacy.answers import AnswerSource
 from synth.privacy.feature_maps import OneHot, Stack
 from synth.progress import Progress
-from synth.schema import ModelledColumn
 
 __all__ = ["Independent", "IndependentByClass"]
 
@@ -38,7 +37,10 @@ class IndependentByClass(Generator):
         self._label: int | None = None
         if self._conditional and task.label is not None:
             self._label = task.schema.names.index(task.label)
-        self._places = [self._column_places(d, column, options) for d, column in enumerate(self._columns)]
+        self._places = [
+            coarse_grid(column, grid=LABEL_BINS if d == self._label else options.bins, atoms=max(column.size, 1))
+            for d, column in enumerate(self._columns)
+        ]
         self._tables: list[NDArray[np.float64]] | None = None
 
     def fit(self, session: AnswerSource, progress: Progress) -> Self:
@@ -93,10 +95,6 @@ class IndependentByClass(Generator):
         generator = cls(task, options)
         generator._tables = [state[f"table.{d}"].astype(np.float64) for d in range(len(generator._columns))]
         return generator
-
-    def _column_places(self, position: int, column: ModelledColumn, options: IndependentOptions) -> CoarseGrid:
-        grid = LABEL_BINS if position == self._label else options.bins
-        return coarse_grid(column, grid=grid, atoms=max(column.size, 1))
 
     def _question(self) -> Stack:
         parts = tuple(
