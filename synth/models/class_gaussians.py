@@ -13,7 +13,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["ClassGaussians", "Spectrum", "leading_directions", "shrunk_covariances", "shrunk_spread"]
+__all__ = ["ClassGaussians", "leading_directions", "shrunk_covariances", "shrunk_spread"]
 
 Vector = NDArray[np.float64]
 
@@ -76,26 +76,7 @@ class ClassGaussians:
         return cls(**{one.name: state[one.name].astype(np.float64) for one in fields(cls)})
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Spectrum:
-    """The directions of a noisy symmetric matrix that stand above its noise.
-
-    Attributes
-    ----------
-    directions : array of shape (p, n)
-        Orthonormal columns, the widest direction first.
-    variances : array of shape (n,)
-        Estimated true variance along each, not negative.
-    edge : float
-        Largest eigenvalue that noise alone would have.
-    """
-
-    directions: Vector
-    variances: Vector
-    edge: float
-
-
-def leading_directions(matrix: Vector, noise_std: float, *, most: int, least: int = 1) -> Spectrum:
+def leading_directions(matrix: Vector, noise_std: float, *, most: int) -> tuple[Vector, Vector]:
     r"""Return the eigenvectors whose eigenvalues stand above the noise.
 
     The eigenvalues of a symmetric p x p matrix of independent noise of standard deviation s off the diagonal end at
@@ -106,16 +87,23 @@ def leading_directions(matrix: Vector, noise_std: float, *, most: int, least: in
     matrix : array of shape (p, p), symmetric
     noise_std : float
         Standard deviation of the noise of entries off the diagonal.
-    most, least : int
-        Bounds for the number of directions.
+    most : int
+        Most directions; there is at least one.
+
+    Returns
+    -------
+    directions : array of shape (p, n)
+        Orthonormal columns, the widest direction first.
+    variances : array of shape (n,)
+        Estimated true variance along each, not negative.
     """
     values, vectors = np.linalg.eigh(matrix)
     values, vectors = values[::-1], vectors[:, ::-1]
     edge = 2 * noise_std * math.sqrt(len(matrix))
-    n = min(max(int((values > edge).sum()), least), most, len(matrix))
+    n = min(max(int((values > edge).sum()), 1), most, len(matrix))
     found = values[:n]
     variances = (found + np.sqrt(np.maximum(found**2 - edge**2, 0.0))) / 2
-    return Spectrum(np.ascontiguousarray(vectors[:, :n]), np.maximum(variances, 0.0), edge)
+    return np.ascontiguousarray(vectors[:, :n]), np.maximum(variances, 0.0)
 
 
 def shrunk_spread(sums: Vector, noise_std: float) -> Vector:

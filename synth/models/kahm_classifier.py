@@ -78,12 +78,12 @@ class KahmModel:
         Raises
         ------
         InputError
-            If rows and labels do not fit, or rows cannot be used.
+            If rows cannot be used.
         """
-        classes, members = _members(rows, labels)
-        groups = [rows[numbers] for numbers in members]
+        classes, codes = np.unique(np.asarray(labels), return_inverse=True)
+        groups = [rows[torch.from_numpy(np.flatnonzero(codes == code))] for code in range(len(classes))]
         hulls = fit_wide_hulls(groups, n=n, block=block, partition=partition, seed=seed, device=device)
-        return cls(classes, tuple(hulls), n, block)
+        return cls(tuple(classes.tolist()), tuple(hulls), n, block)
 
     @property
     def n_columns(self) -> int:
@@ -117,20 +117,6 @@ def sorted_labels(labels: Sequence[Label]) -> list[Label]:
     if len({isinstance(label, str) for label in labels}) > 1:
         raise InputError("Class labels must be all text or all whole numbers.")
     return sorted(set(labels), key=lambda label: (isinstance(label, str), label))
-
-
-def _members(rows: Tensor, labels: ArrayLike) -> tuple[tuple[Label, ...], list[Tensor]]:
-    array = np.asarray(labels)
-    if array.ndim != 1 or rows.ndim != 2 or len(array) != len(rows) or len(array) == 0:
-        raise InputError(
-            f"Each row needs one label, and there must be one at least: got rows of shape {tuple(rows.shape)} and "
-            f"labels of shape {array.shape}."
-        )
-    if array.dtype.kind not in "biuU":
-        raise InputError("Class labels must be whole numbers or text.")
-    classes, codes = np.unique(array, return_inverse=True)
-    found: tuple[Label, ...] = tuple(label if isinstance(label, str) else int(label) for label in classes.tolist())
-    return found, [torch.from_numpy(np.flatnonzero(codes == code)) for code in range(len(classes))]
 
 
 def matching_scores(distances: Tensor) -> Tensor:

@@ -120,16 +120,6 @@ def test_a_class_of_one_row_and_a_class_of_equal_rows():
     assert model.predict(rows[:3]).tolist() == ["one", "same", "same"]
 
 
-@pytest.mark.parametrize(
-    ("labels", "words"),
-    [([0, 1], "one label"), ([], "one label"), ([0.5, 1.0, 2.0], "whole numbers"), ([None, 1, 2], "whole numbers")],
-    ids=["fewer", "none", "fractions", "missing"],
-)
-def test_labels_that_do_not_fit_are_refused(labels, words):
-    with pytest.raises(InputError, match=words):
-        KahmModel.fit(torch.rand(3, 2), labels)
-
-
 def test_a_party_learns_from_noisy_rows(digits):
     images, labels = torch.from_numpy(digits[0]), torch.from_numpy(digits[1])
     noise = torch.distributions.Laplace(0.0, 0.25).sample(images[:1297].shape).double()

@@ -374,18 +374,18 @@ class RecordQuestions:
         share = shares.pairs
         answer = self._sum(question, share, "pairs of coordinates")
         scatter, noise = _symmetric(answer, question, clip**2 / self._rows)
-        found = leading_directions(scatter, noise, most=_MOST_DIRECTIONS)
+        leading, along = leading_directions(scatter, noise, most=_MOST_DIRECTIONS)
         trace = float(np.trace(scatter))
         # A clip shortens long rows: what is lost of their squared length is given back to every direction.
         stretch = 1.0
         if trace > 3 * noise * math.sqrt(2 * len(kept)):
             stretch = min(max(clip**2 / max(trace, clip**2 / 3), 1.0), 3.0)
-        inside = np.maximum(found.variances * stretch, 1e-6 * spread)
+        inside = np.maximum(along * stretch, 1e-6 * spread)
         inside *= min(1.0, 0.98 * clip**2 / float(inside.sum()))
         directions = np.zeros((p, len(inside)))
-        directions[kept] = found.directions
+        directions[kept] = leading
         left = variances.copy()
-        own = np.diag(scatter) * stretch - (found.directions**2 * inside).sum(axis=1)
+        own = np.diag(scatter) * stretch - (leading**2 * inside).sum(axis=1)
         left[kept] = _residual_variances(own, noise * stretch, least=1e-6 * float(inside.sum()) / p)
         residual = np.sqrt(left)
         directions, common = _with_means(directions, inside, means, weights, residual)
