@@ -50,6 +50,7 @@ from synth.estimators.random_features.fitting import (
 )
 from synth.privacy.accounting import PrivacyBudget, epsilon_of_receipts
 from synth.privacy.more.fourier import Fourier, angle_steps
+from synth.privacy.more.gradients import Loss as AnyLoss
 from synth.privacy.more.lookups import Lookup
 from synth.privacy.receipt import Receipt
 from synth.privacy.session import PrivateSession
@@ -144,6 +145,7 @@ class _PrivateRandomFeatures(BaseEstimator):
     row_count: RowCountRule
     features: Features
     mechanism: Mechanism = "gradient"
+    intervals: Intervals = "bound"
     n_rows: int | None
     account: PrivacyAccount | None
     random_state: int
@@ -151,6 +153,8 @@ class _PrivateRandomFeatures(BaseEstimator):
     coef_: Matrix
     coef_interval_: Matrix
     n_features_in_: int
+    _width = 1.0
+    """What a score of 1 stands for."""
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:  # noqa: N803
         """Spend (epsilon, delta) on the rows and fit.
@@ -254,7 +258,15 @@ class _PrivateRandomFeatures(BaseEstimator):
         self._require_settings()
         budget = PrivacyBudget(self.epsilon, self.delta, _relation(self.row_count))
         kind = self._chosen(n_rows, n_features)
-        return self._noise_foretold(self._row_features(n_features, kind), budget, n_rows)
+        return self._width * expected_noise(
+            self._row_features(n_features, kind),
+            budget,
+            mechanism=self.mechanism,
+            loss=self._loss,
+            steps=self._steps(n_rows),
+            n_rows=n_rows,
+            intervals=self.intervals,
+        )
 
     _fitted: ClassVar[tuple[str, ...]] = ("coef_", "coef_interval_")
 
@@ -266,9 +278,10 @@ class _PrivateRandomFeatures(BaseEstimator):
     def _fit_to(self, session: PrivateSession, n_rows: float) -> Fit:
         """Ask for everything that is left of the budget, and fit."""
 
+    @property
     @abstractmethod
-    def _noise_foretold(self, features: RowFeatures, budget: PrivacyBudget, n_rows: float) -> float:
-        """Return the noise of a prediction, as :meth:`expected_noise` does."""
+    def _loss(self) -> AnyLoss:
+        """What a descent makes small."""
 
     def _scores(self, x: ArrayLike) -> Matrix:
         if not hasattr(self, "coef_"):
@@ -425,18 +438,13 @@ class PrivateRandomFeatureRegressor(RegressorMixin, _PrivateRandomFeatures):
             session, features, rest, loss=self.loss, steps=steps, n_rows=n_rows, source=self.kind, intervals=asked
         )
 
-    def _noise_foretold(self, features: RowFeatures, budget: PrivacyBudget, n_rows: float) -> float:
-        steps = self._steps(n_rows)
-        width = float(self.target_upper - self.target_lower)
-        return width * expected_noise(
-            features,
-            budget,
-            mechanism=self.mechanism,
-            loss=self.loss,
-            steps=steps,
-            n_rows=n_rows,
-            intervals=self.intervals,
-        )
+    @property
+    def _loss(self) -> AnyLoss:
+        return self.loss
+
+    @property
+    def _width(self) -> float:
+        return float(self.target_upper - self.target_lower)
 
     def _require_settings(self) -> None:
         super()._require_settings()
@@ -523,10 +531,9 @@ class PrivateRandomFeatureClassifier(ClassifierMixin, _PrivateRandomFeatures):
         loss, target = target_of_classes(TARGET, len(self.classes))
         return by_descent(session, features, target, loss=loss, steps=steps, n_rows=n_rows, source=self.kind)
 
-    def _noise_foretold(self, features: RowFeatures, budget: PrivacyBudget, n_rows: float) -> float:
-        loss, _ = target_of_classes(TARGET, len(self.classes))
-        steps = self._steps(n_rows)
-        return expected_noise(features, budget, mechanism="gradient", loss=loss, steps=steps, n_rows=n_rows)
+    @property
+    def _loss(self) -> AnyLoss:
+        return target_of_classes(TARGET, len(self.classes))[0]
 
     def _require_settings(self) -> None:
         super()._require_settings()
