@@ -153,8 +153,6 @@ class _PrivateRandomFeatures(BaseEstimator):
     coef_: Matrix
     coef_interval_: Matrix
     n_features_in_: int
-    _width = 1.0
-    """What a score of 1 stands for."""
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:  # noqa: N803
         """Spend (epsilon, delta) on the rows and fit.
@@ -282,6 +280,11 @@ class _PrivateRandomFeatures(BaseEstimator):
     @abstractmethod
     def _loss(self) -> AnyLoss:
         """What a descent makes small."""
+
+    @property
+    def _width(self) -> float:
+        """What a score of 1 stands for."""
+        return 1.0
 
     def _scores(self, x: ArrayLike) -> Matrix:
         if not hasattr(self, "coef_"):
