@@ -6,13 +6,17 @@ page of the bundle draw them; nothing here knows how.
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, Literal
 
 from synth.errors import InputError
-from synth.generators.protocol import Picture, Trace
+from synth.generators.protocol import Picture
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 __all__ = [
     "Bars",
@@ -36,9 +40,7 @@ MAXIMUM_HEAT_MAP_SIDE = 40
 Meaning = Literal["synthetic", "real", "measured", "stand_in", "control", "floor", "ceiling"]
 """What a series shows; each meaning has one colour everywhere."""
 
-_MEANINGS: tuple[Meaning, ...] = ("synthetic", "real", "measured", "stand_in", "control", "floor", "ceiling")
-
-Cell = str | float | int | None
+Cell = str | float | int | bool | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +63,6 @@ class Series:
             raise InputError(f"'{self.name}' needs one error for every value.")
         if self.below is not None and (self.errors is None or len(self.below) != len(self.values)):
             raise InputError(f"'{self.name}' needs one error below for every error above.")
-        if self.meaning not in _MEANINGS:
-            raise InputError(f"'{self.name}': meaning must be one of {', '.join(_MEANINGS)}.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,39 +155,28 @@ class Gauge:
 Figure = Bars | HeatMap | Table | Picture
 
 
+_UNSAID = frozenset({"subtitle", "joined", "states", "below"})
+"""Fields that are left out of JSON where they say nothing."""
+
+
 def figure_to_dict(figure: Figure) -> dict[str, Any]:
     """Write a figure as JSON values; :func:`figure_from_dict` gives it back."""
-    if isinstance(figure, Table):
-        rows = [[_finite(cell) for cell in row] for row in figure.rows]
-        return {"figure": "table", **_headed(figure), "header": list(figure.header), "rows": rows}
     if isinstance(figure, Picture):
         return _picture_to_dict(figure)
-    if isinstance(figure, HeatMap):
-        values = [[_finite(cell) for cell in row] for row in figure.values]
-        body = {"figure": "heat_map", **_headed(figure), "unit": figure.unit}
-        # Left out where it says nothing, as below.
-        states = {"states": list(figure.states)} if figure.states else {}
-        return {**body, "names": list(figure.names), "values": values, **states}
-    series = [
-        {
-            "name": trace.name,
-            "meaning": trace.meaning,
-            "values": list(trace.values),
-            "errors": None if trace.errors is None else list(trace.errors),
-            # Left out where it says nothing, as most traces do.
-            **({} if trace.below is None else {"below": list(trace.below)}),
-        }
-        for trace in figure.series
-    ]
-    # Left out where it says nothing, as above.
-    joined = {"joined": True} if figure.joined else {}
-    body = {"figure": "bars", **_headed(figure), "unit": figure.unit}
-    return {**body, "categories": list(figure.categories), "series": series, **joined}
+    if isinstance(figure, Bars):
+        return {"figure": "bars", **_values(figure), "series": [_values(trace) for trace in figure.series]}
+    if isinstance(figure, Table):
+        return {"figure": "table", **_values(figure), "rows": [list(map(_finite, row)) for row in figure.rows]}
+    return {"figure": "heat_map", **_values(figure), "values": [list(map(_finite, row)) for row in figure.values]}
 
 
-def _headed(figure: Bars | HeatMap | Table) -> dict[str, str]:
-    # Left out where it says nothing, as above.
-    return {"title": figure.title} | ({"subtitle": figure.subtitle} if figure.subtitle else {})
+def _values(one: Bars | HeatMap | Table | Series) -> dict[str, Any]:
+    values = {field.name: getattr(one, field.name) for field in fields(one)}
+    return {
+        name: list(value) if isinstance(value, tuple) else value
+        for name, value in values.items()
+        if value or name not in _UNSAID
+    }
 
 
 def _picture_to_dict(picture: Picture) -> dict[str, Any]:
@@ -198,12 +187,8 @@ def _picture_to_dict(picture: Picture) -> dict[str, Any]:
         cells = {"unit": picture.unit, "columns": list(picture.columns), "rows": list(picture.rows)}
         return {**body, **axes, **cells, "values": [list(row) for row in picture.values]}
     series = [
-        {
-            "name": trace.name,
-            "x": list(trace.across),
-            "y": list(trace.up),
-            **({} if trace.errors is None else {"errors": list(trace.errors)}),
-        }
+        {"name": trace.name, "x": list(trace.across), "y": list(trace.up)}
+        | ({} if trace.errors is None else {"errors": list(trace.errors)})
         for trace in picture.traces
     ]
     return {**body, **axes, "series": series}
@@ -218,89 +203,28 @@ def figure_from_dict(body: Mapping[str, Any]) -> Figure:
         If it is not a figure that :func:`figure_to_dict` writes.
     """
     try:
-        return _READERS[body["figure"]](body)
+        fields_of = _of_picture(body) if body["figure"] == "picture" else body
+        return _reader(body["figure"]).validate_python(fields_of)
     except (KeyError, TypeError, ValueError, AttributeError):
         raise InputError("A figure of the report cannot be read.") from None
 
 
-def _read_table(body: Mapping[str, Any]) -> Table:
-    rows = tuple(tuple(map(_cell, row)) for row in body["rows"])
-    return Table(str(body["title"]), _texts(body["header"]), rows, _subtitle(body))
+@functools.cache
+def _reader(name: str) -> TypeAdapter[Figure]:
+    from pydantic import TypeAdapter  # here: a process that reads no report does without it
+
+    kinds: dict[str, type[Figure]] = {"table": Table, "heat_map": HeatMap, "bars": Bars, "picture": Picture}
+    return TypeAdapter(kinds[name])
 
 
-def _read_heat_map(body: Mapping[str, Any]) -> HeatMap:
-    values = tuple(tuple(None if cell is None else float(cell) for cell in row) for row in body["values"])
-    words, states = (str(body["title"]), str(body["unit"])), _texts(body.get("states", ()))
-    return HeatMap(*words, _texts(body["names"]), values, _subtitle(body), states)
-
-
-def _read_bars(body: Mapping[str, Any]) -> Bars:
-    series = tuple(
-        Series(
-            str(trace["name"]),
-            trace["meaning"],
-            tuple(float(value) for value in trace["values"]),
-            None if trace["errors"] is None else tuple(float(value) for value in trace["errors"]),
-            None if trace.get("below") is None else tuple(float(value) for value in trace["below"]),
-        )
-        for trace in body["series"]
-    )
-    joined = body.get("joined") is True
-    return Bars(str(body["title"]), str(body["unit"]), _texts(body["categories"]), series, joined, _subtitle(body))
-
-
-def _read_picture(body: Mapping[str, Any]) -> Picture:
-    across, up = _texts(body["axes"])
-    return Picture(
-        name=str(body["name"]),
-        title=str(body["title"]),
-        sentence=str(body.get("sentence", "")),
-        kind=body["drawn"],
-        across=across,
-        up=up,
-        unit=str(body.get("unit", "")),
-        columns=_places(body.get("columns", ())),
-        rows=_places(body.get("rows", ())),
-        values=tuple(tuple(None if cell is None else float(cell) for cell in row) for row in body.get("values", ())),
-        traces=tuple(
-            Trace(
-                str(trace["name"]),
-                tuple(float(value) for value in trace["x"]),
-                tuple(float(value) for value in trace["y"]),
-                None if trace.get("errors") is None else tuple(float(value) for value in trace["errors"]),
-            )
-            for trace in body.get("series", ())
-        ),
-    )
-
-
-_READERS: dict[str, Callable[[Mapping[str, Any]], Figure]] = {
-    "table": _read_table,
-    "heat_map": _read_heat_map,
-    "bars": _read_bars,
-    "picture": _read_picture,
-}
-
-
-def _subtitle(body: Mapping[str, Any]) -> str:
-    return str(body.get("subtitle", ""))
-
-
-def _texts(values: Sequence[object]) -> tuple[str, ...]:
-    return tuple(str(value) for value in values)
-
-
-def _places(values: Sequence[object]) -> tuple[float | str, ...]:
-    found = tuple(value for value in map(_cell, values) if value is not None)
-    if len(found) != len(values):
-        raise ValueError
-    return found
-
-
-def _cell(value: object) -> Cell:
-    if value is None or isinstance(value, str | int | float):
-        return value
-    raise ValueError
+def _of_picture(body: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a picture by their own names."""
+    across, up = body["axes"]
+    traces = [
+        {"name": trace["name"], "across": trace["x"], "up": trace["y"], "errors": trace.get("errors")}
+        for trace in body.get("series", ())
+    ]
+    return {**body, "kind": body["drawn"], "across": across, "up": up, "traces": traces}
 
 
 def _finite(value: Cell) -> Cell:
