@@ -19,7 +19,7 @@ from synth.jobs import LocalEngine
 from synth.privacy.accounting import PrivacyBudget
 from synth.rehearsal.rehearsals import Rehearsals
 from synth.rehearsal.run_estimates import RunEstimates
-from synth.reports import evidence_from_dict
+from synth.reports.evidence import evidence_from_dict
 from synth.reports.first_screen import TableRows, first_rows
 from synth.reports.registry import renewal_called
 from synth.schema import RunConfig, TableFormat, config_to_mapping, parse_config

@@ -8,7 +8,7 @@ from streamlit.testing.v1 import AppTest
 
 def _page() -> None:
     from pages.ui.evidence import number_card
-    from synth.reports import SafeEvidence
+    from synth.reports.evidence import SafeEvidence
 
     number_card(SafeEvidence(id="a", title="Mode", value="Cell level (as in the paper, repaired)"))
     number_card(SafeEvidence(id="b", title="Synthetic rows", value=1200, unit="rows"))
@@ -26,7 +26,7 @@ def test_long_words_stand_in_full_and_numbers_as_metrics() -> None:
 def _pictures() -> None:
     from pages.ui.evidence import cards
     from synth.generators import Picture, Trace
-    from synth.reports import SafeEvidence
+    from synth.reports.evidence import SafeEvidence
 
     density = Picture(
         name="density",

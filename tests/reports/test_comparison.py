@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from synth.reports import OwnerOnlyEvidence, SafeEvidence
 from synth.reports.comparison import ComparedNumber, compared_table, numbers_side_by_side
+from synth.reports.evidence import OwnerOnlyEvidence, SafeEvidence
 
 
 def safe(name: str, value: float | int | str | bool | None, error: float | None = None) -> SafeEvidence:

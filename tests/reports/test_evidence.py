@@ -11,22 +11,18 @@ import pytest
 
 from synth.errors import InputError
 from synth.generators import Picture, Trace
-from synth.reports import (
-    Bars,
+from synth.reports.document import owner_document, report_document, report_page
+from synth.reports.drawing import draw
+from synth.reports.evidence import (
     ChargedEvidence,
     Evidence,
-    HeatMap,
     OwnerOnlyEvidence,
     SafeEvidence,
-    Series,
-    Table,
     evidence_from_dict,
     evidence_to_dict,
     publishable,
 )
-from synth.reports.document import owner_document, report_document, report_page
-from synth.reports.drawing import draw
-from synth.reports.figures import figure_from_dict, figure_to_dict
+from synth.reports.figures import Bars, HeatMap, Series, Table, figure_from_dict, figure_to_dict
 
 DENSITY = Picture(
     name="density",
