@@ -33,8 +33,8 @@ from synth.errors import ConfigError
 from synth.generators import options_of
 from synth.generators.options import Naming
 from synth.names import visible
-from synth.reports.expected import NO_LIMIT
-from synth.reports.forecast import LARGEST_EPSILON, SMALLEST_EPSILON, Forecast, Promise
+from synth.reports.expected import NO_LIMIT, Forecast, Promise
+from synth.reports.forecast import LARGEST_EPSILON, SMALLEST_EPSILON
 from synth.schema import Neighbours, RunConfig, default_delta, prediction_refusal
 from synth.services.views import Plan
 

@@ -31,17 +31,9 @@ from synth.errors import SynthError
 from synth.names import visible
 from synth.reports.code_tables import bin_labels, coarse_bins
 from synth.reports.drawing import letters
-from synth.reports.expected import ModelForecast, promise_of
+from synth.reports.expected import CellForecast, Forecast, ModelForecast, PairForecasts, promise_of
 from synth.reports.figures import MAXIMUM_HEAT_MAP_SIDE, MAXIMUM_POINTS, HeatMap
-from synth.reports.forecast import (
-    LARGEST_EPSILON,
-    SMALLEST_EPSILON,
-    CellForecast,
-    Forecast,
-    PairForecasts,
-    forecast,
-    smallest_epsilon,
-)
+from synth.reports.forecast import LARGEST_EPSILON, SMALLEST_EPSILON, forecast, smallest_epsilon
 from synth.reports.judging import in_hundred
 from synth.reports.measured import BAR
 from synth.reports.overview import fact_evidence

@@ -39,7 +39,6 @@ from synth.reports.expected import (
     ModelForecast,
     PairForecasts,
     PredictionForecast,
-    Promise,
     promise_of,
 )
 from synth.reports.holdout import PREDICTION_QUERY, holdout_losses, holdout_tables, planned_question
@@ -49,14 +48,7 @@ from synth.schema import RunConfig, Schema
 __all__ = [
     "PREDICTIONS",
     "AllPlannedError",
-    "BudgetShare",
-    "CellForecast",
-    "ColumnNoise",
-    "Forecast",
-    "PairForecasts",
     "PlannedSession",
-    "PredictionForecast",
-    "Promise",
     "UnplannedError",
     "budget_parts",
     "forecast",

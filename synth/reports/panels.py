@@ -33,8 +33,17 @@ __all__ = [
 ]
 
 
+class Panel:
+    """A piece of a screen."""
+
+    __slots__ = ()
+
+
+Panels = Sequence[Panel]
+
+
 @dataclass(frozen=True, slots=True)
-class Cards:
+class Cards(Panel):
     """Numbers, three in a line, and below them in full width whatever has pictures or tables."""
 
     entries: Sequence[Evidence]
@@ -42,14 +51,14 @@ class Cards:
 
 
 @dataclass(frozen=True, slots=True)
-class Heading:
+class Heading(Panel):
     """A heading inside a tab."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class Words(Panel):
     """A sentence or two: a paragraph, a small note, or why something is not there."""
 
     text: str
@@ -57,19 +66,19 @@ class Words:
 
 
 @dataclass(frozen=True, slots=True)
-class Badge:
+class Badge(Panel):
     """What all numbers that follow are."""
 
     kind: Kind
 
 
 @dataclass(frozen=True, slots=True)
-class Warned:
+class Warned(Panel):
     """What has to be said before exact numbers."""
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class Listing(Panel):
     """A table of numbers; ``formats`` says how the numbers of a column are printed."""
 
     table: Table
@@ -87,7 +96,7 @@ class Option:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(Panel):
     """One of a few things, chosen by a click; a choice that an option begins with stands beside this one."""
 
     label: str
@@ -97,7 +106,7 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
-class Pick:
+class Pick(Panel):
     """One of many things, picked from a list."""
 
     label: str
@@ -106,7 +115,7 @@ class Pick:
 
 
 @dataclass(frozen=True, slots=True)
-class Folded:
+class Folded(Panel):
     """What is opened by a click."""
 
     title: str
@@ -114,7 +123,7 @@ class Folded:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class Part(Panel):
     """One of the parts of a tab that several reports share; one of them is looked at."""
 
     name: str
@@ -123,67 +132,45 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Renewing:
+class Renewing(Panel):
     """Offers to make a part of a report at the owner's wish, and follows it."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class Answered(Panel):
     """The first screen: what the rows are fit for, what not, what nobody can do, and the pictures that say so."""
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(Panel):
     """Takes questions about the population, and shows what was estimated; ``examples`` can be asked as they stand."""
 
     examples: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Promised:
+class Promised(Panel):
     """What the run promises: epsilon, delta and generator."""
 
     sentence: str
 
 
 @dataclass(frozen=True, slots=True)
-class Forecasted:
+class Forecasted(Panel):
     """What was forecast before the run."""
 
 
 @dataclass(frozen=True, slots=True)
-class Rehearsed:
+class Rehearsed(Panel):
     """What the rehearsal of this configuration came to in one section."""
 
     section: str
 
 
 @dataclass(frozen=True, slots=True)
-class Shouted:
+class Shouted(Panel):
     """A number that is an alarm."""
 
     entry: Evidence
-
-
-Panel = (
-    Cards
-    | Heading
-    | Words
-    | Badge
-    | Warned
-    | Listing
-    | Choice
-    | Pick
-    | Folded
-    | Part
-    | Renewing
-    | Promised
-    | Forecasted
-    | Rehearsed
-    | Shouted
-    | Answered
-    | Asked
-)
-Panels = Sequence["Panel"]

@@ -12,7 +12,8 @@ from typing import Literal
 from synth.errors import SynthError
 from synth.ledger.ledger import Ledger
 from synth.privacy.more.together import epsilon_together
-from synth.reports.forecast import Forecast, forecast
+from synth.reports.expected import Forecast
+from synth.reports.forecast import forecast
 from synth.schema import Neighbours, RunConfig, parse_config
 from synth.store import Account, Charge, ChargeState, Run, Store, WorkState, now
 
