@@ -109,10 +109,18 @@ class ChargedEvidence(_Evidence):
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnerOnlyEvidence(_Evidence):
-    """Computed on raw rows: shown to the owner, never in a bundle, a log or a download; attributes as the others."""
+    """Computed on raw rows: shown to the owner, never in a bundle, a log or a download; attributes as the others.
+
+    :data:`OWNER_ONLY_SENTENCE` is added to the sentence of every such number.
+    """
 
     kind: ClassVar[Kind] = "owner_only"
     badge: ClassVar[str] = "○ owner only"
+
+    def __post_init__(self) -> None:
+        _Evidence.__post_init__(self)
+        if OWNER_ONLY_SENTENCE not in self.sentence:
+            object.__setattr__(self, "sentence", f"{self.sentence} {OWNER_ONLY_SENTENCE}".strip())
 
 
 Publishable = SafeEvidence | ChargedEvidence

@@ -16,7 +16,7 @@ from synth.progress import Progress
 from synth.reports.code_tables import CodeTable, ColumnSets, StackedTables, choose_subsets, coarse_bins, sets_of
 from synth.reports.controls import Anchored
 from synth.reports.drawing import short_text
-from synth.reports.evidence import OWNER_ONLY_SENTENCE, Evidence, OwnerOnlyEvidence, SafeEvidence, Value
+from synth.reports.evidence import Evidence, OwnerOnlyEvidence, SafeEvidence, Value
 from synth.reports.fidelity.distances import (
     PERCENTS,
     Associations,
@@ -86,7 +86,7 @@ def _number(
         title=title,
         value=value,
         unit=unit,
-        sentence=f"{sentence} {OWNER_ONLY_SENTENCE}",
+        sentence=sentence,
         figures=figures,
     )
 
@@ -452,7 +452,7 @@ def _evidence(alpha: int, scale: SubsampleScale) -> OwnerOnlyEvidence:
         title=f"Accuracy as a sub-sample: {sets_of(alpha)}",
         value=smallest if place is None else place,
         unit="% of the private rows",
-        sentence=f"{sentence} {OWNER_ONLY_SENTENCE}",
+        sentence=sentence,
     )
 
 
@@ -471,8 +471,7 @@ def _distances(scales: Mapping[int, SubsampleScale]) -> OwnerOnlyEvidence:
         title="Distances of random sub-samples",
         value=None,
         unit="total variation",
-        sentence="Numbers and dates in at most 32 public bins; three seeded sub-samples of each size. "
-        f"{OWNER_ONLY_SENTENCE}",
+        sentence="Numbers and dates in at most 32 public bins; three seeded sub-samples of each size.",
         figures=(table,),
     )
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from synth.progress import Progress
 from synth.reports.code_tables import FEWEST_ROWS, ColumnSets, bin_labels, choose_subsets, coarse_bins, sets_of
 from synth.reports.controls import Anchored
-from synth.reports.evidence import OWNER_ONLY_SENTENCE, OwnerOnlyEvidence, SafeEvidence
+from synth.reports.evidence import OwnerOnlyEvidence, SafeEvidence
 from synth.reports.figures import Bars, Cell, Series, Table
 from synth.reports.judging import in_hundred
 from synth.reports.measured import BAR, ComparedTable
@@ -258,8 +258,7 @@ def _sentence(
     if gone:
         sentence += f"Groups without synthetic rows, at distance 1: {_named(gone, _MOST_GONE)}. "
     return (
-        f"{sentence}The range covers another random draw of the private rows, not another release. "
-        f"{subsets.sentence} {OWNER_ONLY_SENTENCE}"
+        f"{sentence}The range covers another random draw of the private rows, not another release. {subsets.sentence}"
     )
 
 

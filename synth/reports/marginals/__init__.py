@@ -21,7 +21,7 @@ from synth.names import visible
 from synth.progress import Progress
 from synth.reports.code_tables import ALPHAS, AlphaWay, MarginalComparison, bin_labels, compare_marginals, sets_of
 from synth.reports.controls import Anchored
-from synth.reports.evidence import OWNER_ONLY_SENTENCE, Evidence, OwnerOnlyEvidence, SafeEvidence
+from synth.reports.evidence import Evidence, OwnerOnlyEvidence, SafeEvidence
 from synth.reports.figures import MAXIMUM_HEAT_MAP_SIDE, MAXIMUM_POINTS, Bars, Figure, HeatMap, Series, Table
 from synth.reports.judging import beside_anchors, beyond_noise, closeness_words, in_hundred
 from synth.reports.measured import BAR, ComparedTable
@@ -225,7 +225,7 @@ def _of_alpha(alpha: int, way: AlphaWay, prefix: str) -> list[OwnerOnlyEvidence]
             title=title,
             value=value,
             unit=unit,
-            sentence=f"{sentence} {OWNER_ONLY_SENTENCE}",
+            sentence=sentence,
             figures=(worst,) if name == "worst" else (),
         )
 
@@ -260,7 +260,7 @@ def _map(pairs: HeatMap, way: AlphaWay) -> OwnerOnlyEvidence:
         title="Which pairs differ",
         value=None,
         unit=_UNIT,
-        sentence=f"Synthetic rows compared with the private rows. {OWNER_ONLY_SENTENCE}",
+        sentence="Synthetic rows compared with the private rows.",
         figures=(pairs,),
     )
 

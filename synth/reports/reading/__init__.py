@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from synth.progress import Progress
-from synth.reports.evidence import OWNER_ONLY_SENTENCE, OwnerOnlyEvidence
+from synth.reports.evidence import OwnerOnlyEvidence
 from synth.reports.figures import Table
 from synth.reports.panels import Cards, Panel, Warned
 from synth.reports.report import OWNER_ONLY, OwnerRows, Report, Screen, Section, Shown
@@ -58,7 +58,7 @@ def owner_reading(reading: ReadingCounts | None, schema: Schema) -> tuple[OwnerO
             title="Cells not as declared",
             value=total,
             unit="cells",
-            sentence=f"{' '.join(lines)} {OWNER_ONLY_SENTENCE}",
+            sentence=" ".join(lines),
             figures=(table,),
         ),
     )

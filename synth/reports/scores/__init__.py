@@ -20,7 +20,7 @@ from synth.generators import CONTROL
 from synth.progress import Progress
 from synth.reports.code_tables import CodeTable
 from synth.reports.controls import Anchored
-from synth.reports.evidence import OWNER_ONLY_SENTENCE, OwnerOnlyEvidence
+from synth.reports.evidence import OwnerOnlyEvidence
 from synth.reports.figures import Cell, Table
 from synth.reports.judging import beside_anchors
 from synth.reports.panels import Cards, Panel, Part
@@ -83,9 +83,7 @@ def owner_scores(tables: Anchored) -> tuple[OwnerOnlyEvidence, ...]:
 
 def no_scores(reason: str) -> OwnerOnlyEvidence:
     """Say why there are no scores."""
-    return OwnerOnlyEvidence(
-        id="scores.none", title="SDMetrics scores", value=None, sentence=f"{reason} {OWNER_ONLY_SENTENCE}"
-    )
+    return OwnerOnlyEvidence(id="scores.none", title="SDMetrics scores", value=None, sentence=reason)
 
 
 def _evidence(name: str, scores: Sequence[Mapping[str, float]], which: str) -> OwnerOnlyEvidence:
@@ -96,8 +94,7 @@ def _evidence(name: str, scores: Sequence[Mapping[str, float]], which: str) -> O
         title=title,
         value=scores[0].get(_OVERALL),
         unit="of 1",
-        sentence=f"{words}, beside the independent control and a bootstrap of the private rows. {which} "
-        f"{OWNER_ONLY_SENTENCE}",
+        sentence=f"{words}, beside the independent control and a bootstrap of the private rows. {which}",
         figures=(_table(scores, rows),),
     )
 
