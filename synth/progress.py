@@ -8,7 +8,10 @@ from typing import Protocol, runtime_checkable
 
 from synth.errors import ConfigError, DiskFullError, RunCancelledError
 
-__all__ = ["NullProgress", "Progress", "ProgressSink", "StoredProgress", "TellsOwner"]
+__all__ = ["NullProgress", "OnStep", "Progress", "ProgressSink", "StoredProgress", "TellsOwner", "unwatched"]
+
+OnStep = Callable[[int, int], None]
+"""Told now and then how many steps are done, and of how many; may raise to stop."""
 
 UPDATE_SECONDS = 0.5
 AWAY_SECONDS = 5.0
@@ -48,6 +51,10 @@ class TellsOwner(Protocol):
     def owner_phase(self, name: str) -> None:
         """Begin a phase of the owner's report."""
         ...
+
+
+def unwatched(k: int, of: int) -> None:
+    """Do nothing: nobody watches these steps."""
 
 
 class NullProgress:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from synth.errors import InputError
 from synth.generators.coarse_grid import coarse_grid
+from synth.progress import OnStep, unwatched
 from synth.reports.figures import MAXIMUM_HEAT_MAP_SIDE, Cell, HeatMap, Table
 from synth.schema import ModelledColumn, Schema
 
@@ -129,9 +130,7 @@ class StackedTables:
         self._prefix: tuple[int, ...] = ()
         self._prefix_key: tuple[NDArray[np.int64], int] | None = None
 
-    def distances(
-        self, subsets: ColumnSets, *, on_step: Callable[[int, int], None] | None = None
-    ) -> NDArray[np.float64]:
+    def distances(self, subsets: ColumnSets, *, on_step: OnStep = unwatched) -> NDArray[np.float64]:
         """Return the total variation of every further table from the first, for every subset.
 
         Parameters
@@ -149,7 +148,7 @@ class StackedTables:
         found = np.empty((total, len(self._rows) - 1))
         for place, subset in enumerate(subsets.chosen):
             found[place] = self._distances(subset)
-            if on_step is not None and (place % 16 == 0 or place + 1 == total):
+            if place % 16 == 0 or place + 1 == total:
                 on_step(place + 1, total)
         return found
 
@@ -329,7 +328,7 @@ def compare_marginals(
     alphas: Sequence[int] = ALPHAS,
     limit: int = 1000,
     seed: int = 0,
-    on_step: Callable[[int, int], None] | None = None,
+    on_step: OnStep = unwatched,
 ) -> MarginalComparison:
     """Compare tables with the first of them over sets of one to four columns.
 
@@ -358,28 +357,18 @@ def compare_marginals(
         sizes = [int(one.max()) + 1 for one in bins]
     stacked = StackedTables(tables, sizes)
     chosen = {alpha: choose_subsets(len(sizes), alpha, limit=limit, seed=seed) for alpha in alphas}
-    steps = _Steps(on_step, sum(len(subsets.chosen) for subsets in chosen.values()))
+    before, total = 0, sum(len(subsets.chosen) for subsets in chosen.values())
     by_alpha = {}
     for alpha, subsets in chosen.items():
-        by_alpha[alpha] = AlphaWay(subsets, stacked.distances(subsets, on_step=steps.part()), schema.names)
+        distances = stacked.distances(subsets, on_step=_later(on_step, before, total))
+        by_alpha[alpha] = AlphaWay(subsets, distances, schema.names)
+        before += len(subsets.chosen)
     return MarginalComparison(by_alpha, _heat_map(stacked, by_alpha, schema.names))
 
 
-class _Steps:
-    """Adds up the steps of several passes for one progress callback."""
-
-    def __init__(self, on_step: Callable[[int, int], None] | None, total: int) -> None:
-        self._on_step, self._total, self._done = on_step, total, 0
-
-    def part(self) -> Callable[[int, int], None]:
-        before = self._done
-
-        def step(done: int, _: int) -> None:
-            self._done = before + done
-            if self._on_step is not None:
-                self._on_step(self._done, self._total)
-
-        return step
+def _later(on_step: OnStep, before: int, total: int) -> OnStep:
+    """Return steps that are counted on from those before them."""
+    return lambda done, _: on_step(before + done, total)
 
 
 def _heat_map(stacked: StackedTables, by_alpha: dict[int, AlphaWay], names: tuple[str, ...]) -> HeatMap | None:

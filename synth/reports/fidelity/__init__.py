@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from synth.generators import CONTROL
 from synth.names import visible
-from synth.progress import Progress
+from synth.progress import OnStep, Progress, unwatched
 from synth.reports.code_tables import CodeTable, ColumnSets, StackedTables, choose_subsets, coarse_bins, sets_of
 from synth.reports.controls import Anchored
 from synth.reports.drawing import short_text
@@ -50,7 +50,7 @@ def owner_fidelity(
     tables: Anchored,
     *,
     limit: int = 1000,
-    on_step: Callable[[int, int], None] | None = None,
+    on_step: OnStep = unwatched,
 ) -> tuple[OwnerOnlyEvidence, ...]:
     """Compare distributions, missing cells and associations of synthetic and private rows.
 
@@ -91,10 +91,6 @@ def _number(
     )
 
 
-def _mean(values: Sequence[float]) -> float:
-    return math.fsum(values) / len(values)
-
-
 def _scales(tables: Anchored, schema: Schema) -> list[OwnerOnlyEvidence]:
     columns = schema.modelled
     compared: dict[int, tuple[ScaleDistance, ...]] = {}
@@ -121,11 +117,11 @@ def _scales(tables: Anchored, schema: Schema) -> list[OwnerOnlyEvidence]:
         for place in shown
     ]
     header = ("column", *(f"KS, {name}" for name in _ANCHORS), *(f"Wasserstein, {name}" for name in _ANCHORS))
-    ks, control, floor = (_mean([compared[place][index].ks for place in compared]) for index in range(3))
+    ks, control, floor = (fmean([compared[place][index].ks for place in compared]) for index in range(3))
     title = farthest_scale(columns[ranked[0]], compared[ranked[0]][0])
     judged = beside_anchors(ks, control=None, floor=floor)
     table = Table(title, (*header, "synthetic, in units"), tuple(rows), judged)
-    moved = [_mean([compared[place][index].wasserstein for place in compared]) for index in range(3)]
+    moved = [fmean([compared[place][index].wasserstein for place in compared]) for index in range(3)]
     beside = f"Independent control: {control:.3g}; bootstrap of the private rows: {floor:.3g}."
     return [
         _number(
@@ -196,13 +192,13 @@ def _apart(tables: Anchored, schema: Schema) -> list[OwnerOnlyEvidence]:
     rows: list[tuple[Cell, ...]] = [(lines[which][0], lines[which][1], *lines[which][2]) for which in ranked]
     farthest, cell, (real, ours, *_) = lines[ranked[0]]
     title = farthest_apart(farthest, cell, ours, real, beside="the private rows")
-    floor = _mean([abs(shares[3] - shares[0]) for _, _, shares in lines])
-    judged = beside_anchors(_mean(apart), control=None, floor=floor)
+    floor = fmean([abs(shares[3] - shares[0]) for _, _, shares in lines])
+    judged = beside_anchors(fmean(apart), control=None, floor=floor)
     return [
         _number(
             "apart",
             "Difference in missing cells and special values",
-            _mean(apart),
+            fmean(apart),
             "share of rows",
             f"How much the share of rows with a missing cell or a special value differs; mean over {len(lines):,}.",
         ),
@@ -218,16 +214,14 @@ def _apart(tables: Anchored, schema: Schema) -> list[OwnerOnlyEvidence]:
 
 
 def _associations(
-    tables: Anchored, schema: Schema, *, limit: int, seed: int, on_step: Callable[[int, int], None] | None
+    tables: Anchored, schema: Schema, *, limit: int, seed: int, on_step: OnStep
 ) -> list[OwnerOnlyEvidence]:
     subsets = choose_subsets(len(schema.names), 2, limit=limit, seed=seed)
     pairs = [(left, right) for left, right in subsets.chosen]
     if not pairs:
         return []
     each = [Associations(table, schema) for table in tables.tables]
-    found = [
-        one.of(pairs, on_step=None if on_step is None else _part(on_step, place)) for place, one in enumerate(each)
-    ]
+    found = [one.of(pairs, on_step=_quarter(on_step, place)) for place, one in enumerate(each)]
     apart = [[abs(ours - real) for ours, real in zip(other, found[0], strict=True)] for other in found[1:]]
     names = schema.names
     ranked = sorted(range(len(pairs)), key=lambda place: -apart[0][place])
@@ -236,7 +230,7 @@ def _associations(
         for which in ranked[:_WORST]
     ]
     farthest = f"{rows[0][0]}: an association {apart[0][ranked[0]]:.2g} off, the most of {len(pairs):,} pairs"
-    ours, control, floor = map(_mean, apart)
+    ours, control, floor = map(fmean, apart)
     judged = beside_anchors(ours, control=control, floor=floor)
     worst = Table(farthest, ("columns", "private", *_ANCHORS), tuple(rows), judged)
     unit = "difference of association"
@@ -264,7 +258,7 @@ def _associations(
     ]
 
 
-def _part(on_step: Callable[[int, int], None], place: int) -> Callable[[int, int], None]:
+def _quarter(on_step: OnStep, place: int) -> OnStep:
     return lambda done, total: on_step(done + place * total, 4 * total)
 
 
@@ -408,7 +402,7 @@ def owner_subsample(
     tables: Anchored,
     *,
     limit: int = 300,
-    on_step: Callable[[int, int], None] | None = None,
+    on_step: OnStep = unwatched,
 ) -> tuple[OwnerOnlyEvidence, ...]:
     """Say which random sub-sample of the private rows is as near to them as the synthetic rows are.
 
@@ -433,8 +427,7 @@ def owner_subsample(
         scale = subsample_scale(tables.real, others, tables.schema, alpha=alpha, limit=limit, seed=tables.seed)
         if scale is not None:
             scales[alpha] = scale
-        if on_step is not None:
-            on_step(done, len(_ALPHAS))
+        on_step(done, len(_ALPHAS))
     found = [_evidence(alpha, scale) for alpha, scale in scales.items()]
     return (*found, _distances(scales)) if found else ()
 

@@ -7,13 +7,14 @@ distance is between rows that have a value; how many have none is compared by it
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from synth.progress import OnStep, unwatched
 from synth.reports.code_tables import CodeTable
 from synth.reports.drawing import number_text
 from synth.schema import ModelledColumn, Schema
@@ -190,7 +191,7 @@ class Associations:
         self._classes: dict[int, tuple[NDArray[np.int64], int]] = {}
         self._scores: dict[int, NDArray[np.float64]] = {}
 
-    def of(self, pairs: Sequence[tuple[int, int]], *, on_step: Callable[[int, int], None] | None = None) -> list[float]:
+    def of(self, pairs: Sequence[tuple[int, int]], *, on_step: OnStep = unwatched) -> list[float]:
         """Return the association of every pair of column places.
 
         Parameters
@@ -202,7 +203,7 @@ class Associations:
         found = []
         for place, (left, right) in enumerate(pairs):
             found.append(self._pair(left, right))
-            if on_step is not None and (place % 64 == 0 or place + 1 == len(pairs)):
+            if place % 64 == 0 or place + 1 == len(pairs):
                 on_step(place + 1, len(pairs))
         return found
 

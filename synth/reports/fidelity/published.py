@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from statistics import fmean
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,12 +74,12 @@ def _scales(singles: Sequence[tuple[ModelledColumn, ComparedTable]]) -> list[Saf
     header = ("column", "KS", "Wasserstein", "± of both (95 %)", "Wasserstein, in units")
     judged = beyond_noise(clear, len(found), noise=max(error for _, _, error in found))
     table = Table(farthest_scale(found[0][0], found[0][1]), header, tuple(rows), judged)
-    error = _mean([error for _, _, error in found])
+    error = fmean([error for _, _, error in found])
     return [
         SafeEvidence(
             id="fidelity.ks",
             title="Kolmogorov-Smirnov distance",
-            value=_mean([distance.ks for _, distance, _ in found]),
+            value=fmean([distance.ks for _, distance, _ in found]),
             error=error,
             unit="share of rows",
             sentence="The largest difference between the two cumulative distributions, at the edges of measured bins, "
@@ -87,7 +88,7 @@ def _scales(singles: Sequence[tuple[ModelledColumn, ComparedTable]]) -> list[Saf
         SafeEvidence(
             id="fidelity.wasserstein",
             title="Wasserstein distance",
-            value=_mean([distance.wasserstein for _, distance, _ in found]),
+            value=fmean([distance.wasserstein for _, distance, _ in found]),
             error=error,
             unit="fraction of the declared range",
             sentence="How far a row has to be moved on average to turn one distribution into the other, with each row "
@@ -166,8 +167,8 @@ def _apart(singles: Sequence[tuple[ModelledColumn, ComparedTable]]) -> list[Safe
         SafeEvidence(
             id="fidelity.apart",
             title="Difference in missing cells and special values",
-            value=_mean([abs(line[2] - line[3]) for line in lines]),
-            error=_mean([line[4] for line in lines]),
+            value=fmean([abs(line[2] - line[3]) for line in lines]),
+            error=fmean([line[4] for line in lines]),
             unit="share of rows",
             sentence=f"Mean over the {len(lines):,} that were counted separately.",
         ),
@@ -192,7 +193,3 @@ def farthest_apart(column: str, cell: str, made: float, real: float, *, beside: 
     # A noisy share may lie below nothing.
     there = short_text(100 * max(real, 0.0))
     return f"{column}, {cell}: {in_hundred(made)}, where {beside} have {there}; the largest difference"
-
-
-def _mean(values: Sequence[float]) -> float:
-    return math.fsum(values) / len(values)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from synth.progress import Progress
+from synth.progress import OnStep, Progress, unwatched
 from synth.reports.code_tables import FEWEST_ROWS, ColumnSets, bin_labels, choose_subsets, coarse_bins, sets_of
 from synth.reports.controls import Anchored
 from synth.reports.evidence import OwnerOnlyEvidence, SafeEvidence
@@ -71,7 +71,7 @@ def owner_group_marginals(
     tables: Anchored,
     groups: Sequence[str],
     *,
-    on_step: Callable[[int, int], None] | None = None,
+    on_step: OnStep = unwatched,
 ) -> tuple[OwnerOnlyEvidence, ...]:
     """Compare marginals inside each declared group, beside the control and chance.
 
@@ -100,8 +100,7 @@ def owner_group_marginals(
         if alpha == max(_MOST_SETS):
             found.append(_evidence(tables, schema, name, by_alpha))
             by_alpha = {}
-        if on_step is not None:
-            on_step(done, len(works))
+        on_step(done, len(works))
     return tuple(found)
 
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 
 from synth.generators import CONTROL
 from synth.names import visible
-from synth.progress import Progress
+from synth.progress import OnStep, Progress, unwatched
 from synth.reports.code_tables import ALPHAS, AlphaWay, MarginalComparison, bin_labels, compare_marginals, sets_of
 from synth.reports.controls import Anchored
 from synth.reports.evidence import Evidence, OwnerOnlyEvidence, SafeEvidence
@@ -104,9 +105,9 @@ def _summary(alpha: int, compared: Sequence[ComparedTable], prefix: str, of: int
         )
 
     mean, error, control = (
-        _mean([getattr(one, name) for one in compared]) for name in ("distance", "error", "control_distance")
+        fmean([getattr(one, name) for one in compared]) for name in ("distance", "error", "control_distance")
     )
-    noise = _mean([min(one.expected_noise, 1.0) for one in compared])
+    noise = fmean([min(one.expected_noise, 1.0) for one in compared])
     some = "" if len(compared) == of else f" Mean over the {len(compared):,} of {of:,} {sets} that were measured."
     return [
         number("mean", f"Mean distance over {sets}", mean, f"{bins}{some}", error),
@@ -123,10 +124,6 @@ def _farthest(one: ComparedTable, of: int, sets: str) -> str:
 def _beyond_noise(compared: Sequence[ComparedTable]) -> str:
     clear = sum(one.distance > one.error for one in compared)
     return beyond_noise(clear, len(compared), noise=max(one.error for one in compared))
-
-
-def _mean(values: Sequence[float]) -> float:
-    return math.fsum(values) / len(values)
 
 
 def _column(one: ComparedTable, column: ModelledColumn, *, picture: bool) -> SafeEvidence:
@@ -161,7 +158,7 @@ def owner_marginals(
     tables: Anchored,
     *,
     limit: int = 1000,
-    on_step: Callable[[int, int], None] | None = None,
+    on_step: OnStep = unwatched,
 ) -> tuple[OwnerOnlyEvidence, ...]:
     """Compare synthetic with private rows.
 
@@ -194,9 +191,7 @@ def owner_marginals(
     return tuple(found)
 
 
-def _half(on_step: Callable[[int, int], None] | None, place: int) -> Callable[[int, int], None] | None:
-    if on_step is None:
-        return None
+def _half(on_step: OnStep, place: int) -> OnStep:
     return lambda done, total: on_step(done + place * total, 2 * total)
 
 
@@ -315,7 +310,7 @@ def _square(pairs: Sequence[ComparedTable], singles: Sequence[ComparedTable]) ->
     names = tuple(name for name in (one.columns[0] for one in singles) if name in shown)
     names += tuple(name for name in shown if name not in names)
     values = tuple(tuple(distances.get(frozenset((left, right))) for right in names) for left in names)
-    mean = _mean([pair.distance for pair in pairs])
+    mean = fmean([pair.distance for pair in pairs])
     title = f"A measured pair has {in_hundred(mean)} out of place on average; the diagonal is each column by itself"
     return (HeatMap(title, _UNIT, names, values, _beyond_noise(pairs)),)
 
