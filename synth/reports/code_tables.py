@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from synth.errors import InputError
 from synth.generators.coarse_grid import coarse_grid
 from synth.progress import OnStep, unwatched
-from synth.reports.figures import MAXIMUM_HEAT_MAP_SIDE, Cell, HeatMap, Table
+from synth.reports.figures import MAXIMUM_HEAT_MAP_SIDE, Cell, HeatMap
 from synth.schema import ModelledColumn, Schema
 
 __all__ = [
@@ -301,23 +301,37 @@ class AlphaWay:
             return (None,) * int(self.distances.shape[1])
         return tuple(self.distances.mean(axis=0).tolist())
 
-    def worst(self, headings: Sequence[str]) -> Table:
-        """List the ten sets with the largest distance of the first table, beside the others' distances."""
+    @property
+    def worst(self) -> list[tuple[Cell, ...]]:
+        """The ten sets with the largest distance of the first table, beside the others' distances."""
         order = np.argsort(-self.distances[:, 0], kind="stable")[:_WORST]
-        rows: list[tuple[Cell, ...]] = []
-        for row in order:
-            columns = " + ".join(self.names[place] for place in self.subsets.chosen[row])
-            rows.append((columns, *self.distances[row].tolist()))
-        title = f"The {len(rows)} {sets_of(self.subsets.alpha)} that differ most"
-        return Table(title, ("columns", *headings), tuple(rows))
+        chosen = [[self.names[place] for place in self.subsets.chosen[row]] for row in order]
+        return [(" + ".join(names), *self.distances[row].tolist()) for names, row in zip(chosen, order, strict=True)]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MarginalComparison:
-    """Distances for alpha from 1 to 4, and the pairs as a square where there are any."""
+    """Distances for alpha from 1 to 4."""
 
     by_alpha: dict[int, AlphaWay]
-    pairs: HeatMap | None
+    _tables: StackedTables
+
+    def pairs(self, title: str, subtitle: str) -> HeatMap:
+        """Draw all pairs; of a wide table those of the forty columns that differ most by themselves."""
+        singles, pairs = self.by_alpha[1], self.by_alpha[2]
+        found = dict(zip(singles.subsets.chosen, singles.distances[:, 0], strict=True))
+        ranked = sorted(found, key=lambda subset: (-found[subset], subset))
+        shown = sorted(place for (place,) in ranked[:MAXIMUM_HEAT_MAP_SIDE])
+        found.update(zip(pairs.subsets.chosen, pairs.distances[:, 0], strict=True))
+        wanted = [(left, right) for left in shown for right in shown if left < right]
+        lacking = tuple(pair for pair in wanted if pair not in found)
+        extra = self._tables.distances(ColumnSets(2, lacking, len(lacking)))
+        found.update(zip(lacking, extra[:, 0], strict=True))
+        values = tuple(
+            tuple(float(found[(left,) if left == right else (min(left, right), max(left, right))]) for right in shown)
+            for left in shown
+        )
+        return HeatMap(title, "total variation", tuple(singles.names[place] for place in shown), values, subtitle)
 
 
 def compare_marginals(
@@ -363,30 +377,9 @@ def compare_marginals(
         distances = stacked.distances(subsets, on_step=_later(on_step, before, total))
         by_alpha[alpha] = AlphaWay(subsets, distances, schema.names)
         before += len(subsets.chosen)
-    return MarginalComparison(by_alpha, _heat_map(stacked, by_alpha, schema.names))
+    return MarginalComparison(by_alpha, stacked)
 
 
 def _later(on_step: OnStep, before: int, total: int) -> OnStep:
     """Return steps that are counted on from those before them."""
     return lambda done, _: on_step(before + done, total)
-
-
-def _heat_map(stacked: StackedTables, by_alpha: dict[int, AlphaWay], names: tuple[str, ...]) -> HeatMap | None:
-    """Draw all pairs; of a wide table those of the forty columns that differ most by themselves."""
-    if len(names) < 2:
-        return None
-    singles = by_alpha[1]
-    found = dict(zip(singles.subsets.chosen, singles.distances[:, 0], strict=True))
-    ranked = sorted(found, key=lambda subset: (-found[subset], subset))
-    shown = sorted(place for (place,) in ranked[:MAXIMUM_HEAT_MAP_SIDE])
-    found.update(zip(by_alpha[2].subsets.chosen, by_alpha[2].distances[:, 0], strict=True))
-    wanted = [(left, right) for left in shown for right in shown if left < right]
-    lacking = tuple(pair for pair in wanted if pair not in found)
-    extra = stacked.distances(ColumnSets(2, lacking, len(lacking)))
-    found.update(zip(lacking, extra[:, 0], strict=True))
-    values = tuple(
-        tuple(float(found[(left,) if left == right else (min(left, right), max(left, right))]) for right in shown)
-        for left in shown
-    )
-    title = "Pairs of columns; the diagonal is each column by itself"
-    return HeatMap(title, "total variation", tuple(names[place] for place in shown), values)

@@ -56,9 +56,9 @@ _TEXT = 'font-family="sans-serif" font-size="11" fill="currentColor"'
 _LABELS = 16
 
 
-def letters(text: str, *, quote: bool = True) -> str:
+def letters(text: str) -> str:
     """Return HTML that shows a text letter for letter, what cannot be seen by its number."""
-    return html.escape(visible(text), quote)
+    return html.escape(visible(text))
 
 
 def number_text(value: Cell) -> str:
@@ -393,7 +393,7 @@ def _axes(picture: Picture, middle: float, below: float, beside: float) -> tuple
 def _svg(title: str, width: int, height: int, shapes: list[str]) -> str:
     # No xmlns: inside HTML it is not needed, and the page stays free of addresses.
     return (
-        f'<svg viewBox="0 0 {width} {height}" width="{width}" role="img" aria-label="{letters(title, quote=True)}">'
+        f'<svg viewBox="0 0 {width} {height}" width="{width}" role="img" aria-label="{letters(title)}">'
         f"{''.join(shapes)}</svg>"
     )
 

@@ -21,6 +21,7 @@ from synth.schema import ModelledColumn
 __all__ = [
     "SummedTable",
     "bin_values",
+    "known_values",
     "mean_interval",
     "mean_with_variance",
     "quantile_places",
@@ -197,15 +198,19 @@ def summed_tables(compared: Sequence[ComparedTable], *columns: str) -> list[Summ
     return sorted(found, key=lambda one: float((one.noise**2).sum()))
 
 
+def known_values(column: ModelledColumn) -> Vector:
+    """Return the value of every code, of yes or no 1 and 0, shape (column.size,); NaN where it is none."""
+    if column.kind == "yes_no":
+        return np.array([0.0, 1.0, *[math.nan] * (column.size - 2)])
+    return column.comparable_values()
+
+
 def bin_values(column: ModelledColumn, single: ComparedTable, bins: NDArray[np.int32]) -> Vector:
     """Return the value of every bin, shape (bins,); NaN of a bin without values, as that of missing cells.
 
     Of a bin it is the mean as the column by itself was counted; codes of one place there are taken to be as likely.
     """
-    if column.kind == "yes_no":
-        values = np.array([0.0, 1.0, *[math.nan] * (column.size - 2)])
-    else:
-        values = column.comparable_values()
+    values = known_values(column)
     counted = np.maximum(single.measured.reshape(-1), 0.0) + 1e-9
     weights = counted[single.bins[0]] / np.bincount(single.bins[0])[single.bins[0]]
     weights = np.where(np.isfinite(values), weights, 0.0)

@@ -132,8 +132,7 @@ def test_wide_tables_are_sampled_and_say_so() -> None:
 def test_the_heat_map_is_symmetric_with_columns_on_its_diagonal() -> None:
     real, made = rows_of(SCHEMA, 500, seed=1), rows_of(SCHEMA, 400, seed=2)
     found = compare_marginals([real, made], SCHEMA)
-    assert found.pairs is not None
-    square = np.array(found.pairs.values)
+    square = np.array(found.pairs("Pairs", "").values)
     assert np.array_equal(square, square.T)
     assert np.diag(square).tolist() == found.by_alpha[1].distances[:, 0].tolist()
 

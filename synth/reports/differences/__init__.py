@@ -102,15 +102,17 @@ def _of_table(
     table: SummedTable, values: Vector, order: Sequence[int], config: RunConfig
 ) -> Iterator[tuple[float, float]]:
     known = np.isfinite(values)
-    counts, noise, v = table.counts[:, known], table.noise[:, known], values[known]
-    k = max(config.schema.unit.rows_per_unit, 1)
-
-    def moments(place: int) -> tuple[float, float]:
-        return mean_with_variance(counts[place], noise[place], v, rows_per_unit=k)
-
-    first, variance = moments(order[0])
-    for place in order[1:]:
-        mean, other = moments(place)
+    moments = [
+        mean_with_variance(
+            table.counts[place, known],
+            table.noise[place, known],
+            values[known],
+            rows_per_unit=config.schema.unit.rows_per_unit,
+        )
+        for place in order
+    ]
+    first, variance = moments[0]
+    for mean, other in moments[1:]:
         if math.isfinite(first) and math.isfinite(mean):
             yield first - mean, BAR * math.sqrt(variance + other)
         else:

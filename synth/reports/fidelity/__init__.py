@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
@@ -253,7 +253,7 @@ def _associations(
             None,
             unit,
             "Synthetic rows compared with the private rows.",
-            (replace(_heat_map(shown, names, each), title=farthest, subtitle=judged),),
+            (_heat_map(farthest, judged, shown, names, each),),
         ),
     ]
 
@@ -271,16 +271,16 @@ def _shown(ranked: Sequence[tuple[int, int]]) -> list[int]:
     return sorted(shown)
 
 
-def _heat_map(shown: Sequence[int], names: Sequence[str], each: Sequence[Associations]) -> HeatMap:
+def _heat_map(
+    title: str, judged: str, shown: Sequence[int], names: Sequence[str], each: Sequence[Associations]
+) -> HeatMap:
     pairs = [(left, right) for left in shown for right in shown if left < right]
     differences = [abs(ours - real) for real, ours in zip(each[0].of(pairs), each[1].of(pairs), strict=True)]
     found = dict(zip(pairs, differences, strict=True))
     values = tuple(
         tuple(None if left == right else found[min(left, right), max(left, right)] for right in shown) for left in shown
     )
-    return HeatMap(
-        "How much associations differ", "difference of association", tuple(names[place] for place in shown), values
-    )
+    return HeatMap(title, "difference of association", tuple(names[place] for place in shown), values, judged)
 
 
 # As good as which random sub-sample ---------------------------------------------------------------------------------

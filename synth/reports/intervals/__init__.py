@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synth.names import visible
-from synth.privacy.answers import RowCount
 from synth.reports.code_tables import bin_labels
 from synth.reports.evidence import SafeEvidence
 from synth.reports.figures import Cell, Table
 from synth.reports.interval_estimates import (
     SummedTable,
+    known_values,
     mean_interval,
     quantile_places,
     share_interval,
@@ -103,10 +103,12 @@ class _Bins:
         sums = np.bincount(self.rank_of_code, rows * np.nan_to_num(values), len(self.low) + 1)[:-1]
         return np.where(own > 0, sums / np.maximum(own, 1.0), (self.low + self.high) / 2)
 
-
-def _values(column: ModelledColumn) -> NDArray[np.float64]:
-    """Return the value of every code, of yes or no 1 and 0; NaN where it is none."""
-    return column.comparable_values() if column.levels else np.array([0.0, 1.0, *[math.nan] * (column.size - 2)])
+    def mean_interval(
+        self, counts: NDArray[np.float64], noise_std: NDArray[np.float64], centres: NDArray[np.float64], k: int
+    ) -> tuple[float, float]:
+        """Return the ends of the interval of a mean, within the values; the arrays are of shape (bins,)."""
+        low, high = mean_interval(counts, noise_std, centres, self.high - self.low, rows_per_unit=k)
+        return max(low, float(self.low.min())), min(high, float(self.high.max()))
 
 
 def column_numbers(
@@ -138,57 +140,41 @@ def column_numbers(
     tables = summed_tables(compared, column.name)
     if not tables:
         return []
-    rows, k = compared[0].rows, max(config.schema.unit.rows_per_unit, 1)
+    rows, k = compared[0].rows, config.schema.unit.rows_per_unit
     made = np.bincount(codes, minlength=column.size).astype(np.float64)
-    shares = [_Share(made, table.counts, table.noise, table.bins[0], rows, k) for table in tables]
+
+    def share(table: SummedTable, label: str, place: int) -> EstimatedNumber:
+        mine = float(made[table.bins[0] == place].sum() / made.sum())
+        ends = share_interval(float(table.counts[place]), float(table.noise[place]), rows, rows_per_unit=k)
+        return EstimatedNumber(f"{_SHARE}{label}", mine, *ends)
+
     if column.levels:
         each = [list(_ordered(column, made, table, k)) for table in tables]
         found = [min(same, key=_width) for same in zip(*filter(None, each), strict=True)]
-        last = column.size - 1
-        missing = [one.of("missing", int(one.bins[last])) for one in shares if (one.bins == one.bins[last]).sum() == 1]
+        bins = [(table, table.bins[0], table.bins[0][-1]) for table in tables]
+        missing = [share(table, "missing", int(last)) for table, own, last in bins if (own == last).sum() == 1]
         return [*found, *([min(missing, key=_width)] if column.missing and missing else [])]
-    best = shares[0]
-    labels = bin_labels(column, best.bins)
-    order = np.argsort(-np.bincount(best.bins, made), kind="stable")[:_MOST_VALUES]
-    return [best.of(labels[place], place) for place in sorted(order.tolist())]
+    best = tables[0]
+    labels = bin_labels(column, best.bins[0])
+    order = np.argsort(-np.bincount(best.bins[0], made), kind="stable")[:_MOST_VALUES]
+    return [share(best, labels[place], place) for place in sorted(order.tolist())]
 
 
 def _width(one: EstimatedNumber) -> float:
     return one.high - one.low if math.isfinite(one.low) else math.inf
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Share:
-    """What shares of one column are worked out from: ``made`` counts synthetic rows by code, the rest is measured."""
-
-    made: NDArray[np.float64]
-    counts: NDArray[np.float64]
-    noise: NDArray[np.float64]
-    bins: NDArray[np.int32]
-    rows: RowCount
-    rows_per_unit: int
-
-    def of(self, label: str, place: int) -> EstimatedNumber:
-        """Return the share of the rows in a bin."""
-        mine = float(self.made[self.bins == place].sum() / self.made.sum())
-        count, noise = float(self.counts[place]), float(self.noise[place])
-        ends = share_interval(count, noise, self.rows, rows_per_unit=self.rows_per_unit)
-        return EstimatedNumber(f"{_SHARE}{label}", mine, *ends)
-
-
 def _ordered(
     column: ModelledColumn, made: NDArray[np.float64], table: SummedTable, k: int
 ) -> Iterator[EstimatedNumber]:
-    values = _values(column)
+    values = known_values(column)
     known = _Bins.of(values, table.bins[0])
     rows = np.where(np.isfinite(values), made, 0.0)
     if known is None or not rows.sum():
         return
     counts, noise = table.counts[known.places], table.noise[known.places]
     if column.is_summable:
-        centre = known.centres(values, made)
-        low, high = mean_interval(counts, noise, centre, known.high - known.low, rows_per_unit=k)
-        low, high = max(low, float(known.low.min())), min(high, float(known.high.max()))
+        low, high = known.mean_interval(counts, noise, known.centres(values, made), k)
         yield EstimatedNumber("mean", float((rows * np.nan_to_num(values)).sum() / rows.sum()), low, high)
     by_value = np.argsort(values, kind="stable")
     by_value = by_value[np.isfinite(values[by_value])]
@@ -222,7 +208,7 @@ def group_numbers(
     table = next(iter(summed_tables(compared, group.name, column.name)), None)
     if table is None:
         return []
-    values = _values(column)
+    values = known_values(column)
     known = _Bins.of(values, table.bins[1])
     if known is None:
         return []
@@ -232,14 +218,8 @@ def group_numbers(
     order = np.argsort(-table.counts.sum(axis=1), kind="stable")[:_MOST_GROUPS]
     found = []
     for place in sorted(order.tolist()):
-        low, high = mean_interval(
-            table.counts[place, known.places],
-            table.noise[place, known.places],
-            centre,
-            known.high - known.low,
-            rows_per_unit=max(config.schema.unit.rows_per_unit, 1),
-        )
-        ends = max(low, float(known.low.min())), min(high, float(known.high.max()))
+        counts, noise = table.counts[place, known.places], table.noise[place, known.places]
+        ends = known.mean_interval(counts, noise, centre, config.schema.unit.rows_per_unit)
         mine = cells[(group_of == place) & np.isfinite(cells)]
         found.append(EstimatedNumber(labels[place], float(mine.mean()) if len(mine) else math.nan, *ends))
     return found
@@ -248,7 +228,7 @@ def group_numbers(
 def cross_table(one: ComparedTable, columns: Sequence[ModelledColumn], config: RunConfig) -> list[EstimatedNumber]:
     """Work out the share of every cell of a measured table of two columns, of all rows."""
     first, second = (bin_labels(column, bins) for column, bins in zip(columns, one.bins, strict=True))
-    k = max(config.schema.unit.rows_per_unit, 1)
+    k = config.schema.unit.rows_per_unit
     made = one.synthetic / max(float(one.synthetic.sum()), 1e-300)
     found = []
     for left, right in np.ndindex(one.measured.shape):

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from statistics import fmean
 from typing import Any
 
@@ -151,9 +150,6 @@ def _floats(values: NDArray[np.float64]) -> tuple[float, ...]:
 # Against the private rows -------------------------------------------------------------------------------------------
 
 
-_HEADINGS = ("synthetic", CONTROL, "floor")
-
-
 def owner_marginals(
     tables: Anchored,
     *,
@@ -187,7 +183,10 @@ def owner_marginals(
             seed=tables.seed,
             on_step=_half(on_step, place),
         )
-        found += _evidence(comparison, prefix)
+        for alpha, way in comparison.by_alpha.items():
+            found += _of_alpha(alpha, way, prefix)
+        if not prefix and len(tables.schema.names) > 1:
+            found.append(_map(comparison))
     return tuple(found)
 
 
@@ -195,24 +194,16 @@ def _half(on_step: OnStep, place: int) -> OnStep:
     return lambda done, total: on_step(done + place * total, 2 * total)
 
 
-def _evidence(comparison: MarginalComparison, prefix: str) -> list[OwnerOnlyEvidence]:
-    found = []
-    for alpha, way in comparison.by_alpha.items():
-        found += _of_alpha(alpha, way, prefix)
-    if comparison.pairs is not None and not prefix:
-        found.append(_map(comparison.pairs, comparison.by_alpha[2]))
-    return found
-
-
 def _of_alpha(alpha: int, way: AlphaWay, prefix: str) -> list[OwnerOnlyEvidence]:
     bins = "Numbers and dates in at most 32 public bins." if prefix else "One bin for each declared value."
     sets = sets_of(alpha)
     mean, control, floor = way.means
-    worst = way.worst(_HEADINGS)
-    if worst.rows and control is not None and floor is not None:
-        farthest = f"{worst.rows[0][0]}: {in_hundred(float(way.distances[:, 0].max()))} out of place, the most"
+    largest = float(way.distances[:, 0].max()) if len(way.distances) else None
+    rows, title, judged = way.worst, f"The 0 {sets} that differ most", ""
+    if largest is not None and control is not None and floor is not None:
+        title = f"{rows[0][0]}: {in_hundred(largest)} out of place, the most of {len(way.distances):,} {sets}"
         judged = beside_anchors(mean or 0.0, control=None if alpha == 1 else control, floor=floor)
-        worst = replace(worst, title=f"{farthest} of {len(way.distances):,} {sets}", subtitle=judged)
+    worst = Table(title, ("columns", "synthetic", CONTROL, "floor"), tuple(rows), judged)
 
     def number(name: str, title: str, value: float | int | None, sentence: str, unit: str = _UNIT) -> OwnerOnlyEvidence:
         return OwnerOnlyEvidence(
@@ -225,14 +216,8 @@ def _of_alpha(alpha: int, way: AlphaWay, prefix: str) -> list[OwnerOnlyEvidence]
         )
 
     coverage = way.subsets.sentence
-    largest = float(way.distances[:, 0].max()) if len(way.distances) else None
     found = [
-        number(
-            "mean",
-            f"Mean distance over {sets}",
-            mean,
-            f"Synthetic beside private rows. {bins} {coverage}",
-        ),
+        number("mean", f"Mean distance over {sets}", mean, f"Synthetic beside private rows. {bins} {coverage}"),
         number(CONTROL, "Independent control", control, "Unrelated columns with this run's noise."),
         number("floor", "Bootstrap of the private rows", floor, "Another draw of the same rows."),
         number("worst", f"Largest distance among {sets}", largest, bins),
@@ -243,20 +228,16 @@ def _of_alpha(alpha: int, way: AlphaWay, prefix: str) -> list[OwnerOnlyEvidence]
     return found
 
 
-def _map(pairs: HeatMap, way: AlphaWay) -> OwnerOnlyEvidence:
-    mean, control, floor = (value or 0.0 for value in way.means)
-    pairs = replace(
-        pairs,
-        title=f"A pair has {in_hundred(mean)} out of place on average; the diagonal is each column by itself",
-        subtitle=beside_anchors(mean, control=control, floor=floor),
-    )
+def _map(comparison: MarginalComparison) -> OwnerOnlyEvidence:
+    mean, control, floor = (value or 0.0 for value in comparison.by_alpha[2].means)
+    title = f"A pair has {in_hundred(mean)} out of place on average; the diagonal is each column by itself"
     return OwnerOnlyEvidence(
         id="marginals.2.map",
         title="Which pairs differ",
         value=None,
         unit=_UNIT,
         sentence="Synthetic rows compared with the private rows.",
-        figures=(pairs,),
+        figures=(comparison.pairs(title, beside_anchors(mean, control=control, floor=floor)),),
     )
 
 
