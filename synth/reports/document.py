@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from importlib import resources
 from typing import Any
 
@@ -21,21 +21,8 @@ from synth.generators.protocol import Fact, Picture
 from synth.privacy.answers import ROW_COUNT_QUERY, NoisyAnswer, RowCount
 from synth.privacy.receipt import Receipt
 from synth.progress import Progress
-from synth.reports.drawing import (
-    draw,
-    draw_gauge,
-    draw_small,
-    draw_triangle,
-    letters,
-    mark_symbol,
-    mark_text,
-    pairs_of,
-    ranged_text,
-    short_sentence,
-    twin_of_bars,
-)
+from synth.reports import drawing
 from synth.reports.evidence import Evidence, Publishable, evidence_to_dict, publishable
-from synth.reports.figures import Figure
 from synth.reports.first_screen import FirstScreen
 from synth.reports.measured import MeasuredTable, compare_measured, measured_tables
 from synth.reports.registry import reports, section_words
@@ -272,9 +259,7 @@ def report_page(
             origin=_ORIGIN if from_rows else _ORIGIN_OF_MODEL,
             # As it stands: nothing in a style sheet is anybody's text.
             style=Markup(f"\n{style}"),  # noqa: S704
-            draw=_drawn,
-            ranged_text=ranged_text,
-            short_sentence=short_sentence,
+            drawing=drawing,
         )
         + "\n"
     )
@@ -289,26 +274,12 @@ def _folded(ids: Set[str], *, under: FirstScreen | None) -> frozenset[str]:
 
 def first_screen_html(first: FirstScreen) -> str:
     """Write the first screen as HTML without a script, a link or a style: the same on the owner's screen."""
-    return _template("first_screen.html").render(
-        first=first,
-        draw_gauge=_marked(draw_gauge),
-        draw_small=_marked(draw_small),
-        draw_triangle=_marked(draw_triangle),
-        mark_symbol=_marked(mark_symbol),
-        mark_text=mark_text,
-        pairs_of=pairs_of,
-        table=_drawn,
-        twin_of_bars=twin_of_bars,
-    )
+    return _template("first_screen.html").render(first=first, drawing=drawing)
 
 
 def first_screen_style() -> str:
     """Return the style sheet of the first screen."""
     return _template_text("first_screen.css")
-
-
-def _marked(drawing: Callable[[Any], str]) -> Callable[[Any], Markup]:
-    return lambda figure: Markup(drawing(figure))  # noqa: S704 - what it prints of anybody is escaped there
 
 
 @functools.cache
@@ -324,8 +295,4 @@ def _template_text(name: str) -> str:
 
 
 def _shown(value: object) -> Markup:
-    return value if isinstance(value, Markup) else Markup(letters(str(value)))  # noqa: S704 - escaped
-
-
-def _drawn(figure: Figure, *, headed: bool = True) -> Markup:
-    return Markup(draw(figure, headed=headed))  # noqa: S704 - what it prints of anybody is escaped there
+    return value if isinstance(value, Markup) else Markup(drawing.letters(str(value)))  # noqa: S704 - escaped

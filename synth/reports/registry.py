@@ -107,11 +107,7 @@ def renewal_called(name: str) -> Renewal:
     InputError
         If there is none of that name.
     """
-    for renewal in renewals():
-        if renewal.name == name:
-            return renewal
-    raise InputError(f"There is nothing called '{name}' to make again. Choose one of: {_names()}.")
-
-
-def _names() -> str:
-    return ", ".join(renewal.name for renewal in renewals())
+    found = {renewal.name: renewal for renewal in renewals()}
+    if name not in found:
+        raise InputError(f"There is nothing called '{name}' to make again. Choose one of: {', '.join(found)}.")
+    return found[name]

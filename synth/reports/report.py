@@ -125,12 +125,8 @@ class Remade:
     receipts: tuple[Receipt, ...]
 
 
-class Remake(Protocol):
-    """Runs the same configuration, with fresh noise, on other private rows."""
-
-    def __call__(self, rows: UnitRows, /) -> Remade:
-        """Return what the run makes of the rows."""
-        ...
+Remake = Callable[[UnitRows], Remade]
+"""Runs the same configuration, with fresh noise, on other private rows."""
 
 
 class Refit(Protocol):
