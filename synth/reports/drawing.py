@@ -61,6 +61,11 @@ def letters(text: str) -> str:
     return html.escape(visible(text))
 
 
+def _cut(text: str, most: int) -> str:
+    """Return a text as long as there is room for it."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
 def number_text(value: Cell) -> str:
     """Write a number as short as it stays honest: three or four digits, thousands apart, a dash where there is none."""
     if value is None:
@@ -179,8 +184,7 @@ def _bars(figure: Bars) -> str:
         _category_label(index, text, slot, len(figure.categories)) for index, text in enumerate(figure.categories)
     ]
     shapes += [
-        f"{_swatch(_LEFT + 170 * place, series.meaning)}"
-        f'<text x="{_LEFT + 170 * place + 14}" y="15" {_TEXT}>{letters(series.name[:26])}</text>'
+        _swatch(_LEFT + 170 * place, series.meaning) + _named(_LEFT + 170 * place, series.name)
         for place, series in enumerate(figure.series)
     ]
     return _svg(figure.title, _WIDTH, _HEIGHT, shapes)
@@ -206,7 +210,16 @@ def _level(series: Series, slot: float, highest: float) -> str:
 def _swatch(left: int, meaning: Meaning) -> str:
     if meaning in _DASHES:
         return f'<path d="M{left - 6} 11h18" fill="none" {_stroke(meaning)}/>'
-    return f'<rect x="{left}" y="6" width="10" height="10" fill="{COLOURS[meaning]}"/>'
+    return _square(left, COLOURS[meaning])
+
+
+def _square(left: int, colour: str) -> str:
+    return f'<rect x="{left}" y="6" width="10" height="10" fill="{colour}"/>'
+
+
+def _named(left: int, name: str) -> str:
+    """Write what a sign in the line above a picture stands for."""
+    return f'<text x="{left + 14}" y="15" {_TEXT}>{letters(name[:26])}</text>'
 
 
 def _stroke(meaning: Meaning) -> str:
@@ -220,14 +233,17 @@ def _frame(highest: float, unit: str) -> str:
     lines = []
     for mark in (0.0, highest / 2, highest):
         level = _y(mark, highest)
-        lines.append(
-            f'<line x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{level:.1f}" y2="{level:.1f}" stroke="currentColor" '
-            f'stroke-opacity="0.15"/><text x="{_LEFT - 6}" y="{level + 4:.1f}" text-anchor="end" {_TEXT}>'
-            f"{number_text(mark)}</text>"
-        )
+        words = f'<text x="{_LEFT - 6}" y="{level + 4:.1f}" text-anchor="end" {_TEXT}>{number_text(mark)}</text>'
+        lines.append(_grid_line(_LEFT, _WIDTH - _RIGHT, level) + words)
     middle = (_TOP + _HEIGHT - _BOTTOM) // 2
     turned = f'<text transform="translate(12 {middle}) rotate(-90)" text-anchor="middle" {_TEXT}>{letters(unit)}</text>'
     return "".join(lines) + turned
+
+
+def _grid_line(start: int, end: int, level: float) -> str:
+    return (
+        f'<line x1="{start}" x2="{end}" y1="{level:.1f}" y2="{level:.1f}" stroke="currentColor" stroke-opacity="0.15"/>'
+    )
 
 
 def _whisker(middle: float, value: float, above: float, below: float, highest: float) -> str:
@@ -244,7 +260,7 @@ def _category_label(index: int, text: str, slot: float, total: int) -> str:
     middle = _LEFT + (index + 0.5) * slot
     return (
         f'<text transform="translate({middle:.1f} {_HEIGHT - _BOTTOM + 12}) rotate(35)" {_TEXT}>'
-        f"{letters(text if len(text) <= 14 else text[:13] + '…')}</text>"
+        f"{letters(_cut(text, 14))}</text>"
     )
 
 
@@ -257,7 +273,7 @@ def _heat_map(figure: HeatMap) -> str:
     highest = max((value for row in figure.values for value in row if value is not None), default=0.0) or 1.0
     shapes = []
     for line, name in enumerate(figure.names):
-        label = letters(name if len(name) <= 16 else name[:15] + "…")
+        label = letters(_cut(name, 16))
         place = top + line * side + side / 2 + 4
         shapes.append(f'<text x="{left - 6}" y="{place:.0f}" text-anchor="end" {_TEXT}>{label}</text>')
         middle = left + line * side + side / 2
@@ -344,14 +360,10 @@ def _traces(picture: Picture) -> str:
         else:
             shapes += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3.5" fill="{colour}"/>' for x, y in points]
         start = left + 170 * place
-        shapes.append(f'<rect x="{start}" y="6" width="10" height="10" fill="{colour}"/>')
-        shapes.append(f'<text x="{start + 14}" y="15" {_TEXT}>{letters(trace.name[:26])}</text>')
+        shapes.append(_square(start, colour) + _named(start, trace.name))
     for share in (0.0, 0.5, 1.0):
         x, y = left + share * wide, top + (1 - share) * high
-        shapes.append(
-            f'<line x1="{left}" x2="{left + wide}" y1="{y:.1f}" y2="{y:.1f}" stroke="currentColor" '
-            'stroke-opacity="0.15"/>'
-        )
+        shapes.append(_grid_line(left, left + wide, y))
         shapes += [_mark(x, top + high + 16, "middle", across.at(share)), _mark(left - 6, y + 4, "end", up.at(share))]
     shapes += [*_axes(picture, left + wide / 2, top + high + 34, top + high / 2)]
     return _svg(picture.title, max(left + wide + 12, left + 170 * len(picture.traces)), top + high + 44, shapes)
@@ -406,12 +418,8 @@ def _table(figure: Table, *, headed: bool = True) -> str:
     )
     caption = f"<caption>{_heading(figure)}</caption>" if headed else ""
     table = f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-    return _wide(letters(figure.title), table)
-
-
-def _wide(label: str, table: str) -> str:
-    """Return a table that scrolls by itself where it is wider than its page: by keys too, so it can be reached."""
-    return f'<div class="wide" tabindex="0" role="group" aria-label="{label}">{table}</div>'
+    # It scrolls by itself where it is wider than its page: by keys too, so it can be reached.
+    return f'<div class="wide" tabindex="0" role="group" aria-label="{letters(figure.title)}">{table}</div>'
 
 
 def _alignment(cell: Cell) -> str:
@@ -541,7 +549,7 @@ def draw_small(figure: Bars) -> str:
 def _end_of(text: str, *, last: bool) -> str:
     """Return the name of the first or last category as short as an end of an axis: of a long range only its end."""
     text = text if len(text) <= _SHORT_LABEL else text.split(" to ")[-1 if last else 0]
-    return text if len(text) <= _SHORT_LABEL else f"{text[: _SHORT_LABEL - 1]}…"
+    return _cut(text, _SHORT_LABEL)
 
 
 def draw_triangle(figure: HeatMap) -> str:
@@ -553,8 +561,7 @@ def draw_triangle(figure: HeatMap) -> str:
         y = 4 + line * side
         for column in range(line):
             shapes.append(_pair(4 + column * side, y, side, figure.values[line][column], figure))
-        label = name if len(name) <= 18 else name[:17] + "…"
-        shapes.append(_mark(4 + line * side + 3, y + side / 2 + 4, "start", label))
+        shapes.append(_mark(4 + line * side + 3, y + side / 2 + 4, "start", _cut(name, 18)))
     high = 8 + count * side
     for value in (*range(len(figure.states)), None) if figure.states else ():
         shapes.append(_pair(4, high + 6, 13, value, figure) + _mark(24, high + 16, "start", figure.word(value)))
@@ -569,16 +576,15 @@ def _pair(x: int, y: int, side: int, value: float | None, figure: HeatMap) -> st
             f'<rect {box} fill="none" stroke="currentColor" stroke-opacity="0.2"/><path d="M{x} {y + side - 1}'
             f'l{side - 1} {1 - side}" stroke="currentColor" stroke-opacity="0.3"/>'
         )
-    dark = 1 - 0.85 * value / max(len(figure.states) - 1, 1) if figure.states else _darkness(value)
+    if figure.states:
+        dark = 1 - 0.85 * value / max(len(figure.states) - 1, 1)
+    else:
+        dark = 0.06 + 0.94 * min(max(value, 0.0) / _FAR, 1.0)
     return f'<rect {box} fill="#0072B2" fill-opacity="{dark:.3f}"/>'
 
 
-FAR = 0.2
+_FAR = 0.2
 """Share of rows out of place that is as dark as a map becomes: the same on every map, so that maps compare."""
-
-
-def _darkness(value: float) -> float:
-    return 0.06 + 0.94 * min(max(value, 0.0) / FAR, 1.0)
 
 
 def pairs_of(figure: HeatMap) -> Table:
