@@ -11,8 +11,8 @@ from pages.ui.guards import guard, invite, through_the_application
 from pages.ui.session import application
 from pages.ui.words import note, plain
 from synth.reports.comparison import compared_table
-from synth.reports.drawing import number_text
 from synth.reports.registry import reports
+from synth.reports.wording import number_text
 from synth.services.comparing import FEWEST_COMPARED, MOST_COMPARED, names_of
 
 __all__ = ["screen"]

@@ -15,8 +15,9 @@ import streamlit as st
 from pages.ui.words import plain
 from synth.generators.protocol import Picture
 from synth.names import visible
-from synth.reports.drawing import COLOURS, TRACES, letters, number_text, pairs_of, twin_of_picture
+from synth.reports.drawing import COLOURS, TRACES, letters, pairs_of, twin_of_picture
 from synth.reports.figures import MAXIMUM_POINTS, Bars, Figure, HeatMap, Meaning, Table
+from synth.reports.wording import number_text
 
 __all__ = [
     "accent",

@@ -10,10 +10,10 @@ import streamlit as st
 from pages.ui.badges import badge
 from pages.ui.charts import draw, heading, judged_words, show_picture, show_table, table_of
 from pages.ui.words import note, plain
-from synth.reports.drawing import as_far_as_known, first_sentence, known_range, number_text, short_sentence
 from synth.reports.evidence import OWNER_ONLY_SENTENCE, Evidence, evidence_from_dict
 from synth.reports.figures import Bars, Figure, Table
 from synth.reports.registry import is_upper_bound, section_words
+from synth.reports.wording import as_far_as_known, first_sentence, known_range, number_text, short_sentence
 
 __all__ = ["cards", "number_card", "read_evidence", "show_value", "value_text"]
 

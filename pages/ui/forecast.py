@@ -34,9 +34,9 @@ from synth.reports.drawing import letters
 from synth.reports.expected import CellForecast, Forecast, ModelForecast, PairForecasts, promise_of
 from synth.reports.figures import MAXIMUM_HEAT_MAP_SIDE, MAXIMUM_POINTS, HeatMap
 from synth.reports.forecast import LARGEST_EPSILON, SMALLEST_EPSILON, forecast, smallest_epsilon
-from synth.reports.judging import in_hundred
 from synth.reports.measured import BAR
 from synth.reports.overview import fact_evidence
+from synth.reports.wording import in_hundred
 from synth.schema import ModelledColumn, Neighbours, RunConfig, config_to_mapping, parse_config
 from synth.services.planning import prediction_lines
 from synth.services.views import Plan

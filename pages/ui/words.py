@@ -9,7 +9,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from synth.names import visible, visible_lines
-from synth.reports.drawing import number_text, rounded_up
+from synth.reports.wording import number_text, rounded_up
 from synth.services.views import RowWorth, RunView
 
 __all__ = [

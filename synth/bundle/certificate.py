@@ -20,7 +20,7 @@ from synth.bundle.archive import FORMAT, canonical_json, require_format
 from synth.errors import PrivacyError, VerificationError
 from synth.privacy.accounting import epsilon_of_receipts, worth_for_a_row
 from synth.privacy.receipt import Receipt
-from synth.reports.drawing import rounded_up
+from synth.reports.wording import rounded_up
 from synth.schema import Neighbours, OptionValue, PrivacyUnit, is_found
 from synth.version import __version__
 

@@ -18,7 +18,6 @@ from synth.progress import NullProgress, Progress
 from synth.rehearsal.stand_in import REHEARSAL_SENTENCE
 from synth.reports.code_tables import CodeTable, UnitRows, compare_marginals
 from synth.reports.controls import anchored
-from synth.reports.drawing import short_text
 from synth.reports.evidence import SafeEvidence
 from synth.reports.figures import Bars, Cell, Series, Table
 from synth.reports.forecast import one_way_noise
@@ -26,6 +25,7 @@ from synth.reports.prediction.downstream import compare_predictions
 from synth.reports.prediction.problem import DownstreamOptions, Problem, TrainedOn, Untestable
 from synth.reports.report import StandInPart
 from synth.reports.risk_bounds import ProvenCeiling
+from synth.reports.wording import short_text
 from synth.schema import RunConfig
 from synth.services.incidents import record_incident
 from synth.services.planning import check_config

@@ -46,10 +46,10 @@ from synth.rehearsal.stand_in import (
 )
 from synth.reports.code_tables import CodeTable
 from synth.reports.document import report_document
-from synth.reports.drawing import number_text
 from synth.reports.evidence import SafeEvidence
 from synth.reports.registry import reports
 from synth.reports.risk_bounds import ProvenCeiling
+from synth.reports.wording import number_text
 from synth.schema import RunConfig, config_to_mapping, parse_config
 from synth.services import run_folder
 from synth.services.incidents import record_incident

@@ -21,7 +21,7 @@ from synth.generators.protocol import Fact, Picture
 from synth.privacy.answers import ROW_COUNT_QUERY, NoisyAnswer, RowCount
 from synth.privacy.receipt import Receipt
 from synth.progress import Progress
-from synth.reports import drawing
+from synth.reports import drawing, wording
 from synth.reports.evidence import Evidence, Publishable, evidence_to_dict, publishable
 from synth.reports.first_screen import FirstScreen
 from synth.reports.measured import MeasuredTable, compare_measured, measured_tables
@@ -260,6 +260,7 @@ def report_page(
             # As it stands: nothing in a style sheet is anybody's text.
             style=Markup(f"\n{style}"),  # noqa: S704
             drawing=drawing,
+            wording=wording,
         )
         + "\n"
     )

@@ -4,31 +4,23 @@ from __future__ import annotations
 
 import html
 import math
-import re
 
 from synth.generators.protocol import Picture
 from synth.names import visible
 from synth.reports.figures import Bars, Cell, Figure, Gauge, HeatMap, Mark, Meaning, Series, Table
+from synth.reports.wording import number_text, ranged_text, short_text
 
 __all__ = [
     "COLOURS",
     "TRACES",
-    "as_far_as_known",
     "draw",
     "draw_gauge",
     "draw_small",
     "draw_triangle",
-    "first_sentence",
-    "known_range",
     "letters",
     "mark_symbol",
     "mark_text",
-    "number_text",
     "pairs_of",
-    "ranged_text",
-    "rounded_up",
-    "short_sentence",
-    "short_text",
     "twin_of_bars",
     "twin_of_picture",
 ]
@@ -64,72 +56,6 @@ def letters(text: str) -> str:
 def _cut(text: str, most: int) -> str:
     """Return a text as long as there is room for it."""
     return text if len(text) <= most else f"{text[: most - 1]}…"
-
-
-def number_text(value: Cell) -> str:
-    """Write a number as short as it stays honest: three or four digits, thousands apart, a dash where there is none."""
-    if value is None:
-        return "\N{EN DASH}"
-    if isinstance(value, str):
-        return value
-    if isinstance(value, int):
-        return f"{value:,}"
-    if abs(value) < 1:
-        return f"{value:.3g}"
-    return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:.4g}"
-
-
-_MOST_WORDS = 16
-"""Under a number; a longer sentence is folded with the others."""
-
-_ROUNDING = 1e-12
-"""A range that is no larger, beside its value, is the rounding of floating-point numbers."""
-
-_ENDS = re.compile(r"(?<=[a-z0-9)%'\]]\.) (?=[A-Z'])")
-"""Between two sentences; a number has no space after its point."""
-
-
-def as_far_as_known(value: float, error: float) -> tuple[float, float]:
-    """Round half a range to the two digits that mean something, and its value as far."""
-    if not error > 0:
-        return value, error
-    places = 1 - math.floor(math.log10(error))
-    return round(value, places), round(error, places)
-
-
-def known_range(value: Cell, error: float | None) -> float | None:
-    """Return half a range; None where there is none, or where it is what rounding left."""
-    if error is None or not isinstance(value, int | float) or error <= _ROUNDING * max(1.0, abs(value)):
-        return None
-    return error
-
-
-def ranged_text(value: Cell, error: float | None) -> str:
-    """Write a number with half its range, where it has one."""
-    half = known_range(value, error)
-    if half is None or not isinstance(value, int | float):
-        return number_text(value)
-    known, around = as_far_as_known(value, half)
-    return f"{number_text(known)} ± {number_text(around)}"
-
-
-def first_sentence(text: str) -> tuple[str, str]:
-    """Return the first sentence of a text, and what follows it."""
-    first, *rest = _ENDS.split(text, maxsplit=1)
-    return first, "".join(rest)
-
-
-def short_sentence(text: str) -> str:
-    """Return the first sentence of a text as far as it is short enough to stand under a number, else nothing."""
-    first = first_sentence(text)[0]
-    return first if len(first.split()) <= _MOST_WORDS else ""
-
-
-def rounded_up(bound: float) -> float:
-    """Round a positive upper bound up to the digits that :func:`number_text` prints, which then is no smaller."""
-    step = 10.0 ** (math.floor(math.log10(bound)) - (3 if bound >= 1 else 2))
-    # A bound that has four digits already may be a little above them as a binary number.
-    return float(f"{math.ceil(bound / step - 1e-6) * step:.12g}")
 
 
 def draw(figure: Figure, *, headed: bool = True) -> str:
@@ -460,11 +386,6 @@ _LINE = 260
 """Length of a gauge."""
 
 _SHORT_LABEL = 10
-
-
-def short_text(value: float) -> str:
-    """Write a number with the two digits that mean something beside a range."""
-    return f"{value:,.0f}" if abs(value) >= 10 else f"{value:.2g}"
 
 
 def mark_text(mark: Mark) -> str:

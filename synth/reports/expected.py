@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from synth.generators.protocol import Fact
-from synth.reports.drawing import number_text
 from synth.reports.holdout import WIDEST_LOSS, WIDEST_RANGE
 from synth.reports.measured import BAR
 from synth.reports.risk_bounds import (
@@ -24,6 +23,7 @@ from synth.reports.risk_bounds import (
     printed_ceiling,
     true_positive_ceiling,
 )
+from synth.reports.wording import number_text
 
 __all__ = [
     "NO_LIMIT",

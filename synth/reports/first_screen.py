@@ -17,11 +17,10 @@ from typing import BinaryIO
 from synth.estimators import REPAIRED
 from synth.generators import CONTROL
 from synth.privacy.more.together import epsilon_together
-from synth.reports.drawing import rounded_up
 from synth.reports.evidence import ChargedEvidence, Evidence
 from synth.reports.figures import Bars, Gauge, HeatMap, Mark, Series
-from synth.reports.judging import closeness_words
 from synth.reports.risk_bounds import advantage_against_noise, advantage_ceiling
+from synth.reports.wording import closeness_words, rounded_up
 from synth.schema import Neighbours, RunConfig
 
 __all__ = ["FIRST_ROWS", "FirstScreen", "TableRows", "first_rows", "first_screen"]

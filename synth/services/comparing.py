@@ -9,8 +9,8 @@ from synth.errors import InputError, JobError
 from synth.ledger.ledger import Ledger
 from synth.ledger.spending import Cost
 from synth.reports.comparison import ComparedNumber, numbers_side_by_side
-from synth.reports.drawing import number_text
 from synth.reports.evidence import Evidence
+from synth.reports.wording import number_text
 from synth.services.views import RunView, added_worth, cell_words, row_worth_words
 
 __all__ = ["FEWEST_COMPARED", "MOST_COMPARED", "Comparison", "compared_runs", "names_of"]

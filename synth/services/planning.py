@@ -13,10 +13,10 @@ from synth.ledger.ledger import Ledger
 from synth.ledger.spending import Cost, over_cap_error, stays_within_cap
 from synth.privacy.accounting import PrivacyBudget
 from synth.privacy.more.together import epsilon_together
-from synth.reports.drawing import number_text, rounded_up
 from synth.reports.expected import NO_LIMIT, Forecast
 from synth.reports.forecast import forecast
 from synth.reports.holdout import paid_refusal
+from synth.reports.wording import number_text, rounded_up
 from synth.schema import Neighbours, RunConfig, config_to_mapping, parse_config, size_problem, undeclared_facts
 from synth.schema.contradictions import check_rules
 from synth.services.stops import Stops

@@ -22,10 +22,10 @@ from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
 from synth.reports.code_tables import bin_labels
 from synth.reports.document import published_evidence, published_rows, report_document, report_page
-from synth.reports.drawing import number_text, rounded_up
 from synth.reports.evidence import SafeEvidence
 from synth.reports.figures import Table
 from synth.reports.measured import BAR, EVALUATION_QUERY, compare_measured, evaluation_question, measured_tables
+from synth.reports.wording import number_text, rounded_up
 from synth.schema import (
     CategoryColumn,
     DateColumn,

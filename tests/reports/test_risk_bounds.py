@@ -11,7 +11,6 @@ from attacked import people_schema, promised
 from scipy.stats import binom
 
 from synth.privacy.accounting import mu_of_budget
-from synth.reports.drawing import number_text
 from synth.reports.expected import promise_of
 from synth.reports.membership.evidence import figures_of, numbers_of
 from synth.reports.membership.inference import estimate_area, judged
@@ -25,6 +24,7 @@ from synth.reports.risk_bounds import (
     gaussian_true_positive,
     printed_ceiling,
 )
+from synth.reports.wording import number_text
 from synth.schema import Neighbours, RowCountRule
 
 RULES: tuple[RowCountRule, ...] = ("public", "private")

@@ -15,7 +15,6 @@ from synth.names import visible
 from synth.progress import OnStep, Progress, unwatched
 from synth.reports.code_tables import CodeTable, ColumnSets, StackedTables, choose_subsets, coarse_bins, sets_of
 from synth.reports.controls import Anchored
-from synth.reports.drawing import short_text
 from synth.reports.evidence import Evidence, OwnerOnlyEvidence, SafeEvidence, Value
 from synth.reports.fidelity.distances import (
     PERCENTS,
@@ -31,9 +30,9 @@ from synth.reports.fidelity.distances import (
 )
 from synth.reports.fidelity.published import farthest_apart, farthest_scale, published_fidelity
 from synth.reports.figures import MAXIMUM_HEAT_MAP_SIDE, Bars, Cell, Figure, HeatMap, Series, Table
-from synth.reports.judging import beside_anchors
 from synth.reports.panels import Cards, Folded, Option, Panel, Part, Pick, Words
 from synth.reports.report import COLUMNS, OWNER_ONLY, OwnerRows, PaidAnswers, Report, Screen, Section, Shown
+from synth.reports.wording import beside_anchors, short_text
 from synth.schema import ModelledColumn, Schema
 
 __all__ = ["REPORT", "SubsampleScale", "owner_fidelity", "owner_subsample", "percentage_of", "subsample_scale"]

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from synth.progress import OnStep, unwatched
 from synth.reports.code_tables import CodeTable
-from synth.reports.drawing import number_text
+from synth.reports.wording import number_text
 from synth.schema import ModelledColumn, Schema
 
 __all__ = [

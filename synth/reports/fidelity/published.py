@@ -17,12 +17,11 @@ from statistics import fmean
 import numpy as np
 from numpy.typing import NDArray
 
-from synth.reports.drawing import short_text
 from synth.reports.evidence import SafeEvidence
 from synth.reports.fidelity.distances import ScaleDistance, apart_codes, moved_text, scale_distance
 from synth.reports.figures import Cell, Table
-from synth.reports.judging import beyond_noise, in_hundred
 from synth.reports.measured import BAR, ComparedTable
+from synth.reports.wording import beyond_noise, in_hundred, short_text
 from synth.schema import ModelledColumn, Schema
 
 __all__ = ["farthest_apart", "farthest_scale", "published_fidelity"]

@@ -15,7 +15,6 @@ from synth.reports.code_tables import FEWEST_ROWS, ColumnSets, bin_labels, choos
 from synth.reports.controls import Anchored
 from synth.reports.evidence import OwnerOnlyEvidence, SafeEvidence
 from synth.reports.figures import Bars, Cell, Series, Table
-from synth.reports.judging import in_hundred
 from synth.reports.measured import BAR, ComparedTable
 from synth.reports.panels import Cards, Folded, Heading, Panel, Warned, Words
 from synth.reports.report import (
@@ -28,6 +27,7 @@ from synth.reports.report import (
     Shown,
     groups_declared,
 )
+from synth.reports.wording import in_hundred
 from synth.schema import Schema
 
 __all__ = ["REPORT", "GroupDistances", "group_accuracy", "group_distances", "owner_group_marginals", "smallest_groups"]

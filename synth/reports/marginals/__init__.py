@@ -23,10 +23,10 @@ from synth.reports.code_tables import ALPHAS, AlphaWay, MarginalComparison, bin_
 from synth.reports.controls import Anchored
 from synth.reports.evidence import Evidence, OwnerOnlyEvidence, SafeEvidence
 from synth.reports.figures import MAXIMUM_HEAT_MAP_SIDE, MAXIMUM_POINTS, Bars, Figure, HeatMap, Series, Table
-from synth.reports.judging import beside_anchors, beyond_noise, closeness_words, in_hundred
 from synth.reports.measured import BAR, ComparedTable
 from synth.reports.panels import Badge, Cards, Choice, Folded, Heading, Listing, Option, Panel, Part, Pick, Words
 from synth.reports.report import COLUMNS, OWNER_ONLY, OwnerRows, PaidAnswers, Report, Screen, Section, Shown
+from synth.reports.wording import beside_anchors, beyond_noise, closeness_words, in_hundred
 from synth.schema import ModelledColumn, Schema
 
 __all__ = ["REPORT", "owner_marginals", "pair_map", "published_marginals"]

@@ -12,13 +12,13 @@ from typing import TypeVar
 from uuid import uuid4
 
 from synth.reports.code_tables import CodeTable, UnitRows
-from synth.reports.drawing import number_text
 from synth.reports.evidence import OWNER_ONLY_SENTENCE, OwnerOnlyEvidence, SafeEvidence
 from synth.reports.figures import Bars, Figure, Meaning, Series, Table
 from synth.reports.membership.attacks import ATTACKS, Attack
 from synth.reports.membership.inference import FALSE_POSITIVE, FEWEST_UNITS, AttackResult, Estimate, Sides, run_attacks
 from synth.reports.report import StandInPart
 from synth.reports.risk_bounds import ProvenCeiling
+from synth.reports.wording import number_text
 from synth.schema import Schema
 
 __all__ = [

@@ -15,12 +15,12 @@ from synth.generators.protocol import Fact, GeneratorTask, Picture
 from synth.privacy.accounting import worth_for_a_row
 from synth.privacy.receipt import Receipt
 from synth.reports.code_tables import sets_of
-from synth.reports.drawing import rounded_up
 from synth.reports.evidence import SafeEvidence
 from synth.reports.figures import MAXIMUM_HEAT_MAP_SIDE, Bars, Figure, Series, Table
 from synth.reports.measured import ComparedTable
 from synth.reports.panels import Answered, Badge, Cards, Folded, Heading, Panel, Promised, Words
 from synth.reports.report import PaidAnswers, Report, Screen, Section, Shown, Tab
+from synth.reports.wording import rounded_up
 from synth.schema import RunConfig
 
 __all__ = ["REPORT", "expected_distance", "fact_evidence", "published_subsample"]

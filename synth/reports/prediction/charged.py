@@ -31,9 +31,9 @@ from synth.reports.holdout import (
     holdout_losses,
     holdout_tables,
 )
-from synth.reports.judging import beyond_noise, in_hundred
 from synth.reports.measured import BAR
 from synth.reports.prediction.problem import Measure
+from synth.reports.wording import beyond_noise, in_hundred
 from synth.schema import RunConfig
 
 __all__ = ["MEASURES", "TableMeasures", "charged_predictions", "mean_loss", "measures_of", "table_measures"]

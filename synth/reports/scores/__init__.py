@@ -22,9 +22,9 @@ from synth.reports.code_tables import CodeTable
 from synth.reports.controls import Anchored
 from synth.reports.evidence import OwnerOnlyEvidence
 from synth.reports.figures import Cell, Table
-from synth.reports.judging import beside_anchors
 from synth.reports.panels import Cards, Panel, Part
 from synth.reports.report import OWNER_ONLY, OwnerRows, Report, Screen, Section, Shown
+from synth.reports.wording import beside_anchors
 from synth.schema import ModelledColumn, Schema
 from synth.schema.encoding import decode_column
 

@@ -1,0 +1,146 @@
+"""Words of reports: how numbers and sentences are printed, and fixed rules that say whether what is seen is good."""
+
+from __future__ import annotations
+
+import math
+import re
+
+from synth.reports.figures import Cell
+
+__all__ = [
+    "as_far_as_known",
+    "beside_anchors",
+    "beyond_noise",
+    "closeness_words",
+    "first_sentence",
+    "in_hundred",
+    "known_range",
+    "number_text",
+    "ranged_text",
+    "rounded_up",
+    "short_sentence",
+    "short_text",
+]
+
+
+def number_text(value: Cell) -> str:
+    """Write a number as short as it stays honest: three or four digits, thousands apart, a dash where there is none."""
+    if value is None:
+        return "\N{EN DASH}"
+    if isinstance(value, str):
+        return value
+    if isinstance(value, int):
+        return f"{value:,}"
+    if abs(value) < 1:
+        return f"{value:.3g}"
+    return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:.4g}"
+
+
+_MOST_WORDS = 16
+"""Under a number; a longer sentence is folded with the others."""
+
+_ROUNDING = 1e-12
+"""A range that is no larger, beside its value, is the rounding of floating-point numbers."""
+
+_ENDS = re.compile(r"(?<=[a-z0-9)%'\]]\.) (?=[A-Z'])")
+"""Between two sentences; a number has no space after its point."""
+
+
+def as_far_as_known(value: float, error: float) -> tuple[float, float]:
+    """Round half a range to the two digits that mean something, and its value as far."""
+    if not error > 0:
+        return value, error
+    places = 1 - math.floor(math.log10(error))
+    return round(value, places), round(error, places)
+
+
+def known_range(value: Cell, error: float | None) -> float | None:
+    """Return half a range; None where there is none, or where it is what rounding left."""
+    if error is None or not isinstance(value, int | float) or error <= _ROUNDING * max(1.0, abs(value)):
+        return None
+    return error
+
+
+def ranged_text(value: Cell, error: float | None) -> str:
+    """Write a number with half its range, where it has one."""
+    half = known_range(value, error)
+    if half is None or not isinstance(value, int | float):
+        return number_text(value)
+    known, around = as_far_as_known(value, half)
+    return f"{number_text(known)} ± {number_text(around)}"
+
+
+def first_sentence(text: str) -> tuple[str, str]:
+    """Return the first sentence of a text, and what follows it."""
+    first, *rest = _ENDS.split(text, maxsplit=1)
+    return first, "".join(rest)
+
+
+def short_sentence(text: str) -> str:
+    """Return the first sentence of a text as far as it is short enough to stand under a number, else nothing."""
+    first = first_sentence(text)[0]
+    return first if len(first.split()) <= _MOST_WORDS else ""
+
+
+def rounded_up(bound: float) -> float:
+    """Round a positive upper bound up to the digits that :func:`number_text` prints, which then is no smaller."""
+    step = 10.0 ** (math.floor(math.log10(bound)) - (3 if bound >= 1 else 2))
+    # A bound that has four digits already may be a little above them as a binary number.
+    return float(f"{math.ceil(bound / step - 1e-6) * step:.12g}")
+
+
+def short_text(value: float) -> str:
+    """Write a number with the two digits that mean something beside a range."""
+    return f"{value:,.0f}" if abs(value) >= 10 else f"{value:.2g}"
+
+
+def in_hundred(share: float) -> str:
+    """Write a share of rows as a reader counts them: 0.016 is "1.6 in 100 rows"."""
+    return f"{short_text(100 * share)} in 100 rows"
+
+
+# Whether it is good ------------------------------------------------------------------------------------------------
+
+
+_SEEN_THROUGH = 0.1
+"""Noise whose 95 % range is wider hides differences that matter."""
+
+
+def beyond_noise(clear: int, of: int, *, noise: float) -> str:
+    """Say how many of some differences are larger than the privacy noise may have made them.
+
+    Parameters
+    ----------
+    clear, of : int
+    noise : float
+        The widest 95 % range of the noise among them; where it is wide, nothing is called good.
+    """
+    if clear:
+        which = "This is" if of == 1 else f"{clear:,} of {of:,} are"
+        return f"{which} more than privacy noise explains."
+    if noise > _SEEN_THROUGH:
+        return "Privacy noise hides whether that is good."
+    return "Good: no more than privacy noise explains."
+
+
+def beside_anchors(ours: float, *, control: float | None, floor: float) -> str:
+    """Say whether a distance from the private rows is good, held against unrelated columns and another draw of them.
+
+    Single columns have no links to lose: what is said of them has no ``control``.
+    """
+    if ours <= floor:
+        return "Good: as close as another draw of the same rows."
+    if control is None:
+        return "Farther than another draw of the same rows."
+    if ours < control:
+        return "Closer than unrelated columns, farther than another draw of the same rows."
+    return "Not good: no closer than unrelated columns."
+
+
+def closeness_words(ours: float, around: float, *, noise: float, control: float) -> str:
+    """Say in one sentence whether a distance is good, held against noise alone and columns without their links."""
+    if ours - around > control:
+        return "Farther than columns without their links."
+    if ours + around >= control:
+        return "The noise hides how close they are."
+    return "As close as the noise lets anybody see." if ours <= noise else "Closer than columns without their links."
