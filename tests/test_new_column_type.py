@@ -36,9 +36,6 @@ class StarsColumn(ModelledColumn):
     most: Whole = 5
     fallback: Word | None = field(default=None, kw_only=True)
 
-    def to_mapping(self) -> dict[str, object]:
-        return self._with_common({"most": self.most})
-
     @property
     def levels(self) -> int:
         return self.most

@@ -26,7 +26,7 @@ from synth.schema import (
     modelled_columns,
     parse_column,
 )
-from synth.schema.columns import DateStep, TimeColumn, TimeStep
+from synth.schema.columns.moments import DateStep, TimeColumn, TimeStep
 from synth.schema.found import is_found
 from synth.schema.guesses import fate_of, kind_by_name, step_by_name
 

@@ -4,30 +4,14 @@ Beside the names below, :mod:`synth.schema.encoding` turns cells into codes, :mo
 is declared between columns, and :mod:`synth.schema.documents` reads what people write.
 """
 
-from synth.schema.columns import (
-    COLUMN_TYPES,
-    CategoryColumn,
-    Codes,
-    Column,
-    DateColumn,
-    DateStep,
-    DropColumn,
-    FindColumn,
-    FormField,
-    IdentifierColumn,
-    ModelledColumn,
-    NumberColumn,
-    TimeColumn,
-    TimeStep,
-    Weight,
-    YesNoColumn,
-    code_dtype,
-    guarded,
-    modelled_columns,
-    parse_column,
-)
+from synth.schema.columns import COLUMN_TYPES, modelled_columns, parse_column
+from synth.schema.columns.base import Codes, Column, FormField, ModelledColumn, Weight, code_dtype, guarded
+from synth.schema.columns.find import FindColumn
+from synth.schema.columns.labels import CategoryColumn, YesNoColumn
+from synth.schema.columns.moments import DateColumn, DateStep, TimeColumn, TimeStep
+from synth.schema.columns.number import NumberColumn
+from synth.schema.columns.unmodelled import DropColumn, IdentifierColumn
 from synth.schema.config import (
-    MOST_CHARGED_CLASSES,
     OptionValue,
     RunConfig,
     config_of_schema,
@@ -61,7 +45,6 @@ __all__ = [
     "COLUMN_TYPES",
     "ENCODINGS",
     "FOUND_THEN_EDITED",
-    "MOST_CHARGED_CLASSES",
     "MOST_HEADER_ROWS",
     "TYPED_KINDS",
     "CategoryColumn",

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from synth.names import shown
-from synth.schema.columns import ModelledColumn
+from synth.schema.columns.base import ModelledColumn
 from synth.schema.contradictions import Search, linked
 from synth.schema.rule_lines import RuleSet
 from synth.schema.rules import (

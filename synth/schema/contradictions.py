@@ -14,7 +14,7 @@ import numpy as np
 
 from synth.errors import ConfigError
 from synth.names import shown
-from synth.schema.columns import ModelledColumn
+from synth.schema.columns.base import ModelledColumn
 from synth.schema.rule_lines import RuleSet, read_rules
 from synth.schema.rules import (
     Among,

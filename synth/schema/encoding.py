@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 
 from synth.limits import NUMBER_CHARACTERS
 from synth.schema.columns.base import CellCounts, Column, Fate, ModelledColumn, code_dtype
-from synth.schema.written import PLAIN, Notation, TableFormat, has_hours
+from synth.schema.written import PLAIN, Notation, TableFormat, has_hours, moment_written
 
 __all__ = [
     "EncodedCells",
@@ -476,24 +476,14 @@ def days_of_texts(texts: pa.Array, *, pattern: str | tuple[str, ...] | None, sho
         _day(text, patterns, shortest, iso=is_iso)
         for text, is_iso in zip(cells.dictionary.to_pylist(), with_time, strict=True)
     ]
-    days.append(NO_DAY)
-    index = pc.fill_null(cells.indices, len(days) - 1)
-    of_rows: npt.NDArray[np.int64] = np.array(days, dtype=np.int64)[index.to_numpy(zero_copy_only=False)]
-    return of_rows
-
-
-def _day_in_pattern(text: str, pattern: str) -> int:
-    try:
-        return datetime.datetime.strptime(text, pattern).date().toordinal() - EPOCH
-    except (ValueError, OverflowError):
-        return NO_DAY
+    return _of_rows(days, cells, NO_DAY)
 
 
 def _day(text: str, patterns: Sequence[str], shortest: int, *, iso: bool) -> int:
     for pattern in patterns:
-        day = _day_in_pattern(text, pattern)
-        if day != NO_DAY:
-            return day
+        moment = moment_written(text, pattern)
+        if moment is not None:
+            return moment.toordinal() - EPOCH
     # In ISO form, which is read whatever the pattern.
     digits = text.replace("-", "")
     if not (digits.isascii() and digits.isdigit()):
@@ -525,19 +515,21 @@ def minutes_of_texts(texts: pa.Array, *, pattern: str | tuple[str, ...] | None) 
     """
     patterns = [one for one in ((pattern,) if isinstance(pattern, str) else pattern or ()) if has_hours(one)]
     cells = _short(texts).dictionary_encode()
-    minutes = [*(_minute(text, patterns) for text in cells.dictionary.to_pylist()), NO_TIME]
-    index = pc.fill_null(cells.indices, len(minutes) - 1)
-    of_rows: npt.NDArray[np.int64] = np.array(minutes, dtype=np.int64)[index.to_numpy(zero_copy_only=False)]
-    return of_rows
+    return _of_rows([_minute(text, patterns) for text in cells.dictionary.to_pylist()], cells, NO_TIME)
+
+
+def _of_rows(of_texts: list[int], cells: pa.DictionaryArray, otherwise: int) -> npt.NDArray[np.int64]:
+    """Return for every cell the number of its text, and ``otherwise`` for null."""
+    index = pc.fill_null(cells.indices, len(of_texts)).to_numpy(zero_copy_only=False)
+    found: npt.NDArray[np.int64] = np.array([*of_texts, otherwise], dtype=np.int64)[index]
+    return found
 
 
 def _minute(text: str, patterns: Sequence[str]) -> int:
     for pattern in patterns:
-        try:
-            found = datetime.datetime.strptime(text, pattern)
-        except (ValueError, OverflowError):
-            continue
-        return 60 * found.hour + found.minute
+        found = moment_written(text, pattern)
+        if found is not None:
+            return 60 * found.hour + found.minute
     if ":" not in text:
         return NO_TIME
     try:

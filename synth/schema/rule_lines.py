@@ -31,7 +31,7 @@ import numpy as np
 from synth.errors import ConfigError, InputError, SchemaError
 from synth.limits import TEXT_CHARACTERS
 from synth.names import shown
-from synth.schema.columns import ModelledColumn
+from synth.schema.columns.base import ModelledColumn
 from synth.schema.documents import as_number, read, read_text
 from synth.schema.rules import (
     Among,

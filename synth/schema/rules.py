@@ -17,7 +17,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from synth.schema.columns import ModelledColumn
+from synth.schema.columns.base import ModelledColumn
 
 __all__ = [
     "MIRROR",

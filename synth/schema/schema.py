@@ -14,7 +14,9 @@ from typing import Annotated, Any, Literal
 from synth.errors import InputError, PrivacyError, SchemaError, VerificationError
 from synth.limits import COLUMNS, DECLARED_VALUES, PLACES, TEXT_CHARACTERS
 from synth.names import shown
-from synth.schema.columns import Column, FindColumn, ModelledColumn, guarded, modelled_columns, parse_column
+from synth.schema.columns import modelled_columns, parse_column
+from synth.schema.columns.base import Column, ModelledColumn, guarded
+from synth.schema.columns.find import FindColumn
 from synth.schema.documents import Needed, Number, Read, Text, Whole, read_as
 
 __all__ = [

@@ -32,6 +32,7 @@ __all__ = [
     "as_pattern",
     "format_to_mapping",
     "has_hours",
+    "moment_written",
     "parse_format",
 ]
 
@@ -116,6 +117,14 @@ def as_pattern(said: object) -> str:
 def has_hours(pattern: str) -> bool:
     """Return whether a pattern of dates says a time of day too."""
     return any(directive in pattern for directive in ("%H", "%I", "%c", "%X"))
+
+
+def moment_written(text: str, pattern: str) -> datetime.datetime | None:
+    """Return the moment that a text writes by a pattern of ``strptime``; None where it fits none."""
+    try:
+        return datetime.datetime.strptime(text, pattern)
+    except (ValueError, OverflowError):
+        return None
 
 
 def _as_sign(said: object) -> str:

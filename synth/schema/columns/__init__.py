@@ -6,47 +6,15 @@ from collections.abc import Iterable, Mapping
 
 from synth.errors import SchemaError
 from synth.names import name_problem, shown
-from synth.schema.columns.base import (
-    Codes,
-    Column,
-    FormField,
-    ModelledColumn,
-    Scale,
-    Weight,
-    code_dtype,
-    guarded,
-)
-from synth.schema.columns.date import DateColumn, DateStep
+from synth.schema.columns.base import Column, ModelledColumn
 from synth.schema.columns.find import FindColumn
 from synth.schema.columns.labels import CategoryColumn, YesNoColumn
+from synth.schema.columns.moments import DateColumn, TimeColumn
 from synth.schema.columns.number import NumberColumn
-from synth.schema.columns.time import TimeColumn, TimeStep
 from synth.schema.columns.unmodelled import DropColumn, IdentifierColumn
 from synth.schema.documents import as_text, read, read_as
 
-__all__ = [
-    "COLUMN_TYPES",
-    "CategoryColumn",
-    "Codes",
-    "Column",
-    "DateColumn",
-    "DateStep",
-    "DropColumn",
-    "FindColumn",
-    "FormField",
-    "IdentifierColumn",
-    "ModelledColumn",
-    "NumberColumn",
-    "Scale",
-    "TimeColumn",
-    "TimeStep",
-    "Weight",
-    "YesNoColumn",
-    "code_dtype",
-    "guarded",
-    "modelled_columns",
-    "parse_column",
-]
+__all__ = ["COLUMN_TYPES", "modelled_columns", "parse_column"]
 
 COLUMN_TYPES: dict[str, type[Column]] = {
     column_type.kind: column_type

@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import IntEnum, StrEnum
 from typing import Any, ClassVar, Literal, Protocol
 
@@ -39,6 +39,7 @@ __all__ = [
     "Weight",
     "code_dtype",
     "guarded",
+    "plain_value",
 ]
 
 Codes = dict[str, npt.NDArray[np.unsignedinteger[Any]]]
@@ -171,6 +172,21 @@ class FormField:
     needed: str = ""
 
 
+_LAST = {"labels": 1, "missing": 2, "fallback": 3, "weight": 4}
+"""Where keys that several types have stand in the mapping of a column: after its own."""
+
+
+def plain_value(value: object) -> object:
+    """Return what is declared under a key as a document holds it: texts, numbers, lists and mappings."""
+    if isinstance(value, tuple):
+        return dict(value) if value and isinstance(value[0], tuple) else list(value)
+    if isinstance(value, datetime.time):
+        return f"{value:%H:%M}"
+    if isinstance(value, datetime.date):
+        return value.isoformat()
+    return str(value) if isinstance(value, StrEnum) else value
+
+
 @dataclass(frozen=True, slots=True)
 class Column(ABC):
     """One declared column of a table.
@@ -213,8 +229,15 @@ class Column(ABC):
         """Refuse what no column of this type can be declared as."""
 
     def to_mapping(self) -> dict[str, object]:
-        """Write the column as its fields are read; keys at their defaults are left out."""
-        return {"type": self.kind}
+        """Write the column as its fields are read; options and empty lists at their defaults are left out."""
+        said = {
+            one: getattr(self, one.name) for one in sorted(fields(self)[1:], key=lambda one: _LAST.get(one.name, 0))
+        }
+        return {"type": self.kind} | {
+            one.name: plain_value(value)
+            for one, value in said.items()
+            if value != one.default or not (one.kw_only or not value)
+        }
 
     @property
     def cells_in(self) -> str:
@@ -269,7 +292,7 @@ class ModelledColumn(Column):
 
     missing: Flag = field(default=False, kw_only=True)
     weight: Weight = field(default=Weight.NORMAL, kw_only=True)
-    fallback: float | str | datetime.date | None = field(default=None, kw_only=True)
+    fallback: float | str | datetime.date | datetime.time | None = field(default=None, kw_only=True)
 
     # What there is
 
@@ -508,15 +531,3 @@ class ModelledColumn(Column):
         present = np.zeros(self.size, dtype=bool)
         present[codes] = True
         return np.flatnonzero(present)
-
-    # Its declaration
-
-    def _with_common(self, body: dict[str, object]) -> dict[str, object]:
-        """Add what every modelled column may declare to its mapping."""
-        if self.missing:
-            body["missing"] = True
-        if self.fallback is not None:
-            body["fallback"] = self.fallback.isoformat() if isinstance(self.fallback, datetime.date) else self.fallback
-        if self.weight is not Weight.NORMAL:
-            body["weight"] = str(self.weight)
-        return {"type": self.kind, **body}

@@ -78,10 +78,6 @@ class FindColumn(ModelledColumn):
 
     pattern: Pattern | None = field(default=None, kw_only=True)
 
-    def to_mapping(self) -> dict[str, object]:
-        """Write the column as its fields are read; keys at their defaults are left out."""
-        return self._with_common({} if self.pattern is None else {"pattern": self.pattern})
-
     @property
     def size(self) -> int:
         """Number of codes: numbers by decimals and size, dates by month, text, missing."""

@@ -145,10 +145,6 @@ class LabelColumn(ModelledColumn):
         if len(set(seen)) != len(seen):
             raise SchemaError(f"'{self.name}': two values have the same label. Give each its own, or leave one out.")
 
-    def _with_labels(self, body: dict[str, object]) -> dict[str, object]:
-        """Add its labels, and what every modelled column may declare, to its mapping."""
-        return self._with_common({**body, "labels": dict(self.labels)} if self.labels else body)
-
 
 def _values(listed: object) -> tuple[str, ...]:
     if isinstance(listed, str | Mapping) or not isinstance(listed, Sequence) or not listed:
@@ -216,17 +212,6 @@ class CategoryColumn(LabelColumn):
         if self.fallback is not None and self.fallback not in self.values:
             raise SchemaError(f"'{self.name}': fallback must be one of the declared categories.")
         self._check_labels()
-
-    def to_mapping(self) -> dict[str, object]:
-        """Write the column as its fields are read; keys at their defaults are left out."""
-        body: dict[str, object] = {"values": list(self.values)}
-        if self.other:
-            body["other"] = True
-        if self.ordered:
-            body["ordered"] = True
-        if self.aliases:
-            body["aliases"] = dict(self.aliases)
-        return self._with_labels(body)
 
     @property
     def declared_labels(self) -> tuple[str, ...]:
@@ -309,10 +294,6 @@ class YesNoColumn(LabelColumn):
         if self.fallback not in (None, self.yes, self.no):
             raise SchemaError(f"'{self.name}': fallback must be '{self.yes}' or '{self.no}'.")
         self._check_labels()
-
-    def to_mapping(self) -> dict[str, object]:
-        """Write the column as its fields are read; keys at their defaults are left out."""
-        return self._with_labels({"yes": self.yes, "no": self.no})
 
     @property
     def declared_labels(self) -> tuple[str, ...]:

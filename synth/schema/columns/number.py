@@ -116,16 +116,6 @@ class NumberColumn(ModelledColumn):
         places = [low + place * step for place in range(max(near - 1, 0), min(near + 2, self.levels))]
         return any(float(place) == value and place != written for place in places)
 
-    def to_mapping(self) -> dict[str, object]:
-        """Write the column as its fields are read; keys at their defaults are left out."""
-        body: dict[str, object] = {"low": self.low, "high": self.high, "step": self.step}
-        if self.special:
-            body["special"] = list(self.special)
-        body |= {key: said for key in ("decimal", "thousands") if (said := getattr(self, key)) is not None}
-        if self.units:
-            body["units"] = list(self.units)
-        return self._with_common(body)
-
     @property
     def levels(self) -> int:
         """Number of places on the grid."""
