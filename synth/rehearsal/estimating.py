@@ -32,7 +32,7 @@ from synth.progress import NullProgress, Progress
 from synth.rehearsal.questions import Question, read_question
 from synth.reports.relations import State, relations_of
 from synth.schema import ModelledColumn, RunConfig, Schema
-from synth.schema.conditions import holds
+from synth.schema.coded_conditions import holds
 from synth.services.pipeline import fit_and_sample
 from synth.system.paths import path_of
 

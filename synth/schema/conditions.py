@@ -3,23 +3,19 @@
 A condition knows columns of its table and constants, comparisons, AND, OR, NOT, IN, BETWEEN, LIKE and IS NULL. There is
 no way to write a function, a subquery, an order or a number of rows in it, so whether a row is read follows from that
 row alone. sqlglot parses the text. Of what it finds, the few nodes that are listed here become a tree of ours, and
-anything else is refused. The statement that is run is built from our tree, never from the text. The same tree says
-which of some rows it holds for that are codes already (estimates from a bundle).
+anything else is refused. The statement that is run is built from our tree, never from the text.
 """
 
 from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from synth.errors import ConfigError, SchemaError
+from synth.errors import ConfigError
 
 if TYPE_CHECKING:
     from sqlalchemy import BindParameter, ColumnElement
@@ -27,9 +23,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MOST_CHARACTERS",
+    "SIGNS",
     "Among",
     "Between",
-    "CodedColumn",
     "Compared",
     "Condition",
     "Joined",
@@ -39,7 +35,6 @@ __all__ = [
     "Null",
     "condition",
     "expression_of",
-    "holds",
     "names_in",
 ]
 
@@ -47,9 +42,6 @@ MOST_CHARACTERS = 10_000
 MOST_DEPTH = 20
 """NOTs and brackets in one another; each takes up to thirty calls inside sqlglot, and Python allows a thousand."""
 
-Vector = NDArray[np.float64]
-Flags = NDArray[np.bool_]
-Codes = NDArray[np.int64]
 Constant = str | int | Decimal | bool
 
 
@@ -322,7 +314,7 @@ def names_in(found: Condition) -> Iterator[Name]:
             yield found.right
 
 
-_SIGNS: dict[str, Callable[[Any, Any], Any]] = {
+SIGNS: dict[str, Callable[[Any, Any], Any]] = {
     "=": operator.eq, "<>": operator.ne,
     "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
 }  # fmt: skip
@@ -346,7 +338,7 @@ def expression_of(found: Condition) -> ColumnElement[bool]:
     if isinstance(found, Like):
         return left.like(_bound(found.pattern))
     right = sa.column(found.right.column) if isinstance(found.right, Name) else _bound(found.right)
-    compared: ColumnElement[bool] = _SIGNS[found.sign](left, right)
+    compared: ColumnElement[bool] = SIGNS[found.sign](left, right)
     return compared
 
 
@@ -355,118 +347,3 @@ def _bound(constant: Constant) -> BindParameter[Any]:
 
     # Of no type of ours: what it is compared with decides, as for a constant that stands in the text.
     return sa.bindparam(None, constant, type_=sa.types.NullType())
-
-
-# Over coded rows -----------------------------------------------------------------------------------------------------
-
-
-class CodedColumn(Protocol):
-    """What a condition asks of a declared column: its values as text, and as they are compared."""
-
-    @property
-    def name(self) -> str:
-        """Its name."""
-        ...
-
-    @property
-    def kind(self) -> str:
-        """Its type."""
-        ...
-
-    @property
-    def levels(self) -> int:
-        """Places of its grid; 0 where values have no order."""
-        ...
-
-    @property
-    def missing_code(self) -> int | None:
-        """Code of a missing cell."""
-        ...
-
-    def comparable_values(self) -> Vector:
-        """Return the value of every code; NaN where it is missing."""
-        ...
-
-    def comparable(self, text: str) -> float:
-        """Read a constant that values are compared with."""
-        ...
-
-    def texts(self, codes: Sequence[int] | None = None) -> list[str]:
-        """Return the text of codes, by default of all."""
-        ...
-
-
-def holds(found: Condition, columns: Mapping[str, CodedColumn], codes: Mapping[str, Codes]) -> tuple[Flags, Flags]:
-    """Return which coded rows a condition holds for, and for which it does not; of a missing cell it is neither.
-
-    Parameters
-    ----------
-    found : Condition
-    columns : mapping of str to CodedColumn
-    codes : mapping of str to array of shape (rows,)
-
-    Raises
-    ------
-    ConfigError
-        If a column cannot be compared so.
-    """
-    if isinstance(found, Joined):
-        parts = [holds(one, columns, codes) for one in found.parts]
-        every, some = np.logical_and.reduce, np.logical_or.reduce
-        if found.word == "OR":
-            every, some = some, every
-        return every([one for one, _ in parts]), some([one for _, one in parts])
-    if isinstance(found, Not):
-        yes, no = holds(found.inner, columns, codes)
-        return no, yes
-    column = columns[found.left.column]
-    own = codes[found.left.column]
-    missing = own == column.missing_code if column.missing_code is not None else np.zeros(len(own), bool)
-    if isinstance(found, Null):
-        return missing, ~missing
-    if isinstance(found, Compared) and isinstance(found.right, Name):
-        other = columns[found.right.column]
-        if not column.levels or not other.levels:
-            raise ConfigError("Two columns are compared where both are numbers, or both are dates.")
-        left, right = column.comparable_values()[own], other.comparable_values()[codes[found.right.column]]
-        known = np.isfinite(left) & np.isfinite(right)
-        yes = _compared(left, found.sign, right) & known
-        return yes, known & ~yes
-    if isinstance(found, Compared):
-        of_code = _code_flags(column, found.sign, found.right)
-    elif isinstance(found, Among):
-        of_code = np.any([_code_flags(column, "=", one) for one in found.constants], axis=0)
-    elif isinstance(found, Between):
-        of_code = _code_flags(column, ">=", found.low) & _code_flags(column, "<=", found.high)
-    else:
-        raise ConfigError("LIKE is not estimated. Name the values: COLUMN IN ('one', 'another').")
-    yes = of_code[own] & ~missing
-    return yes, ~yes & ~missing
-
-
-def _code_flags(column: CodedColumn, sign: str, constant: object) -> Flags:
-    """Return for every code of a column whether it stands in a relation to a constant."""
-    if column.levels:
-        try:
-            return _compared(column.comparable_values(), sign, column.comparable(str(constant)))
-        except SchemaError as error:
-            raise ConfigError(f"'{column.name}' is compared with what it cannot be: {error}") from None
-    if sign not in ("=", "<>"):
-        raise ConfigError(f"The values of '{column.name}' have no order here. Compare by = or IN.")
-    text = str(constant)
-    if isinstance(constant, bool) and column.kind == "yes_no":
-        text = column.texts([int(constant)])[0]
-    texts = column.texts()
-    if text not in texts:
-        raise ConfigError(f"'{column.name}' has no value '{text}'. Its values: {', '.join(texts[:10])}.")
-    same = np.array([one == text for one in texts])
-    return same if sign == "=" else ~same
-
-
-def _compared(left: Vector, sign: str, right: Vector | float) -> Flags:
-    with np.errstate(invalid="ignore"):
-        found = {
-            "=": np.equal, "<>": np.not_equal,
-            "<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal,
-        }[sign](left, right)  # fmt: skip
-    return np.asarray(found, dtype=bool)

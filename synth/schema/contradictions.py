@@ -63,7 +63,8 @@ class Search:
         for rule in rules:
             for name in rule.columns:
                 self.about[name].append(rule)
-        self.may_be_empty = {one.column.name for rule in rules for one in _about_empty_cells(rule)}
+        said = [one for rule in rules for one in (*rule.when, rule.then)]
+        self.may_be_empty = {one.column.name for one in said if isinstance(one, Among) and one.of_empty}
         self.given_up = False
         self.work = 0
 
@@ -160,12 +161,6 @@ class Search:
         elif len(open_conditions) == 1 and not _is_possible(rule.then, domains):
             one = open_conditions[0]
             yield one.column.name, complement(one.codes, one.column.size)
-
-
-def _about_empty_cells(rule: Rule) -> Iterator[Among]:
-    """Yield the conditions and the conclusion that are about a cell being empty."""
-    then = [rule.then] if isinstance(rule.then, Among) else []
-    yield from (one for one in (*rule.when, *then) if one.of_empty)
 
 
 def _columns_of(rule: Rule) -> Iterator[ModelledColumn]:

@@ -211,26 +211,26 @@ class FileCells:
         return values, np.isnan(values) | np.isin(values, tokens[~np.isnan(tokens)])
 
     def days(
-        self, *, pattern: str | tuple[str, ...] | None, shortest: int
+        self, *, patterns: tuple[str, ...], shortest: int
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
         """Return the day of every cell since 1970-01-01, which cells are none, and which are missing.
 
-        ``pattern`` and ``shortest`` are those of :func:`days_of_texts`.
+        ``patterns`` and ``shortest`` are those of :func:`days_of_texts`.
         """
         if is_date(self._cells.type):
             days, absent = days_of_dates(self._cells), _missing(self._cells)
         else:
             texts = self._texts()
-            days = days_of_texts(texts, pattern=pattern or self._dates, shortest=shortest)
+            days = days_of_texts(texts, patterns=patterns or self._dates, shortest=shortest)
             absent = self._is_missing(texts)
         return days, days == NO_DAY, absent
 
     def minutes(
-        self, *, pattern: str | tuple[str, ...] | None
+        self, *, patterns: tuple[str, ...]
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
         """Return the minute of the day of every cell, which cells are none, and which are missing.
 
-        ``pattern`` is that of :func:`minutes_of_texts`.
+        ``patterns`` are those of :func:`minutes_of_texts`.
         """
         kind = self._cells.type
         if is_date(kind):
@@ -239,7 +239,7 @@ class FileCells:
         else:
             texts = self._texts()
             absent = self._is_missing(texts)
-        minutes = minutes_of_texts(texts, pattern=pattern or self._dates)
+        minutes = minutes_of_texts(texts, patterns=patterns or self._dates)
         return minutes, minutes == NO_TIME, absent
 
     def labels(self, column: ModelledColumn) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
@@ -405,7 +405,7 @@ def invented_cells(form: TableFormat) -> list[tuple[str, str]]:
     """
     numbers = [form.notation.in_full("1234.5")] if form.notation else []
     dates = [datetime.date(2021, 4, 3).strftime(pattern) for pattern in form.dates]
-    days = days_of_texts(pa.array(dates, pa.string()), pattern=form.dates, shortest=10).tolist()
+    days = days_of_texts(pa.array(dates, pa.string()), patterns=form.dates, shortest=10).tolist()
     read = plain_numbers(pa.array(numbers, pa.string()), form.notation).to_pylist()
     found = [datetime.date.fromordinal(day + EPOCH).isoformat() for day in days]
     return list(zip(numbers + dates, read + found, strict=True))
@@ -448,14 +448,14 @@ def days_of_dates(cells: pa.Array) -> npt.NDArray[np.int64]:
     return np.where(_missing(cells), NO_DAY, days)
 
 
-def days_of_texts(texts: pa.Array, *, pattern: str | tuple[str, ...] | None, shortest: int) -> npt.NDArray[np.int64]:
+def days_of_texts(texts: pa.Array, *, patterns: tuple[str, ...], shortest: int) -> npt.NDArray[np.int64]:
     """Return the days since 1970-01-01 of written dates.
 
     Parameters
     ----------
     texts : pyarrow string array
-        Dates as ``pattern`` or ISO 8601 writes them; a time of day after an ISO date is passed over.
-    pattern : str or tuple of str, optional
+        Dates as ``patterns`` or ISO 8601 writes them; a time of day after an ISO date is passed over.
+    patterns : tuple of str
         How dates are written, in the notation of ``strptime``: the first that fits, tried before ISO.
     shortest : int
         Characters of the shortest ISO form that is understood: 10 for days, 7 for months, 4 for years.
@@ -468,7 +468,6 @@ def days_of_texts(texts: pa.Array, *, pattern: str | tuple[str, ...] | None, sho
     texts = _short(texts)
     iso = pc.match_substring_regex(texts, ISO_DAY)
     # Times of day make nearly every text different; the dates before them are few.
-    patterns = (pattern,) if isinstance(pattern, str) else pattern or ()
     short = texts if patterns else pc.if_else(iso, pc.utf8_slice_codeunits(texts, 0, 10), texts)
     cells = short.dictionary_encode()
     with_time = pc.match_substring_regex(cells.dictionary, ISO_DAY).to_pylist()
@@ -498,14 +497,14 @@ def _day(text: str, patterns: Sequence[str], shortest: int, *, iso: bool) -> int
         return NO_DAY
 
 
-def minutes_of_texts(texts: pa.Array, *, pattern: str | tuple[str, ...] | None) -> npt.NDArray[np.int64]:
+def minutes_of_texts(texts: pa.Array, *, patterns: tuple[str, ...]) -> npt.NDArray[np.int64]:
     """Return the minutes of the day of written times, alone or behind a date.
 
     Parameters
     ----------
     texts : pyarrow string array
-        Times as ``pattern`` or ISO 8601 writes them (14:35, 14:35:10, 2024-03-01T14:35); seconds are passed over.
-    pattern : str or tuple of str, optional
+        Times as ``patterns`` or ISO 8601 writes them (14:35, 14:35:10, 2024-03-01T14:35); seconds are passed over.
+    patterns : tuple of str
         How they are written, in the notation of ``strptime``: the first that fits, tried before ISO.
 
     Returns
@@ -513,9 +512,9 @@ def minutes_of_texts(texts: pa.Array, *, pattern: str | tuple[str, ...] | None) 
     array of shape (rows,)
         From 0 to 1439; ``NO_TIME`` for any other text, a date without a time among them, and for null.
     """
-    patterns = [one for one in ((pattern,) if isinstance(pattern, str) else pattern or ()) if has_hours(one)]
+    with_hours = list(filter(has_hours, patterns))
     cells = _short(texts).dictionary_encode()
-    return _of_rows([_minute(text, patterns) for text in cells.dictionary.to_pylist()], cells, NO_TIME)
+    return _of_rows([_minute(text, with_hours) for text in cells.dictionary.to_pylist()], cells, NO_TIME)
 
 
 def _of_rows(of_texts: list[int], cells: pa.DictionaryArray, otherwise: int) -> npt.NDArray[np.int64]:

@@ -25,6 +25,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 
@@ -360,11 +361,11 @@ class _Line:
             return Among(left, self._codes(left, right), f"{name} = {right}").as_conclusion()
         else:
             left = self._ordered(name)
-            return Comparison(left, _relation(sign), constant=self._constant(right, left))
+            return Comparison(left, cast("Relation", sign), constant=self._constant(right, left))
         left = self._ordered(name)
         others = tuple(self._ordered(name) for name in columns)
         self._require_one_kind(left, others)
-        return Comparison(left, _relation(sign), others)
+        return Comparison(left, cast("Relation", sign), others)
 
     def _require_one_kind(self, left: ModelledColumn, others: Sequence[ModelledColumn]) -> None:
         if {other.kind for other in others} != {left.kind} or (len(others) > 1 and not left.is_summable):
@@ -416,11 +417,6 @@ class _Line:
         if not where.column.levels:
             raise self._refused(f"is about rounded numbers or dates, and '{shown(where.column.name)}' is neither.")
         return where
-
-
-def _relation(sign: str) -> Relation:
-    relations: dict[str, Relation] = {">=": ">=", ">": ">", "<=": "<=", "<": "<", "=": "="}
-    return relations[sign]
 
 
 _EMPTY = (

@@ -187,7 +187,7 @@ def _kind_of_texts(texts: pa.Array) -> ColumnKind:
         return "category"
     if not np.isnan(numbers_of_texts(texts)).any():
         return "number"
-    if (days_of_texts(texts, pattern=None, shortest=10) != NO_DAY).all():
+    if (days_of_texts(texts, patterns=(), shortest=10) != NO_DAY).all():
         return "date"
     distinct = texts.unique()
     if len(distinct) <= 4 and {text.lower() for text in distinct.to_pylist()} <= _TRUTH_WORDS:

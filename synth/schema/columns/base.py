@@ -132,12 +132,12 @@ class Cells(Protocol):
         """Return the number of every cell in a notation, NaN where it is none, and which cells are missing."""
 
     def days(
-        self, *, pattern: str | tuple[str, ...] | None, shortest: int
+        self, *, patterns: tuple[str, ...], shortest: int
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
         """Return the day of every cell since 1970-01-01, which cells are none, and which are missing."""
 
     def minutes(
-        self, *, pattern: str | tuple[str, ...] | None
+        self, *, patterns: tuple[str, ...]
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
         """Return the minute of the day of every cell, which cells are none, and which are missing."""
 
@@ -414,11 +414,9 @@ class ModelledColumn(Column):
         """How its numbers are written, where that is declared for this column."""
         return PLAIN
 
-    def shown_texts(
-        self, codes: Sequence[int] | npt.NDArray[Any] | None = None, *, missing: str = "missing"
-    ) -> list[str]:
+    def shown_texts(self, codes: Sequence[int] | npt.NDArray[Any] | None = None) -> list[str]:
         """Return what people read in place of codes: labels where they are declared, else :meth:`texts`."""
-        return self.texts(codes, missing=missing)
+        return self.texts(codes, missing="missing")
 
     def invented(self, notation: Notation, dates: tuple[str, ...]) -> list[str]:
         """Return invented cells as they are declared to be written; none where a program would write them so.

@@ -94,7 +94,7 @@ class FindColumn(ModelledColumn):
     def encode(self, cells: Cells) -> Coded:
         """Say of what kind every cell is, and how large: first a number, else a date, else a text."""
         values, absent = cells.numbers()
-        days, no_day, missing = cells.days(pattern=self.pattern, shortest=10)
+        days, no_day, missing = cells.days(patterns=() if self.pattern is None else (self.pattern,), shortest=10)
         codes = np.where(no_day, _TEXT, _FIRST_DATE + np.searchsorted(_MONTHS, days, side="right"))
         number = ~np.isnan(values)
         codes[number] = _decimals(values[number]) * _NUMBER_BINS + _bins(values[number])

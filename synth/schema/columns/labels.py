@@ -109,13 +109,11 @@ class LabelColumn(ModelledColumn):
         words = (*self.words, missing)
         return [words[code] for code in codes]
 
-    def shown_texts(
-        self, codes: Sequence[int] | npt.NDArray[Any] | None = None, *, missing: str = "missing"
-    ) -> list[str]:
+    def shown_texts(self, codes: Sequence[int] | npt.NDArray[Any] | None = None) -> list[str]:
         """Return the label of every code, and its text where none is declared."""
         label_of, absent, words = dict(self.labels), self.missing_code, self.words
         every = range(self.size) if codes is None else map(int, codes)
-        return [missing if code == absent else label_of.get(words[code], words[code]) for code in every]
+        return ["missing" if code == absent else label_of.get(words[code], words[code]) for code in every]
 
     def cells(self, codes: npt.NDArray[np.int64]) -> list[Any]:
         """Return the text of every code."""

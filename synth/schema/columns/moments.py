@@ -176,7 +176,7 @@ class DateColumn(_MomentColumn):
         return "date32"
 
     def _counted(self, cells: Cells) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-        return cells.days(pattern=self.pattern, shortest=_SHORTEST_ISO[self.step])
+        return cells.days(patterns=self.patterns, shortest=_SHORTEST_ISO[self.step])
 
     def _count_of(self, moment: datetime.date) -> int:
         return moment.toordinal() - _EPOCH
@@ -331,7 +331,7 @@ class TimeColumn(_MomentColumn):
         return _time_at(self._count_of(self.low) + place * _MINUTES[self.step])
 
     def _counted(self, cells: Cells) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-        return cells.minutes(pattern=self.pattern)
+        return cells.minutes(patterns=self.patterns)
 
     def _count_of(self, moment: datetime.time) -> int:
         return 60 * moment.hour + moment.minute

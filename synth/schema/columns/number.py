@@ -264,13 +264,7 @@ def _decimals(value: float) -> int:
 
 
 def _scaled(value: float, decimals: int) -> int:
-    sign, digits, exponent = Decimal(repr(float(value))).as_tuple()
-    if not isinstance(exponent, int):
-        raise SchemaError("A number of the schema is not finite.")
-    shift = exponent + decimals
-    whole = int("".join(map(str, digits)))
-    scaled: int = whole * 10**shift if shift >= 0 else whole // 10**-shift
-    return -scaled if sign else scaled
+    return int(Decimal(repr(float(value))).scaleb(decimals))
 
 
 def _fixed_point(value: int, decimals: int) -> str:
