@@ -14,7 +14,7 @@ from typing import cast
 from synth.dictionaries.drafting import Described, Description, chosen_presets, describe_columns, line_of
 from synth.dictionaries.understanding import Dictionary, DictionaryColumn, open_facts, said_in_words
 from synth.errors import ConfigError
-from synth.limits import DOCUMENT_BYTES
+from synth.limits import COLUMNS, DOCUMENT_BYTES
 from synth.names import shown
 
 __all__ = [
@@ -89,4 +89,6 @@ def read_dictionary(name: str, data: bytes, *, names: Sequence[str] = ()) -> Dic
     found = read(name, data, names)
     if not found.columns:
         raise ConfigError("The dictionary describes no column.")
+    if len(found.columns) > COLUMNS:
+        raise ConfigError(f"The dictionary names {len(found.columns):,} columns; at most {COLUMNS:,} are possible.")
     return found

@@ -11,7 +11,6 @@ from synth.bundle.archive import open_archive, parse_canonical
 from synth.dictionaries.understanding import Dictionary, DictionaryColumn, Facts, understand
 from synth.dictionaries.values import number_in
 from synth.errors import ConfigError, InputError, VerificationError
-from synth.limits import COLUMNS
 from synth.names import shown
 from synth.schema import parse_column, schema_from_document
 from synth.schema.documents import read_mapping
@@ -76,13 +75,10 @@ def _frictionless(document: Mapping[str, Any], names: Sequence[str]) -> Dictiona
         return None
     # Of several tables the one that shares most names with ours; public names alone are compared.
     schema = max(schemas, key=lambda one: len(set(names) & {_plain(f.get("name")) for f in _fields(one)}))
-    fields = _fields(schema)
-    if len(fields) > COLUMNS:
-        raise ConfigError(f"The dictionary names {len(fields):,} columns; at most {COLUMNS:,} are possible.")
     left = [f"It describes {len(schemas):,} tables; the one whose names are most like yours is taken."]
     return Dictionary(
         "a Frictionless data package",
-        tuple(_field(one, _missing_texts(schema)) for one in fields),
+        tuple(map(_field, _fields(schema))),
         tuple(left if len(schemas) > 1 else ()),
     )
 
@@ -91,7 +87,7 @@ def _fields(schema: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [one for one in schema["fields"] if isinstance(one, Mapping) and one.get("name")]
 
 
-def _field(field: Mapping[str, Any], missing: Sequence[str]) -> DictionaryColumn:
+def _field(field: Mapping[str, Any]) -> DictionaryColumn:
     facts = Facts(_plain(field["name"]))
     said = field.get("constraints")
     limits: Mapping[str, Any] = said if isinstance(said, Mapping) else {}
@@ -107,24 +103,17 @@ def _field(field: Mapping[str, Any], missing: Sequence[str]) -> DictionaryColumn
             facts.kind = "ordinal"
         elif facts.kind == "string":
             facts.kind = "categorical"
-    own = [
-        _plain(one.get("value")) if isinstance(one, Mapping) else _plain(one) for one in _list(field, "missingValues")
-    ]
     if facts.kind == "boolean":
         yes, no = (_list(field, key) for key in ("trueValues", "falseValues"))
         facts.codes = [(_plain(yes[0]), "yes"), (_plain(no[0]), "no")] if len(yes) == len(no) == 1 else []
     # Its standard: a cell may be missing unless it is required, and an empty one is, unless other texts are named.
-    facts.missing = "; ".join(text for text in own if number_in(text) is not None)
+    missing = [_category(one)[0] for one in _list(field, "missingValues")]
+    facts.missing = "; ".join(text for text in missing if number_in(text) is not None)
     return understand(facts)
 
 
-def _missing_texts(holder: Mapping[str, Any]) -> list[str]:
-    """Return the texts that stand for a missing cell, of which a newer form of the standard has labels too."""
-    listed = _list(holder, "missingValues")
-    return [_plain(one.get("value")) if isinstance(one, Mapping) else _plain(one) for one in listed]
-
-
 def _category(one: object) -> tuple[str, str | None]:
+    """Return a listed text with its label, which only a newer form of the standard gives."""
     if isinstance(one, Mapping):
         label = one.get("label")
         return _plain(one.get("value")), None if label is None else _plain(label)
@@ -161,8 +150,6 @@ def dictionary_of_names(name: str, data: bytes, names: Sequence[str]) -> Diction
         columns.append(_attribute(called.strip(), said.strip()))
     if not columns:
         raise ConfigError("This names file names no column. A line of it is like age: continuous.")
-    if len(columns) > COLUMNS:
-        raise ConfigError(f"The dictionary names {len(columns):,} columns; at most {COLUMNS:,} are possible.")
     left = []
     if classes:
         values = list(dict.fromkeys(classes))

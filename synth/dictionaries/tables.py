@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields
 from typing import NamedTuple
@@ -12,7 +12,7 @@ from typing import NamedTuple
 from synth.dictionaries.understanding import Dictionary, DictionaryColumn, Facts, understand
 from synth.dictionaries.words import fact_called, kind_called
 from synth.errors import ConfigError, TableError
-from synth.limits import COLUMNS, DOCUMENT_NODES, TEXT_CHARACTERS
+from synth.limits import DOCUMENT_NODES, TEXT_CHARACTERS
 from synth.names import shown
 from synth.reading.more.workbooks import sheet_rows
 
@@ -77,11 +77,16 @@ def dictionary_of_workbook(name: str, data: bytes, names: Sequence[str]) -> Dict
 def _fill(facts: Facts, more: Facts) -> None:
     """Add what another sheet says of a column, where nothing was said yet; values come with their labels."""
     lists_values = bool(facts.values or facts.codes)
-    for fact in _KEPT - (_OF_VALUES if lists_values else set()):
-        if not getattr(facts, fact):
-            setattr(facts, fact, getattr(more, fact))
+    _add(facts, {fact: getattr(more, fact) for fact in _KEPT - (_OF_VALUES if lists_values else set())})
     if not lists_values:
         facts.codes = list(more.codes)
+
+
+def _add(facts: Facts, said: Mapping[str, str]) -> None:
+    """Add what is said of a column, where nothing was said yet."""
+    for fact, text in said.items():
+        if not getattr(facts, fact):
+            setattr(facts, fact, text)
 
 
 _MOST_SHEETS = 20
@@ -148,8 +153,6 @@ def _read(lines: _Lines, names: Sequence[str]) -> _Read:
 
 
 def _understood(read: _Read, kind: str) -> Dictionary:
-    if len(read.told) > COLUMNS:
-        raise ConfigError(f"The dictionary names {len(read.told):,} columns; at most {COLUMNS:,} are possible.")
     columns = [
         DictionaryColumn(facts.name, {}, (f"'{shown(facts.name)}': {_TOO_MANY_CELLS}",))
         if facts.name in read.broken
@@ -214,9 +217,7 @@ def _told(lines: Iterable[Sequence[str]], used: dict[int, str], width: int) -> t
     for name, block in every.items():
         facts = told[name] = Facts(name)
         for said in block:
-            for fact in _KEPT & said.keys():
-                if not getattr(facts, fact):
-                    setattr(facts, fact, said[fact])
+            _add(facts, {fact: said[fact] for fact in _KEPT & said.keys()})
         if len(block) > 1:
             _take_codes(facts, block)
         elif facts.labels and not facts.values:

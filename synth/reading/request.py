@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from synth.errors import ConfigError, InputError, SchemaError, TableError
@@ -40,14 +40,11 @@ class Request:
 
     def to_bytes(self) -> bytes:
         """Write the request as JSON."""
-        body = {
+        body = {one.name: getattr(self, one.name) for one in fields(self)} | {
             "format": format_to_mapping(self.format),
             "limits": asdict(self.limits),
             "columns": [[column.name, column.to_mapping()] for column in self.columns],
-            "id_column": self.id_column,
-            "drop_undeclared": self.drop_undeclared,
             "key": self.key.hex(),
-            "size": self.size,
         }
         return json.dumps(body).encode()
 
@@ -57,15 +54,13 @@ class Request:
         body: Mapping[str, Any] = json.loads(data)
         # Not as a document is read: a first look at a stranger's file starts without what reads documents.
         form: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in body["format"].items()}
-        return cls(
-            format=TableFormat(**form),
-            limits=ReaderLimits(**body["limits"]),
-            columns=tuple(parse_column(name, declared) for name, declared in body["columns"]),
-            id_column=body["id_column"],
-            drop_undeclared=body["drop_undeclared"],
-            key=bytes.fromhex(body["key"]),
-            size=body["size"],
-        )
+        read: dict[str, Any] = {
+            "format": TableFormat(**form),
+            "limits": ReaderLimits(**body["limits"]),
+            "columns": tuple(parse_column(name, declared) for name, declared in body["columns"]),
+            "key": bytes.fromhex(body["key"]),
+        }
+        return cls(**{**body, **read})
 
 
 def error_named(name: str, text: str, **mended: Any) -> InputError:

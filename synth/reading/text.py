@@ -55,15 +55,6 @@ class Peekable(Readable, Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class _Top:
-    """What the lines before the rows say: all of it public, as column names are."""
-
-    encoding: str
-    separator: str
-    names: tuple[str, ...]
-
-
 class TextTable:
     """A delimited text: its column names, and its rows as texts, a block of whole lines at a time.
 
@@ -97,10 +88,9 @@ class TextTable:
         form.check()
         self._limits = limits
         self._newlines = form.newlines
-        top = _read_top(source, form, limits)
-        self._separator = top.separator.encode()
-        self.names = top.names
-        self._blocks = _Blocks(source, top.encoding, self._separator, newlines=form.newlines)
+        encoding, separator, self.names = _read_top(source, form, limits)
+        self._separator = separator.encode()
+        self._blocks = _Blocks(source, encoding, self._separator, newlines=form.newlines)
         self.blank = self.unreadable = 0
 
     def batches(self, places: Sequence[int]) -> Iterator[tuple[list[pa.Array], _Mask]]:
@@ -145,12 +135,13 @@ class TextTable:
 # The lines before the rows ----------------------------------------------------------------------------------------
 
 
-def _read_top(source: Peekable, form: TableFormat, limits: ReaderLimits) -> _Top:
-    """Read past comments, skipped lines and blank lines to the names, and leave the rows in the source."""
+def _read_top(source: Peekable, form: TableFormat, limits: ReaderLimits) -> tuple[str, str, tuple[str, ...]]:
+    """Return the encoding, the separator and the names, which are public, and leave the rows in the source."""
     # Without a mark, of which a first row has none, utf-16 is little-endian unless big-endian is declared.
     encoding = {"utf-16": "utf-16-le", "utf-8-sig": "utf-8"}.get(form.codec, form.codec)
     if not form.header:
-        return _top_without_names(source, form, encoding)
+        _skip_lines(source, form.skip_rows, encoding)
+        return encoding, "\t" if form.separator == "auto" else form.separator, form.names or ()
     if form.codec.startswith(("utf", "ascii")):
         encoding = next((known for mark, known in _MARKS if source.peek(len(mark)) == mark), encoding)
     header = _lines_of_names(source, form, encoding)
@@ -171,17 +162,17 @@ def _read_top(source: Peekable, form: TableFormat, limits: ReaderLimits) -> _Top
     names = joined_names(cells, form.names_from)
     if len(names) > limits.columns:
         raise limits.too_many_columns(len(names))
-    return _Top(encoding, separator, names)
+    return encoding, separator, names
 
 
-def _top_without_names(source: Peekable, form: TableFormat, encoding: str) -> _Top:
-    for _ in range(form.skip_rows):
+def _skip_lines(source: Peekable, count: int, encoding: str) -> None:
+    """Read past some lines of a text without names, which must have rows after them."""
+    for _ in range(count):
         if not source.peek(1):
             break
         _take_line(source, encoding)
     if not source.peek(1):
         raise TableError("The file is empty. Send a table with rows.")
-    return _Top(encoding, "\t" if form.separator == "auto" else form.separator, form.names or ())
 
 
 def _lines_of_names(source: Peekable, form: TableFormat, encoding: str) -> list[str]:

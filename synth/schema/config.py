@@ -177,12 +177,9 @@ class RunConfig:
         _require_people(self.people_at_most)
         if not 0 <= self.rows <= MAXIMUM_ROWS:
             raise _rows_refused(self.rows)
-        if not 0 <= self.holdout < 1:
-            raise ConfigError(f"holdout must be at least 0 and below 1, got {self.holdout:g}.")
-        if not 0 <= self.evaluation_share < 1:
-            raise ConfigError(f"evaluation_share must be at least 0 and below 1, got {self.evaluation_share:g}.")
-        if not 0 <= self.prediction_share < 1:
-            raise ConfigError(f"prediction_share must be at least 0 and below 1, got {self.prediction_share:g}.")
+        for key in ("holdout", "evaluation_share", "prediction_share"):
+            if not 0 <= getattr(self, key) < 1:
+                raise ConfigError(f"{key} must be at least 0 and below 1, got {getattr(self, key):g}.")
         if not self.account.strip():
             raise ConfigError("account must name the people the ledger protects, for example city-survey-2026.")
         if self.table is not None and self.source is not None:
