@@ -11,7 +11,7 @@ from itertools import groupby
 
 from synth.limits import NAME_CHARACTERS
 
-__all__ = ["SHOWN_CHARACTERS", "name_problem", "odd_names", "shown", "visible", "visible_lines", "words_of"]
+__all__ = ["SHOWN_CHARACTERS", "listed", "name_problem", "odd_names", "shown", "visible", "visible_lines", "words_of"]
 
 SHOWN_CHARACTERS = 60
 """Characters of the longest name that is shown whole in a sentence."""
@@ -87,6 +87,19 @@ def shown(name: str) -> str:
     """Return a name as it may stand in a sentence: visible and short."""
     seen = visible(name[: SHOWN_CHARACTERS + 1])
     return seen if len(name) <= SHOWN_CHARACTERS else f"{visible(name[: SHOWN_CHARACTERS - 3])}..."
+
+
+def listed(texts: Sequence[str], most: int) -> str:
+    """Return texts as a sentence lists them; beyond ``most`` of them, only how many more there are.
+
+    Examples
+    --------
+    >>> listed(["a", "b", "c"], 3), listed(["a", "b", "c"], 2)
+    ('a, b and c', 'a, b and 1 more')
+    """
+    if len(texts) > most:
+        return f"{', '.join(texts[:most])} and {len(texts) - most:,} more"
+    return " and ".join(filter(None, (", ".join(texts[:-1]), texts[-1])))
 
 
 def name_problem(name: str) -> str | None:

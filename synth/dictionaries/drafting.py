@@ -13,7 +13,7 @@ import yaml
 from synth.dictionaries.understanding import Dictionary, open_facts
 from synth.dictionaries.words import folded
 from synth.errors import SchemaError
-from synth.names import shown
+from synth.names import listed, shown
 from synth.schema import COLUMN_TYPES, ModelledColumn, Preset, preset_called
 
 __all__ = ["Described", "Description", "chosen_presets", "describe_columns", "line_of"]
@@ -100,7 +100,7 @@ def describe_columns(
         beside = {one.name for one in dictionary.columns if one.body.get("of") in own_name and one.name not in own_name}
         absent = [column.name for column in dictionary.columns if column.name not in {*own_name, *beside}]
         if absent:
-            notes.append(f"Not in the table, and passed over: {_named(absent)}.")
+            notes.append(f"Not in the table, and passed over: {listed(list(map(shown, absent)), _MOST_NAMED)}.")
         for column in dictionary.columns:
             notes += column.left
             if column.name in beside:
@@ -138,11 +138,6 @@ def _matching(names: Sequence[str], called: Sequence[str]) -> dict[str, str]:
         for name in called
         if name not in same and said[folded(name)] == 1 and folded(name) in by_fold
     }
-
-
-def _named(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _MOST_NAMED:,} more" if len(names) > _MOST_NAMED else ""
-    return ", ".join(map(shown, names[:_MOST_NAMED])) + more
 
 
 def line_of(body: Mapping[str, Any], *, empty: bool = False) -> str:

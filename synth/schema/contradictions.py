@@ -13,7 +13,7 @@ from functools import lru_cache
 import numpy as np
 
 from synth.errors import ConfigError
-from synth.names import shown
+from synth.names import listed, shown
 from synth.schema.columns.base import ModelledColumn
 from synth.schema.rule_lines import RuleSet, read_rules
 from synth.schema.rules import (
@@ -456,7 +456,4 @@ def _never_met(rule: Rule, others: Sequence[Rule]) -> str:
 
 
 def _and(texts: Sequence[str]) -> str:
-    named = [f"'{text}'" for text in texts[:4]]
-    if len(texts) > 4:
-        return f"{', '.join(named)} and {len(texts) - 4:,} more"
-    return " and ".join(filter(None, (", ".join(named[:-1]), named[-1])))
+    return listed([f"'{text}'" for text in texts], 4)

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 
 from synth.errors import InputError, PrivacyError, SchemaError, VerificationError
 from synth.limits import COLUMNS, DECLARED_VALUES, PLACES, TEXT_CHARACTERS
-from synth.names import shown
+from synth.names import listed, shown
 from synth.schema.columns import modelled_columns, parse_column
 from synth.schema.columns.base import Column, ModelledColumn, guarded
 from synth.schema.columns.find import FindColumn
@@ -351,7 +351,7 @@ def undeclared_facts(schema: Schema) -> str | None:
 
 
 def _named(names: Sequence[str]) -> str:
-    return ", ".join(map(repr, names[:5])) + (f" and {len(names) - 5:,} more" if len(names) > 5 else "")
+    return listed(list(map(repr, names)), 5)
 
 
 def size_problem(columns: Sequence[Column]) -> str | None:
@@ -361,17 +361,17 @@ def size_problem(columns: Sequence[Column]) -> str | None:
     """
     if len(columns) > COLUMNS:
         return f"{len(columns):,} columns are declared, and at most {COLUMNS:,} are possible. Leave columns out."
-    listed = {column.name: column.listed for column in columns}
-    sizes = {name: len(texts) for name, texts in listed.items()}
+    declared = {column.name: column.listed for column in columns}
+    sizes = {name: len(texts) for name, texts in declared.items()}
     if sum(sizes.values()) > DECLARED_VALUES:
         return (
             f"The columns list {sum(sizes.values()):,} values altogether, and at most {DECLARED_VALUES:,} are "
-            f"possible; the most are in {_listed(sizes, 'values')}. Declare fewer categories, or leave columns out."
+            f"possible; the most are in {_sized(sizes, 'values')}. Declare fewer categories, or leave columns out."
         )
     grids = {column.name: column.levels for column in modelled_columns(columns) if column.is_ordered}
     if sum(grids.values()) > PLACES:
         return _too_many_places(grids, PLACES)
-    for name, texts in listed.items():
+    for name, texts in declared.items():
         if any(isinstance(text, str) and len(text) > TEXT_CHARACTERS for text in texts):
             return f"'{shown(name)}' lists a value of more than {TEXT_CHARACTERS:,} characters. Declare a shorter one."
     return None
@@ -391,14 +391,14 @@ def domain_problem(columns: Sequence[ModelledColumn]) -> str | None:
         # The widest column is too wide for the second; each other one is to blame if it is too wide for the widest.
         blamed = {name: width for name, width in widths.items() if width * widest[0] > LARGEST_PAIR}
         return (
-            f"{_listed(blamed, 'values')} are too wide to be counted together: a table of two of them has up to "
+            f"{_sized(blamed, 'values')} are too wide to be counted together: a table of two of them has up to "
             f"{widest[0] * widest[1]:,} cells, and at most {LARGEST_PAIR:,} are possible. Declare fewer categories "
             "(group them, for example by first digit), or leave columns out."
         )
     if sum(widest) > LARGEST_WIDTH:
         return (
             f"The columns have {sum(widest):,} values altogether, and a model holds at most {LARGEST_WIDTH:,}; the "
-            f"widest are {_listed(widths, 'values')}. Declare fewer categories, or leave columns out."
+            f"widest are {_sized(widths, 'values')}. Declare fewer categories, or leave columns out."
         )
     if sum(grids.values()) > LARGEST_GRIDS:
         return _too_many_places(grids, LARGEST_GRIDS)
@@ -408,14 +408,11 @@ def domain_problem(columns: Sequence[ModelledColumn]) -> str | None:
 def _too_many_places(grids: Mapping[str, int], most: int) -> str:
     return (
         f"The numbers and dates have {sum(grids.values()):,} places altogether, and at most {most:,} are possible; the "
-        f"finest are {_listed(grids, 'places')}. Choose a larger step or narrower bounds, or leave columns out."
+        f"finest are {_sized(grids, 'places')}. Choose a larger step or narrower bounds, or leave columns out."
     )
 
 
-def _listed(sizes: Mapping[str, int], what: str, most: int = 5) -> str:
+def _sized(sizes: Mapping[str, int], what: str) -> str:
     """Name columns with their sizes, the largest first."""
     ordered = sorted(sizes.items(), key=lambda entry: -entry[1])
-    named = [f"'{name}' ({size:,} {what})" for name, size in ordered[:most]]
-    if len(ordered) > most:
-        return f"{', '.join(named)} and {len(ordered) - most:,} more"
-    return " and ".join(filter(None, (", ".join(named[:-1]), named[-1])))
+    return listed([f"'{name}' ({size:,} {what})" for name, size in ordered], 5)

@@ -155,7 +155,7 @@ def test_merged_cells_have_their_value_in_the_first() -> None:
 
 def test_a_sheet_is_named_where_there_are_several() -> None:
     data = xlsx(HEAD + xlsx_row(["1", "2"]), sheets={"Notes": "visible", "Codes": "hidden"})
-    with pytest.raises(TableError, match=r"^The workbook has 2 sheets: 'People', 'Notes'\. Say which one") as caught:
+    with pytest.raises(TableError, match=r"^The workbook has 2 sheets: 'People' and 'Notes'\. Say which one") as caught:
         inspect_header(io.BytesIO(data))
     assert (caught.value.key, caught.value.choices) == ("sheet", ("People", "Notes"))
     with pytest.raises(TableError, match="There is no sheet 'Peeple'"):

@@ -27,7 +27,7 @@ from io import RawIOBase
 import pyarrow as pa
 
 from synth.errors import TableError
-from synth.names import shown
+from synth.names import listed, shown
 from synth.reading.more.ods import OdsCells, ods_sheets
 from synth.reading.more.parts import Cell, Parts, Sheet, SheetCells, in_our_words
 from synth.reading.more.xlsx import XlsxCells, beside, xlsx_sheets
@@ -162,9 +162,8 @@ def _chosen(wanted: str | None, sheets: Mapping[str, Sheet]) -> str:
         return offered[0]
     if wanted is not None and wanted in sheets:
         return wanted
-    more = f" and {len(offered) - _MOST_LISTED:,} more" if len(offered) > _MOST_LISTED else ""
-    listed = ", ".join(f"'{shown(name)}'" for name in offered[:_MOST_LISTED]) + more
+    sheets_there = listed([f"'{shown(name)}'" for name in offered], _MOST_LISTED)
     said = f"The workbook has {len(offered):,} sheets" if wanted is None else f"There is no sheet '{shown(wanted)}'"
     raise TableError(
-        f"{said}: {listed}. Say which one holds the table ('sheet' in the format).", key="sheet", choices=offered
+        f"{said}: {sheets_there}. Say which one holds the table ('sheet' in the format).", key="sheet", choices=offered
     )
