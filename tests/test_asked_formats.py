@@ -51,7 +51,7 @@ def test_the_sheet_of_a_workbook_is_asked(tmp_path: Path, monkeypatch: pytest.Mo
     table.write_bytes(xlsx(xlsx_row(["age"]) + xlsx_row(["34"]) * 3, sheets={"Notes": "visible"}))
     form, said = asked(table, monkeypatch, "People", *OF_PEOPLE, *NUMBER)
     assert form["sheet"] == "People"
-    assert any("The workbook has 2 sheets: 'People', 'Notes'." in line for line in said)
+    assert any("The workbook has 2 sheets: 'People' and 'Notes'." in line for line in said)
 
 
 def test_names_are_asked_where_the_first_line_is_a_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

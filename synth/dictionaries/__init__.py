@@ -1,17 +1,16 @@
 """Data dictionaries: what others wrote of a table's columns, read into declarations. Nothing here is a private row.
 
 A dictionary is public, so it may be looked at, and words in it may be understood; but no fact that it leaves open is
-put in its place. One protocol and one line below for each format.
+put in its place. One reader and one line below for each format.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from importlib import import_module
-from typing import cast
 
 from synth.dictionaries.drafting import Described, Description, chosen_presets, describe_columns, line_of
+from synth.dictionaries.others import dictionary_of_bundle, dictionary_of_document, dictionary_of_names
+from synth.dictionaries.tables import dictionary_of_text, dictionary_of_workbook
 from synth.dictionaries.understanding import Dictionary, DictionaryColumn, open_facts, said_in_words
 from synth.errors import ConfigError
 from synth.limits import COLUMNS, DOCUMENT_BYTES
@@ -38,23 +37,15 @@ LARGEST_BUNDLE = 200_000_000
 Reader = Callable[[str, bytes, Sequence[str]], Dictionary]
 """Reads the file of a name; names of the table's columns are known where there is one."""
 
+_READERS: dict[str, Reader] = {
+    **dict.fromkeys(("csv", "tsv", "txt", "tab"), dictionary_of_text),
+    **dict.fromkeys(("xlsx", "xlsm", "ods"), dictionary_of_workbook),
+    **dict.fromkeys(("json", "yaml", "yml"), dictionary_of_document),
+    "names": dictionary_of_names,
+    "zip": dictionary_of_bundle,
+}
 
-@dataclass(frozen=True, slots=True)
-class _Format:
-    endings: tuple[str, ...]
-    place: str
-    most: int = DOCUMENT_BYTES
-
-
-_FORMATS = (
-    _Format(("csv", "tsv", "txt", "tab"), "synth.dictionaries.tables:dictionary_of_text"),
-    _Format(("xlsx", "xlsm", "ods"), "synth.dictionaries.tables:dictionary_of_workbook"),
-    _Format(("json", "yaml", "yml"), "synth.dictionaries.others:dictionary_of_document"),
-    _Format(("names",), "synth.dictionaries.others:dictionary_of_names"),
-    _Format(("zip",), "synth.dictionaries.others:dictionary_of_bundle", LARGEST_BUNDLE),
-)
-
-DICTIONARY_ENDINGS = tuple(ending for one in _FORMATS for ending in one.endings)
+DICTIONARY_ENDINGS = tuple(_READERS)
 """What the names of such files end with."""
 
 
@@ -76,17 +67,15 @@ def read_dictionary(name: str, data: bytes, *, names: Sequence[str] = ()) -> Dic
         In one sentence, if nothing of it can be taken.
     """
     ending = name.rpartition(".")[2].lower()
-    kind = next((one for one in _FORMATS if ending in one.endings), None)
-    if kind is None:
+    if ending not in _READERS:
         raise ConfigError(
             f"'{shown(name)}' is no dictionary that is known here. Give a table (csv, tsv, xlsx, ods), a "
             "datapackage.json, a configuration (yaml), a names file (names) or an earlier bundle (zip)."
         )
-    if len(data) > kind.most:
-        raise ConfigError(f"The dictionary has more than {kind.most:,} bytes. Keep the lines of this table alone.")
-    module, function = kind.place.split(":")
-    read = cast(Reader, getattr(import_module(module), function))
-    found = read(name, data, names)
+    most = LARGEST_BUNDLE if ending == "zip" else DOCUMENT_BYTES
+    if len(data) > most:
+        raise ConfigError(f"The dictionary has more than {most:,} bytes. Keep the lines of this table alone.")
+    found = _READERS[ending](name, data, names)
     if not found.columns:
         raise ConfigError("The dictionary describes no column.")
     if len(found.columns) > COLUMNS:

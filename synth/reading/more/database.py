@@ -21,7 +21,7 @@ from datetime import date, datetime
 from decimal import Decimal, InvalidOperation
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
+from typing import TYPE_CHECKING, Any, BinaryIO
 from urllib.parse import quote
 
 import pyarrow as pa
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     import psycopg
     from psycopg.adapt import Loader
 
-__all__ = ["Database", "Kind", "answer_with_rows", "main", "serve", "statement"]
+__all__ = ["Kind", "answer_with_rows", "main", "serve", "statement"]
 
 _ROWS_AT_ONCE = 500
 """Rows that a database sends at a time."""
@@ -109,33 +109,7 @@ def answer_with_rows(
 # What is asked --------------------------------------------------------------------------------------------------------
 
 
-class Database(Protocol):
-    """A connection that reads, and what both kinds of database are asked."""
-
-    dialect: sa.Dialect
-
-    def found(self, source: DatabaseSource) -> DatabaseSource:
-        """Return the source with its schema, after checking that it is a table whose rows stand by themselves."""
-        ...
-
-    def names(self, source: DatabaseSource) -> list[str]:
-        """Return the names of all columns of the table or query."""
-        ...
-
-    def declared(self, source: DatabaseSource, names: Sequence[str]) -> list[str]:
-        """Return the types of some columns, as the database calls them."""
-        ...
-
-    def kind(self, declared: str) -> Kind | None:
-        """Return how cells of a type are stored; None where they are not read."""
-        ...
-
-    def rows(self, asked: sa.Select[Any]) -> Iterator[Sequence[tuple[Cell, ...]]]:
-        """Yield the rows of a statement, some at a time; none of it is held whole."""
-        ...
-
-
-def _asked_columns(source: DatabaseSource, database: Database) -> tuple[list[str], list[Kind]]:
+def _asked_columns(source: DatabaseSource, database: _SQLite | _PostgreSQL) -> tuple[list[str], list[Kind]]:
     there = database.names(source)
     known = f"It has: {', '.join(map(shown, there))}." if len(there) <= 50 else "Check the spelling."
     if len(set(there)) < len(there):
@@ -321,6 +295,7 @@ class _SQLite:
         self._connection = connection
 
     def found(self, source: DatabaseSource) -> DatabaseSource:
+        """Return the source with its schema, after checking that it is a table whose rows stand by themselves."""
         if source.sql is not None:
             return source
         if source.schema not in (None, "main"):
@@ -335,6 +310,7 @@ class _SQLite:
         return replace(source, schema="main")
 
     def names(self, source: DatabaseSource) -> list[str]:
+        """Return the names of all columns of the table or query."""
         if source.sql is not None:
             asked = self._connection.execute(f"SELECT * FROM {_inside(source.sql, self.dialect)} LIMIT 0")  # noqa: S608
             return [column[0] for column in asked.description]
@@ -345,16 +321,19 @@ class _SQLite:
         return {name: declared for name, declared, hidden in listed if hidden != 1}
 
     def declared(self, source: DatabaseSource, names: Sequence[str]) -> list[str]:
+        """Return the types of some columns, as the database calls them."""
         # What a query results in has no declared type in SQLite.
         listed = {} if source.sql is not None else self._listed(source)
         return [listed.get(name, "") for name in names]
 
     def kind(self, declared: str) -> Kind | None:
+        """Return how cells of a type are stored; None where they are not read."""
         # As SQLite itself finds the affinity of a column. What is declared as a day or a decimal is a text here,
         # because a file of SQLite may write either in any way.
         return next((kind for word, kind in self._WORDS_OF_KINDS if word in declared.upper()), _WORDS)
 
     def rows(self, asked: sa.Select[Any]) -> Iterator[Sequence[tuple[Cell, ...]]]:
+        """Yield the rows of a statement, some at a time; none of it is held whole."""
         compiled = asked.compile(dialect=self.dialect)
         bound = {name: float(one) if isinstance(one, Decimal) else one for name, one in compiled.params.items()}
         self._connection.set_authorizer(
