@@ -23,11 +23,11 @@ from synth.schema import (
     FindColumn,
     FormField,
     ModelledColumn,
+    is_found,
     modelled_columns,
     parse_column,
 )
 from synth.schema.columns.moments import DateStep, TimeColumn, TimeStep
-from synth.schema.found import is_found
 from synth.schema.guesses import fate_of, kind_by_name, step_by_name
 
 __all__ = [

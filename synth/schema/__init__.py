@@ -12,6 +12,8 @@ from synth.schema.columns.moments import DateColumn, DateStep, TimeColumn, TimeS
 from synth.schema.columns.number import NumberColumn
 from synth.schema.columns.unmodelled import DropColumn, IdentifierColumn
 from synth.schema.config import (
+    FOUND_THEN_EDITED,
+    FoundReference,
     OptionValue,
     RunConfig,
     config_of_schema,
@@ -19,13 +21,13 @@ from synth.schema.config import (
     config_to_mapping,
     config_to_yaml,
     default_delta,
+    is_found,
     load_config,
     load_schema,
     parse_config,
     parse_schema,
     prediction_refusal,
 )
-from synth.schema.found import FOUND_THEN_EDITED, FoundReference, is_found
 from synth.schema.presets import Preset, preset_called, preset_for, presets
 from synth.schema.schema import (
     Neighbours,

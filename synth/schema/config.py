@@ -31,7 +31,6 @@ from synth.schema.documents import (
     read_text,
     refuse_unknown,
 )
-from synth.schema.found import FoundReference
 from synth.schema.rule_lines import with_tables
 from synth.schema.schema import Neighbours, Schema, size_problem
 from synth.schema.source import DatabaseSource
@@ -39,7 +38,9 @@ from synth.schema.written import TableFormat, WholeOrBlank, format_to_mapping, p
 from synth.system.paths import path_of
 
 __all__ = [
+    "FOUND_THEN_EDITED",
     "MOST_CHARGED_CLASSES",
+    "FoundReference",
     "OptionValue",
     "RunConfig",
     "config_of_schema",
@@ -47,6 +48,7 @@ __all__ = [
     "config_to_mapping",
     "config_to_yaml",
     "default_delta",
+    "is_found",
     "load_config",
     "load_schema",
     "parse_config",
@@ -129,6 +131,56 @@ def prediction_refusal(schema: Schema, label: str | None, holdout: float) -> str
             "Declare a label of few classes or leave it out."
         )
     return None
+
+
+# Columns that were found privately: which finding it was, and what it cost --------------------------------------------
+
+FOUND_THEN_EDITED = "found privately, then edited"
+"""Domain source of a column that was open in a finding, and that the owner declared otherwise than was found."""
+
+_FOUND = "found privately, epsilon "
+_HEXADECIMAL = frozenset("0123456789abcdef")
+_WRITTEN = Needed("synth find writes this section; leave it as it is, or leave all of it out.")
+
+
+@dataclass(frozen=True, slots=True)
+class FoundReference:
+    """Which finding filled columns of a configuration, and its cost as an accountant adds it to that of the run.
+
+    ``digest`` is SHA-256 of ``found.json``. ``epsilon`` and ``delta`` are what was asked for; the other numbers are the
+    sums over its receipts, in the units of a receipt.
+    """
+
+    digest: Annotated[Text, _WRITTEN]
+    epsilon: Annotated[Number, _WRITTEN]
+    delta: Annotated[Number, _WRITTEN]
+    mu_squared_units: Annotated[Whole, _WRITTEN]
+    slack: Annotated[Number, _WRITTEN]
+    coordinates: Annotated[Whole, _WRITTEN]
+    additive_delta: Annotated[Number, _WRITTEN]
+
+    def __post_init__(self) -> None:
+        if len(self.digest) != 64 or not set(self.digest) <= _HEXADECIMAL:
+            raise ConfigError("found: digest must be 64 hexadecimal digits, as synth find wrote them.")
+        costs = (self.epsilon, self.mu_squared_units, self.coordinates)
+        sums = (self.slack, self.additive_delta)
+        if not (all(cost > 0 for cost in costs) and all(math.isfinite(one) and one >= 0 for one in sums)):
+            raise ConfigError("found: a cost is out of its range; leave the section as synth find wrote it.")
+        if not (math.isfinite(self.epsilon) and 0 < self.delta < 1):
+            raise ConfigError("found: epsilon must be finite and delta between 0 and 1, as synth find wrote them.")
+
+    @property
+    def source(self) -> str:
+        """The domain source of a column that is declared just as it was found."""
+        return f"{_FOUND}{self.epsilon:g}"
+
+
+def is_found(source: str) -> bool:
+    """Whether a domain source says that the column was open in a finding."""
+    return source == FOUND_THEN_EDITED or source.startswith(_FOUND)
+
+
+# What a run is asked to do --------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
