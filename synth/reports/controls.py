@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +23,6 @@ __all__ = [
     "anchored",
     "independent_rows",
     "owner_control",
-    "shuffled_rows",
 ]
 
 
@@ -95,12 +93,6 @@ def owner_control(
         counts = np.bincount(bins[codes], minlength=int(bins.max()) + 1)
         tables.append(OneWay(bins, counts + random.normal(0.0, noise, size=len(counts))))
     return independent_rows(tables, n_rows=n_rows, seed=seed)
-
-
-def shuffled_rows(rows: CodeTable, *, seed: int) -> list[NDArray[Any]]:
-    """Return rows with every column shuffled by itself: the control of rows that are public or synthetic."""
-    random = np.random.default_rng([seed, 3])
-    return [random.permutation(codes) for codes in rows]
 
 
 def _codes_inside(bins: NDArray[np.int32], drawn: NDArray[np.int64], random: np.random.Generator) -> NDArray[np.int64]:

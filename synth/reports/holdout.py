@@ -220,28 +220,19 @@ class HoldoutTables:
 
 def holdout_tables(releases: Iterable[NoisyAnswer]) -> HoldoutTables | None:
     """Find the answer to a charged prediction among the answers of a run, or None."""
-    release = next((one for one in releases if one.receipt.query == PREDICTION_QUERY), None)
-    if release is None or release.receipt.part != "holdout":
+    found = _answered(releases)
+    if found is None:
         return None
-    question, flat = release.feature_map, np.asarray(release.value, dtype=np.float64).reshape(-1)
-    parts, weights = (question.parts, question.weights) if isinstance(question, Stack) else ((question,), (1.0,))
-    tables: list[tuple[tuple[str, ...], NDArray[np.float64], float]] = []
-    predictor, start = None, 0
-    for part, weight in zip(parts, weights, strict=True):
-        factors = part.factors if isinstance(part, Product) else ()
-        hots = [factor for factor in factors[1:] if isinstance(factor, OneHot)]
-        if not isinstance(part, Product) or not isinstance(factors[0], Guess) or len(hots) not in (1, 2):
-            return None
-        predictor = factors[0]
-        values = (flat[start : start + part.dimension] / weight).reshape(part.shape)
-        tables.append((tuple(hot.columns[0] for hot in hots), values, release.noise_std / weight))
-        start += part.dimension
-    if predictor is None:
+    receipt, parts = found
+    guesses = [part.first for part in parts if isinstance(part.first, Guess) and len(part.hots) in (1, 2)]
+    if len(guesses) < len(parts):
         return None
+    predictor = guesses[-1]
+    tables = [(tuple(hot.columns[0] for hot in part.hots), part.values, part.noise_std) for part in parts]
     n_classes = predictor.shape[0]
     whole, noise_std = _together([(_over_groups(values), _noise_over_groups(values, std)) for _, values, std in tables])
     return HoldoutTables(
-        receipt=release.receipt,
+        receipt=receipt,
         label=tables[0][0][0],
         predictor=predictor,
         counts=whole[..., :n_classes],
@@ -290,31 +281,54 @@ class HoldoutLosses:
 
 def holdout_losses(releases: Iterable[NoisyAnswer]) -> HoldoutLosses | None:
     """Find the answer to a charged prediction of a number among the answers of a run, or None."""
-    release = next((one for one in releases if one.receipt.query == PREDICTION_QUERY), None)
-    if release is None or release.receipt.part != "holdout":
+    found = _answered(releases)
+    if found is None:
         return None
-    question, flat = release.feature_map, np.asarray(release.value, dtype=np.float64).reshape(-1)
-    parts, weights = (question.parts, question.weights) if isinstance(question, Stack) else ((question,), (1.0,))
+    receipt, parts = found
+    predictors = [part.first for part in parts if isinstance(part.first, Losses)]
+    if len(predictors) < len(parts):
+        return None
     tables: list[LossTable] = []
-    predictor, start = None, 0
-    for part, weight in zip(parts, weights, strict=True):
-        factors = part.factors if isinstance(part, Product) else ()
-        if not factors or not isinstance(factors[0], Losses):
-            return None
-        predictor = factors[0]
-        hots = {factor.columns[0]: factor.dimension for factor in factors[1:] if isinstance(factor, OneHot)}
+    for part, predictor in zip(parts, predictors, strict=True):
+        hots = {hot.columns[0]: hot.dimension for hot in part.hots}
         known = hots.pop(predictor.target.column, 1)
-        values = (flat[start : start + part.dimension] / weight).reshape(2, known, -1)
+        values = part.values.reshape(2, known, -1)
         (losses, rests), left_out = values[:, 0], values[:, 1:].sum(axis=(0, 1))
-        tables.append(LossTable(next(iter(hots), ""), losses, rests, left_out, release.noise_std / weight))
-        start += part.dimension
-    if predictor is None:
-        return None
+        tables.append(LossTable(next(iter(hots), ""), losses, rests, left_out, part.noise_std))
     (losses, rests, left_out), noise_std = _together(
         [(np.stack([one.losses, one.rests, one.left_out]), one.noise_std) for one in (table.of_all for table in tables)]
     )
     overall = LossTable("", losses, rests, left_out, noise_std)
-    return HoldoutLosses(release.receipt, predictor, overall, tuple(one for one in tables if one.column))
+    return HoldoutLosses(receipt, predictors[-1], overall, tuple(one for one in tables if one.column))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Part:
+    """One table of the answer: what comes first in its product, its tables of counts, its numbers and their noise."""
+
+    first: FeatureMap
+    hots: tuple[OneHot, ...]
+    values: NDArray[np.float64]
+    noise_std: float
+
+
+def _answered(releases: Iterable[NoisyAnswer]) -> tuple[Receipt, list[_Part]] | None:
+    """Find the answer to a charged prediction among the answers of a run, taken apart; or None."""
+    release = next((one for one in releases if one.receipt.query == PREDICTION_QUERY), None)
+    if release is None or release.receipt.part != "holdout":
+        return None
+    question, flat = release.feature_map, np.asarray(release.value, dtype=np.float64).reshape(-1)
+    products, weights = (question.parts, question.weights) if isinstance(question, Stack) else ((question,), (1.0,))
+    parts, start = [], 0
+    for product, weight in zip(products, weights, strict=True):
+        if not isinstance(product, Product):
+            return None
+        first, *others = product.factors
+        values = (flat[start : start + product.dimension] / weight).reshape(product.shape)
+        hots = tuple(one for one in others if isinstance(one, OneHot))
+        parts.append(_Part(first, hots, values, release.noise_std / weight))
+        start += product.dimension
+    return release.receipt, parts
 
 
 def _over_groups(values: NDArray[np.float64]) -> NDArray[np.float64]:

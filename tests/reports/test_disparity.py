@@ -11,7 +11,6 @@ from test_downstream import OPTIONS, owner, problem, rows_of
 from synth.errors import RunCancelledError
 from synth.progress import NullProgress
 from synth.reports.code_tables import CodeTable
-from synth.reports.controls import shuffled_rows
 from synth.reports.evidence import OwnerOnlyEvidence
 from synth.reports.figures import Bars, Table
 from synth.reports.prediction.by_group import who_pays
@@ -27,6 +26,11 @@ from synth.reports.prediction.disparity import (
 from synth.reports.prediction.downstream import resampled
 from synth.reports.prediction.problem import Problem
 from synth.schema import CategoryColumn, NumberColumn, Schema, YesNoColumn
+
+
+def shuffled_rows(rows: list[np.ndarray], *, seed: int) -> list[np.ndarray]:
+    random = np.random.default_rng([seed, 3])
+    return [random.permutation(codes) for codes in rows]
 
 
 def test_losses_are_averaged_by_group_for_every_weighting() -> None:

@@ -17,6 +17,7 @@ from synth.reports.controls import owner_control
 from synth.reports.evidence import OWNER_ONLY_SENTENCE, Evidence, OwnerOnlyEvidence
 from synth.reports.panels import Cards, Choice, Folded, Heading, Option, Panel, Renewing, Warned, Words
 from synth.reports.prediction.charged import charged_predictions
+from synth.reports.prediction.problem import DownstreamOptions, Problem, nobody_pays, nothing_predicted
 from synth.reports.report import (
     GROUPS,
     OwnerRows,
@@ -63,11 +64,10 @@ def _owner(rows: OwnerRows, options: Mapping[str, Any], progress: Progress) -> S
     """Predict the label of real rows after training on synthetic ones, on real ones, and on the control."""
     # Imported late: a run without an owner's report need not load a library of predictors.
     from synth.reports.prediction.evidence import owner_downstream
-    from synth.reports.prediction.problem import DownstreamOptions, Problem
 
     config, test = rows.config, rows.test
     if config.label is None or test is None:
-        return (_unpredicted(_untestable(rows)),)
+        return (nothing_predicted(_untestable(rows)),)
     words = test.words if rows.test_problem is None else f"{test.words} ({rows.test_problem})"
     train = rows.train.codes
     n_control = min(len(rows.synthetic[0]), _LARGEST_CONTROL)
@@ -94,12 +94,6 @@ def _untestable(rows: OwnerRows) -> str:
     return rows.test_problem or "There are no real rows to test on: no hold-out and no test table."
 
 
-def _unpredicted(reason: str) -> OwnerOnlyEvidence:
-    return OwnerOnlyEvidence(
-        id=f"{_EXACT}.none", title="Nothing predicted", value=None, sentence=f"{reason} {OWNER_ONLY_SENTENCE}"
-    )
-
-
 def _again(rows: OwnerRows, choice: str, progress: Progress) -> Sequence[OwnerOnlyEvidence]:
     return _owner(rows, {"classifiers": choice}, progress)
 
@@ -121,7 +115,7 @@ _RENEWAL = Renewal(
     about=_about,
     start_label="Train every predictor",
     stop_label="Stop the training",
-    failed=_unpredicted,
+    failed=nothing_predicted,
     fault=_FAULT,
 )
 
@@ -134,8 +128,7 @@ def _who_pays(rows: OwnerRows, runs: str, progress: Progress) -> Sequence[OwnerO
 
     Nothing that these runs make leaves, so nothing is charged, as with shadow models.
     """
-    from synth.reports.prediction.by_group import nobody_pays, who_pays, who_pays_of_model  # imported late, as above
-    from synth.reports.prediction.problem import DownstreamOptions, Problem
+    from synth.reports.prediction.by_group import who_pays, who_pays_of_model  # imported late, as above
 
     config, test, remake, refit, train = rows.config, rows.test, rows.remake, rows.refit, rows.train
     if not config.groups:
@@ -177,12 +170,6 @@ def _who_pays(rows: OwnerRows, runs: str, progress: Progress) -> Sequence[OwnerO
     )
 
 
-def _uncounted(reason: str) -> OwnerOnlyEvidence:
-    from synth.reports.prediction.by_group import nobody_pays  # imported late, as above
-
-    return nobody_pays(reason)
-
-
 def _minutes(seconds: Mapping[str, float]) -> int:
     """Return about how many minutes the usual number of runs takes, from the times of the run itself."""
     once = math.fsum(seconds.get(part, 0.0) for part in ("measure", "fit", "sample", "report"))
@@ -216,7 +203,7 @@ _RERUNS = Renewal(
     check=_check_runs,
     option="reruns",
     of_models=True,
-    failed=_uncounted,
+    failed=nobody_pays,
     fault=_FAULT,
 )
 
@@ -225,9 +212,8 @@ _RERUNS = Renewal(
 
 
 def _public_panels(shown: Shown) -> list[Panel]:
-    charged, public = shown.public_of(_CHARGED), shown.public_of(_EXACT)
-    paid = _paid_for(charged) if charged else ()
-    return [*paid, *(_numbers(public, key="public-prediction") if public else ())]
+    charged = shown.public_of(_CHARGED)
+    return _paid_for(charged) if charged else []
 
 
 def _exact_panels(shown: Shown) -> list[Panel]:
@@ -244,7 +230,7 @@ def _exact_panels(shown: Shown) -> list[Panel]:
     return [
         Warned(),
         # Beside what was paid for, which says the same with noise, the picture of the exact ones is enough.
-        *_numbers(entries, key="prediction", folded=bool(shown.public_of(_CHARGED))),
+        *_numbers(entries, folded=bool(shown.public_of(_CHARGED))),
         Heading("With every predictor"),
         Renewing(_RENEWAL.name),
     ]
@@ -296,7 +282,7 @@ def _paid_for(entries: Sequence[Evidence]) -> list[Panel]:
     ]
 
 
-def _numbers(entries: Sequence[Evidence], *, key: str, folded: bool = False) -> list[Panel]:
+def _numbers(entries: Sequence[Evidence], *, folded: bool) -> list[Panel]:
     by_id = {entry.id: entry for entry in entries}
 
     def of(measure: str) -> list[Evidence]:
@@ -305,9 +291,9 @@ def _numbers(entries: Sequence[Evidence], *, key: str, folded: bool = False) -> 
 
     notes = by_id.get(f"{_EXACT}.notes")
     pictures = Cards(
-        [entry for entry in entries if entry.figures and not entry.id.startswith(_BY_GROUP)], key=f"{key}-figures"
+        [entry for entry in entries if entry.figures and not entry.id.startswith(_BY_GROUP)], key="prediction-figures"
     )
-    measures = _by_measure([name for name in _MEASURES if f"{_EXACT}.synthetic.{name}" in by_id], of, key=key)
+    measures = _by_measure([name for name in _MEASURES if f"{_EXACT}.synthetic.{name}" in by_id], of, key="prediction")
     said: list[Panel] = [] if notes is None else [Words(_said(notes))]
     if folded:
         return [pictures, Folded("Every measure in numbers", [measures, *said])]
@@ -342,7 +328,7 @@ REPORT = Report(
     },
     public=_public,
     owner=_owner,
-    failed=_unpredicted,
+    failed=nothing_predicted,
     fault=_FAULT,
     options=(
         ReportOption(

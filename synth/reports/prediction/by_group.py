@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +15,7 @@ from numpy.typing import NDArray
 from synth.generators.protocol import ReleasedModel
 from synth.progress import Progress
 from synth.reports.code_tables import FEWEST_ROWS, CodeTable
-from synth.reports.evidence import OWNER_ONLY_SENTENCE, OwnerOnlyEvidence, SafeEvidence
+from synth.reports.evidence import OWNER_ONLY_SENTENCE, OwnerOnlyEvidence
 from synth.reports.figures import Bars, Cell, Figure, Series, Table
 from synth.reports.prediction.disparity import (
     Excess,
@@ -36,11 +35,10 @@ from synth.reports.prediction.problem import (
     Problem,
     TrainedOn,
     Untestable,
+    nobody_pays,
 )
 
-__all__ = ["Kind", "nobody_pays", "predictions_by_group", "who_pays", "who_pays_of_model"]
-
-Kind = TypeVar("Kind", bound=OwnerOnlyEvidence | SafeEvidence)
+__all__ = ["predictions_by_group", "who_pays", "who_pays_of_model"]
 
 _MOST_GROUPS = 40
 _DRAWN: tuple[TrainedOn, ...] = ("synthetic", "real", "control")
@@ -48,49 +46,36 @@ _MOST_NAMED = 10
 _RISKS = {"classes": "share of wrong predictions", "number": "squared error, declared range as 1"}
 
 
-def predictions_by_group(kind: type[Kind], found: Predictions, *, suffix: str) -> tuple[Kind, ...]:
+def predictions_by_group(found: Predictions) -> tuple[OwnerOnlyEvidence, ...]:
     """Say for every declared group what learning from synthetic rows costs it.
 
     Parameters
     ----------
-    kind : type
-        Owner only, or safe where the test rows are public.
     found : Predictions
-    suffix : str
-        Ends every sentence.
 
     Returns
     -------
-    tuple of evidence
+    tuple of OwnerOnlyEvidence
         ``downstream.groups.<column>``: the largest excessive risk gap among groups of 30 test rows and more, with the
         risks of all groups as a picture and as tables; None where no two groups can be told apart.
     """
     risk = _RISKS[found.kind]
     score = "accuracy" if found.kind == "classes" else f"mean absolute error, {found.unit}"
-    return tuple(
-        _of_column(kind, name, risks, found.group_scores[name], risk, score, suffix)
-        for name, risks in found.groups.items()
-    )
+    return tuple(_of_column(name, risks, found.group_scores[name], risk, score) for name, risks in found.groups.items())
 
 
 def _of_column(
-    kind: type[Kind],
-    name: str,
-    found: GroupRisks,
-    scores: Mapping[TrainedOn, NDArray[np.float64]],
-    risk: str,
-    score: str,
-    suffix: str,
-) -> Kind:
+    name: str, found: GroupRisks, scores: Mapping[TrainedOn, NDArray[np.float64]], risk: str, score: str
+) -> OwnerOnlyEvidence:
     made, control = excessive_risk(found, "synthetic"), excessive_risk(found, "control")
     largest = _largest_gap(found, made)
-    return kind(
+    return OwnerOnlyEvidence(
         id=f"downstream.groups.{name}",
         title=f"Largest excessive risk gap by {name}",
         value=None if largest is None else float(made.gap[largest]),
         error=None if largest is None else float(made.apart_error[largest]),
         unit=risk,
-        sentence=_sentence(name, found, made, largest) + suffix,
+        sentence=f"{_sentence(name, found, made, largest)} {OWNER_ONLY_SENTENCE}",
         figures=_figures(name, found, made, control, scores, risk, score),
     )
 
@@ -410,13 +395,6 @@ def _mean_of_runs(
             None if released is None else released[name],
         )
         for name, groups in bench.groups.items()
-    )
-
-
-def nobody_pays(reason: str) -> OwnerOnlyEvidence:
-    """Say why what privacy costs the groups is not known."""
-    return OwnerOnlyEvidence(
-        id="excess.none", title="Not worked out", value=None, sentence=f"{reason} {OWNER_ONLY_SENTENCE}"
     )
 
 

@@ -32,7 +32,7 @@ from synth.reports.holdout import (
     holdout_tables,
 )
 from synth.reports.measured import BAR
-from synth.reports.prediction.problem import Measure
+from synth.reports.prediction.problem import TITLES, Measure
 from synth.reports.wording import beyond_noise, in_hundred
 from synth.schema import RunConfig
 
@@ -227,13 +227,6 @@ def _measure(values: NDArray[np.float64], *, widest: float = WIDEST_RANGE, most:
 # As evidence --------------------------------------------------------------------------------------------------------
 
 
-_TITLES = {
-    "roc_auc": "ROC AUC",
-    "pr_auc": "PR AUC",
-    "macro_f1": "Macro F1",
-    "weighted_f1": "Weighted F1",
-    "accuracy": "Accuracy",
-}
 _BY_GROUP = ("accuracy", "macro_f1", "roc_auc")
 _HIDDEN = "Privacy noise hides it: the hold-out is too small for the share of the budget that was spent on it."
 _GUESSED = {
@@ -369,14 +362,14 @@ class _Charged(_Paid):
             )
         if measure.value is None:
             sentence = _reason(name, found)
-        return self._evidence(name, f"{_TITLES[name]}, {self._source}", measure, sentence)
+        return self._evidence(name, f"{TITLES[name]}, {self._source}", measure, sentence)
 
     def anchor(self, name: str, measure: Measure, found: TableMeasures) -> ChargedEvidence:
         """Return the same measure for always guessing the most frequent class of the noisy table."""
         sentence = "Always the most frequent class."
         if measure.value is None:
             sentence = _reason(name, found)
-        return self._evidence(f"majority_{name}", f"{_TITLES[name]}, majority class", measure, sentence)
+        return self._evidence(f"majority_{name}", f"{TITLES[name]}, majority class", measure, sentence)
 
     def rows(self, found: TableMeasures) -> ChargedEvidence:
         """Return the noisy number of rows, and how the numbers came about."""
@@ -425,7 +418,7 @@ class _Charged(_Paid):
             rows.append(tuple(cells))
         gap = _widest_gap([found.measures["accuracy"] for found in told])
         seen, judged = _gap_seen(gap, "accuracy", name)
-        titles = [heading for one in _BY_GROUP for heading in (_TITLES[one], f"{_TITLES[one]}, ±")]
+        titles = [heading for one in _BY_GROUP for heading in (TITLES[one], f"{TITLES[one]}, ±")]
         return self._evidence(
             f"groups.{name}",
             f"Widest gap in accuracy between groups of {name}",

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from synth.errors import InputError
 from synth.reports.code_tables import CodeTable
+from synth.reports.evidence import OWNER_ONLY_SENTENCE, OwnerOnlyEvidence
 from synth.reports.figures import Meaning
 from synth.reports.prediction.disparity import GroupRisks
 from synth.schema import Schema
@@ -18,6 +19,7 @@ from synth.schema import Schema
 __all__ = [
     "MEANINGS",
     "SOURCES",
+    "TITLES",
     "Choice",
     "DownstreamOptions",
     "Measure",
@@ -25,6 +27,8 @@ __all__ = [
     "Problem",
     "TrainedOn",
     "Untestable",
+    "nobody_pays",
+    "nothing_predicted",
 ]
 
 TrainedOn = Literal["synthetic", "real", "control", "majority"]
@@ -45,6 +49,17 @@ MEANINGS: Mapping[TrainedOn, Meaning] = {
     "majority": "floor",
 }
 """How it is drawn."""
+
+TITLES = {
+    "roc_auc": "ROC AUC",
+    "pr_auc": "PR AUC",
+    "macro_f1": "Macro F1",
+    "weighted_f1": "Weighted F1",
+    "accuracy": "Accuracy",
+    "r2": "R2",
+    "mae": "Mean absolute error",
+}
+"""Every measure, as it is called in a title."""
 
 _NARROW = 150
 """Coordinates up to which a quick look may train on all the rows it is allowed."""
@@ -109,15 +124,10 @@ class DownstreamOptions:
         return min(self.maximum_rows, max(_FEWEST_ROWS, round(self.maximum_rows / slower)))
 
     @classmethod
-    def thorough(cls, *, hard_labels: bool = False, threads: int = 1) -> DownstreamOptions:
-        """Return what a careful owner asks for: every classifier, three times, on up to 20,000 rows."""
-        return cls(predictors="all", repeats=3, maximum_rows=20_000, hard_labels=hard_labels, threads=threads)
-
-    @classmethod
     def chosen(cls, choice: Choice, *, hard_labels: bool = False, threads: int = 1) -> DownstreamOptions:
-        """Return how much is trained quickly, in every run, or with all predictors, when the owner asks for it."""
+        """Return how much is trained: a quick look in every run, or every predictor three times on more rows."""
         if choice == "all":
-            return cls.thorough(hard_labels=hard_labels, threads=threads)
+            return cls(predictors="all", repeats=3, maximum_rows=20_000, hard_labels=hard_labels, threads=threads)
         return cls(hard_labels=hard_labels, threads=threads)
 
 
@@ -204,3 +214,17 @@ class Untestable:
     """Why nothing can be predicted, in one sentence."""
 
     reason: str
+
+
+def nothing_predicted(reason: str) -> OwnerOnlyEvidence:
+    """Say why a report holds no predictions."""
+    return OwnerOnlyEvidence(
+        id="downstream.none", title="Nothing predicted", value=None, sentence=f"{reason} {OWNER_ONLY_SENTENCE}"
+    )
+
+
+def nobody_pays(reason: str) -> OwnerOnlyEvidence:
+    """Say why what privacy costs the groups is not known."""
+    return OwnerOnlyEvidence(
+        id="excess.none", title="Not worked out", value=None, sentence=f"{reason} {OWNER_ONLY_SENTENCE}"
+    )
