@@ -1,4 +1,3 @@
-import dataclasses
 import math
 
 import numpy as np
@@ -6,12 +5,8 @@ import pytest
 from sklearn.datasets import load_digits
 
 from synth.errors import InputError
-from synth.models.kahm_classifier import KahmClassifier
-from synth.reports.evidence import OWNER_ONLY_SENTENCE, OwnerOnlyEvidence, publishable
 from synth.reports.membership.score import (
-    MembershipScore,
     membership_score_of_distances,
-    membership_score_of_model,
     membership_score_of_rows,
 )
 
@@ -113,32 +108,6 @@ def test_attack_figures_by_counting():
 def test_distances_that_do_not_vary_score_nothing():
     score = membership_score_of_distances([1.0] * 5, [1.0] * 4, permutations=19)
     assert (score.value, score.unit_free, score.null_95, score.p_value, score.auc) == (0, 0, 0, 1, 0.5)
-
-
-@pytest.mark.thorough
-def test_a_fitted_classifier_can_be_scored(digits):
-    model = KahmClassifier(n=10).fit(digits["members"], digits["labels"])
-    score = membership_score_of_model(model, digits["members"], digits["others"], permutations=19)
-    near = [model.distances(digits[name]).min(axis=1) for name in ("members", "others")]
-    assert score == membership_score_of_distances(*near, permutations=19)
-
-
-def test_it_is_for_the_owner_only_and_says_so():
-    score = membership_score_of_distances(np.arange(30.0), np.arange(5.0, 40.0), permutations=19)
-    evidence = score.evidence()
-    assert {type(entry) for entry in evidence} == {OwnerOnlyEvidence}
-    assert all(entry.sentence.endswith(OWNER_ONLY_SENTENCE) for entry in evidence)
-    with pytest.raises(TypeError, match="may be published"):
-        publishable(evidence)
-    values = {entry.id.removeprefix("membership."): entry.value for entry in evidence}
-    assert values == {name: getattr(score, name) for name in values}
-    unit, private = MembershipScore.warnings
-    assert "the unit 1 / distance" in unit
-    assert "not differentially private" in private
-    assert any(unit in entry.sentence for entry in evidence)
-    assert any(private in entry.sentence for entry in evidence)
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        score.value = 0.0
 
 
 @pytest.mark.parametrize(

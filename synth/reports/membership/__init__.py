@@ -212,7 +212,7 @@ def _apart(entries: Sequence[Evidence]) -> tuple[list[Panel], list[Evidence]]:
 REPORT = Report(
     id="membership",
     title="Attacks",
-    sections={"membership": Section("Attacks"), "attacks": Section("Attacks")},
+    sections={"attacks": Section("Attacks")},
     owner=_owner,
     failed=_unattacked,
     fault="The attacks failed inside the program",

@@ -6,7 +6,6 @@ The attacker holds the released rows and the row in question; what else, each at
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Protocol, Self
 
@@ -16,7 +15,7 @@ from numpy.typing import NDArray
 from synth.errors import InputError
 from synth.generators.row_encoding import RowEncoding
 from synth.reports.code_tables import CodeTable
-from synth.reports.membership.distances import GowerSpace
+from synth.reports.membership.distances import GowerSpace, Step, no_step
 from synth.schema import ModelledColumn, Schema
 from synth.system.packages import is_installed
 
@@ -82,15 +81,13 @@ class Described(Protocol):
 class Attack(Described, Protocol):
     """How one attacker goes about it."""
 
-    def score(
-        self, targets: CodeTable, scene: AttackScene, *, on_step: Callable[[int, int], None] | None = None
-    ) -> NDArray[np.float64]:
+    def score(self, targets: CodeTable, scene: AttackScene, *, on_step: Step = no_step) -> NDArray[np.float64]:
         """Return one score for each row of ``targets``, from that row and the scene alone."""
         ...
 
     def extras(self, members: NDArray[np.float64], non_members: NDArray[np.float64], *, seed: int) -> tuple[Extra, ...]:
-        """Return further numbers that come with the attack, from the scores of both sides."""
-        ...
+        """Return further numbers that come with the attack, from the scores of both sides; none by default."""
+        return ()
 
 
 def seeded_rows(rows: CodeTable, most: int, *, seed: int) -> CodeTable:
@@ -297,7 +294,7 @@ _PAIRS_OF_CELLS = 4 * 10**9
 _SAMPLED = "Of a large table only a sample of rows is compared, so a copy may be missed."
 
 
-class ClosestRecord:
+class ClosestRecord(Attack):
     """Rows that lie close to a released row are taken for members."""
 
     name: ClassVar[str] = "closest"
@@ -305,20 +302,14 @@ class ClosestRecord:
     knows: ClassVar[str] = "Nothing."
     caveat: ClassVar[str] = f"It measures similarity; it is not a privacy test. {_SAMPLED}"
 
-    def score(
-        self, targets: CodeTable, scene: AttackScene, *, on_step: Callable[[int, int], None] | None = None
-    ) -> NDArray[np.float64]:
+    def score(self, targets: CodeTable, scene: AttackScene, *, on_step: Step = no_step) -> NDArray[np.float64]:
         """Return minus Gower's distance to the nearest released row."""
         most = 4 * _PAIRS_OF_CELLS // (max(1, len(targets[0])) * len(targets))
         released = seeded_rows(scene.released, most, seed=scene.seed)
         return -GowerSpace.of(scene.schema).nearest(targets, released, on_step=on_step)
 
-    def extras(self, members: NDArray[np.float64], non_members: NDArray[np.float64], *, seed: int) -> tuple[Extra, ...]:
-        """Return nothing further."""
-        return ()
 
-
-class DensityRatio:
+class DensityRatio(Attack):
     """Rows that are likelier under the released rows than among people at large are taken for members (DOMIAS).
 
     The score of DOMIAS (Breugel 2023), with the densities of :class:`RowDensity`.
@@ -334,9 +325,7 @@ class DensityRatio:
     knows: ClassVar[str] = "Rows of other people of the same kind, on whom nothing was trained."
     caveat: ClassVar[str] = _SAMPLED
 
-    def score(
-        self, targets: CodeTable, scene: AttackScene, *, on_step: Callable[[int, int], None] | None = None
-    ) -> NDArray[np.float64]:
+    def score(self, targets: CodeTable, scene: AttackScene, *, on_step: Step = no_step) -> NDArray[np.float64]:
         """Return log p(row | released) - log p(row | reference)."""
         most = max(200, _PAIRS_OF_CELLS // (max(1, len(targets[0])) * len(targets)))
         spreads = mean_distances(scene.released, scene.schema, seed=scene.seed)
@@ -346,13 +335,8 @@ class DensityRatio:
                 seeded_rows(rows, most, seed=scene.seed), scene.schema, spreads=spreads, seed=scene.seed
             )
             total += sign * density.log_probability(targets)
-            if on_step is not None:
-                on_step(place + 1, 2)
+            on_step(place + 1, 2)
         return total
-
-    def extras(self, members: NDArray[np.float64], non_members: NDArray[np.float64], *, seed: int) -> tuple[Extra, ...]:
-        """Return nothing further."""
-        return ()
 
 
 _MOST_RELEASED = 5000
@@ -363,7 +347,7 @@ _WIDEST = 256
 """Coordinates beyond which rows are projected by a public random matrix, which keeps distances nearly as they are."""
 
 
-class HullDistance:
+class HullDistance(Attack):
     """Distance to kernel affine hulls of released rows, and the difference of its densities (Kumar 2024, eq. 69)."""
 
     name: ClassVar[str] = "hull"
@@ -371,20 +355,16 @@ class HullDistance:
     knows: ClassVar[str] = "Nothing."
     caveat: ClassVar[str] = f"It looks at no more than {_MOST_RELEASED:,} released rows."
 
-    def score(
-        self, targets: CodeTable, scene: AttackScene, *, on_step: Callable[[int, int], None] | None = None
-    ) -> NDArray[np.float64]:
+    def score(self, targets: CodeTable, scene: AttackScene, *, on_step: Step = no_step) -> NDArray[np.float64]:
         """Return minus the distance to the hulls of at most 5,000 released rows."""
         from synth.models.kahm_classifier import KahmClassifier  # brings torch, which not every installation has
 
         released = seeded_rows(scene.released, _MOST_RELEASED, seed=scene.seed)
         rows, points = (_coordinates(table, scene.schema, seed=scene.seed) for table in (released, targets))
         model = KahmClassifier(seed=scene.seed).fit(rows, np.zeros(len(rows), dtype=np.int64))
-        if on_step is not None:
-            on_step(1, 2)
+        on_step(1, 2)
         distances: NDArray[np.float64] = model.distances(points).min(axis=1)
-        if on_step is not None:
-            on_step(2, 2)
+        on_step(2, 2)
         # Rows that no hull is near at all are as far as can be.
         return -np.nan_to_num(distances, nan=np.finfo(np.float64).max, posinf=np.finfo(np.float64).max)
 

@@ -2,14 +2,14 @@
 
 A row is a place on every axis. Rows are halved along the axis on which they differ most until a box holds few of them.
 What a box holds of each axis bounds its distance from a query from below; a box farther than the nearest row found so
-far is not opened. Sums of whole numbers: no order of work and no device changes an answer.
+far is not opened. Sums of whole numbers: no order of work changes an answer.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,11 +18,14 @@ from synth.errors import InputError
 from synth.reports.code_tables import CodeTable
 from synth.schema import Schema
 
-__all__ = ["Axis", "Box", "GowerSpace", "Placed", "RowTree", "distances_between", "distinct_rows"]
+__all__ = ["Axis", "Box", "GowerSpace", "Placed", "RowTree", "Step", "distances_between", "distinct_rows", "no_step"]
 
 Places = NDArray[np.int32]
 Placed = list[Places]
 """A table in space: one array of shape (n_rows,) per axis."""
+
+Step = Callable[[int, int], None]
+"""Told (done, total); may raise to stop."""
 
 _ROWS_OF_A_BOX = 256
 _LOOKED_AT = 512
@@ -34,6 +37,10 @@ _PROMISING = 3
 _QUERIES_AT_ONCE = 2048
 _BYTE = 255
 _FAR = np.iinfo(np.int32).max
+
+
+def no_step(done: int, total: int) -> None:
+    """Tell nobody."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,13 +170,13 @@ class RowTree:
             waiting += [members[~left], members[left]]
         return cls(tuple(axes), tuple(boxes))
 
-    def nearest(self, queries: Placed, *, on_step: Callable[[int, int], None] | None = None) -> Places:
+    def nearest(self, queries: Placed, *, on_step: Step = no_step) -> Places:
         """Return the distance of every query from its nearest row.
 
         Parameters
         ----------
         queries : Placed
-        on_step : callable, optional
+        on_step : callable
             Told (done, total); may raise to stop.
 
         Returns
@@ -180,8 +187,7 @@ class RowTree:
         n_queries, size = len(queries[0]), max(_QUERIES_AT_ONCE, 2**24 // len(self.boxes))
         for start in range(0, n_queries, size):
             found.append(self._nearest([wanted[start : start + size] for wanted in queries]))
-            if on_step is not None:
-                on_step(min(start + size, n_queries), n_queries)
+            on_step(min(start + size, n_queries), n_queries)
         return np.concatenate(found) if found else np.zeros(0, dtype=np.int32)
 
     def _nearest(self, queries: Placed) -> Places:
@@ -288,8 +294,6 @@ def _grouped(boxes: NDArray[np.int64], members: NDArray[np.int64]) -> list[tuple
 
 _FINEST = 2**24
 _LARGEST_SUM = 2**31 - 1
-_DEVICE_CELLS = 2**26
-"""Pairs of rows at a time on a device: 256 MB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -351,24 +355,14 @@ class GowerSpace:
         """
         return self._shares(distances_between(self.axes, self.place(left), self.place(right)))
 
-    def nearest(
-        self,
-        queries: CodeTable,
-        rows: CodeTable,
-        *,
-        device: str = "cpu",
-        on_step: Callable[[int, int], None] | None = None,
-    ) -> NDArray[np.float64]:
+    def nearest(self, queries: CodeTable, rows: CodeTable, *, on_step: Step = no_step) -> NDArray[np.float64]:
         """Return how far the nearest of ``rows`` is from every query; exact.
 
         Parameters
         ----------
         queries, rows : CodeTable
             Codes in ``schema.names`` order; at least one row among ``rows``.
-        device : {"cpu", "cuda"}
-            On the processor rows are sorted into boxes and boxes that are too far are not opened; on a card every pair
-            is computed. The answers are the same.
-        on_step : callable, optional
+        on_step : callable
             Told (done, total); may raise to stop.
 
         Returns
@@ -386,38 +380,7 @@ class GowerSpace:
         there, _ = distinct_rows(self.place(rows))
         if not len(inverse):
             return np.zeros(0)
-        if device == "cpu":
-            found = RowTree.of(self.axes, there).nearest(wanted, on_step=on_step)
-        else:
-            found = _nearest_on(device, self.axes, wanted, there, on_step)
-        return self._shares(found)[inverse]
+        return self._shares(RowTree.of(self.axes, there).nearest(wanted, on_step=on_step))[inverse]
 
     def _shares(self, distances: NDArray[np.int32]) -> NDArray[np.float64]:
         return distances / (float(self.unit) * len(self.axes))
-
-
-def _nearest_on(
-    device: str,
-    axes: Sequence[Axis],
-    queries: Placed,
-    rows: Placed,
-    on_step: Callable[[int, int], None] | None,
-) -> NDArray[np.int32]:
-    """Compare every query with every row, block by block."""
-    import torch  # here, as who has no card needs none
-
-    there = [torch.from_numpy(places).to(device) for places in rows]
-    n_queries, size = len(queries[0]), max(1, _DEVICE_CELLS // len(rows[0]))
-    found: list[NDArray[Any]] = []
-    for start in range(0, n_queries, size):
-        sums = torch.zeros((min(size, n_queries - start), len(rows[0])), dtype=torch.int32, device=device)
-        for axis, places, others in zip(axes, queries, there, strict=True):
-            mine = torch.from_numpy(places[start : start + size]).to(device)
-            if axis.levels:
-                sums += (mine[:, None] - others).abs_().clamp_(max=axis.unit)
-            else:
-                sums += (mine[:, None] != others).to(torch.int32) * axis.unit
-        found.append(sums.min(dim=1).values.cpu().numpy())
-        if on_step is not None:
-            on_step(min(start + size, n_queries), n_queries)
-    return np.concatenate(found)

@@ -7,7 +7,7 @@ No word of safety: an attack that fails shows what the guarantee predicts, and p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TypeVar
 from uuid import uuid4
 
@@ -15,6 +15,7 @@ from synth.reports.code_tables import CodeTable, UnitRows
 from synth.reports.evidence import OWNER_ONLY_SENTENCE, OwnerOnlyEvidence, SafeEvidence
 from synth.reports.figures import Bars, Figure, Meaning, Series, Table
 from synth.reports.membership.attacks import ATTACKS, Attack
+from synth.reports.membership.distances import Step, no_step
 from synth.reports.membership.inference import FALSE_POSITIVE, FEWEST_UNITS, AttackResult, Estimate, Sides, run_attacks
 from synth.reports.report import StandInPart
 from synth.reports.risk_bounds import ProvenCeiling
@@ -57,7 +58,7 @@ def owner_attacks(
     share: float,
     seed: int,
     attacks: Sequence[Attack] = ATTACKS,
-    on_step: Callable[[int, int], None] | None = None,
+    on_step: Step = no_step,
 ) -> tuple[OwnerOnlyEvidence, ...]:
     """Attack a release with the private rows in hand.
 
@@ -75,7 +76,7 @@ def owner_attacks(
     seed : int
         Public.
     attacks : sequence of Attack
-    on_step : callable, optional
+    on_step : callable
         Told (done, total); may raise to stop.
 
     Returns
@@ -107,7 +108,7 @@ def public_attacks(
     seed: int,
     attacks: Sequence[Attack] = ATTACKS,
     among: int = 1,
-    on_step: Callable[[int, int], None] | None = None,
+    on_step: Step = no_step,
 ) -> StandInPart:
     """Attack a release that was made from public, planted or stand-in rows; whoever asked has to stop the release.
 
@@ -192,16 +193,12 @@ def _warnings(results: Sequence[AttackResult], schema: Schema) -> list[OwnerOnly
         OwnerOnlyEvidence(
             id="attacks.warning",
             title="Warning: an attack did better than the proof allows",
-            value=_any_id(),
+            # Nothing is logged: that an attack on private rows succeeded is read from these rows.
+            value=uuid4().hex[:8],
             unit="incident",
             sentence=f"{sentence} {OWNER_ONLY_SENTENCE}",
         )
     ]
-
-
-def _any_id() -> str:
-    # Nothing is logged: that an attack on private rows succeeded is read from these rows.
-    return uuid4().hex[:8]
 
 
 # In words and pictures ----------------------------------------------------------------------------------------------
@@ -220,13 +217,7 @@ def numbers_of(one: AttackResult, ceiling: ProvenCeiling) -> list[tuple[str, str
     by = f"Caught by {one.title[0].lower()}{one.title[1:]}"
     return [
         ("area", one.title, "ROC AUC", one.area.value, " ".join(filter(None, (area, knows, one.caveat)))),
-        (
-            "caught",
-            by,
-            "of members",
-            one.caught.value,
-            f"{_CAUGHT} {caught}",
-        ),
+        ("caught", by, "of members", one.caught.value, f"{_CAUGHT} {caught}"),
         *((extra.name, extra.title, extra.unit, extra.value, extra.sentence) for extra in one.extras),
     ]
 

@@ -12,9 +12,9 @@ experiment that the test against the ceiling needs (:mod:`synth.reports.risk_bou
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,7 @@ from scipy.special import betaincinv, expit, logit
 
 from synth.reports.code_tables import CodeTable, UnitRows
 from synth.reports.membership.attacks import ATTACKS, Attack, AttackScene, Described, Extra
+from synth.reports.membership.distances import Step, no_step
 from synth.reports.risk_bounds import ProvenCeiling
 from synth.schema import Neighbours, Schema
 
@@ -288,7 +289,7 @@ def run_attacks(
     seed: int,
     attacks: Sequence[Attack] = ATTACKS,
     among: int = 1,
-    on_step: Callable[[int, int], None] | None = None,
+    on_step: Step = no_step,
 ) -> tuple[AttackResult, ...]:
     """Run every attack on the same units.
 
@@ -306,7 +307,7 @@ def run_attacks(
     attacks : sequence of Attack
     among : int
         How many such reports are made together; they share the chance of a false alarm.
-    on_step : callable, optional
+    on_step : callable
         Told (done, total) after each attack and inside; may raise to stop.
 
     Returns
@@ -318,14 +319,17 @@ def run_attacks(
     n_members = len(sides.members.units)
     results = []
     for place, attack in enumerate(attacks):
-        scores = attack.score(targets, scene, on_step=_part(on_step, place, len(attacks)))
+
+        def part(done: int, total: int, place: int = place) -> None:
+            on_step(place * total + done, len(attacks) * total)
+
+        scores = attack.score(targets, scene, on_step=part)
         found = sides.members.highest(scores[:n_members]), sides.non_members.highest(scores[n_members:])
         extras = attack.extras(*found, seed=seed)
         # One part of the level is kept for shadow models, which may be tried later.
         level = INCIDENT_LEVEL / (len(attacks) + 1) / among
         results.append(judged(attack, *found, ceiling, level=level, seed=seed, extras=extras))
-    if on_step is not None:
-        on_step(1, 1)
+    on_step(1, 1)
     return tuple(results)
 
 
@@ -370,9 +374,3 @@ def judged(
         is_exceeded=ceiling.is_exceeded(members, non_members, level=level, seed=seed, own_coins=own_coins),
         extras=extras,
     )
-
-
-def _part(on_step: Callable[[int, int], None] | None, place: int, of: int) -> Callable[[int, int], Any] | None:
-    if on_step is None:
-        return None
-    return lambda done, total: on_step(place * total + done, of * total)

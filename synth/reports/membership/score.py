@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -22,30 +22,20 @@ from torch import Tensor
 
 from synth.errors import InputError
 from synth.models.kahm_classifier import KahmClassifier
-from synth.reports.evidence import OWNER_ONLY_SENTENCE, OwnerOnlyEvidence
 from synth.system.machine import quota_threads
 
 __all__ = [
     "REGULARISERS",
     "DensityDifference",
     "DifferenceEstimator",
-    "DistanceModel",
     "MembershipScore",
     "length_scales_of",
     "membership_score_of_distances",
-    "membership_score_of_model",
     "membership_score_of_rows",
 ]
 
 _NORMAL_95 = 1.959963984540054
 _FALSE_POSITIVE_RATE = 0.01
-
-
-class DistanceModel(Protocol):
-    """Anything that says how far points lie from each of its classes, such as a fitted ``KahmClassifier``."""
-
-    def distances(self, points: Any, /) -> Any:
-        """Return distances, shape (m, classes), of points of shape (m, p)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +46,8 @@ class MembershipScore:
     ----------
     value : float
         Integral of the squared difference of the densities of members' and non-members' distances, not negative; in
-        units of one over distance (eq. 69).
+        units of one over distance (eq. 69), so that noise, which makes all distances larger, makes it smaller: not to
+        be compared between tables or scalings.
     unit_free : float
         ``value`` times the standard deviation of all distances.
     null_95 : float
@@ -84,41 +75,10 @@ class MembershipScore:
     n_non_members: int
     permutations: int
 
-    warnings: ClassVar[tuple[str, str]] = (
-        "The score has the unit 1 / distance: noise makes all distances larger and so the score smaller. "
-        "Do not compare it between tables or scalings; look at the unit-free score and at the attack beside it.",
-        "Score and attack are computed from the private rows without noise. They are not differentially private: keep "
-        "them on the owner's screen and out of every release.",
-    )
-
     @property
     def stands_out(self) -> bool:
         """Whether the score is above the 95th percentile of its null."""
         return self.unit_free > self.null_95
-
-    def evidence(self) -> tuple[OwnerOnlyEvidence, ...]:
-        """Return the figures as evidence for the owner only."""
-        unit, both = self.warnings
-        rows = f"{self.n_members} members, {self.n_non_members} non-members"
-        figures: list[tuple[str, str, float, float | None, str, str]] = [
-            ("unit_free", "Membership score, unit-free", self.unit_free, None, "", rows),
-            ("null_95", "95 % of scores with members exchanged at random lie below", self.null_95, None, "", both),
-            ("p_value", "Exchanges that score as high", self.p_value, None, "of exchanges", ""),
-            ("auc", "Attack by distance: area under the curve", self.auc, self.auc_error, "of pairs", rows),
-            ("tpr", "Members found at 1 % false accusations", self.tpr, None, "of members", ""),
-            ("value", "Membership score", self.value, None, "1 / distance", unit),
-        ]
-        return tuple(
-            OwnerOnlyEvidence(
-                id=f"membership.{name}",
-                title=title,
-                value=value,
-                error=error,
-                unit=unit_of,
-                sentence=f"{sentence} {OWNER_ONLY_SENTENCE}".strip(),
-            )
-            for name, title, value, error, unit_of, sentence in figures
-        )
 
 
 def membership_score_of_distances(
@@ -187,22 +147,6 @@ def membership_score_of_distances(
     )
 
 
-def membership_score_of_model(
-    model: DistanceModel, members: ArrayLike, non_members: ArrayLike, *, permutations: int = 99, seed: int = 0
-) -> MembershipScore:
-    """Score a model fitted on released rows: distances are those to its nearest class.
-
-    Parameters
-    ----------
-    model : DistanceModel
-        Fitted on released rows and on nothing private.
-    members, non_members : array-like of shapes (n1, p) and (n2, p)
-        Rows encoded and scaled as the model's own.
-    """
-    near = [np.asarray(model.distances(np.asarray(points))).min(axis=1) for points in (members, non_members)]
-    return membership_score_of_distances(*near, permutations=permutations, seed=seed)
-
-
 def membership_score_of_rows(
     released: ArrayLike,
     members: ArrayLike,
@@ -232,7 +176,8 @@ def membership_score_of_rows(
     rows = np.asarray(released)
     classes: NDArray[Any] = np.zeros(len(rows), dtype=np.int64) if labels is None else np.asarray(labels)
     model = KahmClassifier(n=n, block=block, scale=scale, seed=seed).fit(rows, classes)
-    return membership_score_of_model(model, members, non_members, permutations=permutations, seed=seed)
+    near = [np.asarray(model.distances(np.asarray(points))).min(axis=1) for points in (members, non_members)]
+    return membership_score_of_distances(*near, permutations=permutations, seed=seed)
 
 
 def _orders(n_first: int, n_second: int, permutations: int, generator: torch.Generator) -> torch.Tensor:

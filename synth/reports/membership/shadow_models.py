@@ -16,7 +16,6 @@ receipts add up to most.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import combinations
 from typing import ClassVar, Self
@@ -30,7 +29,7 @@ from synth.privacy.receipt import Receipt
 from synth.reports.code_tables import CodeTable, UnitRows, coarse_bins
 from synth.reports.evidence import OWNER_ONLY_SENTENCE, OwnerOnlyEvidence
 from synth.reports.membership.attacks import ATTACKS, seeded_rows
-from synth.reports.membership.distances import GowerSpace
+from synth.reports.membership.distances import GowerSpace, Step, no_step
 from synth.reports.membership.evidence import NOTHING_STOPPED, ceiling_words, figures_of, numbers_of
 from synth.reports.membership.inference import FEWEST_UNITS, INCIDENT_LEVEL, AttackResult, judged
 from synth.reports.report import Remake
@@ -146,13 +145,13 @@ class ShadowGame:
         columns = zip(*(part.codes for part in parts), strict=True)
         return UnitRows([np.concatenate(codes) for codes in columns], np.concatenate([part.units for part in parts]))
 
-    def play(self, remake: Remake, *, on_step: Callable[[int, int], None] | None = None) -> ShadowScores:
+    def play(self, remake: Remake, *, on_step: Step = no_step) -> ShadowScores:
         """Make every run, learn from the first half, and score the other.
 
         Parameters
         ----------
         remake : Remake
-        on_step : callable, optional
+        on_step : callable
             Told (done, total) after each run; may raise to stop.
         """
         reader = TargetReader.of(self.rows.of(self.targets), self.schema, seed=self.seed)
@@ -163,8 +162,7 @@ class ShadowGame:
             made = remake(self.table(run))
             features[run] = reader.read(made.rows)
             costliest = max(costliest, made.receipts, key=_cost)
-            if on_step is not None:
-                on_step(run + 1, runs)
+            on_step(run + 1, runs)
         half = runs // 2
         scores = _learned(features[:half], self.coins[:half], features[half:])
         members = self.coins[half:]
