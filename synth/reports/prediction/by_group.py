@@ -59,28 +59,49 @@ def predictions_by_group(found: Predictions) -> tuple[OwnerOnlyEvidence, ...]:
         ``downstream.groups.<column>``: the largest excessive risk gap among groups of 30 test rows and more, with the
         risks of all groups as a picture and as tables; None where no two groups can be told apart.
     """
-    risk = _RISKS[found.kind]
     score = "accuracy" if found.kind == "classes" else f"mean absolute error, {found.unit}"
-    return tuple(_of_column(name, risks, found.group_scores[name], risk, score) for name, risks in found.groups.items())
+    entries = []
+    for name, risks in found.groups.items():
+        made = excessive_risk(risks, "synthetic")
+        entries.append(
+            _largest(
+                f"downstream.groups.{name}",
+                f"Largest excessive risk gap by {name}",
+                risks,
+                made,
+                risk=_RISKS[found.kind],
+                sentence=_sentence(name, risks, made),
+                figures=_figures(name, risks, made, found.group_scores[name], _RISKS[found.kind], score),
+            )
+        )
+    return tuple(entries)
 
 
-def _of_column(
-    name: str, found: GroupRisks, scores: Mapping[TrainedOn, NDArray[np.float64]], risk: str, score: str
+def _largest(
+    name: str,
+    title: str,
+    found: GroupRisks,
+    made: Excess,
+    *,
+    risk: str,
+    sentence: str,
+    figures: tuple[Figure, ...],
 ) -> OwnerOnlyEvidence:
-    made, control = excessive_risk(found, "synthetic"), excessive_risk(found, "control")
+    """Return the largest gap among the groups that are judged, as evidence."""
     largest = _largest_gap(found, made)
     return OwnerOnlyEvidence(
-        id=f"downstream.groups.{name}",
-        title=f"Largest excessive risk gap by {name}",
+        id=name,
+        title=title,
         value=None if largest is None else float(made.gap[largest]),
         error=None if largest is None else float(made.apart_error[largest]),
         unit=risk,
-        sentence=f"{_sentence(name, found, made, largest)} {OWNER_ONLY_SENTENCE}",
-        figures=_figures(name, found, made, control, scores, risk, score),
+        sentence=f"{sentence} {OWNER_ONLY_SENTENCE}",
+        figures=figures,
     )
 
 
-def _sentence(name: str, found: GroupRisks, made: Excess, largest: int | None) -> str:
+def _sentence(name: str, found: GroupRisks, made: Excess) -> str:
+    largest = _largest_gap(found, made)
     what = (
         "Excessive risk: how much more predictors err on real rows after learning from synthetic rows than after "
         f"learning from real rows; {made.overall:+.3g} ± {made.overall_error:.2g} over all rows. The gap of a group is "
@@ -128,47 +149,55 @@ def _figures(
     name: str,
     found: GroupRisks,
     made: Excess,
-    control: Excess,
     scores: Mapping[TrainedOn, NDArray[np.float64]],
     risk: str,
     score: str,
 ) -> tuple[Figure, ...]:
     shown, some = _shown(found)
-    risks = {one: found.risk(one) for one in _DRAWN}
+    control = excessive_risk(found, "control")
     seen = _seen(name, found, made, some)
-    bars = _risk_bars(seen, risk, found, shown, {"synthetic": made, "real": None, "control": control})
-    excess: list[tuple[Cell, ...]] = [
-        (
-            "all rows", int(found.rows.sum()), *(float(risks[one][0]) for one in _DRAWN),
-            made.overall, made.overall_error, None, None, control.overall, None,
-        )
-    ]  # fmt: skip
-    excess += [
-        (
-            found.labels[place], int(found.rows[place]), *(float(risks[one][1 + place]) for one in _DRAWN),
-            float(made.risk[place]), float(made.error[place]), float(made.gap[place]), float(made.apart_error[place]),
-            float(control.risk[place]), float(control.gap[place]),
-        )
-        for place in shown
-    ]  # fmt: skip
-    header = (
-        name, "test rows", *(f"risk, {SOURCES[one]}" for one in _DRAWN), "excess", "± excess", "gap", "± gap",
-        "excess, control", "gap, control",
-    )  # fmt: skip
-    trained = list(scores)
+    columns = [
+        *(_risks(found, one, f"risk, {SOURCES[one]}") for one in _DRAWN),
+        ("excess", made.overall, made.risk),
+        ("± excess", made.overall_error, made.error),
+        ("gap", None, made.gap),
+        ("± gap", None, made.apart_error),
+        ("excess, control", control.overall, control.risk),
+        ("gap, control", None, control.gap),
+    ]
     reached: list[tuple[Cell, ...]] = [
-        (found.labels[place], int(found.rows[place]), *(float(scores[one][place]) for one in trained))
-        for place in shown
+        (found.labels[place], int(found.rows[place]), *(float(of[place]) for of in scores.values())) for place in shown
     ]
     return (
-        bars,
-        Table(seen[0], header, tuple(excess), seen[1]),
+        _risk_bars(seen, risk, found, shown, {"synthetic": made, "real": None, "control": control}),
+        _table(seen, name, found, shown, columns),
         Table(
             f"{score[0].upper()}{score[1:]} of {len(shown):,} groups of {name}",
-            (name, "test rows", *(SOURCES[one] for one in trained)),
+            (name, "test rows", *(SOURCES[one] for one in scores)),
             tuple(reached),
         ),
     )
+
+
+_Column = tuple[str, float | None, NDArray[np.float64]]
+"""Its heading, what it says of all rows, and of every group."""
+
+
+def _risks(found: GroupRisks, trained_on: TrainedOn, heading: str) -> _Column:
+    risk = found.risk(trained_on)
+    return heading, float(risk[0]), risk[1:]
+
+
+def _table(
+    seen: tuple[str, str], name: str, found: GroupRisks, shown: Sequence[int], columns: Sequence[_Column]
+) -> Table:
+    """Return a table of all rows, and of the groups that are listed."""
+    rows: list[tuple[Cell, ...]] = [("all rows", int(found.rows.sum()), *(of_all for _, of_all, _ in columns))]
+    rows += [
+        (found.labels[place], int(found.rows[place]), *(float(of[place]) for _, _, of in columns)) for place in shown
+    ]
+    title, judged = seen
+    return Table(title, (name, "test rows", *(heading for heading, _, _ in columns)), tuple(rows), judged)
 
 
 def _seen(name: str, found: GroupRisks, made: Excess, some: str) -> tuple[str, str]:
@@ -403,7 +432,7 @@ def _over_runs(
 ) -> OwnerOnlyEvidence:
     made = excessive_risk(found, "synthetic")
     largest = _largest_gap(found, made)
-    runs, spread = len(found.risks["synthetic"]), spread_of_releases(found)
+    runs = len(found.risks["synthetic"])
     sentence = f"{words.told}; {made.overall:+.3g} ± {made.overall_error:.2g} over all rows. "
     if largest is None:
         sentence += f"Fewer than two groups of '{name}' have {FEWEST_ROWS} test rows or more, so nothing is compared."
@@ -411,17 +440,17 @@ def _over_runs(
         sentence += (
             f"{_losers(found, made, chance='chance in the test rows and in the noise explains')}The largest gap is "
             f"that of {found.labels[largest]}, whose excessive risk has a standard deviation of "
-            f"{spread[1 + largest]:.2g} from one run to another. The 95 % ranges hold for all {len(found.judged)} "
-            "judged groups at once, over another draw of test rows and over the noise of so few runs."
-            f"{_unjudged(found)}"
+            f"{spread_of_releases(found)[1 + largest]:.2g} from one run to another. The 95 % ranges hold for all "
+            f"{len(found.judged)} judged groups at once, over another draw of test rows and over the noise of so few "
+            f"runs.{_unjudged(found)}"
         )
-    return OwnerOnlyEvidence(
-        id=f"excess.{name}",
-        title=f"Largest excessive risk gap by {name}, mean of {runs} runs",
-        value=None if largest is None else float(made.gap[largest]),
-        error=None if largest is None else float(made.apart_error[largest]),
-        unit=risk,
-        sentence=f"{sentence} {words.limits} {OWNER_ONLY_SENTENCE}",
+    return _largest(
+        f"excess.{name}",
+        f"Largest excessive risk gap by {name}, mean of {runs} runs",
+        found,
+        made,
+        risk=risk,
+        sentence=f"{sentence} {words.limits}",
         figures=_over_runs_figures(name, found, made, risk, words, released),
     )
 
@@ -436,38 +465,20 @@ def _over_runs_figures(
 ) -> tuple[Figure, ...]:
     shown, some = _shown(found)
     runs = len(found.risks["synthetic"])
-    without, private = found.risk("real"), found.risk("synthetic")
     spread, simulated = spread_of_releases(found), monte_carlo_error(found)
-
-    def of(place: int, excess: Sequence[Cell]) -> tuple[Cell, ...]:
-        beside = (float(one[place]) for one in (without, private, *(() if released is None else (released,))))
-        return (*beside, *excess, float(simulated[place]), float(spread[place]))
-
-    rows: list[tuple[Cell, ...]] = [
-        ("all rows", int(found.rows.sum()), *of(0, (made.overall, made.overall_error)), None, None)
+    columns = [
+        _risks(found, "real", f"risk, {words.without}"),
+        _risks(found, "synthetic", f"risk, mean of {runs} runs"),
+        *([] if released is None else [("risk, this release", float(released[0]), released[1:])]),
+        ("excess", made.overall, made.risk),
+        ("± excess", made.overall_error, made.error),
+        ("± of the mean of runs alone", float(simulated[0]), simulated[1:]),
+        ("standard deviation between runs", float(spread[0]), spread[1:]),
+        ("gap", None, made.gap),
+        ("± gap", None, made.apart_error),
     ]
-    rows += [
-        (
-            found.labels[place], int(found.rows[place]),
-            *of(1 + place, (float(made.risk[place]), float(made.error[place]))),
-            float(made.gap[place]), float(made.apart_error[place]),
-        )
-        for place in shown
-    ]  # fmt: skip
-    header = (
-        name, "test rows", f"risk, {words.without}", f"risk, mean of {runs} runs",
-        *(() if released is None else ("risk, this release",)), "excess", "± excess",
-        "± of the mean of runs alone", "standard deviation between runs", "gap", "± gap",
-    )  # fmt: skip
     seen = _seen(name, found, made, f"{some}; mean of {runs} runs")
     return (
-        _risk_bars(
-            seen,
-            risk,
-            found,
-            shown,
-            {"synthetic": made, "real": None},
-            words.sources,
-        ),
-        Table(seen[0], header, tuple(rows), seen[1]),
+        _risk_bars(seen, risk, found, shown, {"synthetic": made, "real": None}, words.sources),
+        _table(seen, name, found, shown, columns),
     )
