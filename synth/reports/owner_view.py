@@ -6,37 +6,25 @@ else; a test holds the list.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from typing import Any, BinaryIO, Literal, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
-from synth.errors import PrivacyError, SchemaError
+from synth.errors import PrivacyError
 from synth.privacy.table import TableSource, chosen_rows, read_table, rows_of
 from synth.reading.reader import EncodedTable, with_id
 from synth.schema import Codes, Schema, TableFormat
 from synth.schema.columns.base import ReadingCounts
 from synth.system.settings import ReaderLimits
 
-__all__ = ["OWNER_ONLY_READERS", "OwnerPart", "OwnerView", "SparseCounts"]
+__all__ = ["OWNER_ONLY_READERS", "OwnerPart", "OwnerView"]
 
 OWNER_ONLY_READERS = ("synth.services.reports",)
 """The modules that may read exact rows; their results are owner-only evidence."""
 
 OwnerPart = Literal["train", "holdout", "test"]
-
-
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class SparseCounts:
-    """The occupied cells of a table of counts, in increasing order of their codes.
-
-    ``cells`` has shape (occupied, n_columns) and holds codes; ``counts`` has shape (occupied,), in rows.
-    """
-
-    cells: npt.NDArray[np.int64]
-    counts: npt.NDArray[np.int64]
 
 
 class OwnerView:
@@ -178,35 +166,6 @@ class OwnerView:
         n_rows = self.rows(part)
         return self._units[part] if part in self._units else np.arange(n_rows)
 
-    def counts(self, columns: Sequence[str], part: OwnerPart = "train") -> SparseCounts:
-        """Count the rows of a part by the joint code of some columns.
-
-        Parameters
-        ----------
-        columns : sequence of str
-            One or more modelled columns, each once.
-        part : {"train", "holdout", "test"}
-            Which rows.
-
-        Raises
-        ------
-        SchemaError
-            If a column is not modelled, or none is named.
-        """
-        if not columns or len(set(columns)) != len(columns):
-            raise SchemaError("Counts need one or more columns, each named once.")
-        sizes = [self.schema.modelled_column(name).size for name in columns]
-        codes = [self.column(name, part) for name in columns]
-        if np.prod([float(size) for size in sizes]) >= 2**62:
-            cells, counts = np.unique(np.column_stack(codes).astype(np.int64), axis=0, return_counts=True)
-            return SparseCounts(cells, counts)
-        index = np.zeros(len(codes[0]), dtype=np.int64)
-        for size, column in zip(sizes, codes, strict=True):
-            index *= size
-            index += column
-        occupied, counts = _occupied(index, cells=int(np.prod(sizes)))
-        return SparseCounts(np.column_stack(np.unravel_index(occupied, sizes)).astype(np.int64), counts)
-
     def _part(self, part: OwnerPart) -> Codes:
         if part not in self._parts:
             raise PrivacyError(f"There are no rows called '{part}' in this view; it has {', '.join(self.parts)}.")
@@ -225,13 +184,3 @@ class OwnerView:
 def _numbered(unit_hashes: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
     whole = np.ascontiguousarray(unit_hashes).view(np.dtype((np.void, unit_hashes.shape[1]))).ravel()
     return np.unique(whole, return_inverse=True)[1].astype(np.int64)
-
-
-def _occupied(index: npt.NDArray[np.int64], *, cells: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Return the occupied cells in order, and how many rows each has."""
-    if cells > max(4 * len(index), 2**16):
-        occupied, counts = np.unique(index, return_counts=True)
-        return occupied, counts
-    every = np.bincount(index, minlength=cells)
-    occupied = np.flatnonzero(every)
-    return occupied, every[occupied]

@@ -10,7 +10,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -79,10 +78,7 @@ def synthetic_forest(codes: CodeTable, schema: Schema, label: str, *, bins: int,
     places = [_places(column, codes[place][rows], truth, target.n_classes) for place, column in columns]
     grown = _grown(_matrix(places, columns, codes, rows), truth, target.n_classes, seed)
     names = tuple(column.name for _, column in columns)
-    forest = Forest(
-        names, tuple(places), grown.nodes, grown.values, grown.roots, np.zeros((target.n_classes, 0), np.int32)
-    )
-    return _with_edges(forest, codes, schema, bins)
+    return _with_edges(names, tuple(places), grown, target.n_classes, codes, schema, bins)
 
 
 def constant_forest(codes: CodeTable, schema: Schema, label: str, *, bins: int) -> Forest:
@@ -123,8 +119,7 @@ def synthetic_losses(codes: CodeTable, schema: Schema, label: str, *, seed: int)
     ]
     grown = _grown_number(_matrix(places, columns, codes, rows), truth, seed)
     names = tuple(column.name for _, column in columns)
-    forest = Forest(names, tuple(places), grown.nodes, grown.values, grown.roots, np.zeros((1, 0), np.int32))
-    forest = _with_edges(forest, codes, schema, MAXIMUM_BINS)
+    forest = _with_edges(names, tuple(places), grown, 1, codes, schema, MAXIMUM_BINS)
     by_name = dict(zip(schema.names, codes, strict=True))
     _, scores = forest.guesses(by_name.__getitem__, len(codes[0]))
     cells = forest.cells(by_name.__getitem__, len(codes[0]))
@@ -165,11 +160,8 @@ def _matrix(
     return np.stack(found, axis=1).astype(np.float32)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Grown:
-    nodes: NDArray[np.int32]
-    values: NDArray[np.int32]
-    roots: NDArray[np.int32]
+_Grown = tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]
+"""Nodes, values and roots of a forest."""
 
 
 def _places(column: ModelledColumn, codes: NDArray[Any], truth: NDArray[np.int64], n_classes: int) -> NDArray[np.int32]:
@@ -278,14 +270,23 @@ def _as_whole_numbers(
             values.append(added)
             roots.append(start)
             start += inner.node_count
-    return _Grown(np.concatenate(nodes), np.concatenate(values).astype(np.int32), np.array(roots, np.int32))
+    return np.concatenate(nodes), np.concatenate(values).astype(np.int32), np.array(roots, np.int32)
 
 
-def _with_edges(forest: Forest, codes: CodeTable, schema: Schema, bins: int) -> Forest:
+def _with_edges(
+    names: tuple[str, ...],
+    places: tuple[NDArray[np.int32], ...],
+    grown: _Grown,
+    n_classes: int,
+    codes: CodeTable,
+    schema: Schema,
+    bins: int,
+) -> Forest:
     """Cut the confidence of every guessed class where its synthetic rows fall into equal parts."""
+    forest = Forest(names, places, *grown, np.zeros((n_classes, 0), np.int32))
     by_name = dict(zip(schema.names, codes, strict=True))
-    edges = even_edges(*forest.guesses(by_name.__getitem__, len(codes[0])), n_classes=forest.shape[0], bins=bins)
-    return Forest(forest.columns, forest.places, forest.nodes, forest.values, forest.roots, edges)
+    edges = even_edges(*forest.guesses(by_name.__getitem__, len(codes[0])), n_classes=n_classes, bins=bins)
+    return Forest(names, places, *grown, edges)
 
 
 def every_code(target: Target) -> CodeTable:

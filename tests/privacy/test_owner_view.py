@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from synth.errors import PrivacyError, SchemaError
+from synth.errors import PrivacyError
 from synth.privacy.table import PrivateTable
 from synth.reports.owner_view import OWNER_ONLY_READERS, OwnerView
 from synth.schema import CategoryColumn, IdentifierColumn, NumberColumn, PrivacyUnit, Schema, TableFormat
@@ -92,32 +92,6 @@ def test_rows_without_an_id_are_in_no_part_and_change_none(view: OwnerView) -> N
         np.testing.assert_array_equal(more.codes(part), view.codes(part))
 
 
-@pytest.mark.parametrize("columns", [["age"], ["town", "age"], ["age", "town"]])
-def test_counts_agree_with_the_rows(view: OwnerView, columns: list[str]) -> None:
-    counted = view.counts(columns, "test")
-    rows = np.column_stack([view.column(name, "test") for name in columns])
-    expected, numbers = np.unique(rows, axis=0, return_counts=True)
-    np.testing.assert_array_equal(counted.cells, expected)
-    np.testing.assert_array_equal(counted.counts, numbers)
-
-
-@pytest.mark.parametrize("levels", [2**8, 2**20])
-def test_counts_of_many_and_of_impossibly_many_cells(levels: int) -> None:
-    columns = tuple(NumberColumn(name, 0, levels - 1, 1) for name in "abcd")
-    codes = {name: np.random.default_rng(place).integers(0, 3, 500) * 70 for place, name in enumerate("abcd")}
-    view = OwnerView.from_codes(Schema(columns), {"train": codes})
-    counted = view.counts(["c", "a", "b", "d"])
-    expected, numbers = np.unique(np.column_stack([codes[name] for name in "cabd"]), axis=0, return_counts=True)
-    np.testing.assert_array_equal(counted.cells, expected)
-    np.testing.assert_array_equal(counted.counts, numbers)
-
-
-@pytest.mark.parametrize("columns", [[], ["age", "age"], ["who"], ["nothing"]])
-def test_counts_of_no_such_columns_are_refused(view: OwnerView, columns: list[str]) -> None:
-    with pytest.raises(SchemaError):
-        view.counts(columns)
-
-
 def test_a_part_that_is_not_there_is_refused() -> None:
     view = OwnerView.from_codes(SCHEMA, {"train": {"age": [1], "town": [0]}})
     assert view.parts == ("train",)
@@ -134,7 +108,6 @@ def test_without_a_hold_out_every_row_is_train() -> None:
 def test_a_view_shows_no_rows() -> None:
     view = OwnerView.from_codes(SCHEMA, {"train": {"age": [1], "town": [0]}})
     assert repr(view) == "<OwnerView: owner only, rows are not shown>"
-    assert "array" not in repr(view.counts(["age"]))
     for copied in (copy.copy, copy.deepcopy, pickle.dumps):
         with pytest.raises(PrivacyError, match="cannot be copied or pickled"):
             copied(view)

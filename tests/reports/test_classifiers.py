@@ -126,7 +126,7 @@ class Broken:
 
 @pytest.mark.parametrize("error", [ValueError, np.linalg.LinAlgError, FloatingPointError, MemoryError])
 def test_a_library_that_gives_up_is_named_by_its_type_alone(error: type[Exception]) -> None:
-    broken = Predictor("broken", "", lambda _: Broken(error))
+    broken = Predictor("broken", lambda _: Broken(error))
     rows, labels = easy(30, 2, seed=1)
     found = classify(broken, rows, labels, rows, np.array([1]), seed=0)
     assert found.constant == f"Not trained ({error.__name__})."
@@ -136,7 +136,7 @@ def test_a_library_that_gives_up_is_named_by_its_type_alone(error: type[Exceptio
 def test_a_fault_of_ours_is_not_hidden() -> None:
     rows, labels = easy(30, 2, seed=1)
     with pytest.raises(AttributeError):
-        classify(Predictor("broken", "", lambda _: Broken(AttributeError)), rows, labels, rows, np.array([1]), seed=0)
+        classify(Predictor("broken", lambda _: Broken(AttributeError)), rows, labels, rows, np.array([1]), seed=0)
 
 
 def test_a_package_that_is_not_there_is_known(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,6 @@ import pytest
 import torch
 from kahm_reference import furthest, tensor, vectors
 
-from synth.errors import InputError
 from synth.reports.membership.score import DifferenceEstimator, length_scales_of
 
 CASE = vectors()["lsdd"]
@@ -109,23 +108,6 @@ def test_length_scales_follow_the_distances():
     assert scales[0] == pytest.approx(2.0 * 10**-1.5)
     assert scales[-1] / scales[0] == pytest.approx(100)
     assert length_scales_of(tensor([[2.0], [2.0]]))[0] == pytest.approx(10**-1.5)
-
-
-@pytest.mark.parametrize(
-    ("make", "words"),
-    [
-        (lambda: DifferenceEstimator(BOTH, BOTH, length_scales=[0.0]), "positive"),
-        (lambda: DifferenceEstimator(BOTH, BOTH, length_scales=[]), "one of each"),
-        (lambda: DifferenceEstimator(BOTH, BOTH, length_scales=[1.0], folds=1), "at least 2 folds"),
-        (lambda: DifferenceEstimator(BOTH * math.nan, BOTH, length_scales=[1.0]), "not finite"),
-        (lambda: DifferenceEstimator(BOTH, BOTH[:, 0], length_scales=[1.0]), "same columns"),
-        (lambda: DifferenceEstimator(BOTH, BOTH, length_scales=[1.0]).estimate(AS_GIVEN, 1), "at least 2 points"),
-    ],
-    ids=["scale", "no scale", "folds", "nan", "shape", "one point"],
-)
-def test_what_cannot_be_estimated_is_refused(make, words):
-    with pytest.raises(InputError, match=words):
-        make()
 
 
 def mean_features(points, chosen, sigma):

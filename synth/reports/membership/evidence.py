@@ -132,7 +132,7 @@ def public_attacks(
     results = run_attacks(sides, released, schema, ceiling, seed=seed, attacks=attacks, among=among, on_step=on_step)
     figures = figures_of(results, ceiling, "stand_in")
     whom = _whom(SafeEvidence, sides, schema, ceiling, figures, before="Rows of a public stand-in. ")
-    exceeded = tuple(one.title for one in results if one.is_exceeded)
+    exceeded = tuple(one.attack.title for one in results if one.is_exceeded)
     return StandInPart((*_numbers(SafeEvidence, results, ceiling), *whom), exceeded)
 
 
@@ -146,7 +146,13 @@ def _numbers(
 ) -> list[Kind]:
     """Return both measures of every attack."""
     return [
-        kind(id=f"attacks.{one.name}.{measure}", title=title, value=value, unit=unit, sentence=f"{sentence}{after}")
+        kind(
+            id=f"attacks.{one.attack.name}.{measure}",
+            title=title,
+            value=value,
+            unit=unit,
+            sentence=f"{sentence}{after}",
+        )
         for one in results
         for measure, title, unit, value, sentence in numbers_of(one, ceiling)
     ]
@@ -181,7 +187,7 @@ def _whom(
 
 
 def _warnings(results: Sequence[AttackResult], schema: Schema) -> list[OwnerOnlyEvidence]:
-    exceeded = [one.title for one in results if one.is_exceeded]
+    exceeded = [one.attack.title for one in results if one.is_exceeded]
     if not exceeded:
         return []
     sentence = (
@@ -211,12 +217,12 @@ _CAUGHT = "Share of members recognised while at most one non-member in 100 is ta
 def numbers_of(one: AttackResult, ceiling: ProvenCeiling) -> list[tuple[str, str, str, float, str]]:
     """Return (name, title, unit, value, sentence) of each number of an attack."""
     area = _verdict(one.area, beaten=one.area.low > _GUESSING, most=ceiling.area, exceeded=one.is_exceeded)
-    knows = f"Besides the released rows the attacker knows: {one.knows[0].lower()}{one.knows[1:]}"
+    knows = f"Besides the released rows the attacker knows: {one.attack.knows[0].lower()}{one.attack.knows[1:]}"
     most = ceiling.caught(FALSE_POSITIVE)
     caught = _verdict(one.caught, beaten=one.caught.value > one.null_caught[1], most=most, exceeded=one.is_exceeded)
-    by = f"Caught by {one.title[0].lower()}{one.title[1:]}"
+    by = f"Caught by {one.attack.title[0].lower()}{one.attack.title[1:]}"
     return [
-        ("area", one.title, "ROC AUC", one.area.value, " ".join(filter(None, (area, knows, one.caveat)))),
+        ("area", one.attack.title, "ROC AUC", one.area.value, " ".join(filter(None, (area, knows, one.attack.caveat)))),
         ("caught", by, "of members", one.caught.value, f"{_CAUGHT} {caught}"),
         *((extra.name, extra.title, extra.unit, extra.value, extra.sentence) for extra in one.extras),
     ]
@@ -262,7 +268,7 @@ def figures_of(results: Sequence[AttackResult], ceiling: ProvenCeiling, meaning:
             [(r.caught, r.null_caught, r.caught.value > r.null_caught[1]) for r in results],
         ),
     )
-    names = tuple(one.title for one in results)
+    names = tuple(one.attack.title for one in results)
     figures: list[Figure] = []
     for title, unit, guess, most, found in measures:
         values = tuple(estimate.value for estimate, *_ in found)

@@ -256,6 +256,7 @@ class AttackResult:
 
     Attributes
     ----------
+    attack : Described
     area : Estimate
         ROC AUC.
     caught : Estimate
@@ -268,10 +269,7 @@ class AttackResult:
         Further numbers that come with it.
     """
 
-    name: str
-    title: str
-    knows: str
-    caveat: str
+    attack: Described
     area: Estimate
     caught: Estimate
     null_area: tuple[float, float]
@@ -363,10 +361,7 @@ def judged(
     """
     null_area, null_caught = null_ranges(members, non_members, FALSE_POSITIVE, seed=seed)
     return AttackResult(
-        name=attack.name,
-        title=attack.title,
-        knows=attack.knows,
-        caveat=attack.caveat,
+        attack=attack,
         area=estimate_area(members, non_members),
         caught=estimate_caught(members, non_members, FALSE_POSITIVE, seed=seed),
         null_area=null_area,

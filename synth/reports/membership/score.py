@@ -214,6 +214,8 @@ def _true_positive_rate(members: NDArray[np.float64], non_members: NDArray[np.fl
 REGULARISERS = tuple(float(value) for value in np.logspace(-3, 1, 9))
 _MOST_CENTRES = 300
 _SPLITS_AT_A_TIME = 20
+_FOLDS = 5
+"""Parts of the cross-validation, drawn from each sample by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,16 +257,11 @@ class DifferenceEstimator:
     ----------
     points : Tensor of shape (n, d), float64
         Both samples.
+        Finite.
     centres : Tensor of shape (b, d), float64
+        At least one.
     length_scales : sequence of positive float
     regularisers : sequence of positive float
-    folds : int
-        Parts of the cross-validation, drawn from each sample by itself.
-
-    Raises
-    ------
-    InputError
-        If points are not finite or a number is out of range.
 
     Notes
     -----
@@ -279,21 +276,11 @@ class DifferenceEstimator:
         *,
         length_scales: Sequence[float],
         regularisers: Sequence[float] = REGULARISERS,
-        folds: int = 5,
     ) -> None:
-        if points.ndim != 2 or centres.ndim != 2 or points.shape[1] != centres.shape[1] or not len(centres):
-            raise InputError("Points and centres must be tables of the same columns, with one centre at least.")
-        if not bool(torch.isfinite(points).all()) or not bool(torch.isfinite(centres).all()):
-            raise InputError("Points hold entries that are not finite; replace missing values first.")
-        if not length_scales or not regularisers or min(*length_scales, *regularisers) <= 0:
-            raise InputError("Length scales and regularisers must be positive, with one of each at least.")
-        if folds < 2:
-            raise InputError(f"There must be at least 2 folds, got {folds}.")
         self.points = points.double()
         self.centres = centres.double()
         self.length_scales = tuple(length_scales)
         self.regularisers = tuple(regularisers)
-        self.folds = folds
         self._to_centres = _squared_distances(self.points, self.centres)
 
     @classmethod
@@ -313,16 +300,9 @@ class DifferenceEstimator:
             sample is in fold ``i mod folds``, so the order within a sample should be random.
         n_first : int
             Each sample must have at least two points.
-
-        Raises
-        ------
-        InputError
-            If a sample has fewer than two points.
         """
         n_second = len(self.points) - n_first
-        if min(n_first, n_second) < 2:
-            raise InputError(f"Each sample needs at least 2 points, got {n_first} and {n_second}.")
-        folds = min(self.folds, n_first, n_second)
+        folds = min(_FOLDS, n_first, n_second)
         best = torch.full((len(orders),), math.inf, dtype=torch.float64)
         squared, chosen = torch.zeros_like(best), torch.zeros(len(orders), 2, dtype=torch.int64)
         for place, length_scale in enumerate(self.length_scales):

@@ -35,8 +35,6 @@ class Predictor:
     ----------
     title : str
         Its name in a report.
-    setting : str
-        What differs from the library's defaults, in words.
     make : callable
         Takes a seed and returns an untrained model with ``fit`` and ``predict``.
     needs : str, optional
@@ -44,7 +42,6 @@ class Predictor:
     """
 
     title: str
-    setting: str
     make: Callable[[int], Any]
     needs: str | None = None
 
@@ -73,63 +70,41 @@ def _xgboost(seed: int) -> Any:
 
 CLASSIFIERS: Mapping[str, Predictor] = {
     "logistic_regression": Predictor(
-        "logistic regression",
-        "at most 500 steps",
-        _sklearn("linear_model.LogisticRegression", draws=False, max_iter=500),
+        "logistic regression", _sklearn("linear_model.LogisticRegression", draws=False, max_iter=500)
     ),
     "gaussian_nb": Predictor(
-        "Gaussian naive Bayes", "smoothing 0.001", _sklearn("naive_bayes.GaussianNB", draws=False, var_smoothing=1e-3)
+        "Gaussian naive Bayes", _sklearn("naive_bayes.GaussianNB", draws=False, var_smoothing=1e-3)
     ),
-    "bernoulli_nb": Predictor(
-        "Bernoulli naive Bayes", "numbers cut at 0.5", _sklearn("naive_bayes.BernoulliNB", draws=False, binarize=0.5)
-    ),
-    "linear_svc": Predictor("linear support vectors", "defaults", _sklearn("svm.LinearSVC")),
-    "decision_tree": Predictor("decision tree", "defaults", _sklearn("tree.DecisionTreeClassifier")),
-    "lda": Predictor(
-        "linear discriminants", "defaults", _sklearn("discriminant_analysis.LinearDiscriminantAnalysis", draws=False)
-    ),
-    "ada_boost": Predictor("AdaBoost", "50 stumps", _sklearn("ensemble.AdaBoostClassifier")),
-    "bagging": Predictor(
-        "bagging",
-        "20 trees on a tenth of the rows",
-        _sklearn("ensemble.BaggingClassifier", n_estimators=20, max_samples=0.1),
-    ),
+    "bernoulli_nb": Predictor("Bernoulli naive Bayes", _sklearn("naive_bayes.BernoulliNB", draws=False, binarize=0.5)),
+    "linear_svc": Predictor("linear support vectors", _sklearn("svm.LinearSVC")),
+    "decision_tree": Predictor("decision tree", _sklearn("tree.DecisionTreeClassifier")),
+    "lda": Predictor("linear discriminants", _sklearn("discriminant_analysis.LinearDiscriminantAnalysis", draws=False)),
+    "ada_boost": Predictor("AdaBoost", _sklearn("ensemble.AdaBoostClassifier")),
+    "bagging": Predictor("bagging", _sklearn("ensemble.BaggingClassifier", n_estimators=20, max_samples=0.1)),
     "random_forest": Predictor(
-        "random forest", "100 trees", _sklearn("ensemble.RandomForestClassifier", n_estimators=100, n_jobs=1)
+        "random forest", _sklearn("ensemble.RandomForestClassifier", n_estimators=100, n_jobs=1)
     ),
     "gradient_boosting": Predictor(
-        "gradient boosting",
-        "50 trees on a tenth of the rows",
-        _sklearn("ensemble.GradientBoostingClassifier", n_estimators=50, subsample=0.1),
+        "gradient boosting", _sklearn("ensemble.GradientBoostingClassifier", n_estimators=50, subsample=0.1)
     ),
-    "mlp": Predictor("neural network", "100 units, 30 passes", _sklearn("neural_network.MLPClassifier", max_iter=30)),
-    "xgboost": Predictor("XGBoost", "100 trees, learning rate 0.5", _xgboost, needs="xgboost"),
+    "mlp": Predictor("neural network", _sklearn("neural_network.MLPClassifier", max_iter=30)),
+    "xgboost": Predictor("XGBoost", _xgboost, needs="xgboost"),
     # Without early stopping, which would need two rows of every class.
     "hist_gradient_boosting": Predictor(
-        "histogram gradient boosting",
-        "100 trees",
-        _sklearn("ensemble.HistGradientBoostingClassifier", early_stopping=False),
+        "histogram gradient boosting", _sklearn("ensemble.HistGradientBoostingClassifier", early_stopping=False)
     ),
 }
 """The twelve classifiers of the paper in its order, and histogram gradient boosting."""
 
 REGRESSORS: Mapping[str, Predictor] = {
-    "ridge": Predictor("ridge regression", "penalty 1", _sklearn("linear_model.Ridge", draws=False, alpha=1.0)),
-    "decision_tree": Predictor(
-        "regression tree",
-        "leaves of 5 rows",
-        _sklearn("tree.DecisionTreeRegressor", min_samples_leaf=5),
-    ),
+    "ridge": Predictor("ridge regression", _sklearn("linear_model.Ridge", draws=False, alpha=1.0)),
+    "decision_tree": Predictor("regression tree", _sklearn("tree.DecisionTreeRegressor", min_samples_leaf=5)),
     "random_forest": Predictor(
-        "random forest",
-        "50 trees, leaves of 5 rows",
-        _sklearn("ensemble.RandomForestRegressor", n_estimators=50, min_samples_leaf=5, n_jobs=1),
+        "random forest", _sklearn("ensemble.RandomForestRegressor", n_estimators=50, min_samples_leaf=5, n_jobs=1)
     ),
-    "mlp": Predictor("neural network", "100 units, 30 passes", _sklearn("neural_network.MLPRegressor", max_iter=30)),
+    "mlp": Predictor("neural network", _sklearn("neural_network.MLPRegressor", max_iter=30)),
     "hist_gradient_boosting": Predictor(
-        "histogram gradient boosting",
-        "100 trees",
-        _sklearn("ensemble.HistGradientBoostingRegressor", early_stopping=False),
+        "histogram gradient boosting", _sklearn("ensemble.HistGradientBoostingRegressor", early_stopping=False)
     ),
 }
 """Five regressors for a label that is a number."""

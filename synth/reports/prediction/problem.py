@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from synth.errors import InputError
 from synth.reports.code_tables import CodeTable
 from synth.reports.evidence import OWNER_ONLY_SENTENCE, OwnerOnlyEvidence
 from synth.reports.figures import Meaning
@@ -98,14 +97,6 @@ class DownstreamOptions:
     hard_labels: bool = False
     resamples: int = 40
     threads: int = 1
-
-    def __post_init__(self) -> None:
-        if self.predictors not in get_args(Choice):
-            raise InputError(f"Classifiers must be {' or '.join(get_args(Choice))}, got '{self.predictors}'.")
-        if not 1 <= self.repeats <= 20:
-            raise InputError(f"Trainings of each classifier must be 1 to 20, got {self.repeats}.")
-        if min(self.maximum_rows, self.maximum_test_rows, self.resamples) < 2:
-            raise InputError("Rows to train on, rows to test on and bootstrap samples must be at least 2.")
 
     def rows_for(self, width: int, n_classes: int) -> int:
         """Return how many rows are trained on; a public number, the same on every machine.
