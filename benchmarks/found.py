@@ -36,7 +36,8 @@ from tables import Table, load
 
 from synth.generators import GeneratorTask, make
 from synth.privacy.accounting import PrivacyBudget, epsilon_of_receipts, mu_of_budget
-from synth.privacy.more.finding import FoundColumn, find, finding_budget, key_delta, open_schema, open_table
+from synth.privacy.more.finding import find, finding_budget, key_delta, open_schema, open_table
+from synth.privacy.more.found_columns import FoundColumn
 from synth.privacy.receipt import Receipt
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable, read_table

@@ -18,7 +18,7 @@ from synth.bundle.certificate import Certificate, FoundReceipts
 from synth.bundle.measurements import Measurements, measurements_from_bytes, measurements_to_bytes, pairing_problems
 from synth.errors import PrivacyError, UnknownFormatError, VerificationError
 from synth.privacy.accounting import epsilon_of_receipts
-from synth.privacy.more.finding import FoundColumn, columns_found
+from synth.privacy.more.found_columns import FoundColumn, columns_found
 from synth.privacy.more.together import reference_of
 from synth.privacy.questions import Answer
 from synth.privacy.receipt import Receipt, misstated

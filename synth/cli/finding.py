@@ -19,7 +19,7 @@ from synth.cli.received import closing, received
 from synth.cli.speaking import Ask, Say, StoredAndSpokenProgress, agreed, on_terminal
 from synth.errors import InputError, SynthError
 from synth.jobs.processes import birth_of
-from synth.privacy.more.finding import open_columns
+from synth.privacy.more.found_columns import open_columns
 from synth.schema import (
     FindColumn,
     RunConfig,

@@ -28,7 +28,7 @@ from synth.cli.received import SPENDS_AGAIN, closing, received
 from synth.cli.speaking import Say, SpokenProgress, StoredAndSpokenProgress, on_terminal
 from synth.errors import DiskFullError, InputError, JobError, PrivacyError, SynthError
 from synth.jobs.processes import birth_of
-from synth.privacy.more.finding import open_columns
+from synth.privacy.more.found_columns import open_columns
 from synth.progress import Progress
 from synth.rehearsal.grid import Grid, GridRehearsal
 from synth.rehearsal.rehearsals import Rehearsal

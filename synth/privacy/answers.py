@@ -32,7 +32,7 @@ from synth.privacy.more.products import Product
 from synth.privacy.more.responsibilities import Responsibilities
 from synth.privacy.more.row_moments import RowMoments
 from synth.privacy.noise import NoiseSource
-from synth.privacy.questions import Allowance, Answer, Digest, Numbers, Question
+from synth.privacy.questions import Allowance, Answer, Digest, Numbers, OneReceipt, Question
 from synth.privacy.receipt import PlannedCost, Receipt
 from synth.privacy.selection import Candidate, PrivateChoice, Selection
 from synth.schema import Neighbours, Schema
@@ -113,7 +113,7 @@ class SumPlan:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class NoisyAnswer(Answer):
+class NoisyAnswer(OneReceipt):
     """One noisy sum and its receipt; safe to keep, print and publish."""
 
     receipt: Receipt
@@ -124,11 +124,6 @@ class NoisyAnswer(Answer):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "value", frozen(np.array(self.value, dtype=np.float64)))
-
-    @property
-    def receipts(self) -> tuple[Receipt, ...]:
-        """The one receipt."""
-        return (self.receipt,)
 
     @property
     def noise_std(self) -> float:

@@ -20,6 +20,7 @@ from synth.errors import PrivacyError
 __all__ = [
     "MAXIMUM_ROWS",
     "Axis",
+    "ColumnOf",
     "Computed",
     "CountMemory",
     "PrivateRows",
@@ -47,6 +48,10 @@ GROUP_CELLS = 2**22
 
 MOST_CELLS = 2**26
 """Cells kept at most: 256 MB."""
+
+
+ColumnOf = Callable[[str], NDArray[Any]]
+"""Returns the codes of a column by its name, shape (n_rows,)."""
 
 
 class CountMemory:
@@ -100,7 +105,7 @@ class PrivateRows:
     counts the texts of columns that are to be found privately, where a table was opened for that.
     """
 
-    column: Callable[[str], NDArray[Any]]
+    column: ColumnOf
     n_rows: int
     memory: CountMemory | None = field(default=None, repr=False)
     units: NDArray[np.int64] | None = field(default=None, repr=False)
@@ -133,7 +138,7 @@ class Computed(Protocol):
         """Its name, which no declared column has."""
         ...
 
-    def cells(self, column: Callable[[str], NDArray[Any]], n_rows: int) -> NDArray[Any]:
+    def cells(self, column: ColumnOf, n_rows: int) -> NDArray[Any]:
         """Return its codes, shape (n_rows,), of the columns that ``column`` returns by name."""
         ...
 

@@ -37,6 +37,7 @@ __all__ = [
     "Arrays",
     "Block",
     "CellMap",
+    "Cells",
     "ColumnMap",
     "Constant",
     "FeatureMap",
@@ -45,6 +46,7 @@ __all__ = [
     "OneHot",
     "Stack",
     "Summable",
+    "Sums",
     "SyntheticCodes",
     "binned",
     "bound_of",
@@ -55,6 +57,7 @@ __all__ = [
     "frozen",
     "kept",
     "kept_whole_numbers",
+    "whole_array",
     "whole_numbers",
 ]
 
@@ -69,6 +72,12 @@ SAFETY = 1 + 1e-12
 
 Matrix = NDArray[np.float64]
 Arrays = dict[str, NDArray[Any]]
+Cells = tuple[Axis, ...]
+"""Axes by whose joint bins rows are told apart; none where all rows are one cell."""
+
+Sums = NDArray[np.int64]
+"""Sums by cell in whole steps, shape (n_cells, dimension)."""
+
 SyntheticCodes = Mapping[str, NDArray[Any]]
 """Codes of made rows, one 1-D array of integers per column."""
 
@@ -187,9 +196,7 @@ class Summable(ABC):
         """Bound the whole-number features of ``weight`` times the map, in units of the answer."""
 
     @abstractmethod
-    def sums_by_cell(
-        self, weight: float, rows: PrivateRows, cells: tuple[Axis, ...], *, half_bits: int, device: str
-    ) -> NDArray[np.int64]:
+    def sums_by_cell(self, weight: float, rows: PrivateRows, cells: Cells, *, half_bits: int, device: str) -> Sums:
         """Add ``weight`` times the map up by cell; shape (n_cells, dimension), in steps of 2^-(2 half_bits)."""
 
 
@@ -300,9 +307,7 @@ class Constant(ColumnMap):
         """Return the weight: every row adds the same."""
         return Bound(weight, 0.0)
 
-    def sums_by_cell(
-        self, weight: float, rows: PrivateRows, cells: tuple[Axis, ...], *, half_bits: int, device: str
-    ) -> NDArray[np.int64]:
+    def sums_by_cell(self, weight: float, rows: PrivateRows, cells: Cells, *, half_bits: int, device: str) -> Sums:
         """Count rows by cell."""
         return joint_counts(rows, cells)[:, None] * math.floor(weight * 2.0 ** (2 * half_bits))
 
@@ -334,9 +339,7 @@ class CellMap(ColumnMap):
         """Return the weight; rows in different cells have features at right angles."""
         return Bound(weight, math.sqrt(2) * weight if self.dimension > 1 else 0.0)
 
-    def sums_by_cell(
-        self, weight: float, rows: PrivateRows, cells: tuple[Axis, ...], *, half_bits: int, device: str
-    ) -> NDArray[np.int64]:
+    def sums_by_cell(self, weight: float, rows: PrivateRows, cells: Cells, *, half_bits: int, device: str) -> Sums:
         """Count rows by the cells that are given, and by its own."""
         counts = Constant().sums_by_cell(weight, rows, (*cells, *self.axes), half_bits=half_bits, device=device)
         return counts.reshape(-1, self.dimension)
@@ -525,6 +528,14 @@ def whole_numbers(what: str, values: ArrayLike) -> NDArray[np.int32]:
     ):
         raise PrivacyError(f"The {what} of a feature map must be whole numbers below 2^31.")
     return whole.astype(np.int32)
+
+
+def whole_array(what: str, of: str, values: ArrayLike, axes: int) -> NDArray[np.int32]:
+    """Return whole numbers with so many axes that nobody can change; errors as :func:`whole_numbers`."""
+    array = whole_numbers(f"{what} of {of}, as those", values)
+    if array.ndim != axes:
+        raise PrivacyError(f"The {what} of {of} must be an array with {axes} axes, got {array.ndim}.")
+    return frozen(array)
 
 
 def kept_whole_numbers(what: str, values: ArrayLike) -> NDArray[np.int32]:

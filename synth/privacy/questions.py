@@ -33,8 +33,10 @@ __all__ = [
     "Digest",
     "KeptAnswers",
     "Numbers",
+    "OneReceipt",
     "Plan",
     "Question",
+    "name_of",
 ]
 
 Numbers = tuple[NDArray[np.int64], ...]
@@ -113,6 +115,19 @@ class Answer(ABC):
     def assumptions(self, schema: Schema) -> tuple[str, ...]:
         """Return what its receipts lean on, beside what every receipt of the table does."""
         return ()
+
+
+class OneReceipt(Answer):
+    """An answer that cost one receipt."""
+
+    __slots__ = ()
+
+    receipt: Receipt
+
+    @property
+    def receipts(self) -> tuple[Receipt, ...]:
+        """The one receipt."""
+        return (self.receipt,)
 
 
 PlanT = TypeVar("PlanT", bound=Plan)
@@ -237,3 +252,10 @@ class Digest:
     def hexdigest(self) -> str:
         """Return the digest of what was added."""
         return self._found.hexdigest()
+
+
+def name_of(feature_map: FeatureMap) -> str:
+    """Return a name that two different maps never share, and that no column has."""
+    found = Digest(feature_map.kind)
+    found.add_map(feature_map)
+    return f"\0{feature_map.kind} {found.hexdigest()}"

@@ -27,6 +27,7 @@ from synth.privacy.questions import (
     Answer,
     Digest,
     Numbers,
+    OneReceipt,
     Question,
 )
 from synth.privacy.receipt import PlannedCost, Receipt
@@ -100,17 +101,12 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Selection(Answer):
+class Selection(OneReceipt):
     """The candidate that a private selection chose, and what it cost."""
 
     receipt: Receipt
     index: int
     candidate: Candidate
-
-    @property
-    def receipts(self) -> tuple[Receipt, ...]:
-        """The one receipt."""
-        return (self.receipt,)
 
 
 @dataclass(frozen=True, slots=True)

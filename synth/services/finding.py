@@ -25,10 +25,10 @@ from synth.privacy.more.finding import (
     finding_budget,
     foreseen,
     key_delta,
-    open_columns,
     open_schema,
     open_table,
 )
+from synth.privacy.more.found_columns import open_columns
 from synth.privacy.session import PrivateSession
 from synth.progress import Progress
 from synth.schema import (

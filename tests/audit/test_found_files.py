@@ -21,6 +21,7 @@ from test_workbook_runs import KINDS
 from worlds import Row, neighbours_of
 
 from synth.privacy.more import finding as questions
+from synth.privacy.more import found_columns
 from synth.privacy.more.found_values import FoundValues
 from synth.schema import TableFormat
 from synth.schema.source import DatabaseSource
@@ -78,7 +79,7 @@ def test_no_row_of_a_file_changes_a_public_byte_of_what_was_found(
 
 def plant_a_look_at_which_may_be_codes(patch: pytest.MonkeyPatch) -> None:
     """Whether values of a column are asked for follows from an exact count of rows."""
-    rows, right, opened = [0], questions._Kinds.may_be_codes.fget, findings.open_table
+    rows, right, opened = [0], found_columns._Kinds.may_be_codes.fget, findings.open_table
     assert right is not None
 
     def open_table(*given: object, **named: object) -> object:
@@ -87,14 +88,14 @@ def plant_a_look_at_which_may_be_codes(patch: pytest.MonkeyPatch) -> None:
         return table
 
     patch.setattr(findings, "open_table", open_table)
-    patch.setattr(questions._Kinds, "may_be_codes", property(lambda self: right(self) and rows[0] % 2 == 0))
+    patch.setattr(found_columns._Kinds, "may_be_codes", property(lambda self: right(self) and rows[0] % 2 == 0))
 
 
 def plant_a_look_at_whether_they_are_codes(patch: pytest.MonkeyPatch) -> None:
     """Whether the values found hold most cells is judged by how many texts there are."""
     texts: list[int] = []
     right = questions.count_texts
-    judged = questions._number_or_codes
+    judged = found_columns._number_or_codes
 
     def count_texts(*given: object) -> object:
         found = right(*given)
@@ -106,7 +107,7 @@ def plant_a_look_at_whether_they_are_codes(patch: pytest.MonkeyPatch) -> None:
         return judged(column, of_rows, answer, values)
 
     patch.setattr(questions, "count_texts", count_texts)
-    patch.setattr(questions, "_number_or_codes", number_or_codes)
+    patch.setattr(found_columns, "_number_or_codes", number_or_codes)
 
 
 Plant = Callable[[pytest.MonkeyPatch], None]

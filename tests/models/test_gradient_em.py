@@ -20,12 +20,9 @@ from synth.errors import InputError
 from synth.privacy.accounting import log_delta
 from synth.privacy.more.em_models import GaussianPair
 from synth.privacy.more.truncated_mean import (
-    LARGEST_TRUNCATED,
     TruncationSetting,
     clipped_noise_std,
     gaussian_mu,
-    local_noise_std,
-    local_scale,
     truncated_mean,
 )
 
@@ -92,13 +89,6 @@ def test_costs_follow_rows_added_rows_replaced_and_steps():
     assert clipped_noise_std(1.5, n=100, steps=9, epsilon=1.0, delta=1e-5, replace_one=False) == clipped / 2
 
 
-def test_constants_of_the_local_model():
-    scale = local_scale(n=10_000, epsilon=0.5, delta=1e-5, tau=2.0, zeta=0.1)
-    assert scale == pytest.approx(10 * math.sqrt(0.5 * 2.0) / (math.log(10) * math.log(1e5) ** 0.25))
-    noise = local_noise_std(scale, epsilon=0.5, delta=1e-5)
-    assert noise * gaussian_mu(0.5, 1e-5) == pytest.approx(2 * scale * LARGEST_TRUNCATED)
-
-
 def test_reference_values_of_a_step_without_noise():
     case = reference("em_step_noiseless")
     found = TruncationSetting(len(ROWS), 4, case["eps"], case["delta"], case["tau"], case["zeta"], 1)
@@ -144,7 +134,7 @@ def test_without_noise_and_truncation_all_are_em():
     wide = {"scale": 1e6, "precision": 1e9}
     gradients, statistics = (lambda beta: MODEL.gradients(ROWS, beta)), (lambda beta: MODEL.statistics(ROWS, beta))
     quiet = np.zeros((5, 4))
-    plain = em(lambda beta: MODEL.maximised(ROWS, beta), BETA, steps=5)
+    plain = em(lambda beta: statistics(beta).mean(axis=0), BETA, steps=5)
     # With rate 1 a gradient step of this model is a step of EM.
     ascended = gradient_em(lambda beta: gradients(beta).mean(axis=0), BETA, rate=1.0, steps=5)
     for path in (

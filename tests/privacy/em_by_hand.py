@@ -6,11 +6,13 @@ import math
 from collections.abc import Sequence
 from fractions import Fraction
 
-from synth.privacy.more.em_models import GaussianPair, RegressionPair
+import numpy as np
+
+from synth.privacy.more.em_models import GaussianPair, MissingCovariates, Model, RegressionPair
 from synth.privacy.more.em_steps import EMStepQuestion, _soft_table
 from synth.privacy.more.truncated_mean import LARGEST_TRUNCATED
 
-__all__ = ["row_of_step", "unit_of_step"]
+__all__ = ["log_likelihood", "maximised", "row_of_step", "unit_of_step"]
 
 Row = dict[str, int]
 
@@ -102,3 +104,40 @@ def _softly(entry: float, question: EMStepQuestion) -> float:
     below = min(math.floor(place), 2**14 - 1)
     low, high = _soft_table(question.precision)[below : below + 2].tolist()
     return math.copysign(low + (high - low) * (place - below), entry)
+
+
+def log_likelihood(model: Model, rows: np.ndarray, beta: np.ndarray) -> float:
+    """The mean over rows of the logarithm of their density, up to a constant."""
+    variance, x, y = model.noise_std**2, rows[:, :-1], rows[:, -1]
+    if isinstance(model, MissingCovariates):
+        *_, residual, spread = _expected(model, rows, beta)
+        return float(-np.mean(residual**2 / spread + np.log(spread)) / 2)
+    if isinstance(model, GaussianPair):
+        along, squares = rows @ beta, (rows**2).sum(axis=1) + beta @ beta
+    else:
+        along, squares = y * (x @ beta), y**2 + (x @ beta) ** 2
+    return float(np.mean(np.logaddexp(along / variance, -along / variance) - squares / (2 * variance)))
+
+
+def maximised(model: Model, rows: np.ndarray, beta: np.ndarray) -> np.ndarray:
+    """The beta that a step of EM ends at whose E-step is taken at ``beta`` (appendix I)."""
+    x, y = rows[:, :-1], rows[:, -1]
+    if isinstance(model, MissingCovariates):
+        seen, mean, hidden, _, spread = _expected(model, rows, beta)
+        missing = np.where(seen, 0.0, mean)
+        total = mean.T @ mean + np.diag((~seen).sum(axis=0).astype(float))
+        total -= missing.T @ missing if model.as_printed else (hidden / spread[:, None]).T @ hidden
+        return np.linalg.solve(total, mean.T @ y)
+    half = (1 if model.as_printed else 2) / (2 * model.noise_std**2)
+    if isinstance(model, GaussianPair):
+        return (np.tanh(half * (rows @ beta))[:, None] * rows).mean(axis=0)
+    return np.linalg.solve(x.T @ x, x.T @ (np.tanh(half * y * (x @ beta)) * y))
+
+
+def _expected(model: MissingCovariates, rows: np.ndarray, beta: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Which covariates are seen, their means, beta where they are not, and the residual of y with its variance."""
+    d, y = len(beta), rows[:, -1]
+    seen = rows[:, d : 2 * d] != 0
+    x, hidden = np.where(seen, rows[:, :d], 0.0), np.where(seen, 0.0, beta)
+    residual, spread = y - x @ beta, model.noise_std**2 + (hidden**2).sum(axis=1)
+    return seen, x + (residual / spread)[:, None] * hidden, hidden, residual, spread

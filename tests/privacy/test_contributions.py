@@ -34,9 +34,10 @@ from synth.privacy.more.fourier import Fourier
 from synth.privacy.more.linear_guesses import LinearGuess
 from synth.privacy.more.lookups import Lookup
 from synth.privacy.more.losses import Losses
-from synth.privacy.more.perturbed_rows import RowsQuestion, draw_rows, plan_rows
+from synth.privacy.more.perturbed_rows import RowsQuestion, draw_rows
 from synth.privacy.more.products import Product
 from synth.privacy.more.row_moments import RowMoments
+from synth.privacy.questions import Allowance
 from synth.privacy.selection import SCORE_STEP, Candidate, scores_of
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
@@ -362,7 +363,7 @@ def test_a_noisy_row_is_its_own_numbers_beside_any_rows(block: int, monkeypatch:
     rng = np.random.default_rng(10)
     tables = (Lookup("income", rng.normal(size=(301, 3))), Lookup("age", np.eye(12)[:3], np.arange(12) // 4))
     question = RowsQuestion(tables, label="outcome")
-    plan = plan_rows(question, small_schema(), units=2**40, slack=1e-4)
+    plan = question.plan(Allowance(small_schema(), 2**40, 1e-4, lambda row: row.norm))
 
     def drawn(codes: Codes) -> Any:
         rows = PrivateRows(codes.__getitem__, len(codes["age"]))

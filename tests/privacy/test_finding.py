@@ -19,18 +19,16 @@ from synth.errors import PrivacyError, SchemaError
 from synth.privacy.accounting import epsilon_of_receipts
 from synth.privacy.answers import AnswerT, NoisyAnswer
 from synth.privacy.feature_maps import OneHot
-from synth.privacy.more import finding
+from synth.privacy.more import found_columns
 from synth.privacy.more.finding import (
-    FoundColumn,
-    columns_found,
     find,
     finding_budget,
     foreseen,
     key_delta,
-    open_columns,
     open_schema,
     open_table,
 )
+from synth.privacy.more.found_columns import FoundColumn, columns_found, open_columns
 from synth.privacy.more.found_values import FoundValues, ValuesQuestion
 from synth.privacy.more.together import epsilon_together, reference_of
 from synth.privacy.questions import Answer
@@ -445,7 +443,7 @@ def test_cells_are_where_noise_alone_would_put_none_in_one_of_a_hundred_columns(
     """Of 8 bins there are fewer than 16 windows: noise passes 3.2272 standard deviations in .01 / 16 of them."""
     counts = np.zeros(8)
     counts[5] = 10 * sigmas
-    assert finding._span(counts, 10.0) == found
+    assert found_columns._span(counts, 10.0) == found
 
 
 def test_neighbours_conclude_from_answers_alone(monkeypatch: pytest.MonkeyPatch) -> None:

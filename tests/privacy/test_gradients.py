@@ -28,7 +28,7 @@ from synth.privacy.accounting import PrivacyBudget
 from synth.privacy.answers import RowCount
 from synth.privacy.counting import PrivateRows
 from synth.privacy.feature_maps import Constant, OneHot, Stack
-from synth.privacy.more import gradients
+from synth.privacy.more import gradients, linear_predictions
 from synth.privacy.more.fourier import Fourier
 from synth.privacy.more.gradients import LOSSES, GradientQuestion, NoisyGradient, sum_of_gradients
 from synth.privacy.more.lookups import Lookup
@@ -230,7 +230,7 @@ def test_the_largest_unit_with_the_largest_slopes_leaves_no_whole_number_behind(
     """As many rows as a unit may have, each with the largest prediction: sums of 2^62 steps, of either sign."""
     for sign in (1.0, -1.0):
         far = Lookup("age", np.array([[0.0], [1.0]]), np.arange(12) % 2)
-        parameters = np.array([sign * gradients.LARGEST_PREDICTION])
+        parameters = np.array([sign * linear_predictions.LARGEST_PREDICTION])
         question = GradientQuestion(far, Lookup("income", np.full((301, 1), -sign)), "squared", parameters, 2.0**20)
         place = int(np.flatnonzero(ROWS["age"] % 2)[0])
         row = row_of(ROWS, place)
@@ -657,13 +657,13 @@ def plant_predictions_in_float32(patch: pytest.MonkeyPatch) -> None:
 
 
 def plant_features_centred_by_their_block(patch: pytest.MonkeyPatch) -> None:
-    right = gradients._Part.of_rows
+    right = linear_predictions.FeatureBlock.of_rows
 
     def of_rows(self: Any, *given: Any) -> torch.Tensor:
         found = right(self, *given)
         return found - found.mean(dim=1, keepdim=True).trunc()
 
-    patch.setattr(gradients._Part, "of_rows", of_rows)
+    patch.setattr(linear_predictions.FeatureBlock, "of_rows", of_rows)
 
 
 def plant_an_exponential_of_rows(patch: pytest.MonkeyPatch) -> None:
@@ -747,6 +747,6 @@ def test_a_planted_bug_is_noticed(planted: str, monkeypatch: pytest.MonkeyPatch)
 
 def test_what_is_added_before_the_clip_is_whole() -> None:
     question = QUESTIONS["fourier, squared, as it is"]
-    parts = [gradients._Part.of(block) for block in question.features.blocks()]
+    parts = [linear_predictions.FeatureBlock.of(block) for block in question.features.blocks()]
     found = gradients._row_gradients(question, parts, {name: ROWS[name] for name in SIZES}, "cpu")
     assert found.T.tolist() == [row_by_hand(question, row_of(ROWS, place)) for place in range(24)]

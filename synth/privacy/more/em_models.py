@@ -2,7 +2,7 @@ r"""The three models of the DP EM paper (Wang 2020, section 3, appendix C): what
 
 Each has one unknown vector beta, of length d, and a known noise. Rows come as one table of numbers. What a row adds,
 its gradient of q or its statistic f, is worked out column by column, so that it is the same to the last bit beside any
-other rows: a question of clipped sums can be made of it. M-steps and likelihoods, which no question asks, are not.
+other rows: a question of clipped sums can be made of it.
 
 None of the three E-steps is printed as it follows from the model, and both forms are here. The weights of eq. 23 and
 eq. 24 lack a factor 2 in the exponent (the log odds of two Gaussians at beta and -beta are 2 <beta, y> / sigma^2), so
@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,26 +22,10 @@ from numpy.typing import NDArray
 from synth.errors import InputError
 from synth.privacy.more.row_maps import logistic, squared_norms, weighted_sums
 
-__all__ = ["MODELS", "GaussianPair", "LatentModel", "MissingCovariates", "Model", "RegressionPair"]
+__all__ = ["MODELS", "GaussianPair", "MissingCovariates", "Model", "RegressionPair"]
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
-
-
-class LatentModel(Protocol):
-    """A model with hidden values, fitted by EM."""
-
-    def gradients(self, rows: Matrix, beta: Vector) -> Matrix:
-        """Return the gradient of q at beta for every row, shape (n, d)."""
-        ...
-
-    def maximised(self, rows: Matrix, beta: Vector) -> Vector:
-        """Return the beta that maximises Q given an E-step at ``beta``, shape (d,)."""
-        ...
-
-    def log_likelihood(self, rows: Matrix, beta: Vector) -> float:
-        """Return the mean over rows of the logarithm of their density, up to a constant."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,16 +61,6 @@ class GaussianPair:
         r"""Return (2 w - 1) y - beta for every row (eq. 23), shape (n, d)."""
         return self.statistics(rows, beta) - beta
 
-    def maximised(self, rows: Matrix, beta: Vector) -> Vector:
-        """Return the mean of :meth:`statistics`."""
-        return np.asarray(self.statistics(rows, beta).mean(axis=0))
-
-    def log_likelihood(self, rows: Matrix, beta: Vector) -> float:
-        """Return the mean log density of rows, up to a constant."""
-        variance = self.noise_std**2
-        distances = (squared_norms(rows) + float(beta @ beta)) / (2 * variance)
-        return float(np.mean(_log_cosh(rows @ beta / variance) - distances))
-
 
 @dataclass(frozen=True, slots=True)
 class RegressionPair:
@@ -119,17 +92,6 @@ class RegressionPair:
         x, y = rows[:, :-1], rows[:, -1]
         fitted = weighted_sums(x, beta)
         return (_signs(y * fitted, self) * y - fitted)[:, None] * x
-
-    def maximised(self, rows: Matrix, beta: Vector) -> Vector:
-        """Solve the normal equations with y of the expected sign (appendix I)."""
-        x, y = rows[:, :-1], rows[:, -1]
-        return np.asarray(np.linalg.solve(x.T @ x, x.T @ (_signs(y * (x @ beta), self) * y)))
-
-    def log_likelihood(self, rows: Matrix, beta: Vector) -> float:
-        """Return the mean log density of y given x, up to a constant."""
-        x, y = rows[:, :-1], rows[:, -1]
-        fitted, variance = x @ beta, self.noise_std**2
-        return float(np.mean(_log_cosh(y * fitted / variance) - (y**2 + fitted**2) / (2 * variance)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,23 +131,6 @@ class MissingCovariates:
             product = product - np.where(moments.seen, 0.0, m) * hidden_along[:, None]
         return rows[:, -1:] * m - product
 
-    def maximised(self, rows: Matrix, beta: Vector) -> Vector:
-        """Solve mean(K) beta = mean(y m) (appendix I)."""
-        moments = self._expected(rows, beta)
-        m, y = moments.mean, rows[:, -1]
-        missing = np.where(moments.seen, 0.0, m)
-        total = m.T @ m + np.diag((~moments.seen).sum(axis=0).astype(np.float64))
-        if self.as_printed:
-            total -= missing.T @ missing
-        else:
-            total -= (moments.hidden_beta / moments.variance[:, None]).T @ moments.hidden_beta
-        return np.asarray(np.linalg.solve(total, m.T @ y))
-
-    def log_likelihood(self, rows: Matrix, beta: Vector) -> float:
-        """Return the mean log density of y given what is seen of x, up to a constant."""
-        moments = self._expected(rows, beta)
-        return float(-np.mean(moments.residual**2 / moments.variance + np.log(moments.variance)) / 2)
-
     def _expected(self, rows: Matrix, beta: Vector) -> _Expected:
         d = beta.size
         if rows.shape[1] != 2 * d + 1:
@@ -198,7 +143,7 @@ class MissingCovariates:
         variance = self.noise_std**2 + length
         mean = seen_x + (residual / variance)[:, None] * hidden_beta
         scale = np.ones(len(rows)) if self.as_printed else 1 - length / variance
-        return _Expected(seen, mean, hidden_beta, residual, variance, scale)
+        return _Expected(seen, mean, hidden_beta, scale)
 
 
 Model = GaussianPair | RegressionPair | MissingCovariates
@@ -220,9 +165,6 @@ class _Expected:
     """m (eq. 26): x where seen, its conditional mean where not."""
     hidden_beta: Matrix
     """beta where nothing is seen, 0 elsewhere."""
-    residual: Vector
-    variance: Vector
-    """Of y given what is seen."""
     hidden_scale: Vector
     """What the conditional covariance of missing covariates makes of beta, as a multiple of it."""
 
@@ -231,10 +173,6 @@ def _signs(products: Vector, model: GaussianPair | RegressionPair) -> Vector:
     """Return 2 w - 1, the expected sign, from <beta, y> or y <beta, x>; odd, so that no sign is preferred."""
     odds = np.abs(products) * ((1 if model.as_printed else 2) / model.noise_std**2)
     return np.sign(products) * (2 * logistic(odds) - 1)
-
-
-def _log_cosh(x: Vector) -> Vector:
-    return np.logaddexp(x, -x)
 
 
 def _require_noise(noise_std: float) -> None:

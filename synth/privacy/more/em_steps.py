@@ -32,14 +32,13 @@ from synth.privacy.feature_maps import binned, frozen
 from synth.privacy.more.em_models import MODELS, GaussianPair, MissingCovariates, Model
 from synth.privacy.more.gradients import (
     CLIPPED_UNIT,
-    FEATURE_BITS,
     LARGEST_CLIP,
-    PARAMETER_BITS,
     SMALLEST_CLIP,
     UNIT_BITS,
     UnitQuestion,
     clipped_units,
 )
+from synth.privacy.more.linear_predictions import FEATURE_BITS, on_grid
 from synth.privacy.more.lookups import Lookup
 from synth.privacy.more.truncated_mean import LARGEST_TRUNCATED, smoothed_truncation
 from synth.privacy.questions import Digest
@@ -130,8 +129,7 @@ class EMStepQuestion(UnitQuestion):
             raise PrivacyError("Only a pair of Gaussians has a statistic whose mean is the next step (Assumption 2).")
         if len(self.hidden) != (d if type(self.model) is MissingCovariates else 0):
             raise PrivacyError("Missing covariates need the code of a missing value for each coordinate, others none.")
-        parameters = np.rint(given * 2.0**PARAMETER_BITS) / 2.0**PARAMETER_BITS + 0.0
-        for name, array in (("scales", scales), ("parameters", parameters)):
+        for name, array in (("scales", scales), ("parameters", on_grid(given))):
             object.__setattr__(self, name, frozen(array))
         object.__setattr__(self, "tables", tables)
         object.__setattr__(self, "clip", float(self.clip))

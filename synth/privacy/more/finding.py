@@ -1,31 +1,37 @@
-"""Finding columns privately: which questions are asked about columns that nobody has described, and what they say.
+"""Finding columns privately: which questions are asked about columns that nobody has described.
 
 First of what kind the cells are, for every open column; then, with noise that is the same for every count, bounds of
 numbers and dates and the values of texts. Of numbers that may be codes both are asked. What is concluded from the
-answers is a public rule, which whoever checks a finding applies again (:func:`columns_found`).
+answers is a public rule, :mod:`synth.privacy.more.found_columns`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
-from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from typing import BinaryIO, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
-from synth.errors import PrivacyError
 from synth.privacy.accounting import PrivacyBudget
 from synth.privacy.answers import AnswerSource, NoisyAnswer
 from synth.privacy.costs import between_neighbours, gaussian_on_grid
 from synth.privacy.feature_maps import OneHot
+from synth.privacy.more.found_columns import (
+    CLEAR,
+    FoundColumn,
+    bounds_query,
+    columns_found,
+    kind_of,
+    kind_query,
+    open_column,
+    required_columns,
+    values_query,
+)
 from synth.privacy.more.found_values import (
     VALUE_GRIDS,
-    FoundValues,
     ValuesQuestion,
     bound_of_row,
     keys_of_unit,
@@ -35,88 +41,15 @@ from synth.privacy.questions import Answer
 from synth.privacy.table import PrivateTable, TableSource, chosen_rows, read_table, require_number_of_units
 from synth.reading.more.texts import TextCounts, count_texts
 from synth.reading.request import Request
-from synth.schema import (
-    CategoryColumn,
-    Column,
-    DateColumn,
-    DropColumn,
-    FindColumn,
-    Neighbours,
-    NumberColumn,
-    Schema,
-    TableFormat,
-    guarded,
-)
-from synth.schema.columns.find import DATE_EDGES, MOST_DECIMALS, NUMBER_EDGES, CellKind
-from synth.schema.columns.labels import MAXIMUM_CATEGORIES
-from synth.schema.schema import COARSE_PLACES
+from synth.schema import DropColumn, FindColumn, Neighbours, Schema, TableFormat
 from synth.system.settings import ReaderLimits
 
-__all__ = [
-    "Foreseen",
-    "FoundColumn",
-    "FoundKind",
-    "columns_found",
-    "find",
-    "finding_budget",
-    "foreseen",
-    "key_delta",
-    "open_columns",
-    "open_schema",
-    "open_table",
-]
+__all__ = ["Foreseen", "find", "finding_budget", "foreseen", "key_delta", "open_schema", "open_table"]
 
 SOURCE = "find"
 
 KINDS_SHARE = 0.1
 """Part of a finding's budget that pays for kinds; the rest pays for bounds and values."""
-
-CLEAR = 5.0
-"""Standard deviations from which on a noisy count is taken for more than noise."""
-
-MOST_OF = 0.8
-"""Part of the cells that are not missing which must be of one kind, so that a column is of that kind and no text."""
-
-RARE = 0.02
-"""Part of the numbers that may have more decimals than the step of their column, and part of the cells that values have
-to hold, so that they describe the column."""
-
-SPIKE = 0.05
-"""Part of the numbers that a single one has to be, so that it keeps a code of its own beside the grid."""
-
-MARKERS = 2
-"""Words that may stand in a column of numbers for what is no number; where more are found, the numbers are codes."""
-
-MOST_PLACES = 2**18
-"""Places of the grid of a number that was found; a finer step is made ten times as long until there are fewer."""
-
-FoundKind = Literal["integer", "decimal", "date", "text", "nothing"]
-
-
-@dataclass(frozen=True, slots=True)
-class FoundColumn:
-    """What was found about one column, all of it noisy and safe to print.
-
-    Attributes
-    ----------
-    name : str
-    kind : FoundKind
-    column : Column
-        How it can be declared; left out where nothing was found in it.
-    count : float
-        About how many cells are of this kind.
-    lost : float
-        About how many of its cells are not as declared: they become other, missing, or an end of the range.
-    said : str
-        One sentence.
-    """
-
-    name: str
-    kind: FoundKind
-    column: Column
-    count: float
-    lost: float
-    said: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,14 +62,6 @@ class Foreseen:
 
     least_rows: int
     tail_rows: int
-
-
-# What is asked --------------------------------------------------------------------------------------------------------
-
-
-def open_columns(schema: Schema) -> tuple[str, ...]:
-    """Return the names of the columns that are to be found, in order."""
-    return tuple(column.name for column in schema.columns if isinstance(column, FindColumn))
 
 
 def open_schema(schema: Schema) -> Schema:
@@ -173,7 +98,7 @@ def foreseen(schema: Schema, epsilon: float, delta: float) -> Foreseen:
     PrivacyError
         If no column is open, or no noise keeps such a budget.
     """
-    k = len(_required(schema))
+    k = len(required_columns(schema))
     units = math.floor((1 - KINDS_SHARE) * finding_budget(epsilon, delta, schema.neighbours).units)
     keys, sensitivity = keys_of_unit(k, schema), between_neighbours(bound_of_row(k), schema)
     noise = gaussian_on_grid(VALUE_GRIDS[0], sensitivity, dimension=keys, units=max(units, 1))
@@ -213,7 +138,7 @@ def open_table(
     PrivacyError
         If the number of units is public and not declared.
     """
-    named = _required(schema)
+    named = required_columns(schema)
     require_number_of_units(schema)
 
     def open_stream() -> BinaryIO:
@@ -256,7 +181,7 @@ def find(session: AnswerSource, *, delta_key: float) -> tuple[FoundColumn, ...]:
         As :func:`columns_found` concludes them from the answers.
     """
     schema = session.schema
-    columns = {name: _open(schema, name) for name in _required(schema)}
+    columns = {name: open_column(schema, name) for name in required_columns(schema)}
     answers: list[Answer] = []
 
     def count(name: str, bins: NDArray[np.int32], share: float, query: str) -> NoisyAnswer:
@@ -264,7 +189,7 @@ def find(session: AnswerSource, *, delta_key: float) -> tuple[FoundColumn, ...]:
         return asked
 
     kinds = {
-        name: _kind_of(count(name, column.kinds(), KINDS_SHARE / len(columns), _kind_query(name)))
+        name: kind_of(count(name, column.kinds(), KINDS_SHARE / len(columns), kind_query(name)))
         for name, column in columns.items()
     }
     bounded = [name for name, kind in kinds.items() if kind.has_bounds]
@@ -273,307 +198,10 @@ def find(session: AnswerSource, *, delta_key: float) -> tuple[FoundColumn, ...]:
     parts = max(len(columns), len(bounded) + len(texts))
     for name in bounded:
         bins = columns[name].date_bins() if kinds[name].kind == "date" else columns[name].number_bins()
-        count(name, bins, (1 - KINDS_SHARE) / parts, _bounds_query(name))
+        count(name, bins, (1 - KINDS_SHARE) / parts, bounds_query(name))
     if texts:
         share = (1 - KINDS_SHARE) * len(texts) / parts
         answers.append(
-            session.ask(ValuesQuestion(texts, delta_key), share=share, query=_values_query(texts), source=SOURCE)
+            session.ask(ValuesQuestion(texts, delta_key), share=share, query=values_query(texts), source=SOURCE)
         )
     return columns_found(schema, answers)
-
-
-def _required(schema: Schema) -> tuple[str, ...]:
-    names = open_columns(schema)
-    if not names:
-        raise PrivacyError("Every column is described already; leave a column open ('type: find') to find it.")
-    return names
-
-
-def _open(schema: Schema, name: str) -> FindColumn:
-    column = schema[name]
-    if not isinstance(column, FindColumn):
-        raise PrivacyError(f"'{name}' is described already.")
-    return column
-
-
-def _kind_query(name: str) -> str:
-    return f"kind of '{name}'"
-
-
-def _bounds_query(name: str) -> str:
-    return f"bounds of '{name}'"
-
-
-def _values_query(names: Sequence[str]) -> str:
-    return f"values of {len(names):,} column{'s' if len(names) > 1 else ''}"
-
-
-# What the answers say: a public rule ----------------------------------------------------------------------------------
-
-
-def columns_found(schema: Schema, answers: Iterable[Answer]) -> tuple[FoundColumn, ...]:
-    """Conclude from the answers of a finding how each open column can be declared.
-
-    Parameters
-    ----------
-    schema : Schema
-        With the open columns.
-    answers : iterable of Answer
-        All answers of the finding.
-
-    Raises
-    ------
-    PrivacyError
-        If an answer is missing or was given to another question.
-    """
-    given = {answer.query: answer for answer in answers}
-    kinds = {name: _kind_of(_sum(given, _kind_query(name))) for name in _required(schema)}
-    values = _values(given, kinds)
-    found: list[FoundColumn] = []
-    for name, kinds_of in kinds.items():
-        column = _open(schema, name)
-        if kinds_of.kind == "nothing":
-            found.append(_left_out(name, kinds_of, "Too few of its cells can be told from noise."))
-        elif kinds_of.kind == "date":
-            found.append(_date(column, kinds_of, _sum(given, _bounds_query(name))))
-        elif values is None or name not in values.question.columns:
-            found.append(_number(column, kinds_of, _sum(given, _bounds_query(name))))
-        elif kinds_of.kind == "text":
-            found.append(_category(column, kinds_of, values))
-        else:
-            found.append(_number_or_codes(column, kinds_of, _sum(given, _bounds_query(name)), values))
-    return tuple(found)
-
-
-def _values(given: dict[str, Answer], kinds: dict[str, _Kinds]) -> FoundValues | None:
-    """Return the values that were found of columns of texts, and of numbers that may be codes; None without any."""
-    names = tuple(name for name, kind in kinds.items() if kind.kind == "text" or kind.may_be_codes)
-    if not names:
-        return None
-    values = given.get(_values_query(names))
-    if isinstance(values, FoundValues) and values.question.columns == names:
-        return values
-    raise PrivacyError("The answers of the finding lack the values of its columns of texts.")
-
-
-@dataclass(frozen=True, slots=True)
-class _Kinds:
-    """Which kind most cells of a column are of, and the noisy counts of all."""
-
-    kind: FoundKind
-    decimals: int
-    whole: float
-    numbers: float
-    dates: float
-    texts: float
-    missing: float
-    noise_std: float
-
-    @property
-    def present(self) -> float:
-        return self.numbers + self.dates + self.texts
-
-    @property
-    def has_bounds(self) -> bool:
-        return self.kind in ("integer", "decimal", "date")
-
-    @property
-    def mostly_whole(self) -> bool:
-        return self.whole >= MOST_OF * self.numbers
-
-    @property
-    def may_be_codes(self) -> bool:
-        """Whether there are words among numbers, or decimals among whole numbers."""
-        words = self.texts >= CLEAR * self.noise_std
-        return (self.kind == "integer" and words) or (self.kind == "decimal" and (words or self.mostly_whole))
-
-    @property
-    def has_missing(self) -> bool:
-        return self.missing >= CLEAR * self.noise_std
-
-
-def _sum(given: dict[str, Answer], query: str) -> NoisyAnswer:
-    answer = given.get(query)
-    if not isinstance(answer, NoisyAnswer):
-        raise PrivacyError(f"The answers of the finding lack '{query}'.")
-    return answer
-
-
-def _kind_of(answer: NoisyAnswer) -> _Kinds:
-    """Say what most cells are: dates, numbers, and else texts; numbers with the decimals that they have."""
-    if answer.value.shape != (CellKind.MISSING + 1,):
-        raise PrivacyError(f"'{answer.query}' does not tell kinds of cells apart.")
-    by_decimals, (dates, texts, missing) = np.split(answer.value, [CellKind.DATE])
-    numbers = float(by_decimals.sum())
-    # What has more decimals is rare, or noise: the step is that of the others.
-    finer = np.cumsum(by_decimals[::-1])[::-1]
-    of_noise = CLEAR * answer.noise_std * np.sqrt(np.arange(len(finer), 0, -1))
-    clear = np.maximum(of_noise, RARE * numbers)
-    decimals = int(np.flatnonzero(finer >= clear).max(initial=0))
-    present = numbers + dates + texts
-    kind: FoundKind = "text"
-    if max(numbers, dates, texts) < CLEAR * answer.noise_std:
-        kind = "nothing"
-    elif dates >= MOST_OF * present:
-        kind = "date"
-    elif numbers >= MOST_OF * present:
-        kind = "decimal" if decimals else "integer"
-    return _Kinds(
-        kind,
-        decimals,
-        float(by_decimals[0]),
-        numbers,
-        float(dates),
-        float(texts),
-        float(missing),
-        answer.noise_std,
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class _Lost:
-    """About how many cells of a column are not as declared, and the standard deviation of the noise in it."""
-
-    cells: float
-    noise_std: float
-
-    @classmethod
-    def outside(cls, kinds: _Kinds, inside: NDArray[np.float64], noise_std: float) -> _Lost:
-        """Return the cells that are not missing and not among those counted ``inside``."""
-        of_kinds = kinds.noise_std * math.sqrt(CellKind.MISSING)
-        return cls(
-            max(kinds.present - float(inside.sum()), 0.0), math.hypot(of_kinds, noise_std * math.sqrt(inside.size))
-        )
-
-    def __str__(self) -> str:
-        """Say how many there may be, in two digits."""
-        most = round(self.cells + 2 * self.noise_std)
-        return f"up to about {round(most, 2 - len(str(most))):,} cells"
-
-
-def _left_out(name: str, kinds: _Kinds, why: str) -> FoundColumn:
-    return FoundColumn(name, kinds.kind, DropColumn(name), kinds.present, kinds.present, f"{why} It is left out.")
-
-
-def _span(counts: NDArray[np.float64], noise_std: float) -> tuple[int, int]:
-    """Return the first and the last bin between which cells certainly lie; (0, -1) where none can be told from noise.
-
-    Windows of 1, 2, 4, ... bins are looked at; one counts if its sum is larger than noise alone would make any window
-    of any size in one of a hundred columns. Of those that count, the ones without a smaller one inside say where cells
-    are: few cells that are spread out are found as well as many in one place, only less sharply.
-    """
-    size = 1 << max(len(counts) - 1, 1).bit_length()
-    sums = np.concatenate([counts, np.zeros(size - len(counts))])
-    clear = -float(ndtri(0.01 / (2 * size))) * noise_std
-    inside, starts, ends, width = np.zeros(size, dtype=bool), [len(counts)], [0], 1
-    while True:
-        counted = np.asarray(sums >= clear * math.sqrt(width))
-        smallest = np.flatnonzero(counted & ~inside) * width
-        starts += smallest[:1].tolist()
-        ends += (smallest[-1:] + width).tolist()
-        if len(sums) == 1:
-            break
-        inside = np.asarray((counted | inside).reshape(-1, 2).any(axis=1))
-        sums, width = sums.reshape(-1, 2).sum(axis=1), 2 * width
-    return (min(starts), min(max(ends), len(counts)) - 1) if max(ends) else (0, -1)
-
-
-def _number(column: FindColumn, kinds: _Kinds, answer: NoisyAnswer) -> FoundColumn:
-    """Declare a number: bounds are edges of bins, the step is that of its decimals or ten thousandths of its range."""
-    # What lies beyond the last edges has no bound, and what is no number has no bin.
-    counts = _bins(answer, len(NUMBER_EDGES))[1:-2]
-    first, last = _span(counts, answer.noise_std)
-    if last < first:
-        return _left_out(column.name, kinds, "Its numbers are spread too far to be told from noise.")
-    low, high = _ends(first + 1)[0], _ends(last + 1)[1]
-    if kinds.kind == "integer":
-        step, (low, high) = Decimal(1), _whole_ends(low, high)
-    elif kinds.decimals < MOST_DECIMALS:
-        step = Decimal(1).scaleb(-kinds.decimals)
-    else:
-        step = Decimal(1).scaleb((high - low).adjusted() - 4 if high > low else -MOST_DECIMALS)
-    while (high - low) / step > MOST_PLACES:
-        step *= 10
-    low = (low / step).to_integral_value(ROUND_FLOOR) * step
-    high = max((high / step).to_integral_value(ROUND_CEILING) * step, low + step)
-    found = NumberColumn(column.name, float(low), float(high), float(step), missing=True, weight=column.weight)
-    if found.levels > COARSE_PLACES:
-        found = replace(found, special=_spikes(counts, kinds, answer.noise_std))
-    lost = _Lost.outside(kinds, counts[first : last + 1], answer.noise_std)
-    words = "Whole numbers" if step >= 1 else f"Numbers in steps of {step:f}"
-    said = f"{words} from {low.normalize():,f} to {high.normalize():,f}; {lost} lie beyond or are no numbers."
-    return FoundColumn(column.name, kinds.kind, found, kinds.numbers, lost.cells, said)
-
-
-def _number_or_codes(column: FindColumn, kinds: _Kinds, answer: NoisyAnswer, values: FoundValues) -> FoundColumn:
-    """Declare numbers among which other things stand: codes, written back as they came, or numbers for all that.
-
-    They are codes if several values are words and the values found hold most cells. Else they are numbers, and those
-    few that have decimals are rounded: what is whole in the table is printed whole.
-    """
-    codes = _category(column, kinds, values)
-    words = [text for text in values.counts(column.name) if any(map(str.isalpha, text))]
-    if len(words) > MARKERS and codes.lost <= (1 - MOST_OF) * kinds.present:
-        return replace(codes, kind="text", said=f"Codes, most of them written like numbers: {codes.said}")
-    if kinds.kind == "integer" or not kinds.mostly_whole:
-        return _number(column, kinds, answer)
-    whole = _number(column, replace(kinds, kind="integer", decimals=0), answer)
-    return replace(whole, said=f"{whole.said} The few with decimals are rounded.")
-
-
-def _spikes(counts: NDArray[np.float64], kinds: _Kinds, noise_std: float) -> tuple[float, ...]:
-    """Return the single numbers that many cells are: where a generator puts places together, each keeps its own code.
-
-    Only bins that hold one number can tell: zero, and small whole numbers among whole numbers.
-    """
-    clear = max(CLEAR * noise_std, SPIKE * kinds.numbers)
-    ends = [_ends(place + 1) for place in np.flatnonzero(counts >= clear).tolist()]
-    if kinds.kind == "integer":
-        ends = [_whole_ends(low, high) for low, high in ends]
-    return tuple(float(low) for low, high in ends if low == high)
-
-
-def _ends(place: int) -> tuple[Decimal, Decimal]:
-    """Return between which numbers a bin lies; of the two the one that is nearer to zero belongs to it."""
-    tiny = 2 * NUMBER_EDGES[len(NUMBER_EDGES) // 2]
-    low, high = (Decimal(0 if abs(edge) <= tiny else repr(edge)) for edge in NUMBER_EDGES[place : place + 2])
-    return low, high
-
-
-def _whole_ends(low: Decimal, high: Decimal) -> tuple[Decimal, Decimal]:
-    """Return the whole numbers between which a span of bins lies; an end that is farther from zero is no part of it."""
-    first = low.to_integral_value(ROUND_FLOOR) + 1 if low < 0 else low.to_integral_value(ROUND_CEILING)
-    last = high.to_integral_value(ROUND_CEILING) - 1 if high > 0 else high.to_integral_value(ROUND_FLOOR)
-    return first, max(first, last)
-
-
-def _date(column: FindColumn, kinds: _Kinds, answer: NoisyAnswer) -> FoundColumn:
-    """Declare a date between the first day of one month and the last day of another."""
-    counts = _bins(answer, len(DATE_EDGES) + 2)[1:-2]
-    first, last = _span(counts, answer.noise_std)
-    if last < first:
-        return _left_out(column.name, kinds, "Its dates are spread too far to be told from noise.")
-    low, high = DATE_EDGES[first], DATE_EDGES[last + 1] - timedelta(days=1)
-    found = DateColumn(column.name, low, high, pattern=column.pattern, missing=True, weight=column.weight)
-    lost = _Lost.outside(kinds, counts[first : last + 1], answer.noise_std)
-    said = f"Dates from {low} to {high}; {lost} lie beyond or are no dates."
-    return FoundColumn(column.name, kinds.kind, found, kinds.dates, lost.cells, said)
-
-
-def _bins(answer: NoisyAnswer, size: int) -> NDArray[np.float64]:
-    if answer.value.shape != (size,):
-        raise PrivacyError(f"'{answer.query}' does not count the bins that bounds are found in.")
-    return np.asarray(answer.value)
-
-
-def _category(column: FindColumn, kinds: _Kinds, answer: FoundValues) -> FoundColumn:
-    """Declare the values that were found, the most frequent ones where there are too many; all others are "other"."""
-    counts = answer.counts(column.name)
-    by_guard = {guarded(text): text for text in sorted(counts, key=lambda text: (counts[text], text))}
-    values = sorted(sorted(by_guard.values(), key=lambda text: (-counts[text], text))[:MAXIMUM_CATEGORIES])
-    if not values or sum(counts[text] for text in values) < RARE * kinds.present:
-        return _left_out(column.name, kinds, "No value, or too few, are in enough rows to be found.")
-    lost = _Lost.outside(kinds, np.array([counts[text] for text in values]), answer.receipt.noise_scale)
-    found = CategoryColumn(column.name, tuple(values), other=True, missing=kinds.has_missing, weight=column.weight)
-    said = f"{len(values):,} value{'s' if len(values) > 1 else ''}; {lost} hold others, which become 'other'."
-    return FoundColumn(column.name, kinds.kind, found, kinds.texts, lost.cells, said)

@@ -10,9 +10,8 @@ A guess that comes from anything else than trees is a :class:`Guess` too.
 
 from __future__ import annotations
 
-import hashlib
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
@@ -20,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from synth.errors import PrivacyError
-from synth.privacy.counting import Axis, Computed
+from synth.privacy.counting import Axis, ColumnOf, Computed
 from synth.privacy.feature_maps import (
     Arrays,
     CellMap,
@@ -29,8 +28,9 @@ from synth.privacy.feature_maps import (
     SyntheticCodes,
     check_dimension,
     kept,
-    whole_numbers,
+    whole_array,
 )
+from synth.privacy.questions import name_of
 
 __all__ = [
     "LARGEST_VALUE",
@@ -89,7 +89,7 @@ class Guess(CellMap):
         """The bin as a column."""
         return (self,)
 
-    def cells(self, column: Callable[[str], NDArray[Any]], n_rows: int) -> NDArray[np.uint16]:
+    def cells(self, column: ColumnOf, n_rows: int) -> NDArray[np.uint16]:
         """Return the bin of every row, guessed class slowest.
 
         Parameters
@@ -109,9 +109,7 @@ class Guess(CellMap):
         return bins.astype(np.uint16)
 
     @abstractmethod
-    def guesses(
-        self, column: Callable[[str], NDArray[Any]], n_rows: int
-    ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    def guesses(self, column: ColumnOf, n_rows: int) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
         """Return the class with the largest score of every row, and how far that lies above the second.
 
         Parameters
@@ -142,7 +140,7 @@ def checked_edges(edges: ArrayLike, n_classes: int) -> NDArray[np.int32]:
     PrivacyError
         If there are none for a class, too many, or they fall.
     """
-    array = _checked("edges", edges, 2)
+    array = whole_array("edges", "a forest", edges, 2)
     if len(array) != n_classes or array.shape[1] >= MAXIMUM_BINS or bool((np.diff(array, axis=1) < 0).any()):
         raise PrivacyError("A guess needs edges of confidence for every class, fewer than 64 and none falling.")
     return array
@@ -206,11 +204,14 @@ class Forest(Guess):
 
     def __post_init__(self) -> None:
         columns = tuple(self.columns)
-        places = tuple(_checked("places", one, 1) for one in self.places)
+        places = tuple(whole_array("places", "a forest", one, 1) for one in self.places)
         if len(set(columns)) != len(columns) or len(places) != len(columns) or any(one.size == 0 for one in places):
             raise PrivacyError("A forest needs the place of every code, by column, each column named once.")
-        nodes, values = _checked("nodes", self.nodes, 2), _checked("values", self.values, 2)
-        roots = _checked("roots", self.roots, 1)
+        nodes, values = (
+            whole_array("nodes", "a forest", self.nodes, 2),
+            whole_array("values", "a forest", self.values, 2),
+        )
+        roots = whole_array("roots", "a forest", self.roots, 1)
         n_classes = values.shape[1]
         if nodes.shape[1] != 4 or len(values) != len(nodes) or not 1 <= len(nodes) <= MAXIMUM_NODES:
             raise PrivacyError(f"A forest needs four numbers and its values for each of 1 to {MAXIMUM_NODES:,} nodes.")
@@ -224,7 +225,7 @@ class Forest(Guess):
         for name, array in (("nodes", nodes), ("values", values), ("roots", roots), ("edges", edges)):
             object.__setattr__(self, name, array)
         object.__setattr__(self, "depth", _depth(nodes, len(columns)))
-        object.__setattr__(self, "key", _digest(columns, (*places, nodes, values, roots, edges)))
+        object.__setattr__(self, "key", name_of(self))
         check_dimension(self.dimension)
 
     @property
@@ -232,9 +233,7 @@ class Forest(Guess):
         """Its columns, with the number of codes of each."""
         return tuple((column, len(places)) for column, places in zip(self.columns, self.places, strict=True))
 
-    def guesses(
-        self, column: Callable[[str], NDArray[Any]], n_rows: int
-    ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    def guesses(self, column: ColumnOf, n_rows: int) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
         """Return the class with the largest score of every row, and how far that lies above the second."""
         codes = [column(name) for name in self.columns]
         guesses, confidences = np.empty(n_rows, dtype=np.uint8), np.empty(n_rows, dtype=np.int64)
@@ -277,14 +276,6 @@ class Forest(Guess):
         return scores
 
 
-def _checked(what: str, values: ArrayLike, axes: int) -> NDArray[np.int32]:
-    array = whole_numbers(f"{what} of a forest, as those", values)
-    if array.ndim != axes:
-        raise PrivacyError(f"The {what} of a forest must be an array with {axes} axes, got {array.ndim}.")
-    array.flags.writeable = False
-    return array
-
-
 def _depth(nodes: NDArray[np.int32], n_columns: int) -> int:
     """Return the most steps from any node to a leaf, after checking that every tree ends."""
     own = np.arange(len(nodes))
@@ -303,11 +294,3 @@ def _depth(nodes: NDArray[np.int32], n_columns: int) -> int:
     if max(steps) > MAXIMUM_DEPTH:
         raise PrivacyError(f"A tree of a forest may have at most {MAXIMUM_DEPTH} steps, got {max(steps)}.")
     return max(steps)
-
-
-def _digest(columns: tuple[str, ...], arrays: tuple[NDArray[np.int32], ...]) -> str:
-    """Return a name that two different forests never share, and that no column has."""
-    found = hashlib.blake2b(repr((columns, [array.shape for array in arrays])).encode(), digest_size=32)
-    for array in arrays:
-        found.update(array.astype("<i4").tobytes())
-    return f"\0forest {found.hexdigest()}"

@@ -21,7 +21,7 @@ from synth.errors import PrivacyError
 from synth.privacy.costs import Bound, GaussianPlan
 from synth.privacy.counting import PrivateRows
 from synth.privacy.noise import NoiseSource
-from synth.privacy.questions import Allowance, Answer, Digest, Numbers, Question
+from synth.privacy.questions import Allowance, Answer, Digest, Numbers, OneReceipt, Question
 from synth.privacy.receipt import PlannedCost, Receipt
 from synth.schema import FindColumn, Neighbours, Schema
 
@@ -112,7 +112,7 @@ class ValuesPlan:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class FoundValues(Answer):
+class FoundValues(OneReceipt):
     """Texts that enough rows hold, with their noisy counts, and a receipt; safe to keep, print and publish.
 
     ``values`` are (column, text, noisy count), by column as asked and then by text; counts and ``threshold`` are whole
@@ -123,11 +123,6 @@ class FoundValues(Answer):
     question: ValuesQuestion
     threshold: int
     values: tuple[tuple[str, str, int], ...]
-
-    @property
-    def receipts(self) -> tuple[Receipt, ...]:
-        """The one receipt."""
-        return (self.receipt,)
 
     def counts(self, column: str) -> dict[str, float]:
         """Return the found texts of one column with their noisy counts, in rows."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -21,13 +21,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from synth.errors import PrivacyError
 from synth.privacy.costs import Bound
-from synth.privacy.counting import Axis, PrivateRows, rows_by_cell
+from synth.privacy.counting import ColumnOf, PrivateRows, rows_by_cell
 from synth.privacy.feature_maps import (
     WEIGHT_BITS,
     Arrays,
+    Cells,
     ColumnMap,
     Inner,
     Matrix,
+    Sums,
     SyntheticCodes,
     check_dimension,
     kept,
@@ -151,9 +153,7 @@ class Fourier(ColumnMap):
         norm = weight * (self.scale * math.sqrt(len(self.frequencies)) * longest_pair())
         return Bound(norm, 2 * norm)
 
-    def sums_by_cell(
-        self, weight: float, rows: PrivateRows, cells: tuple[Axis, ...], *, half_bits: int, device: str
-    ) -> NDArray[np.int64]:
+    def sums_by_cell(self, weight: float, rows: PrivateRows, cells: Cells, *, half_bits: int, device: str) -> Sums:
         """Add rounded cosines and sines up by cell."""
         import torch  # here and below, as whoever only checks questions starts without it
 
@@ -284,9 +284,7 @@ def whole_waves(scale: float, bits: int) -> NDArray[np.float64]:
     return np.asarray(np.trunc(np.stack(step_values(), axis=1) * (scale * 2.0**bits / 2.0**VALUE_BITS)))
 
 
-def waves_of_rows(
-    fourier: Fourier, values: NDArray[np.float64], column: Callable[[str], NDArray[Any]], device: str
-) -> Tensor:
+def waves_of_rows(fourier: Fourier, values: NDArray[np.float64], column: ColumnOf, device: str) -> Tensor:
     """Look the waves of rows up.
 
     Parameters

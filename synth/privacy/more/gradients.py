@@ -21,22 +21,31 @@ from __future__ import annotations
 import functools
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Self, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from synth.errors import PrivacyError
 from synth.privacy.costs import Bound, GaussianPlan, between_neighbours
-from synth.privacy.counting import Axis, PrivateRows, joint_index
-from synth.privacy.feature_maps import Block, Constant, FeatureMap, OneHot, Stack, binned, frozen
-from synth.privacy.more.fourier import Fourier, waves_of_rows, whole_waves
+from synth.privacy.counting import PrivateRows
+from synth.privacy.feature_maps import FeatureMap, binned, frozen
+from synth.privacy.more.linear_predictions import (
+    FEATURE_BITS,
+    LARGEST_PREDICTION,
+    PARAMETER_BITS,
+    FeatureBlock,
+    largest_features,
+    maps_in,
+    on_grid,
+    require_looked_up,
+)
 from synth.privacy.more.lookups import LEAF_BITS, Lookup
 from synth.privacy.more.row_moments import clipped_columns
 from synth.privacy.noise import NoiseSource
-from synth.privacy.questions import Allowance, Answer, Digest, Numbers, Question
+from synth.privacy.questions import Allowance, Answer, Digest, Numbers, OneReceipt, Question
 from synth.privacy.receipt import PlannedCost, Receipt
 from synth.schema import Schema
 
@@ -47,15 +56,12 @@ __all__ = [
     "CLIPPED_UNIT",
     "GRIDS",
     "LOSSES",
-    "PARAMETER_BITS",
     "GradientPlan",
     "GradientQuestion",
     "Loss",
     "NoisyGradient",
     "UnitQuestion",
     "clipped_units",
-    "largest_prediction",
-    "predictions_of_rows",
     "sum_of_gradients",
 ]
 
@@ -64,22 +70,8 @@ LOSSES: tuple[Loss, ...] = get_args(Loss)
 """Half the squared error; minus the log likelihood of a target in [0, 1]; Huber's loss, half the square near 0; minus
 the log likelihood of one of several classes, whose probabilities are exponentials divided by their sum."""
 
-FEATURES: tuple[type[FeatureMap], ...] = (Constant, Lookup, OneHot, Fourier, Stack)
-"""What features may be made of: maps whose numbers are looked up in public tables of whole numbers."""
-
 CLIPPED_UNIT = Bound(norm=1.0, diameter=2.0)
 """What one unit adds, in units of the clip norm."""
-
-PARAMETER_BITS = 20
-"""Parameters are whole multiples of 2^-20, so that whoever works them out again finds the same ones."""
-
-FEATURE_BITS = 16
-"""Features and slopes are whole multiples of 2^-16."""
-
-_FEATURES_AT_A_TIME = 2**10
-
-LARGEST_PREDICTION = 2.0**14
-"""No prediction is larger, whatever a row holds; the parameters are refused otherwise."""
 
 MOST_ROWS = 2**16
 """Rows of one unit: with slopes of at most 2^30 + 2^16 steps and features of at most 2^16 no sum leaves int64."""
@@ -138,7 +130,7 @@ class GradientPlan:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class NoisyGradient(Answer):
+class NoisyGradient(OneReceipt):
     """One noisy sum of clipped gradients and its receipt; safe to keep, print and publish."""
 
     receipt: Receipt
@@ -149,11 +141,6 @@ class NoisyGradient(Answer):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "value", frozen(np.array(self.value, dtype=np.float64)))
-
-    @property
-    def receipts(self) -> tuple[Receipt, ...]:
-        """The one receipt."""
-        return (self.receipt,)
 
     @property
     def gradient(self) -> NDArray[np.float64]:
@@ -283,16 +270,15 @@ class GradientQuestion(UnitQuestion):
 
     def __post_init__(self) -> None:
         given = np.array(self.parameters, dtype=np.float64)
-        _require_looked_up(self.features)
+        require_looked_up(self.features)
         if self.loss not in LOSSES:
             raise PrivacyError(f"The loss of a gradient must be one of {', '.join(LOSSES)}, got '{self.loss}'.")
         self._require_target()
         if given.shape != (self.dimension,) or not np.isfinite(given).all():
             raise PrivacyError(f"A gradient needs {self.dimension:,} finite parameters, one for each feature.")
-        with np.errstate(over="ignore"):  # what is too large is refused below
-            parameters = np.rint(given * 2.0**PARAMETER_BITS) / 2.0**PARAMETER_BITS + 0.0
+        parameters = on_grid(given)
         by_class = np.abs(parameters).reshape(self.target.dimension, -1)
-        reach = float((by_class @ _Part.largest_of(self.features)).max()) / 2**FEATURE_BITS
+        reach = float((by_class @ largest_features(self.features)).max()) / 2**FEATURE_BITS
         if not reach <= LARGEST_PREDICTION:
             raise PrivacyError(
                 f"Predictions could reach {reach:.3g}; with such parameters they would be rounded. At most "
@@ -324,7 +310,7 @@ class GradientQuestion(UnitQuestion):
     def check(self, schema: Schema) -> None:
         """Refuse maps that were made for another table as well."""
         UnitQuestion.check(self, schema)
-        for one in (self.target, *_maps_in(self.features)):
+        for one in (self.target, *maps_in(self.features)):
             one.check_codes(schema)
 
     @property
@@ -334,7 +320,7 @@ class GradientQuestion(UnitQuestion):
 
     def adds(self, device: str) -> Callable[[dict[str, NDArray[Any]]], Tensor]:
         """Return what makes of rows' codes their gradients."""
-        parts = [_Part.of(block) for block in self.features.blocks()]
+        parts = [FeatureBlock.of(block) for block in self.features.blocks()]
         return lambda codes: _row_gradients(self, parts, codes, device)
 
     def digest(self) -> str:
@@ -354,69 +340,6 @@ class GradientQuestion(UnitQuestion):
             and self.features.is_same(other.features)
             and self.target.is_same(other.target)
         )
-
-
-def _maps_in(features: FeatureMap) -> Iterator[FeatureMap]:
-    yield features
-    for one in features.inner:
-        yield from _maps_in(one)
-
-
-def _require_looked_up(features: FeatureMap) -> None:
-    """Refuse features of other classes than those whose whole numbers are looked up."""
-    if not all(type(one) in FEATURES for one in _maps_in(features)):
-        *names, last = (one.__name__ for one in FEATURES)
-        raise PrivacyError(f"The features of a gradient must be made of {', '.join(names)} or {last}.")
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Part:
-    """A block of the features: its map, and the table in which its whole numbers are looked up.
-
-    The table holds steps of 2^-16, none above 1: a feature vector for each bin of a lookup, cosine and sine for each
-    step of an angle, and one number for a constant or a cell.
-    """
-
-    block: Block
-    table: NDArray[np.float64]
-
-    @classmethod
-    def of(cls, block: Block) -> Self:
-        weight, one = block.weight * 2.0**FEATURE_BITS, block.map
-        if isinstance(one, Lookup):
-            return cls(block, np.trunc(one.whole * (weight / 2.0**LEAF_BITS)))
-        if isinstance(one, Fourier):
-            return cls(block, whole_waves(block.weight * one.scale, FEATURE_BITS))
-        return cls(block, np.array([[math.floor(weight)]], dtype=np.float64))
-
-    @classmethod
-    def largest_of(cls, features: FeatureMap) -> NDArray[np.float64]:
-        """Return the largest that every feature can be, in steps; shape (features.dimension,)."""
-        found = np.zeros(features.dimension)
-        for block in features.blocks():
-            places = block.places
-            if isinstance(block.map, Lookup):
-                # Truncation keeps the order of sizes, and this one may be as long as a declared range.
-                largest = np.trunc(block.map.largest * (block.weight * 2.0**FEATURE_BITS / 2.0**LEAF_BITS))
-            else:
-                largest = np.abs(cls.of(block).table).max(axis=0)
-            found[places] = np.repeat(largest, places.size // largest.size)
-        return found
-
-    def of_rows(self, column: Callable[[str], NDArray[Any]], n_rows: int, device: str) -> Tensor:
-        """Return the features of rows in whole steps, shape (block's features, n_rows), float64."""
-        import torch  # here and below, as whoever only checks questions starts without it
-
-        one = self.block.map
-        if isinstance(one, Fourier):
-            return waves_of_rows(one, self.table, column, device)
-        if isinstance(one, Lookup):
-            return torch.from_numpy(self.table[binned(column(one.column), one.bins)].T).to(device)
-        found = np.zeros((self.block.places.size, n_rows))
-        axes: tuple[Axis, ...] = one.axes if isinstance(one, OneHot) else ()
-        cells = joint_index(PrivateRows(column, n_rows), axes)
-        found[cells, np.arange(n_rows)] = self.table[0, 0]
-        return torch.from_numpy(found).to(device)
 
 
 def sum_of_gradients(
@@ -481,7 +404,7 @@ def _in_units(rows: PrivateRows, *, by_unit: bool) -> tuple[NDArray[np.int64], N
 
 
 def _row_gradients(
-    question: GradientQuestion, parts: list[_Part], codes: dict[str, NDArray[Any]], device: str
+    question: GradientQuestion, parts: list[FeatureBlock], codes: dict[str, NDArray[Any]], device: str
 ) -> Tensor:
     """Return what every row adds before it is clipped, in whole steps of 2^-32; shape (dimension, n_rows), float64."""
     import torch
@@ -550,55 +473,3 @@ def _added_by_unit(added: Tensor, sizes: NDArray[np.int64]) -> Tensor:
     units = torch.from_numpy(np.repeat(np.arange(len(sizes)), sizes)).to(added.device)
     sums = torch.zeros(len(added), len(sizes), dtype=torch.int64, device=added.device)
     return sums.index_add_(1, units, added.to(torch.int64)).to(torch.float64)
-
-
-def largest_prediction(features: FeatureMap, parameters: NDArray[np.float64]) -> float:
-    """Return what no prediction of a linear model exceeds, whatever a row holds; of several, of none of them.
-
-    Parameters
-    ----------
-    features : FeatureMap
-        As those of a gradient.
-    parameters : array of shape (features.dimension,), or (features.dimension, n_models)
-
-    Raises
-    ------
-    PrivacyError
-        If the features are of another class.
-    """
-    _require_looked_up(features)
-    return float((_Part.largest_of(features) @ np.abs(parameters)).max() / 2.0**FEATURE_BITS)
-
-
-def predictions_of_rows(
-    features: FeatureMap, parameters: NDArray[np.float64], column: Callable[[str], NDArray[Any]], n_rows: int
-) -> NDArray[np.float64]:
-    """Return the predictions of a linear model, in whole steps of 2^-36.
-
-    Parameters
-    ----------
-    features : FeatureMap
-        As those of a gradient.
-    parameters : array of shape (features.dimension,), or (features.dimension, n_models)
-        Multiples of 2^-20 with which no prediction exceeds 2^14.
-    column : callable
-        Returns the codes of rows by column.
-    n_rows : int
-
-    Returns
-    -------
-    array of shape (n_rows,), or (n_rows, n_models), float64
-        Sums of whole products below 2^50: the same in any order, beside any rows.
-    """
-    whole, found = parameters * 2.0**PARAMETER_BITS, np.zeros((n_rows, *parameters.shape[1:]))
-    parts = [_Part.of(block) for block in features.blocks()]
-    # One product of many features takes less time than many thin ones; wide parts stay alone, for their memory.
-    sizes = np.array([part.block.places.size for part in parts])
-    few = sizes <= _FEATURES_AT_A_TIME
-    groups = np.where(few, np.cumsum(sizes * few) // _FEATURES_AT_A_TIME, -1 - np.arange(len(parts)))
-    for group in np.unique(groups):
-        some = [part for part, own in zip(parts, groups, strict=True) if own == group]
-        rows = [part.of_rows(column, n_rows, "cpu").numpy() for part in some]
-        side_by_side = np.concatenate(rows) if len(rows) > 1 else rows[0]
-        found += side_by_side.T @ whole[np.concatenate([part.block.places for part in some])]
-    return found

@@ -11,7 +11,7 @@ question, to the last bit, beside any rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
@@ -19,16 +19,18 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from synth.errors import PrivacyError
+from synth.privacy.counting import ColumnOf
 from synth.privacy.feature_maps import Arrays, FeatureMap, Inner, check_dimension, columns_of, frozen, kept
 from synth.privacy.more.forests import ROWS_AT_A_TIME, Guess, checked_edges
-from synth.privacy.more.gradients import (
+from synth.privacy.more.linear_predictions import (
     FEATURE_BITS,
     LARGEST_PREDICTION,
     PARAMETER_BITS,
     largest_prediction,
+    on_grid,
     predictions_of_rows,
 )
-from synth.privacy.questions import Digest
+from synth.privacy.questions import name_of
 
 __all__ = ["CONFIDENCE_STEPS", "LinearGuess"]
 
@@ -70,11 +72,7 @@ class LinearGuess(Guess):
         edges = checked_edges(self.edges, max(len(parameters), 2))
         object.__setattr__(self, "parameters", frozen(parameters))
         object.__setattr__(self, "edges", edges)
-        found = Digest("linear guess")
-        found.add_map(self.features)
-        found.add_array(parameters)
-        found.add_array(edges)
-        object.__setattr__(self, "key", f"\0linear guess {found.hexdigest()}")
+        object.__setattr__(self, "key", name_of(self))
         check_dimension(self.dimension)
 
     @property
@@ -87,9 +85,7 @@ class LinearGuess(Guess):
         """The features."""
         return (self.features,)
 
-    def guesses(
-        self, column: Callable[[str], NDArray[Any]], n_rows: int
-    ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    def guesses(self, column: ColumnOf, n_rows: int) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
         """Return the class with the largest score of every row, and how far that lies above the second."""
         columns = {name: column(name) for name in self.columns}
         guesses, confidences = np.empty(n_rows, dtype=np.uint8), np.empty(n_rows, dtype=np.int64)
@@ -140,8 +136,7 @@ def _checked_parameters(parameters: ArrayLike, features: FeatureMap) -> NDArray[
             f"A guess needs {features.dimension:,} finite parameters, one for each feature, for each of at most "
             f"{MAXIMUM_CLASSES} classes."
         )
-    with np.errstate(over="ignore"):  # what is too large is refused below
-        whole = np.rint(given * 2.0**PARAMETER_BITS) / 2.0**PARAMETER_BITS + 0.0
+    whole = on_grid(given)
     reach = largest_prediction(features, whole.T)
     if not reach <= LARGEST_PREDICTION:
         raise PrivacyError(f"Scores could reach {reach:.3g}; at most {LARGEST_PREDICTION:g} is possible.")

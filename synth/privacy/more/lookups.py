@@ -21,9 +21,11 @@ from synth.privacy.costs import Bound
 from synth.privacy.counting import Axis, PrivateRows, joint_counts, joint_index, rows_by_cell
 from synth.privacy.feature_maps import (
     Arrays,
+    Cells,
     ColumnMap,
     Inner,
     Matrix,
+    Sums,
     SyntheticCodes,
     binned,
     checked_bins,
@@ -161,9 +163,7 @@ class Lookup(ColumnMap):
         truncated = 2 * 2.0 ** (-2 * half_bits) * math.sqrt(self.dimension) if weight != 1.0 else 0.0
         return Bound(weight * row.norm, weight * row.diameter + truncated)
 
-    def sums_by_cell(
-        self, weight: float, rows: PrivateRows, cells: tuple[Axis, ...], *, half_bits: int, device: str
-    ) -> NDArray[np.int64]:
+    def sums_by_cell(self, weight: float, rows: PrivateRows, cells: Cells, *, half_bits: int, device: str) -> Sums:
         """Multiply counts of bins by the table, whose entries are truncated first."""
         table = np.trunc(self.table * weight * 2.0 ** (2 * half_bits)).astype(np.int64)
         n_cells = math.prod(axis.size for axis in cells)

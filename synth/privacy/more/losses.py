@@ -17,7 +17,7 @@ one row and the question, to the last bit.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
@@ -26,13 +26,15 @@ from numpy.typing import NDArray
 
 from synth.errors import PrivacyError
 from synth.privacy.costs import Bound
-from synth.privacy.counting import Axis, Computed, PrivateRows
+from synth.privacy.counting import ColumnOf, Computed, PrivateRows
 from synth.privacy.feature_maps import (
     Arrays,
+    Cells,
     ColumnMap,
     FeatureMap,
     Inner,
     Matrix,
+    Sums,
     SyntheticCodes,
     binned,
     columns_of,
@@ -40,15 +42,16 @@ from synth.privacy.feature_maps import (
     kept,
 )
 from synth.privacy.more.forests import Forest
-from synth.privacy.more.gradients import (
+from synth.privacy.more.linear_predictions import (
     FEATURE_BITS,
     LARGEST_PREDICTION,
     PARAMETER_BITS,
     largest_prediction,
+    on_grid,
     predictions_of_rows,
 )
 from synth.privacy.more.lookups import LEAF_BITS, Lookup
-from synth.privacy.questions import Digest
+from synth.privacy.questions import name_of
 
 __all__ = ["LOSS_BITS", "Losses", "within_reach"]
 
@@ -108,8 +111,7 @@ class Losses(ColumnMap):
         given = np.array(self.parameters, dtype=np.float64)
         if given.shape != (self.features.dimension,) or not np.isfinite(given).all():
             raise PrivacyError(f"A loss needs {self.features.dimension:,} finite parameters, one for each feature.")
-        with np.errstate(over="ignore"):  # what is too large is refused below
-            parameters = np.rint(given * 2.0**PARAMETER_BITS) / 2.0**PARAMETER_BITS + 0.0
+        parameters = on_grid(given)
         forest = type(self.features) is Forest
         reach = float(np.abs(parameters).max()) if forest else largest_prediction(self.features, parameters)
         if not reach <= LARGEST_PREDICTION:
@@ -119,11 +121,7 @@ class Losses(ColumnMap):
         if self.target.table.min() == self.target.table.max():
             raise PrivacyError("The target of a loss must have two different numbers at least.")
         object.__setattr__(self, "parameters", frozen(parameters))
-        found = Digest("losses")
-        found.add_map(self.features)
-        found.add_map(self.target)
-        found.add_array(parameters)
-        object.__setattr__(self, "key", f"\0losses {found.hexdigest()}")
+        object.__setattr__(self, "key", name_of(self))
         level = np.arange(2**LOSS_BITS + 1) / 2**LOSS_BITS
         object.__setattr__(self, "levels", Lookup(self.key, np.stack([level, 1 - level], axis=1)))
 
@@ -152,13 +150,11 @@ class Losses(ColumnMap):
         truncated = 2 * 2.0 ** (-2 * half_bits) * math.sqrt(2) if weight != 1.0 else 0.0
         return Bound(weight, math.sqrt(2) * weight + truncated)
 
-    def sums_by_cell(
-        self, weight: float, rows: PrivateRows, cells: tuple[Axis, ...], *, half_bits: int, device: str
-    ) -> NDArray[np.int64]:
+    def sums_by_cell(self, weight: float, rows: PrivateRows, cells: Cells, *, half_bits: int, device: str) -> Sums:
         """Multiply counts of losses by whole-number losses and rests."""
         return self.levels.sums_by_cell(weight, rows, cells, half_bits=half_bits, device=device)
 
-    def cells(self, column: Callable[[str], NDArray[Any]], n_rows: int) -> NDArray[np.uint16]:
+    def cells(self, column: ColumnOf, n_rows: int) -> NDArray[np.uint16]:
         """Return the loss of every row in whole steps of 2^-14.
 
         Parameters

@@ -50,7 +50,6 @@ __all__ = [
     "RowsQuestion",
     "bounds_of",
     "draw_rows",
-    "plan_rows",
 ]
 
 LABELS_QUERY = "{query}: labels"
@@ -290,8 +289,47 @@ class RowsQuestion(Question[RowsPlan, PerturbedRows]):
             raise PrivacyError(f"label_share must lie strictly between 0 and 1, got {self.label_share:g}.")
 
     def plan(self, allowed: Allowance) -> RowsPlan:
-        """Find the least noise."""
-        return plan_rows(self, allowed.schema, units=allowed.units, slack=allowed.slack)
+        """Find the least noise that keeps the rows within what is allowed; refuse where no grid carries it."""
+        schema, units = allowed.schema, allowed.units
+        pure = schema.neighbours is Neighbours.CELL
+        label_epsilon = None
+        if self.label is not None and not pure:
+            label_units = math.floor(units * Fraction(self.label_share))
+            units -= label_units
+            # A shorter fraction below the float: its digits are drawn against exactly.
+            epsilon = pure_of_mu(math.sqrt(label_units * MU_UNIT) * ROUNDED_DOWN) if label_units else 0.0
+            label_epsilon = Fraction(math.floor(epsilon * 2**40), 2**40)
+        if units < 1 or label_epsilon == 0:
+            raise PrivacyError("This share of the budget is too small for noisy rows. Choose a larger epsilon.")
+        for bits in GRIDS:
+            bounds, of_rows = (
+                bounds_of(self.tables, schema, bits=bits, change=change) for change in (schema.cell_change, 1.0)
+            )
+            cells: tuple[CellNoise, ...] = ()
+            gaussian = None
+            if self.noise == "laplace":
+                cells = _cells(bounds, of_rows, units, pure=pure, bits=bits)
+                fits = all(SMALLEST_SCALE <= cell.scale <= MAXIMUM_SCALE for cell in cells if cell.l1)
+            else:
+                sensitivity = math.sqrt(sum(bound.squared for bound in of_rows)) * SAFETY * 2.0**-bits
+                gaussian = gaussian_on_grid(bits // 2, sensitivity, dimension=sum(self.widths), units=units)
+                deviation = math.isqrt(gaussian.variance) + 1
+                fits = gaussian.slack <= allowed.slack and SMALLEST_SCALE <= deviation <= MAXIMUM_SCALE
+            if fits:
+                return RowsPlan(
+                    bits=bits,
+                    widths=self.widths,
+                    largest=tuple(bound.largest for bound in of_rows),
+                    cells=cells,
+                    gaussian=gaussian,
+                    label_epsilon=label_epsilon,
+                    pure=pure,
+                    classes=0 if self.label is None else schema.modelled_column(self.label).size,
+                    assumptions=self.assumptions(schema),
+                )
+        raise PrivacyError(
+            "No grid carries the noise of these rows at this share of the budget; choose epsilon between 0.001 and 100."
+        )
 
     def check_size(self, plan: RowsPlan, n_rows: float) -> None:
         """Refuse an answer of more numbers than a bundle carries."""
@@ -344,65 +382,6 @@ class RowsQuestion(Question[RowsPlan, PerturbedRows]):
         return (self.label, self.noise, len(self.tables)) == (other.label, other.noise, len(other.tables)) and all(
             map(Lookup.is_same, self.tables, other.tables)
         )
-
-
-def plan_rows(question: RowsQuestion, schema: Schema, *, units: int, slack: float) -> RowsPlan:
-    """Find the least noise that keeps noisy rows within ``units``.
-
-    Parameters
-    ----------
-    question : RowsQuestion
-        It fits the schema.
-    schema : Schema
-        Says which change is hidden.
-    units : int
-        Cost allowed, in units of 2^-40 of mu^2, or of pure epsilon where one cell is hidden.
-    slack : float
-        Discretisation cost c allowed.
-
-    Raises
-    ------
-    PrivacyError
-        If no grid carries the noise.
-    """
-    tables = question.tables
-    pure = schema.neighbours is Neighbours.CELL
-    label_epsilon = None
-    if question.label is not None and not pure:
-        label_units = math.floor(units * Fraction(question.label_share))
-        units -= label_units
-        # A shorter fraction below the float: its digits are drawn against exactly.
-        epsilon = pure_of_mu(math.sqrt(label_units * MU_UNIT) * ROUNDED_DOWN) if label_units else 0.0
-        label_epsilon = Fraction(math.floor(epsilon * 2**40), 2**40)
-    if units < 1 or label_epsilon == 0:
-        raise PrivacyError("This share of the budget is too small for noisy rows. Choose a larger epsilon.")
-    for bits in GRIDS:
-        bounds, of_rows = (bounds_of(tables, schema, bits=bits, change=change) for change in (schema.cell_change, 1.0))
-        cells: tuple[CellNoise, ...] = ()
-        gaussian = None
-        if question.noise == "laplace":
-            cells = _cells(bounds, of_rows, units, pure=pure, bits=bits)
-            fits = all(SMALLEST_SCALE <= cell.scale <= MAXIMUM_SCALE for cell in cells if cell.l1)
-        else:
-            sensitivity = math.sqrt(sum(bound.squared for bound in of_rows)) * SAFETY * 2.0**-bits
-            gaussian = gaussian_on_grid(bits // 2, sensitivity, dimension=sum(question.widths), units=units)
-            deviation = math.isqrt(gaussian.variance) + 1
-            fits = gaussian.slack <= slack and SMALLEST_SCALE <= deviation <= MAXIMUM_SCALE
-        if fits:
-            return RowsPlan(
-                bits=bits,
-                widths=question.widths,
-                largest=tuple(bound.largest for bound in of_rows),
-                cells=cells,
-                gaussian=gaussian,
-                label_epsilon=label_epsilon,
-                pure=pure,
-                classes=0 if question.label is None else schema.modelled_column(question.label).size,
-                assumptions=question.assumptions(schema),
-            )
-    raise PrivacyError(
-        "No grid carries the noise of these rows at this share of the budget; choose epsilon between 0.001 and 100."
-    )
 
 
 def bounds_of(tables: Sequence[Lookup], schema: Schema, *, bits: int, change: float) -> list[CellBound]:

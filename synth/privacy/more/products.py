@@ -33,12 +33,14 @@ from synth.privacy.feature_maps import (
     Arrays,
     Block,
     CellMap,
+    Cells,
     ColumnMap,
     Constant,
     FeatureMap,
     Inner,
     Matrix,
     Summable,
+    Sums,
     SyntheticCodes,
     check_dimension,
     columns_of,
@@ -172,9 +174,7 @@ class Joint(Summable):
         apart = math.sqrt(2) * same.norm if math.prod(one.dimension for one in self.cells) > 1 else 0.0
         return Bound(same.norm, max(same.diameter, apart))
 
-    def sums_by_cell(
-        self, weight: float, rows: PrivateRows, cells: tuple[Axis, ...], *, half_bits: int, device: str
-    ) -> NDArray[np.int64]:
+    def sums_by_cell(self, weight: float, rows: PrivateRows, cells: Cells, *, half_bits: int, device: str) -> Sums:
         """Add up what is summed by the cells that are given, and by its own; features in the order of the maps."""
         own = tuple(axis for one in self.cells for axis in one.axes)
         sums = self.value.sums_by_cell(weight, rows, (*cells, *own), half_bits=half_bits, device=device)
@@ -225,9 +225,7 @@ class TableProduct(Summable):
             return Bound(norm, weight * math.sqrt(2) + 2 * slack)
         return Bound(norm, 2 * norm)
 
-    def sums_by_cell(
-        self, weight: float, rows: PrivateRows, cells: tuple[Axis, ...], *, half_bits: int, device: str
-    ) -> NDArray[np.int64]:
+    def sums_by_cell(self, weight: float, rows: PrivateRows, cells: Cells, *, half_bits: int, device: str) -> Sums:
         """Add up by joint counts where these are few, else row by row."""
         axes = [tuple(table.axis for table in side) for side in self.sides]
         bins = [math.prod(axis.size for axis in side) for side in axes]

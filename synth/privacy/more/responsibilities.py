@@ -15,34 +15,36 @@ table and shifted, and responsibilities are truncated quotients of whole numbers
 from __future__ import annotations
 
 import functools
-import hashlib
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from synth.errors import PrivacyError
 from synth.privacy.costs import Bound
-from synth.privacy.counting import Axis, Computed, PrivateRows, joint_index
+from synth.privacy.counting import Axis, ColumnOf, Computed, PrivateRows, joint_index
 from synth.privacy.feature_maps import (
     Arrays,
+    Cells,
     ColumnMap,
     FeatureMap,
     Inner,
     Matrix,
     OneHot,
     Summable,
+    Sums,
     SyntheticCodes,
     binned,
     checked_bins,
     frozen,
     kept,
-    whole_numbers,
+    whole_array,
 )
 from synth.privacy.more.lookups import Lookup
+from synth.privacy.questions import name_of
 
 __all__ = ["SCORE_BITS", "SHARE_BITS", "Responsibilities", "ShareOfTable", "shares_by_cell"]
 
@@ -99,8 +101,8 @@ class Responsibilities(ColumnMap):
     key: str = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        own, weights = tuple(self.columns), _checked("weights", self.weights, 2)
-        tables = tuple(_checked("tables", one, 3) for one in self.tables)
+        own, weights = tuple(self.columns), whole_array("weights", "responsibilities", self.weights, 2)
+        tables = tuple(whole_array("tables", "responsibilities", one, 3) for one in self.tables)
         classes, components = weights.shape
         if len(set(own)) != len(own) or not len(own) == len(tables) == len(self.bins):
             raise PrivacyError("Responsibilities need the bins and the table of every column, each named once.")
@@ -114,7 +116,7 @@ class Responsibilities(ColumnMap):
         bins = tuple(None if one is None else checked_bins(name, one, table.shape[1]) for name, one, table in pairs)
         for name, value in (("columns", own), ("bins", bins), ("tables", tables), ("weights", weights)):
             object.__setattr__(self, name, value)
-        object.__setattr__(self, "key", self._digest())
+        object.__setattr__(self, "key", name_of(self))
 
     @property
     def inner(self) -> tuple[FeatureMap, ...]:
@@ -141,13 +143,11 @@ class Responsibilities(ColumnMap):
         """Return the weight: numbers of at least 0 with sum at most 1; a single component always has all of it."""
         return Bound(weight, math.sqrt(2) * weight if self.dimension > 1 else 0.0)
 
-    def sums_by_cell(
-        self, weight: float, rows: PrivateRows, cells: tuple[Axis, ...], *, half_bits: int, device: str
-    ) -> NDArray[np.int64]:
+    def sums_by_cell(self, weight: float, rows: PrivateRows, cells: Cells, *, half_bits: int, device: str) -> Sums:
         """Add responsibilities up by cell, on the processor whatever the device."""
         return shares_by_cell(self, rows, cells) * math.floor(weight * 2.0 ** (2 * half_bits - SHARE_BITS))
 
-    def cells(self, column: Callable[[str], NDArray[Any]], n_rows: int) -> NDArray[np.float64]:
+    def cells(self, column: ColumnOf, n_rows: int) -> NDArray[np.float64]:
         """Return the responsibilities of every row in whole steps of 2^-18.
 
         Parameters
@@ -203,15 +203,6 @@ class Responsibilities(ColumnMap):
             by=by if isinstance(by, OneHot) else None,
         )
 
-    def _digest(self) -> str:
-        """Return a name that two different maps never share, and that no column has."""
-        arrays: Arrays = {}
-        words = self.to_json("", arrays)
-        found = hashlib.blake2b(repr((words, [one.shape for one in arrays.values()])).encode(), digest_size=32)
-        for array in arrays.values():
-            found.update(array.astype("<i4").tobytes())
-        return f"\0responsibilities {found.hexdigest()}"
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ShareOfTable(Summable):
@@ -232,9 +223,7 @@ class ShareOfTable(Summable):
         norm = weight * self.table.row_bound().norm
         return Bound(norm, 2 * norm)
 
-    def sums_by_cell(
-        self, weight: float, rows: PrivateRows, cells: tuple[Axis, ...], *, half_bits: int, device: str
-    ) -> NDArray[np.int64]:
+    def sums_by_cell(self, weight: float, rows: PrivateRows, cells: Cells, *, half_bits: int, device: str) -> Sums:
         """Multiply responsibilities, added up by bin, by the table, whose entries are truncated first."""
         table = np.trunc(self.table.table * weight * 2.0 ** (2 * half_bits - SHARE_BITS)).astype(np.int64)
         sums = shares_by_cell(self.shares, rows, (*cells, self.table.axis))
@@ -264,10 +253,3 @@ def _powers() -> NDArray[np.int64]:
     """Return 2^-x for x from 0 to 1 at multiples of 2^-12, in whole steps of 2^-30. Public numbers."""
     steps = 2**SCORE_BITS
     return frozen(np.array([round(2**POWER_BITS * 2 ** (-place / steps)) for place in range(steps)], dtype=np.int64))
-
-
-def _checked(what: str, values: ArrayLike, axes: int) -> NDArray[np.int32]:
-    array = whole_numbers(f"{what} of responsibilities, as those", values)
-    if array.ndim != axes:
-        raise PrivacyError(f"The {what} of responsibilities must be an array with {axes} axes, got {array.ndim}.")
-    return frozen(array)

@@ -23,7 +23,7 @@ steps of 2^-(2h), and nothing is rounded after a row has been clipped.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -32,14 +32,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from synth.errors import PrivacyError
 from synth.privacy.costs import Bound
-from synth.privacy.counting import Axis, PrivateRows, rows_by_cell
+from synth.privacy.counting import ColumnOf, PrivateRows, rows_by_cell
 from synth.privacy.feature_maps import (
     Arrays,
+    Cells,
     ColumnMap,
     FeatureMap,
     Inner,
     Matrix,
     OneHot,
+    Sums,
     SyntheticCodes,
     check_dimension,
     columns_of,
@@ -202,9 +204,7 @@ class RowMoments(ColumnMap):
         powers = power_bound(self.weights)
         return Bound(weight * powers.norm, weight * powers.diameter)
 
-    def sums_by_cell(
-        self, weight: float, rows: PrivateRows, cells: tuple[Axis, ...], *, half_bits: int, device: str
-    ) -> NDArray[np.int64]:
+    def sums_by_cell(self, weight: float, rows: PrivateRows, cells: Cells, *, half_bits: int, device: str) -> Sums:
         """Add the moments up by cell; a clipped vector's entries have 6 bits less than ``half_bits``."""
         sums = np.zeros((math.prod(axis.size for axis in cells), self.dimension), dtype=np.int64)
         columns = {name: rows.column(name) for name in self.columns}
@@ -290,7 +290,7 @@ class _Steps:
 
 def rows_of_vectors(
     moments: RowMoments,
-    column: Callable[[str], NDArray[Any]],
+    column: ColumnOf,
     places: NDArray[np.int64] | slice,
     *,
     bits: int,
@@ -343,7 +343,7 @@ def _rounded_down(weight: float) -> float:
 def _offsets_of(
     moments: RowMoments,
     offsets: NDArray[np.float64],
-    column: Callable[[str], NDArray[Any]],
+    column: ColumnOf,
     places: NDArray[np.int64] | slice,
 ) -> NDArray[np.float64]:
     if moments.offset_of is None:

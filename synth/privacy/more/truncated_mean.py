@@ -34,11 +34,7 @@ __all__ = [
     "correction",
     "expected_truncation",
     "gaussian_mu",
-    "local_noise_std",
-    "local_scale",
-    "local_values",
     "smoothed_truncation",
-    "soft_truncation",
     "truncated_mean",
 ]
 
@@ -52,15 +48,6 @@ _CLOSED_FORM_UP_TO = 3.0
 """The closed form loses at most two digits up to here."""
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(48)
-
-
-def soft_truncation(x: NDArray[np.float64]) -> NDArray[np.float64]:
-    r"""Return phi of every number (eq. 9).
-
-    .. math:: \phi(x) = x - x^3 / 6 \text{ for } |x| \le \sqrt 2, \quad \pm 2 \sqrt 2 / 3 \text{ beyond}
-    """
-    inside = np.clip(x, -_EDGE, _EDGE)
-    return np.asarray(np.clip(_cubic(inside), -LARGEST_TRUNCATED, LARGEST_TRUNCATED))
 
 
 def correction(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -161,34 +148,11 @@ def truncated_mean(values: NDArray[np.float64], *, scale: float, precision: floa
     array of shape (d,)
         One replaced row moves each by at most 2 s ``LARGEST_TRUNCATED`` / n.
     """
-    return np.asarray(_truncated(values, scale, precision).mean(axis=0))
-
-
-def local_values(
-    values: NDArray[np.float64], *, scale: float, precision: float, noise: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    r"""Return what every user sends in the local model (Theorem 8): a truncated value with noise of its own.
-
-    The server takes the mean. Eq. 38 as printed leaves the noise out, and would release a function of each value; the
-    proof (eq. 40) adds it.
-
-    Parameters
-    ----------
-    values : array of shape (n,)
-    scale, precision : float, positive
-        As in :func:`truncated_mean`.
-    noise : array of shape (n,)
-        Of every user, in units of the values.
-    """
-    return _truncated(values, scale, precision) + noise
-
-
-def _truncated(values: NDArray[np.float64], scale: float, precision: float) -> NDArray[np.float64]:
     if not (math.isfinite(scale) and scale > 0):
         raise InputError(f"scale must be positive and finite, got {scale}.")
     with np.errstate(over="ignore"):  # what overflows is as good as infinite, and counts as the limit
         ratios = values / scale
-    return scale * smoothed_truncation(ratios, precision=precision)
+    return np.asarray((scale * smoothed_truncation(ratios, precision=precision)).mean(axis=0))
 
 
 def _cubic(x: NDArray[np.float64] | float) -> Any:
@@ -281,17 +245,6 @@ def clipped_noise_std(
     if not (math.isfinite(clip_norm) and clip_norm > 0 and n >= 1 and steps >= 1):
         raise InputError("clip_norm must be positive and finite, n and steps at least 1.")
     return float((2 if replace_one else 1) * clip_norm / n * math.sqrt(steps) / gaussian_mu(epsilon, delta))
-
-
-def local_scale(*, n: int, epsilon: float, delta: float, tau: float, zeta: float) -> float:
-    r"""Return s of Theorem 8, :math:`n^{1/4} \sqrt{\varepsilon\tau} / (\log(1/\zeta) \log^{1/4}(1/\delta))`."""
-    _require_budget(epsilon, delta)
-    return math.sqrt(math.sqrt(n) * epsilon * tau / math.sqrt(math.log(1 / delta))) / math.log(1 / zeta)
-
-
-def local_noise_std(scale: float, *, epsilon: float, delta: float) -> float:
-    """Return the least noise that each user adds in the local model, where any value may stand for any other."""
-    return 2 * LARGEST_TRUNCATED * scale / gaussian_mu(epsilon, delta)
 
 
 def gaussian_mu(epsilon: float, delta: float) -> float:
