@@ -476,3 +476,13 @@ def test_the_far_row_tells_the_printed_truncated_mean_apart(monkeypatch: pytest.
 def test_rows_by_hand_are_not_all_nothing() -> None:
     for question in QUESTIONS.values():
         assert any(any(row_of_step(question, row_of(place))) for place in range(24))
+
+
+def test_a_step_has_at_least_one_coordinate() -> None:
+    age = Lookup("age", np.arange(12)[:, None] / 12)
+    with pytest.raises(PrivacyError, match="at least one coordinate"):
+        EMStepQuestion(GaussianPair(0.5), (), np.zeros(0), np.zeros(0), 0.5)
+    # One column is the label of a regression, and nothing is left.
+    with pytest.raises(PrivacyError, match="at least one coordinate"):
+        EMStepQuestion(RegressionPair(0.5), (age,), np.ones(1), np.zeros(0), 0.5)
+    assert EMStepQuestion(GaussianPair(0.5), (age,), np.ones(1), np.zeros(1), 0.5).dimension == 1

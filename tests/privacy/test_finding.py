@@ -18,6 +18,7 @@ from recorded_noise import RecordedNoise
 from synth.errors import PrivacyError, SchemaError
 from synth.privacy.accounting import epsilon_of_receipts
 from synth.privacy.answers import AnswerT, NoisyAnswer
+from synth.privacy.costs import between_neighbours
 from synth.privacy.feature_maps import OneHot
 from synth.privacy.more import found_columns
 from synth.privacy.more.finding import (
@@ -31,7 +32,7 @@ from synth.privacy.more.finding import (
 from synth.privacy.more.found_columns import FoundColumn, columns_found, open_columns
 from synth.privacy.more.found_values import FoundValues, ValuesQuestion
 from synth.privacy.more.together import epsilon_together, reference_of
-from synth.privacy.questions import Answer
+from synth.privacy.questions import Allowance, Answer
 from synth.privacy.receipt import Receipt
 from synth.privacy.session import PrivateSession
 from synth.schema import (
@@ -456,3 +457,15 @@ def test_neighbours_conclude_from_answers_alone(monkeypatch: pytest.MonkeyPatch)
     assert {one.query for one in session.answers} >= {f"kind of '{name}'" for name in OPEN}
     assert isinstance(session, PrivateSession)
     assert "said" not in repr(columns_found(session.schema, session.answers)).replace("said=", "")
+
+
+@pytest.mark.parametrize("world", WORLDS)
+def test_what_is_foreseen_is_what_is_planned_where_every_column_holds_texts(world: str) -> None:
+    schema, delta = WORLDS[world].schema, 1e-7
+    budget = finding_budget(1.0, delta, schema.neighbours)
+    question = ValuesQuestion(open_columns(schema), key_delta(delta))
+    allowed = Allowance(schema, math.floor(0.9 * budget.units), 1e-5, lambda row: between_neighbours(row, schema))
+    plan = question.plan(allowed)
+    said = foreseen(schema, 1.0, delta)
+    assert said.least_rows == math.ceil(plan.threshold * plan.gaussian.grid)
+    assert said.tail_rows == math.ceil(5 * plan.gaussian.noise_std)

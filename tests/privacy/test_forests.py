@@ -133,3 +133,14 @@ def test_a_forest_made_for_another_table_is_refused() -> None:
     with pytest.raises(PrivacyError, match="11 codes of 'age'"):
         session.noisy_sum(short, share=0.5, query="q", source="test")
     assert session.remaining_share == 1.0
+
+
+def test_edges_cut_public_rows_into_equal_parts_and_stay_within_their_type() -> None:
+    guesses = np.array([0] * 10 + [1] * 4, dtype=np.uint8)
+    confidences = np.array([*range(10), *[2**40] * 4])
+    edges = forests.even_edges(guesses, confidences, n_classes=3, bins=5)
+    assert edges.tolist() == [[2, 4, 6, 8], [2**31 - 1] * 4, [0] * 4]
+    bins = (confidences[:10, None] > edges[0] - 1).sum(axis=1)
+    assert np.bincount(bins).tolist() == [2] * 5
+    one = forests.even_edges(guesses[:1], confidences[:1] + 7, n_classes=1, bins=2)
+    assert one.tolist() == [[7]]

@@ -144,3 +144,18 @@ def test_losses_of_another_table_are_refused_before_anything_is_spent() -> None:
     with pytest.raises(PrivacyError, match="tables of counts only"):
         session.noisy_sum(Product(refused), share=0.5, query="q", source="test")
     assert session.remaining_share == 1.0
+
+
+@pytest.mark.parametrize("half_bits", [10, 12])
+@pytest.mark.parametrize("weight", [1.0, 0.5, math.sqrt(0.5)])
+def test_a_weighted_loss_is_bounded_with_a_step_for_each_truncated_number(weight: float, half_bits: int) -> None:
+    losses, step = next(iter(KINDS.values())), 2.0 ** (-2 * half_bits)
+    found = losses.weighted_bound(weight, half_bits)
+    level = np.linspace(0, 1, 2001)
+    pairs = np.trunc(np.stack([level, 1 - level], axis=1) * weight / step) * step
+    farthest = float(np.hypot(*(pairs[:, None] - pairs[None]).T).max())
+    assert np.hypot(*pairs.T).max() <= found.norm == weight
+    assert farthest <= found.diameter
+    # Two numbers of two rows, each off by less than a step; of weight 1 nothing is truncated.
+    truncated = 0.0 if weight == 1.0 else 2 * math.sqrt(2) * step
+    assert found.diameter == pytest.approx(math.sqrt(2) * weight + truncated, rel=1e-15)

@@ -14,8 +14,10 @@ from scipy.integrate import quad
 from synth.errors import InputError
 from synth.privacy.more.truncated_mean import (
     LARGEST_TRUNCATED,
+    clipped_noise_std,
     correction,
     expected_truncation,
+    gaussian_mu,
     smoothed_truncation,
     truncated_mean,
 )
@@ -124,3 +126,11 @@ def test_scales_and_precisions_out_of_range_are_refused(scale):
         truncated_mean(np.zeros((2, 1)), scale=scale, precision=1.0)
     with pytest.raises(InputError, match="precision"):
         smoothed_truncation(np.zeros(2), precision=scale)
+
+
+def test_clipped_noise_is_for_at_least_one_row_and_one_step() -> None:
+    right = {"clip_norm": 0.5, "n": 1, "steps": 1, "epsilon": 1.0, "delta": 1e-5}
+    assert clipped_noise_std(**right) == pytest.approx(2 * 0.5 / gaussian_mu(1.0, 1e-5))
+    for wrong in ({"clip_norm": 0.0}, {"clip_norm": -0.5}, {"clip_norm": math.nan}, {"n": 0}, {"steps": 0}):
+        with pytest.raises(InputError, match="clip_norm must be positive"):
+            clipped_noise_std(**right | wrong)
