@@ -42,7 +42,7 @@ from tables import Table, load_split
 from synth.generators import GENERATORS
 from synth.reports.features import Features, Target
 from synth.reports.prediction.classifiers import CLASSIFIERS, classify
-from synth.reports.prediction.downstream import class_measures, resampled
+from synth.reports.prediction.scores import class_measures, resampled
 from synth.reports.tree_predictors import quiet_and_single
 from synth.schema import CategoryColumn, Schema
 

@@ -13,7 +13,6 @@ from synth.progress import NullProgress
 from synth.reports.code_tables import CodeTable
 from synth.reports.evidence import OwnerOnlyEvidence
 from synth.reports.figures import Bars, Table
-from synth.reports.prediction.by_group import who_pays
 from synth.reports.prediction.disparity import (
     FEWEST_ROWS,
     GroupRisks,
@@ -23,8 +22,9 @@ from synth.reports.prediction.disparity import (
     monte_carlo_error,
     spread_of_releases,
 )
-from synth.reports.prediction.downstream import resampled
+from synth.reports.prediction.over_runs import who_pays
 from synth.reports.prediction.problem import Problem
+from synth.reports.prediction.scores import resampled
 from synth.schema import CategoryColumn, NumberColumn, Schema, YesNoColumn
 
 

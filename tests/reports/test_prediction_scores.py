@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn import metrics
 
-from synth.reports.prediction.downstream import class_measures, number_measures, resampled
+from synth.reports.prediction.scores import class_measures, number_measures, resampled
 
 
 @pytest.mark.parametrize("n_classes", [2, 5])

@@ -9,7 +9,7 @@ import warnings
 import pytest
 
 from synth.errors import RunCancelledError
-from synth.reports.prediction.downstream import in_parallel, in_words, seconds_ahead
+from synth.reports.prediction.tasks import in_parallel, in_words, seconds_ahead
 
 
 def told(steps: list[tuple[int, int]]) -> object:

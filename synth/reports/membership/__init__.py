@@ -175,7 +175,7 @@ def _panels(shown: Shown) -> list[Panel]:
 def _members(entries: Sequence[Evidence]) -> list[Panel]:
     """Show the attacks of every run: members against those who were held out."""
     if not entries:
-        return [Words("This report was built before attacks were part of it.")]
+        return []
     if entries[0].id == _NONE:
         return [Badge(entries[0].kind), Words(entries[0].sentence)]
     shouted, rest = _apart(entries)

@@ -128,7 +128,7 @@ def _who_pays(rows: OwnerRows, runs: str, progress: Progress) -> Sequence[OwnerO
 
     Nothing that these runs make leaves, so nothing is charged, as with shadow models.
     """
-    from synth.reports.prediction.by_group import who_pays, who_pays_of_model  # imported late, as above
+    from synth.reports.prediction.over_runs import who_pays, who_pays_of_model  # imported late, as above
 
     config, test, remake, refit, train = rows.config, rows.test, rows.remake, rows.refit, rows.train
     if not config.groups:
@@ -219,11 +219,7 @@ def _public_panels(shown: Shown) -> list[Panel]:
 def _exact_panels(shown: Shown) -> list[Panel]:
     entries = shown.exact_of(_EXACT)
     if not entries:
-        return [
-            Words("This report was made before predictions were part of it."),
-            Heading("With every predictor"),
-            Renewing(_RENEWAL.name),
-        ]
+        return []
     reason = next((entry for entry in entries if entry.id == f"{_EXACT}.none"), None)
     if reason is not None:
         return [Words(_said(reason))]
