@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from synth.errors import InputError
 from synth.generators.row_encoding import RowEncoding
+from synth.progress import OnStep, unwatched
 from synth.reports.code_tables import CodeTable
-from synth.reports.membership.distances import GowerSpace, Step, no_step
+from synth.reports.membership.distances import GowerSpace
 from synth.schema import ModelledColumn, Schema
 from synth.system.packages import is_installed
 
@@ -81,7 +82,7 @@ class Described(Protocol):
 class Attack(Described, Protocol):
     """How one attacker goes about it."""
 
-    def score(self, targets: CodeTable, scene: AttackScene, *, on_step: Step = no_step) -> NDArray[np.float64]:
+    def score(self, targets: CodeTable, scene: AttackScene, *, on_step: OnStep = unwatched) -> NDArray[np.float64]:
         """Return one score for each row of ``targets``, from that row and the scene alone."""
         ...
 
@@ -302,7 +303,7 @@ class ClosestRecord(Attack):
     knows: ClassVar[str] = "Nothing."
     caveat: ClassVar[str] = f"It measures similarity; it is not a privacy test. {_SAMPLED}"
 
-    def score(self, targets: CodeTable, scene: AttackScene, *, on_step: Step = no_step) -> NDArray[np.float64]:
+    def score(self, targets: CodeTable, scene: AttackScene, *, on_step: OnStep = unwatched) -> NDArray[np.float64]:
         """Return minus Gower's distance to the nearest released row."""
         most = 4 * _PAIRS_OF_CELLS // (max(1, len(targets[0])) * len(targets))
         released = seeded_rows(scene.released, most, seed=scene.seed)
@@ -325,7 +326,7 @@ class DensityRatio(Attack):
     knows: ClassVar[str] = "Rows of other people of the same kind, on whom nothing was trained."
     caveat: ClassVar[str] = _SAMPLED
 
-    def score(self, targets: CodeTable, scene: AttackScene, *, on_step: Step = no_step) -> NDArray[np.float64]:
+    def score(self, targets: CodeTable, scene: AttackScene, *, on_step: OnStep = unwatched) -> NDArray[np.float64]:
         """Return log p(row | released) - log p(row | reference)."""
         most = max(200, _PAIRS_OF_CELLS // (max(1, len(targets[0])) * len(targets)))
         spreads = mean_distances(scene.released, scene.schema, seed=scene.seed)
@@ -355,7 +356,7 @@ class HullDistance(Attack):
     knows: ClassVar[str] = "Nothing."
     caveat: ClassVar[str] = f"It looks at no more than {_MOST_RELEASED:,} released rows."
 
-    def score(self, targets: CodeTable, scene: AttackScene, *, on_step: Step = no_step) -> NDArray[np.float64]:
+    def score(self, targets: CodeTable, scene: AttackScene, *, on_step: OnStep = unwatched) -> NDArray[np.float64]:
         """Return minus the distance to the hulls of at most 5,000 released rows."""
         from synth.models.kahm_classifier import KahmClassifier  # brings torch, which not every installation has
 

@@ -7,7 +7,7 @@ far is not opened. Sums of whole numbers: no order of work changes an answer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -15,17 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synth.errors import InputError
+from synth.progress import OnStep, unwatched
 from synth.reports.code_tables import CodeTable
 from synth.schema import Schema
 
-__all__ = ["Axis", "Box", "GowerSpace", "Placed", "RowTree", "Step", "distances_between", "distinct_rows", "no_step"]
+__all__ = ["Axis", "Box", "GowerSpace", "Placed", "RowTree", "distances_between", "distinct_rows"]
 
 Places = NDArray[np.int32]
 Placed = list[Places]
 """A table in space: one array of shape (n_rows,) per axis."""
-
-Step = Callable[[int, int], None]
-"""Told (done, total); may raise to stop."""
 
 _ROWS_OF_A_BOX = 256
 _LOOKED_AT = 512
@@ -37,10 +35,6 @@ _PROMISING = 3
 _QUERIES_AT_ONCE = 2048
 _BYTE = 255
 _FAR = np.iinfo(np.int32).max
-
-
-def no_step(done: int, total: int) -> None:
-    """Tell nobody."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +164,7 @@ class RowTree:
             waiting += [members[~left], members[left]]
         return cls(tuple(axes), tuple(boxes))
 
-    def nearest(self, queries: Placed, *, on_step: Step = no_step) -> Places:
+    def nearest(self, queries: Placed, *, on_step: OnStep = unwatched) -> Places:
         """Return the distance of every query from its nearest row.
 
         Parameters
@@ -355,7 +349,7 @@ class GowerSpace:
         """
         return self._shares(distances_between(self.axes, self.place(left), self.place(right)))
 
-    def nearest(self, queries: CodeTable, rows: CodeTable, *, on_step: Step = no_step) -> NDArray[np.float64]:
+    def nearest(self, queries: CodeTable, rows: CodeTable, *, on_step: OnStep = unwatched) -> NDArray[np.float64]:
         """Return how far the nearest of ``rows`` is from every query; exact.
 
         Parameters

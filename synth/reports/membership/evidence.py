@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from typing import TypeVar
 from uuid import uuid4
 
+from synth.progress import OnStep, unwatched
 from synth.reports.code_tables import CodeTable, UnitRows
-from synth.reports.evidence import OWNER_ONLY_SENTENCE, OwnerOnlyEvidence, SafeEvidence
+from synth.reports.evidence import OwnerOnlyEvidence, SafeEvidence
 from synth.reports.figures import Bars, Figure, Meaning, Series, Table
 from synth.reports.membership.attacks import ATTACKS, Attack
-from synth.reports.membership.distances import Step, no_step
 from synth.reports.membership.inference import FALSE_POSITIVE, FEWEST_UNITS, AttackResult, Estimate, Sides, run_attacks
 from synth.reports.report import StandInPart
 from synth.reports.risk_bounds import ProvenCeiling
@@ -58,7 +58,7 @@ def owner_attacks(
     share: float,
     seed: int,
     attacks: Sequence[Attack] = ATTACKS,
-    on_step: Step = no_step,
+    on_step: OnStep = unwatched,
 ) -> tuple[OwnerOnlyEvidence, ...]:
     """Attack a release with the private rows in hand.
 
@@ -91,9 +91,9 @@ def owner_attacks(
     if not sides.enough or not len(released[0]):
         return nothing_attacked(too_few_words(sides))
     results = run_attacks(sides, released, schema, ceiling, seed=seed, attacks=attacks, on_step=on_step)
-    numbers = _numbers(OwnerOnlyEvidence, results, ceiling, after=f" {OWNER_ONLY_SENTENCE}")
+    numbers = _numbers(OwnerOnlyEvidence, results, ceiling)
     figures = figures_of(results, ceiling, "real")
-    whom = _whom(OwnerOnlyEvidence, sides, schema, ceiling, figures, after=f" {OWNER_ONLY_SENTENCE}")
+    whom = _whom(OwnerOnlyEvidence, sides, schema, ceiling, figures)
     return (*_warnings(results, schema), *numbers, *whom)
 
 
@@ -108,7 +108,7 @@ def public_attacks(
     seed: int,
     attacks: Sequence[Attack] = ATTACKS,
     among: int = 1,
-    on_step: Step = no_step,
+    on_step: OnStep = unwatched,
 ) -> StandInPart:
     """Attack a release that was made from public, planted or stand-in rows; whoever asked has to stop the release.
 
@@ -141,9 +141,7 @@ def nothing_attacked(reason: str) -> tuple[OwnerOnlyEvidence, ...]:
     return (OwnerOnlyEvidence(id="attacks.none", title="Attacks", value=None, sentence=reason),)
 
 
-def _numbers(
-    kind: type[Kind], results: Sequence[AttackResult], ceiling: ProvenCeiling, *, after: str = ""
-) -> list[Kind]:
+def _numbers(kind: type[Kind], results: Sequence[AttackResult], ceiling: ProvenCeiling) -> list[Kind]:
     """Return both measures of every attack."""
     return [
         kind(
@@ -151,7 +149,7 @@ def _numbers(
             title=title,
             value=value,
             unit=unit,
-            sentence=f"{sentence}{after}",
+            sentence=sentence,
         )
         for one in results
         for measure, title, unit, value, sentence in numbers_of(one, ceiling)
@@ -166,7 +164,6 @@ def _whom(
     figures: tuple[Figure, ...],
     *,
     before: str = "",
-    after: str = "",
 ) -> tuple[Kind, Kind]:
     """Say how many were attacked, and draw what every attack reached under the ceiling."""
     people = kind(
@@ -174,13 +171,13 @@ def _whom(
         title="People attacked",
         value=sum(sides.sizes),
         unit="units",
-        sentence=f"{before}{people_words(sides, schema)}{after}",
+        sentence=f"{before}{people_words(sides, schema)}",
     )
     reached = kind(
         id="attacks.reached",
         title="What each attack reached",
         value=None,
-        sentence=f"{before}{ceiling_words(ceiling)}{after}",
+        sentence=f"{before}{ceiling_words(ceiling)}",
         figures=figures,
     )
     return people, reached
@@ -202,7 +199,7 @@ def _warnings(results: Sequence[AttackResult], schema: Schema) -> list[OwnerOnly
             # Nothing is logged: that an attack on private rows succeeded is read from these rows.
             value=uuid4().hex[:8],
             unit="incident",
-            sentence=f"{sentence} {OWNER_ONLY_SENTENCE}",
+            sentence=sentence,
         )
     ]
 

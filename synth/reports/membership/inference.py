@@ -20,9 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaincinv, expit, logit
 
+from synth.progress import OnStep, unwatched
 from synth.reports.code_tables import CodeTable, UnitRows
 from synth.reports.membership.attacks import ATTACKS, Attack, AttackScene, Described, Extra
-from synth.reports.membership.distances import Step, no_step
 from synth.reports.risk_bounds import ProvenCeiling
 from synth.schema import Neighbours, Schema
 
@@ -287,7 +287,7 @@ def run_attacks(
     seed: int,
     attacks: Sequence[Attack] = ATTACKS,
     among: int = 1,
-    on_step: Step = no_step,
+    on_step: OnStep = unwatched,
 ) -> tuple[AttackResult, ...]:
     """Run every attack on the same units.
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import combinations
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 from uuid import uuid4
 
 import numpy as np
@@ -26,10 +26,11 @@ from numpy.typing import NDArray
 
 from synth.errors import InputError
 from synth.privacy.receipt import Receipt
+from synth.progress import OnStep, unwatched
 from synth.reports.code_tables import CodeTable, UnitRows, coarse_bins
-from synth.reports.evidence import OWNER_ONLY_SENTENCE, OwnerOnlyEvidence
+from synth.reports.evidence import OwnerOnlyEvidence
 from synth.reports.membership.attacks import ATTACKS, seeded_rows
-from synth.reports.membership.distances import GowerSpace, Step, no_step
+from synth.reports.membership.distances import GowerSpace
 from synth.reports.membership.evidence import NOTHING_STOPPED, ceiling_words, figures_of, numbers_of
 from synth.reports.membership.inference import FEWEST_UNITS, INCIDENT_LEVEL, AttackResult, judged
 from synth.reports.report import Remake
@@ -145,7 +146,7 @@ class ShadowGame:
         columns = zip(*(part.codes for part in parts), strict=True)
         return UnitRows([np.concatenate(codes) for codes in columns], np.concatenate([part.units for part in parts]))
 
-    def play(self, remake: Remake, *, on_step: Step = no_step) -> ShadowScores:
+    def play(self, remake: Remake, *, on_step: OnStep = unwatched) -> ShadowScores:
         """Make every run, learn from the first half, and score the other.
 
         Parameters
@@ -459,10 +460,5 @@ def _warning(result: AttackResult) -> tuple[OwnerOnlyEvidence, ...]:
     )
 
 
-def _entry(name: str, title: str, sentence: str, **rest: object) -> OwnerOnlyEvidence:
-    return OwnerOnlyEvidence(
-        id=f"{_PREFIX}{name}",
-        title=title,
-        sentence=f"{sentence} {OWNER_ONLY_SENTENCE}",
-        **({"value": None} | rest),  # type: ignore[arg-type]
-    )
+def _entry(name: str, title: str, sentence: str, **rest: Any) -> OwnerOnlyEvidence:
+    return OwnerOnlyEvidence(id=f"{_PREFIX}{name}", title=title, sentence=sentence, **{"value": None} | rest)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synth.reports.code_tables import FEWEST_ROWS
-from synth.reports.evidence import OWNER_ONLY_SENTENCE, OwnerOnlyEvidence
+from synth.reports.evidence import OwnerOnlyEvidence
 from synth.reports.figures import Bars, Cell, Figure, Series, Table
 from synth.reports.prediction.disparity import (
     Excess,
@@ -92,7 +92,7 @@ def gap_evidence(
         value=None if largest is None else float(made.gap[largest]),
         error=None if largest is None else float(made.apart_error[largest]),
         unit=risk,
-        sentence=f"{sentence} {OWNER_ONLY_SENTENCE}",
+        sentence=sentence,
         figures=figures,
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from synth.progress import Progress
-from synth.reports.evidence import OWNER_ONLY_SENTENCE, OwnerOnlyEvidence
+from synth.reports.evidence import OwnerOnlyEvidence
 from synth.reports.figures import Bars, Cell, Series, Table
 from synth.reports.prediction.by_group import predictions_by_group
 from synth.reports.prediction.downstream import compare_predictions
@@ -61,12 +61,7 @@ def owner_downstream(
 
 
 def _entry(name: str, title: str, sentence: str, **rest: Any) -> OwnerOnlyEvidence:
-    return OwnerOnlyEvidence(
-        id=f"downstream.{name}",
-        title=title,
-        sentence=f"{sentence} {OWNER_ONLY_SENTENCE}",
-        **{"value": None} | rest,
-    )
+    return OwnerOnlyEvidence(id=f"downstream.{name}", title=title, sentence=sentence, **{"value": None} | rest)
 
 
 def _number(found: Predictions, source: TrainedOn, name: str, measure: Measure) -> OwnerOnlyEvidence:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synth.reports.code_tables import CodeTable
-from synth.reports.evidence import OWNER_ONLY_SENTENCE, OwnerOnlyEvidence
+from synth.reports.evidence import OwnerOnlyEvidence
 from synth.reports.figures import Meaning
 from synth.reports.prediction.disparity import GroupRisks
 from synth.schema import Schema
@@ -209,13 +209,9 @@ class Untestable:
 
 def nothing_predicted(reason: str) -> OwnerOnlyEvidence:
     """Say why a report holds no predictions."""
-    return OwnerOnlyEvidence(
-        id="downstream.none", title="Nothing predicted", value=None, sentence=f"{reason} {OWNER_ONLY_SENTENCE}"
-    )
+    return OwnerOnlyEvidence(id="downstream.none", title="Nothing predicted", value=None, sentence=reason)
 
 
 def nobody_pays(reason: str) -> OwnerOnlyEvidence:
     """Say why what privacy costs the groups is not known."""
-    return OwnerOnlyEvidence(
-        id="excess.none", title="Not worked out", value=None, sentence=f"{reason} {OWNER_ONLY_SENTENCE}"
-    )
+    return OwnerOnlyEvidence(id="excess.none", title="Not worked out", value=None, sentence=reason)
