@@ -15,16 +15,16 @@ import contextlib
 import gzip
 import os
 import sys
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "end_to_end")]
 
-from conftest import browser, server  # noqa: E402
+from conftest import browser  # noqa: E402
+from serving import started_server  # noqa: E402
 from walking import (  # noqa: E402
     CODEBOOK,
     Walker,
@@ -234,19 +234,22 @@ def main() -> None:
         parser.error(f"--only takes {', '.join(PARTS)}")
     arguments.into.mkdir(parents=True, exist_ok=True)
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    factory = pytest.TempPathFactory.from_config(pytest.Config.fromdictargs({}, []), _ispytest=True)
-    # The fixtures of the browser tests, outside a test.
-    serve, browse = (contextlib.contextmanager(fixture.__wrapped__) for fixture in (server, browser))
-    with serve(factory) as running, browse() as engine:
+    # The browser fixture of the tests, outside a test.
+    browse = contextlib.contextmanager(browser.__wrapped__)
+    with (
+        tempfile.TemporaryDirectory() as temporary,
+        started_server(folder := Path(temporary), variables={"HERMITAGE_DATABASES": str(folder)}) as running,
+        browse() as engine,
+    ):
         photographer = Photographer(engine, running.address, arguments.into)
         if arguments.adult is not None:
-            walk_adult(photographer, arguments.adult, factory.mktemp("adult"))
+            walk_adult(photographer, arguments.adult, folder)
         if "demo" in parts:
             walk(photographer, arguments.generator)
         if "rehearse" in parts:
-            rehearse(photographer, factory.mktemp("stand-in"))
+            rehearse(photographer, folder)
         if "kahm" in parts:
-            modes_of_kahm(photographer, factory.mktemp("kahm"))
+            modes_of_kahm(photographer, folder)
         if "models" in parts:
             private_model(photographer)
         photographer.close()
