@@ -8,8 +8,8 @@ import pandas as pd
 import streamlit as st
 
 from pages.server.uploads import stream_of, whole_stream
-from pages.ui.badges import badge
 from pages.ui.charts import show_table
+from pages.ui.evidence import badge
 from pages.ui.guards import guard, through_the_application
 from pages.ui.session import MOST_BUNDLE_MEGABYTES, application
 from pages.ui.words import note, plain

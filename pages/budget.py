@@ -11,9 +11,9 @@ import pandas as pd
 import streamlit as st
 from plotly.graph_objects import Figure
 
-from pages.ui.badges import badge
 from pages.ui.charts import accent, ceiling, show_plot, show_table
 from pages.ui.draft import EPSILON_STOPS, config_of
+from pages.ui.evidence import badge
 from pages.ui.finding import found_note
 from pages.ui.forecast import (
     STRONG,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pandas as pd
 import streamlit as st
 
-from pages.ui.badges import badge
 from pages.ui.charts import draw, show_table, table_of
+from pages.ui.evidence import badge
 from pages.ui.guards import guard, invite, through_the_application
 from pages.ui.session import application
 from pages.ui.words import note, plain

@@ -8,8 +8,8 @@ import json
 import pandas as pd
 import streamlit as st
 
-from pages.ui.badges import badge
 from pages.ui.charts import show_table
+from pages.ui.evidence import badge
 from pages.ui.guards import invite, through_the_application
 from pages.ui.session import application
 from pages.ui.words import add_row_worth, amount, note, plain, row_note, upper

@@ -7,9 +7,9 @@ from functools import partial
 
 import streamlit as st
 
-from pages.ui.badges import badge
 from pages.ui.column_rows import MODELLED_ROLES
 from pages.ui.draft import MOST_PILLS, Draft, config_of
+from pages.ui.evidence import badge
 from pages.ui.fitting import confirm_and_start, draw_cards, modes_panel, options_form, seed_and_device
 from pages.ui.forecast import forecast_panel, paid_predictions, parts_table
 from pages.ui.guards import guard, through_the_application

@@ -6,7 +6,7 @@ import io
 from collections.abc import Hashable, Mapping
 from datetime import datetime
 from functools import partial
-from typing import Any, BinaryIO
+from typing import Any
 
 import pandas as pd
 import streamlit as st
@@ -17,7 +17,7 @@ from pages.ui.draft import EPSILON_STOPS, config_of
 from pages.ui.evidence import cards, read_evidence
 from pages.ui.guards import require, through_the_application
 from pages.ui.long_work import LongWork, follow_work
-from pages.ui.session import TABLE_TYPES, application, draft, forget_uploads, forget_widgets, go, uploader_key
+from pages.ui.session import TABLE_TYPES, application, draft, forget_widgets, go, show_refusal, taking, uploader_key
 from pages.ui.stand_in import verdict
 from pages.ui.words import count, note, plain
 from synth.errors import InputError, SynthError
@@ -36,7 +36,6 @@ ONE_MODEL = "the model is tested on held-out rows of it. There is no grid: it co
 DECLARATION = "This table is public, or I may show every row of it to anybody."
 _WHAT = {"one": "This configuration", "grid": "Several budgets and generators"}
 _ROWS = {"upload": "A public table", "simulated": "Simulated rows"}
-_REFUSAL = "stand-in-refusal"
 _SHAPE, _SHARES, _FOLLOWS, _STRENGTH = "shape", "shares", "goes with", "strength"
 _KEPT, _TABLE = "simulation-kept", "simulation-table"
 _MOST_ROWS, _USUAL_STRENGTH, _MOST_IN_FULL = 20_000, 0.5, 40
@@ -143,9 +142,7 @@ def _form(config: RunConfig, *, several: bool) -> None:
             _uploaded(config, grid)
     except SynthError as error:
         st.error(plain(str(error)))
-    refusal = st.session_state.pop(_REFUSAL, None)
-    if refusal is not None:
-        st.error(plain(refusal))
+    show_refusal("stand-in")
 
 
 def _uploaded(config: RunConfig, grid: Grid | None) -> None:
@@ -161,29 +158,16 @@ def _uploaded(config: RunConfig, grid: Grid | None) -> None:
     if not declared:
         note("The numbers of a rehearsal are safe to publish only because its rows are public: say so first.")
     if uploaded is not None and declared:
-        try:
-            with stream_of(uploaded) as rows:
-                _start(config, rows, grid, simulated=False)
-        except SynthError as error:
-            st.session_state[_REFUSAL] = str(error)
-        finally:
-            # Whatever happened, the upload is gone before the page is drawn again.
-            forget_uploads()
-        st.rerun()
+        with taking("stand-in"), stream_of(uploaded) as rows:
+            application().rehearsals.start(config, rows, grid=grid, simulated=False)
 
 
 def _simulated(config: RunConfig, grid: Grid | None) -> None:
     simulation = ask_simulation(config)
     if st.button("Rehearse on simulated rows", key="rehearse-simulated", help="Free: no private row is read."):
-        _start(config, io.BytesIO(simulated_table(simulation, config.schema)), grid, simulated=True)
-        st.rerun()
-
-
-def _start(config: RunConfig, rows: BinaryIO, grid: Grid | None, *, simulated: bool) -> None:
-    try:
-        application().rehearsals.start(config, rows, grid=grid, simulated=simulated)
-    except SynthError as error:
-        st.session_state[_REFUSAL] = str(error)
+        with taking("stand-in"):
+            rows = io.BytesIO(simulated_table(simulation, config.schema))
+            application().rehearsals.start(config, rows, grid=grid, simulated=True)
 
 
 def _moment(report: dict[str, Any]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from pages.ui.badges import badge
+from pages.ui.evidence import badge
 from pages.ui.guards import require, through_the_application
 from pages.ui.session import application, draft
 from pages.ui.words import DELTA_MEANS, cell_and_row, note, plain, stated, upper

@@ -10,12 +10,11 @@ from functools import partial, singledispatch
 
 import streamlit as st
 
-from pages.ui.badges import OWNER_ONLY_NOTE, badge, badge_text
 from pages.ui.charts import accent, ink, show_table, table_of
-from pages.ui.evidence import cards, number_card, read_evidence, show_value
+from pages.ui.evidence import OWNER_ONLY_NOTE, badge, badge_text, cards, number_card, read_evidence, show_value
 from pages.ui.forecast import forecast_panel
 from pages.ui.guards import guard, require, through_the_application
-from pages.ui.long_work import LongWork, follow_work, long_work
+from pages.ui.long_work import LongWork, follow_work
 from pages.ui.session import application, draft, go
 from pages.ui.stand_in import stand_in_attacks
 from pages.ui.words import DELTA_MEANS, note, plain, stated
@@ -315,14 +314,12 @@ def _(piece: Renewing, on: _On) -> None:
         stop_label=renewal.stop_label,
         steps="%",
     )
-    long_work(
-        work,
-        start=partial(asked.renew, run_id, piece.name),
-        start_label=renewal.start_label,
-        about=renewal.about(asked.renewal_minutes(run_id, piece.name)),
-        start_key=piece.name,
-        stop_key=f"stop-{piece.name}",
-    )
+    if follow_work(work, stop_key=f"stop-{piece.name}"):
+        return
+    note(renewal.about(asked.renewal_minutes(run_id, piece.name)))
+    if st.button(renewal.start_label, key=piece.name):
+        asked.renew(run_id, piece.name)
+        st.rerun()
 
 
 def _chosen(piece: Choice) -> Option:

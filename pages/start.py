@@ -15,12 +15,12 @@ from pages.ui.session import (
     MOST_BUNDLE_MEGABYTES,
     application,
     draft,
-    forget_uploads,
     forget_widgets,
     go,
     in_their_zone,
     open_draft,
     start_again,
+    taking,
     uploader_key,
 )
 from pages.ui.words import note, plain
@@ -78,9 +78,8 @@ def screen() -> None:
         )
 
     if bundle is not None:
-        st.session_state["verdict"] = verify_upload(bundle)
-        forget_uploads()
-        st.rerun()
+        with taking("bundle"):
+            st.session_state["verdict"] = verify_upload(bundle)
 
     if "verdict" in st.session_state:
         show_verdict(st.session_state["verdict"])

@@ -7,9 +7,8 @@ from typing import Any
 import streamlit as st
 
 from pages.server.uploads import incoming, stream_of, ticket_of, whole_stream
-from pages.ui.badges import badge
-from pages.ui.database import database_panel
 from pages.ui.draft import fill_from_config, rename_columns, take_table
+from pages.ui.evidence import badge
 from pages.ui.guards import through_the_application
 from pages.ui.notations import dates_field, listed, notations_note, numbers_fields
 from pages.ui.session import (
@@ -22,15 +21,27 @@ from pages.ui.session import (
     go,
     keep_draft,
     own_table,
+    refuse,
     say_when_saved,
+    show_refusal,
     start_again,
+    taking,
     uploader_key,
 )
 from pages.ui.words import count, note, plain, size_in_words
 from synth.errors import ConfigError, SynthError, TableError
 from synth.limits import DOCUMENT_BYTES
 from synth.names import odd_names, visible
-from synth.schema import ENCODINGS, MOST_HEADER_ROWS, RunConfig, TableFormat, config_of_text, parse_format
+from synth.schema import (
+    ENCODINGS,
+    MOST_HEADER_ROWS,
+    RunConfig,
+    config_of_text,
+    format_to_mapping,
+    parse_format,
+)
+from synth.schema.source import DatabaseSource, origin_sentences
+from synth.services.databases import PasswordNeededError, form_of_rows, refuse_unlisted
 from synth.services.views import ReceivedTable
 
 __all__ = ["screen"]
@@ -271,7 +282,7 @@ def table_uploader(account: str) -> None:
     )
     if uploaded is not None:
         _receive(ticket_of(uploaded), uploaded.name, account)
-    _show_refusal("table")
+    show_refusal("table")
     if _KEPT in st.session_state:
         _offer_again(account)
 
@@ -291,6 +302,132 @@ def _offer_again(account: str) -> None:
         st.rerun()
 
 
+# A table of a database ------------------------------------------------------------------------------------------------
+
+_TABLE, _QUERY = "A table, or some of its rows", "A query of my own (SQL)"
+_PASSWORD = "database-password"  # noqa: S105
+_DATABASE = tuple(f"database-{name}" for name in ("url", "what", "table", "schema", "columns", "where", "sql"))
+"""What is kept of the panel with the draft: everything but the password."""
+
+
+def database_panel(account: str) -> None:
+    """Take a table in from a database; nothing is drawn where whoever runs the server lists none."""
+    sources = application().settings.databases
+    if not sources:
+        return
+    held = draft()
+    for key, typed in held["database"].items():
+        if key in _DATABASE:
+            st.session_state.setdefault(key, typed)
+    with st.expander("From a database (PostgreSQL or SQLite)", expanded=bool(st.session_state.get("database-url"))):
+        note(
+            f"This server may read from {plain(', '.join(sources))}. It only reads, and encrypts the table on its way."
+        )
+        left, right = st.columns([3, 1])
+        url = left.text_input(
+            "Address",
+            placeholder="postgresql://reader@db.example.org:5432/clinic, or sqlite:////data/clinic.sqlite",
+            key="database-url",
+            help="Without the password. Use a name that may do nothing but read.",
+        )
+        password = right.text_input("Password", type="password", key=_PASSWORD, help="It is kept nowhere.")
+        what = st.radio(
+            "What is read",
+            [_TABLE, _QUERY],
+            key="database-what",
+            horizontal=True,
+            help="A query joins tables or counts rows. What it does cannot be checked, so the certificate says what is "
+            "assumed of it.",
+        )
+        said = _query() if what == _QUERY else _table()
+        if st.button(
+            "Read the table", key="database-read", disabled=not url or not (said.get("table") or said.get("sql"))
+        ):
+            _receive_from({"url": url.strip(), **said}, password or None, account)
+        show_refusal("database")
+    held["database"] = _typed(held["database"])
+
+
+def _typed(before: dict[str, Any]) -> dict[str, Any]:
+    """Return what was typed; an address with a password in it is kept nowhere, nor what is typed beside it."""
+    # What the other way of reading asks is not on the page now, and stays as it was.
+    typed = {**before, **{key: st.session_state[key] for key in _DATABASE if key in st.session_state}}
+    if not typed.get("database-url"):
+        return {}
+    try:
+        DatabaseSource(url=typed["database-url"].strip(), table="any")
+    except SynthError:
+        return before
+    return {key: said for key, said in typed.items() if said}
+
+
+def _table() -> dict[str, Any]:
+    left, middle, right = st.columns(3)
+    table = left.text_input(
+        "Table", placeholder="visits", key="database-table", help="Its name in the database. A view is no table."
+    )
+    schema = middle.text_input(
+        "Schema, if it has one",
+        placeholder="public",
+        key="database-schema",
+        help="The part of the database that holds the table; empty means the usual one.",
+    )
+    columns = right.text_input(
+        "Columns, separated by commas", placeholder="all of them", key="database-columns", help="Others are not read."
+    )
+    where = st.text_input(
+        "Only rows for which this holds",
+        placeholder="age >= 18 AND town IN ('north', 'south')",
+        key="database-where",
+        help="A condition on one row: columns, constants, comparisons, AND, OR, NOT, IN, BETWEEN, LIKE, IS NULL.",
+    )
+    if where:
+        _assumed("selection")
+    names = tuple(listed(columns))
+    return {"table": table.strip() or None, "schema": schema.strip() or None, "columns": names, "where": where or None}
+
+
+def _query() -> dict[str, Any]:
+    sql = st.text_area(
+        "One SELECT",
+        placeholder="SELECT person, age, town FROM visits JOIN people USING (id)",
+        key="database-sql",
+        help="Each row of its result has to be about one person (or whatever you protect) alone.",
+    )
+    _assumed("query")
+    return {"sql": sql.strip() or None}
+
+
+def _assumed(origin: str) -> None:
+    """Say before anything is read what the certificate will say."""
+    for sentence in origin_sentences(origin):
+        st.info(f"The certificate will say: Assumed: {sentence}")
+
+
+def _receive_from(said: dict[str, Any], password: str | None, account: str) -> None:
+    held = draft()
+    try:
+        source = DatabaseSource(**said)
+        refuse_unlisted(source, application().settings.databases)
+        form = form_of_rows(source, parse_format({"missing": list(held["format"].get("missing", [""]))}))
+        with st.spinner("Reading the table and encrypting it"):
+            table = application().receive_from(source, password, account, form)
+    except PasswordNeededError:
+        refuse("database", "The database asks for a password. Type it beside the address.")
+    except SynthError as error:
+        refuse("database", str(error))
+    else:
+        del st.session_state[_PASSWORD]
+        # Test rows are a file, in a format of its own.
+        held["test_format"] = held["test_format"] or {**held["format"], "kind": "auto"}
+        held["format"] = format_to_mapping(form)
+        take_table(held, table.table_id, table.account, [(column.name, column.kind) for column in table.columns])
+    st.rerun()
+
+
+# A codebook, and what is stored -------------------------------------------------------------------------------------
+
+
 def codebook_uploader() -> None:
     """Take a configuration that describes the table, so that bounds and categories need not be typed."""
     uploaded = st.file_uploader(
@@ -302,14 +439,9 @@ def codebook_uploader() -> None:
         "Excel, datapackage.json) are taken in on the next screen.",
     )
     if uploaded is not None:
-        try:
+        with taking("codebook"):
             with whole_stream(uploaded, most=_MAXIMUM_CODEBOOK_MEGABYTES * 2**20) as stream:
                 config = _config_of_text(stream.read())
-        except SynthError as error:
-            forget_uploads()
-            st.session_state["refusal"] = ("codebook", str(error))
-        else:
-            forget_uploads()
             account = draft()["account"]
             absent = fill_from_config(draft(), config)
             draft()["account"] = account or config.account
@@ -318,8 +450,7 @@ def codebook_uploader() -> None:
                 note += f" Not in this table and left out: {', '.join(absent)}."
             st.session_state["notice"] = note
             forget_widgets()
-        st.rerun()
-    _show_refusal("codebook")
+    show_refusal("codebook")
     if "notice" in st.session_state:
         st.success(plain(st.session_state.pop("notice")))
 
@@ -340,7 +471,8 @@ def show_stored(table: ReceivedTable) -> None:
         # It may tell how many lines are blank or cannot be read, and that a table is another account's too.
         badge("owner_only")
         st.warning(plain(table.warning))
-    st.markdown("**Columns, names only:** " + ", ".join(f"`{_code(column.name)}`" for column in table.columns))
+    code = [visible(column.name).replace("`", "'") for column in table.columns]
+    st.markdown("**Columns, names only:** " + ", ".join(f"`{name}`" for name in code))
     if table.renamed:
         given_names(table)
     odd = odd_names([column.name for column in table.columns])
@@ -377,7 +509,7 @@ def given_names(table: ReceivedTable) -> None:
         changed = {name: other.strip() for name, other in typed.items() if other.strip() != visible(name)}
         if st.button("Use these names", key="use-names", disabled=not changed):
             _rename(table.table_id, changed)
-        _show_refusal("names")
+        show_refusal("names")
 
 
 def _rename(table_id: str, names: dict[str, str]) -> None:
@@ -386,7 +518,7 @@ def _rename(table_id: str, names: dict[str, str]) -> None:
         with st.spinner("Reading the header again"):
             _, form = application().rename_columns(table_id, names)
     except SynthError as error:
-        st.session_state["refusal"] = ("names", str(error))
+        refuse("names", str(error))
     else:
         rename_columns(held, names)
         held["format"] = {**held["format"], "rename": dict(form.rename)}
@@ -409,19 +541,14 @@ def _test_table(account: str) -> None:
         "synthetic rows holds for them. It needs no people kept apart.",
     )
     if uploaded is not None:
-        try:
-            form = _format_of(held["test_format"] or held["format"])
+        with taking("test"):
+            form = parse_format(held["test_format"] or held["format"])
             with stream_of(uploaded) as stream:
                 received = application().receive(
                     stream, account=account, name=uploaded.name, table_format=form, kind="test"
                 )
             held["test_table_id"] = received.table_id
-        except SynthError as error:
-            st.session_state["refusal"] = ("test", str(error))
-        finally:
-            forget_uploads()
-        st.rerun()
-    _show_refusal("test")
+    show_refusal("test")
 
 
 def _leave(table: ReceivedTable) -> None:
@@ -444,10 +571,10 @@ def _receive(ticket: bytes, name: str, account: str) -> None:
             st.spinner("Encrypting and checking the header"),
             incoming().claim(ticket, keep=True) as stream,
         ):
-            table = application().receive(stream, account=account, name=name, table_format=_format_of(held["format"]))
+            table = application().receive(stream, account=account, name=name, table_format=parse_format(held["format"]))
         take_table(held, table.table_id, table.account, [(column.name, column.kind) for column in table.columns])
     except TableError as error:
-        st.session_state["refusal"] = ("table", f"{error}{_ASKED_ABOVE if error.key else ''}")
+        refuse("table", f"{error}{_ASKED_ABOVE if error.key else ''}")
         st.session_state[_OPEN] = bool(error.key)
         if error.key:
             st.session_state[_KEPT] = (ticket, name)
@@ -455,18 +582,14 @@ def _receive(ticket: bytes, name: str, account: str) -> None:
             st.session_state[_SHEETS] = error.choices
     except ConfigError as error:
         # Of the form itself: the file has not been looked at.
-        st.session_state.update({"refusal": ("table", str(error)), _OPEN: True, _KEPT: (ticket, name)})
+        refuse("table", str(error))
+        st.session_state.update({_OPEN: True, _KEPT: (ticket, name)})
     except SynthError as error:
-        st.session_state["refusal"] = ("table", str(error))
+        refuse("table", str(error))
     finally:
         # Before the page is drawn again nothing waits but what is to be read again.
         forget_uploads(keep=ticket if _KEPT in st.session_state else None)
     st.rerun()
-
-
-def _format_of(form: dict[str, Any]) -> TableFormat:
-    """Read the format the page asked for, with the same checks as a configuration file."""
-    return parse_format(form)
 
 
 def _config_of_text(text: bytes) -> RunConfig:
@@ -474,17 +597,6 @@ def _config_of_text(text: bytes) -> RunConfig:
         return config_of_text(text.decode("utf-8-sig"))
     except UnicodeDecodeError:
         raise ConfigError("This does not look like UTF-8 text. Save it as UTF-8.") from None
-
-
-def _show_refusal(where: str) -> None:
-    refusal = st.session_state.get("refusal")
-    if refusal is not None and refusal[0] == where:
-        st.error(plain(refusal[1]))
-        del st.session_state["refusal"]
-
-
-def _code(name: str) -> str:
-    return visible(name).replace("`", "'")
 
 
 if __name__ == "__main__":

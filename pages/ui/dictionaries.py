@@ -10,7 +10,7 @@ import streamlit as st
 
 from pages.server.uploads import whole_stream
 from pages.ui.column_rows import Row, host_of, row_of_mapping, with_times
-from pages.ui.session import draft, forget_uploads, renew_editor, uploader_key
+from pages.ui.session import draft, renew_editor, show_refusal, taking, uploader_key
 from pages.ui.words import note, plain
 from synth.dictionaries import (
     DICTIONARY_ENDINGS,
@@ -69,33 +69,19 @@ def _ask_for_dictionary() -> None:
             "the order of the table below.",
         )
         if st.button("Read what is pasted", key="dictionary-read", disabled=not pasted.strip()):
-            _understand(_PASTED, pasted.encode())
-            st.rerun()
+            with taking("dictionary"):
+                _understand(_PASTED, pasted.encode())
     if uploaded is not None:
-        try:
-            with whole_stream(uploaded, most=_MEGABYTES * 2**20) as stream:
-                data = stream.read()
-        except SynthError as error:
-            st.session_state["dictionary-refused"] = str(error)
-        else:
-            _understand(uploaded.name, data)
-        forget_uploads()
-        st.rerun()
-    refusal = st.session_state.pop("dictionary-refused", None)
-    if refusal is not None:
-        st.error(plain(refusal))
+        with taking("dictionary"), whole_stream(uploaded, most=_MEGABYTES * 2**20) as stream:
+            _understand(uploaded.name, stream.read())
+    show_refusal("dictionary")
 
 
 def _understand(name: str, data: bytes) -> None:
     """Keep what was understood of a dictionary, beside the draft's lines, until it is taken or put away."""
     held = draft()
     names = [row["name"] for row in held["columns"] if not host_of(row)]
-    try:
-        found = read_dictionary(name, data, names=names)
-    except SynthError as error:
-        st.session_state["dictionary-refused"] = str(error)
-        return
-    known = describe_columns(names, [found])
+    known = describe_columns(names, [read_dictionary(name, data, names=names)])
     held["dictionary"] = {
         "columns": [[one, dict(column.body), column.source] for one, column in known.columns.items()],
         "notes": list(known.notes),

@@ -26,6 +26,7 @@ __all__ = [
     "asks_for_number",
     "body_of",
     "changed_answers",
+    "config_body",
     "config_of",
     "fill_from_body",
     "fill_from_config",
@@ -315,22 +316,8 @@ def config_of(draft: Draft) -> RunConfig:
     problems = missing_answers(draft)
     if problems:
         raise ConfigError(problems[0])
-    columns: Mapping[str, Any] = {row["name"]: mapping_of_row(row) for row in draft["columns"]}
-    body: dict[str, Any] = {
-        "account": draft["account"],
-        "unit": {key: draft[key] for key in ("protects", "rows_per_unit", "id_column")},
-        "budget": {"epsilon": draft["epsilon"], "delta": draft["delta"]},
-        "columns": columns,
-    }
-    for key in (
-        "format", "test_format", "row_count", "people_at_most", "holdout", "rows", "label", "groups", "rules", "seed",
-        "device", "undeclared", "evaluation_share", "found",
-    ):  # fmt: skip
-        body[key] = draft[key]
-    if draft["row_count"] == "public":
-        body["number_of_units"] = draft["number_of_units"]
-    if draft["protection"] == "cell":
-        body |= {"protection": "cell", "cell_change": draft["cell_change"]}
+    columns = {row["name"]: mapping_of_row(row) for row in draft["columns"]}
+    body = config_body(draft, columns, _BESIDE)
     if draft["makes"] == "model":
         model = parse_config(_of_model(draft, body))
         share, held_out = draft["model_prediction_share"], replace(model, holdout=draft["holdout"])
@@ -347,6 +334,27 @@ def config_of(draft: Draft) -> RunConfig:
     if draft["prediction_share"] and prediction_refusal(config.schema, config.label, config.holdout) is None:
         return replace(config, prediction_share=draft["prediction_share"])
     return config
+
+
+_BESIDE = (
+    "test_format", "holdout", "label", "groups", "rules", "seed", "device", "evaluation_share", "found",
+)  # fmt: skip
+
+
+def config_body(draft: Draft, columns: dict[str, Any], beside: Sequence[str]) -> dict[str, Any]:
+    """Return what a configuration says of the people, the budget and columns, with some keys of the draft beside."""
+    body: dict[str, Any] = {
+        "account": draft["account"],
+        "unit": {key: draft[key] for key in ("protects", "rows_per_unit", "id_column")},
+        "budget": {"epsilon": draft["epsilon"], "delta": draft["delta"]},
+        "columns": columns,
+    }
+    body |= {key: draft[key] for key in ("format", "row_count", "people_at_most", "rows", "undeclared", *beside)}
+    if draft["row_count"] == "public":
+        body["number_of_units"] = draft["number_of_units"]
+    if draft["protection"] == "cell":
+        body |= {"protection": "cell", "cell_change": draft["cell_change"]}
+    return body
 
 
 def _of_model(draft: Draft, body: dict[str, Any]) -> dict[str, Any]:

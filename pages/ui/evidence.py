@@ -1,4 +1,4 @@
-"""Drawing evidence: one number a card, its unit and its range under it, and a badge for it or for all around it."""
+"""Drawing evidence: the three badges, of which every number on a screen carries exactly one, and cards and pictures."""
 
 from __future__ import annotations
 
@@ -6,16 +6,66 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
-from pages.ui.badges import badge
 from pages.ui.charts import draw, heading, judged_words, show_picture, show_table, table_of
 from pages.ui.words import note, plain
-from synth.reports.evidence import OWNER_ONLY_SENTENCE, Evidence, evidence_from_dict
+from synth.reports.evidence import OWNER_ONLY_SENTENCE, Evidence, Kind, evidence_from_dict
 from synth.reports.figures import Bars, Figure, Table
 from synth.reports.registry import is_upper_bound, section_words
 from synth.reports.wording import as_far_as_known, first_sentence, known_range, number_text, short_sentence
 
-__all__ = ["cards", "number_card", "read_evidence", "show_value", "value_text"]
+__all__ = [
+    "BADGES",
+    "OWNER_ONLY_NOTE",
+    "badge",
+    "badge_text",
+    "cards",
+    "legend",
+    "number_card",
+    "read_evidence",
+    "show_value",
+    "value_text",
+]
+
+BADGES: dict[Kind, tuple[str, str, str]] = {
+    "safe": (
+        "● safe to publish",
+        "green",
+        "Computed from synthetic rows, from paid measurements, from what you declared, or from public data.",
+    ),
+    "charged": ("◐ charged", "blue", "A noisy measurement of the private rows that was paid for. It may be published."),
+    "owner_only": (
+        "○ owner only",
+        "orange",
+        "Read directly from the private rows, without noise. Fine to look at; not to publish.",
+    ),
+}
+
+OWNER_ONLY_NOTE = (
+    "These numbers were read directly from the private rows. Looking is fine; publishing them, or running again with "
+    "settings changed by them, weakens the guarantee."
+)
+
+
+def badge(kind: Kind) -> None:
+    """Draw one badge; the words are always there, the colour only helps."""
+    text, colour, meaning = BADGES[kind]
+    st.badge(text, color=colour, help=meaning)  # type: ignore[arg-type]
+
+
+def badge_text(kind: Kind) -> str:
+    """Return a badge as it may stand inside a line of markdown."""
+    text, colour, _ = BADGES[kind]
+    return f":{colour}-badge[{text}]"
+
+
+def legend(place: DeltaGenerator) -> None:
+    """Draw all three badges in one line."""
+    place.markdown(" ".join(badge_text(kind) for kind in BADGES))
+
+
+# Cards and pictures ---------------------------------------------------------------------------------------------------
 
 _CARDS_IN_A_LINE = 3
 _LONG_UNIT = 12

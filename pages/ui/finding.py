@@ -11,7 +11,7 @@ import streamlit as st
 
 from pages.ui.charts import show_table
 from pages.ui.column_rows import MODELLED_ROLES, Row, host_of, row_of_mapping
-from pages.ui.draft import Draft, missing_answers
+from pages.ui.draft import Draft, config_body, missing_answers
 from pages.ui.long_work import LongWork, follow_work
 from pages.ui.session import application, draft, renew_editor
 from pages.ui.words import amount, note, plain, upper
@@ -214,23 +214,12 @@ def _many(names: list[str]) -> str:
 
 def _config_to_find(held: Draft, names: list[str]) -> RunConfig:
     """Return a configuration of what is open alone: what is wrong in other lines does not stand in the way."""
-    columns: dict[str, dict[str, Any]] = {
+    columns: dict[str, Any] = {
         row["name"]: {"type": "find" if row["name"] in names else "drop"} for row in held["columns"]
     }
     if held["id_column"] is not None:
         columns[held["id_column"]] = {"type": "identifier"}
-    body: dict[str, Any] = {
-        "account": held["account"],
-        "unit": {key: held[key] for key in ("protects", "rows_per_unit", "id_column")},
-        "budget": {"epsilon": held["epsilon"], "delta": held["delta"]},
-        "columns": columns,
-    }
-    body |= {key: held[key] for key in ("format", "row_count", "people_at_most", "rows", "undeclared", "found")}
-    if held["row_count"] == "public":
-        body["number_of_units"] = held["number_of_units"]
-    if held["protection"] == "cell":
-        body |= {"protection": "cell", "cell_change": held["cell_change"]}
-    return parse_config(body)
+    return parse_config(config_body(held, columns, ("found",)))
 
 
 def found_note(config: RunConfig) -> None:

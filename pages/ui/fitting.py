@@ -10,9 +10,9 @@ import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from pages.ui.badges import badge
 from pages.ui.charts import show_table
 from pages.ui.draft import config_of
+from pages.ui.evidence import badge
 from pages.ui.guards import guarded
 from pages.ui.session import application, bind, draft
 from pages.ui.words import amount, note, plain, upper

@@ -7,8 +7,8 @@ from typing import Literal
 
 import streamlit as st
 
-from pages.ui.badges import legend
 from pages.ui.draft import missing_answers
+from pages.ui.evidence import legend
 from pages.ui.session import application, draft, own_table
 from pages.ui.words import amount, note, plain
 from synth.errors import DatabaseAwayError, SynthError

@@ -11,7 +11,7 @@ from pages.ui.guards import guarded
 from pages.ui.words import note, plain
 from synth.store import Work, WorkState
 
-__all__ = ["LongWork", "follow_work", "long_work"]
+__all__ = ["LongWork", "follow_work"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,18 +23,6 @@ class LongWork:
     stop_label: str
     steps: str
     after_stop: str = "Stopped. The numbers above are as they were."
-
-
-def long_work(
-    work: LongWork, *, start: Callable[[], None], start_label: str, about: str, start_key: str, stop_key: str
-) -> None:
-    """Offer the work, or show how far it is."""
-    if follow_work(work, stop_key=stop_key):
-        return
-    note(about)
-    if st.button(start_label, key=start_key):
-        start()
-        st.rerun()
 
 
 def follow_work(work: LongWork, *, stop_key: str) -> bool:

@@ -25,7 +25,7 @@ from pages.ui.draft import (
     new_draft,
     take_table,
 )
-from pages.ui.words import note
+from pages.ui.words import note, plain
 from synth.application import Application
 from synth.errors import DatabaseAwayError, SynthError
 from synth.services.views import ReceivedTable
@@ -48,10 +48,13 @@ __all__ = [
     "keeping_draft",
     "open_draft",
     "own_table",
+    "refuse",
     "renew_editor",
     "say_what_changed_elsewhere",
     "say_when_saved",
+    "show_refusal",
     "start_again",
+    "taking",
     "uploader_key",
 ]
 
@@ -363,6 +366,32 @@ def forget_uploads(*, keep: bytes | None = None) -> None:
     if context is not None:
         context.uploaded_file_mgr.remove_session_files(context.session_id)
         incoming().forget(context.session_id, keep=keep)
+
+
+@contextmanager
+def taking(where: str) -> Iterator[None]:
+    """Take an upload in and draw the page again; whatever happened, the upload is forgotten by then.
+
+    What refuses it is said where :func:`show_refusal` is called for ``where``.
+    """
+    try:
+        yield
+    except SynthError as error:
+        refuse(where, str(error))
+    finally:
+        forget_uploads()
+    st.rerun()
+
+
+def refuse(where: str, sentence: str) -> None:
+    """Keep a sentence until the page is drawn again."""
+    st.session_state["refusal"] = (where, sentence)
+
+
+def show_refusal(where: str) -> None:
+    """Show once what was refused here before the page was drawn again."""
+    if st.session_state.get("refusal", ("",))[0] == where:
+        st.error(plain(st.session_state.pop("refusal")[1]))
 
 
 def go(page: str) -> None:

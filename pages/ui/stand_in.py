@@ -6,8 +6,7 @@ from typing import Any
 
 import streamlit as st
 
-from pages.ui.badges import badge
-from pages.ui.evidence import cards, read_evidence
+from pages.ui.evidence import badge, cards, read_evidence
 from pages.ui.session import application
 from pages.ui.words import plain
 from synth.schema import RunConfig

@@ -8,7 +8,7 @@ from typing import Any
 
 from streamlit.testing.v1 import AppTest
 
-from pages.ui.badges import BADGES
+from pages.ui.evidence import BADGES
 
 __all__ = [
     "CODEBOOK",

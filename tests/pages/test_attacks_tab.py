@@ -12,7 +12,7 @@ import pytest
 from driving import badges, errors, go, texts
 from streamlit.testing.v1 import AppTest
 
-from pages.ui.badges import OWNER_ONLY_NOTE
+from pages.ui.evidence import OWNER_ONLY_NOTE
 from pages.ui.session import application
 from synth.privacy.receipt import Receipt
 from synth.reports.code_tables import UnitRows

@@ -10,7 +10,7 @@ import pytest
 from driving import LABELLED, described, errors, go, texts
 from streamlit.testing.v1 import AppTest
 
-from pages.ui.badges import OWNER_ONLY_NOTE
+from pages.ui.evidence import OWNER_ONLY_NOTE
 from synth.reports.evidence import ChargedEvidence, evidence_to_dict
 from synth.reports.figures import Table
 

@@ -9,8 +9,8 @@ import pytest
 from driving import LABELLED, badges, errors, go, started, texts, wait_for_run
 from streamlit.testing.v1 import AppTest
 
-from pages.ui.badges import OWNER_ONLY_NOTE
 from pages.ui.charts import table_of
+from pages.ui.evidence import OWNER_ONLY_NOTE
 from pages.ui.session import application
 from synth.jobs import processes
 from synth.reports.evidence import ChargedEvidence, evidence_to_dict

@@ -14,7 +14,7 @@ import torch
 from driving import LABELLED, badges, described, errors, go, open_app, started, texts, wait_for_run
 from streamlit.testing.v1 import AppTest
 
-from pages.ui.badges import BADGES, OWNER_ONLY_NOTE
+from pages.ui.evidence import BADGES, OWNER_ONLY_NOTE
 from synth.bundle.archive import new_entry
 from synth.services.views import RunView
 
