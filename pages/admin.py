@@ -26,18 +26,9 @@ _MOST_HEADS_MEGABYTES = 2
 def screen() -> None:
     """Draw the screen."""
     st.title("Admin")
-    one_owner()
     for part in (signing_key, restored_ledgers, heads, stopped_releases, removed_strays):
         with guard(away="pass"):
             part()
-
-
-def one_owner() -> None:
-    """Say who may see this page: whoever reaches the installation."""
-    st.info(
-        "One installation has one owner. There are no roles: whoever reaches this address sees all of it, every "
-        "account, every report read from private rows, and this page."
-    )
 
 
 def restored_ledgers() -> None:
@@ -80,24 +71,17 @@ def restored_ledgers() -> None:
 
 
 def _enter(uploaded: Any, who: str) -> None:
-    try:
-        with stream_of(uploaded) as bundle:
-            entered = enter_upload(application().installation, bundle, who=who)
-    except SynthError as error:
-        st.error(plain(error))
-        return
-    (st.info if entered.was_there else st.success)(plain(entered.sentence))
+    with guard(), stream_of(uploaded) as bundle:
+        entered = enter_upload(application().installation, bundle, who=who)
+        (st.info if entered.was_there else st.success)(plain(entered.sentence))
 
 
 def _accept(name: str, who: str, *, complete: bool) -> None:
     if not complete:
         st.error("Say that the ledger is complete: what is missing from it would be forgotten.")
         return
-    try:
+    with guard():
         application().accept_ledger(name, who=who)
-    except SynthError as error:
-        st.error(plain(error))
-    else:
         st.rerun()
 
 
@@ -234,11 +218,8 @@ def _clearing(incidents: list[str]) -> None:
             if not who.strip() or not because.strip():
                 st.error("Give your name and what was found: both are kept with the incident.")
                 return
-            try:
+            with guard():
                 application().stops.clear(chosen, who=who.strip(), because=because.strip())
-            except SynthError as error:
-                st.error(str(error))
-            else:
                 st.rerun()
 
 

@@ -18,6 +18,7 @@ from pages.ui.finding import found_note
 from pages.ui.forecast import (
     STRONG,
     WEAK,
+    belief,
     dial,
     dial_data,
     error_sentence,
@@ -209,42 +210,26 @@ def _parts(config: RunConfig, plan: Plan) -> None:
 
 
 def _attacks(config: RunConfig, plan: Plan) -> None:
-    promise_panel(
-        plan.forecast,
-        neighbours=config.schema.neighbours,
-        unit=plain(config.schema.unit.protects),
-        error_sentence=error_sentence(plan.forecast),
-    )
+    promise_panel(config, plan.forecast)
     delta_controls()
 
 
-def promise_panel(forecast: Forecast, *, neighbours: Neighbours, unit: str, error_sentence: str) -> None:
-    """Explain a budget in three lines and a small chart.
-
-    Parameters
-    ----------
-    error_sentence : str
-        The third line: what the noise does to a count.
-    """
-    promise = forecast.promise
-    belief = {
-        Neighbours.ADD_REMOVE: f"whether a {unit} is in the table",
-        Neighbours.REPLACE: f"what the rows of a {unit} say",
-        Neighbours.CELL: "what one cell says, with every other cell known",
-    }[neighbours]
+def promise_panel(config: RunConfig, forecast: Forecast) -> None:
+    """Explain a budget in three lines and a small chart."""
+    promise, neighbours = forecast.promise, config.schema.neighbours
     but = "" if neighbours is Neighbours.CELL else ", except with a chance of about δ"
     caught = "cells of which two values are possible" if neighbours is Neighbours.CELL else "real members"
     most = "" if promise.odds > NO_LIMIT else "at most "
     st.markdown(
-        f"**Odds.** Whatever someone believed about {belief}, seeing this release can change their odds by {most}"
-        f"{promise.odds_words} (ε = {forecast.epsilon:g}). From 50:50 to at most "
+        f"**Odds.** Whatever someone believed about {plain(belief(config))}, seeing this release can change their odds "
+        f"by {most}{promise.odds_words} (ε = {forecast.epsilon:g}). From 50:50 to at most "
         f"{_in_hundred(promise.even)} in 100; from 1 in 100 to at most {_in_hundred(promise.rare)} in 100{but}."
     )
     st.markdown(
         f"**Attack ceiling.** An attacker allowed one false alarm in 100 catches at most {_hundredths(promise.caught)} "
         f"in 100 {caught}, whatever the method; the best advantage over guessing is {_hundredths(promise.advantage)} %."
     )
-    st.markdown(f"**Error.** {error_sentence}")
+    st.markdown(f"**Error.** {error_sentence(forecast)}")
     made, twin = attack_figure(promise)
     show_plot(made, title="What an attack can reach at most", twin=twin, key="promise-chart")
 

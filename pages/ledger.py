@@ -23,10 +23,7 @@ __all__ = ["screen"]
 def screen() -> None:
     """Draw the screen."""
     st.title("Ledger")
-    st.markdown(
-        f"Spending is counted on people, not on files, and entered before a row is read. {SPENT_OR_FREED} "
-        "Whoever reaches this installation is its owner and sees all of it."
-    )
+    st.markdown(f"Spending is counted on people, not on files, and entered before a row is read. {SPENT_OR_FREED}")
 
     accounts, rows = application().accounts(), checked_rows()
     if not rows and accounts:

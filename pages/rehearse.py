@@ -15,12 +15,12 @@ from pages.server.uploads import stream_of
 from pages.ui.column_rows import split_list
 from pages.ui.draft import EPSILON_STOPS, config_of
 from pages.ui.evidence import cards, read_evidence
-from pages.ui.guards import require, through_the_application
+from pages.ui.guards import guard, require, through_the_application
 from pages.ui.long_work import LongWork, follow_work
 from pages.ui.session import TABLE_TYPES, application, draft, forget_widgets, go, show_refusal, taking, uploader_key
 from pages.ui.stand_in import verdict
 from pages.ui.words import count, note, plain
-from synth.errors import InputError, SynthError
+from synth.errors import InputError
 from synth.generators import cards as generator_cards
 from synth.rehearsal.grid import Grid
 from synth.rehearsal.simulation import SHAPES, Simulation, parse_simulation, simulated_table
@@ -126,7 +126,7 @@ def _form(config: RunConfig, *, several: bool) -> None:
     )
     if follow_work(work, stop_key="stop-rehearsal"):
         return
-    try:
+    with guard():
         grid = ask_grid(config) if several else None
         source = st.segmented_control(
             "On which rows",
@@ -140,8 +140,6 @@ def _form(config: RunConfig, *, several: bool) -> None:
             _simulated(config, grid)
         else:
             _uploaded(config, grid)
-    except SynthError as error:
-        st.error(plain(str(error)))
     show_refusal("stand-in")
 
 

@@ -56,12 +56,12 @@ _FORM = "field:format-"
 """Widgets of the form begin like those of the draft, so that they are forgotten with them when a codebook is read."""
 
 _SEPARATORS = {
-    "as the header line says": "auto",
-    "comma ,": ",",
-    "semicolon ;": ";",
-    "tab": "\t",
-    "bar |": "|",
-    "space": " ",
+    "auto": "as the header line says",
+    ",": "comma ,",
+    ";": "semicolon ;",
+    "\t": "tab",
+    "|": "bar |",
+    " ": "space",
 }
 
 _ASKED_MORE = {"sheet", "header_rows", "names_from", "decimal", "thousands", "units", "dates"}
@@ -142,20 +142,20 @@ def format_form() -> None:
         expanded=st.session_state.get(_OPEN, False),
     ):
         left, right = st.columns(2)
-        held_encoding = held.get("encoding", "utf-8")
-        encodings = {_encoding(name): name for name in (*ENCODINGS, held_encoding)}
-        words = {sign: word for word, sign in _SEPARATORS.items()}
-        separator = _key("separator", words.get(held.get("separator", "auto"), "as the header line says"))
-        chosen = left.selectbox(
+        named = held.get("encoding", "utf-8")
+        encodings = {**ENCODINGS, named: ENCODINGS.get(named, named)}
+        separator = left.selectbox(
             "Separator",
             list(_SEPARATORS),
-            key=separator,
+            format_func=_SEPARATORS.__getitem__,
+            key=_key("separator", held.get("separator", "auto")),
             help="What stands between two cells of a line. The line of names mostly tells; say it where there is none.",
         )
         encoding = right.selectbox(
             "Encoding",
             list(encodings),
-            key=_key("encoding", _encoding(held_encoding)),
+            format_func=encodings.__getitem__,
+            key=_key("encoding", named),
             help="How letters beyond A to Z are stored. Older survey exports are often Western Europe (latin-1).",
         )
         missing = left.text_input(
@@ -201,17 +201,13 @@ def format_form() -> None:
     signs = listed(missing)
     # What a codebook says and nobody is asked here stays as it is.
     form = {key: value for key, value in held.items() if key not in {"comment", "names", *_ASKED_MORE}}
-    form |= {"separator": _SEPARATORS[chosen], "encoding": encodings[encoding], **more}
+    form |= {"separator": separator, "encoding": encoding, **more}
     form |= {"missing": ["", *signs], "header": header, "newlines": newlines, "skip_rows": int(passed)}
     if comment:
         form["comment"] = comment
     if not header:
         form["names"] = [name.strip() for name in names.splitlines() if name.strip()]
     draft()["format"] = form
-
-
-def _encoding(name: str) -> str:
-    return ENCODINGS.get(name, name)
 
 
 def _names_form(held: dict[str, Any]) -> dict[str, Any]:
@@ -228,14 +224,12 @@ def _names_form(held: dict[str, Any]) -> dict[str, Any]:
     if rows == 1:
         return {}
     ways = ["all of them, joined by _", *(f"line {line} of them" for line in range(1, int(rows) + 1))]
-    start = ways[min(int(held.get("names_from") or 0), int(rows))]
-    way = ways.index(
-        right.selectbox(
-            "Columns are called by",
-            ways,
-            key=_key("names-from", start),
-            help="Below a heading 'income' the names 2019 and 2020, joined, are income_2019 and income_2020.",
-        )
+    way = right.selectbox(
+        "Columns are called by",
+        range(len(ways)),
+        format_func=ways.__getitem__,
+        key=_key("names-from", min(int(held.get("names_from") or 0), int(rows))),
+        help="Below a heading 'income' the names 2019 and 2020, joined, are income_2019 and income_2020.",
     )
     return {"header_rows": int(rows)} | ({"names_from": way} if way else {})
 

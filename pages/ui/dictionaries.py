@@ -10,6 +10,7 @@ import streamlit as st
 
 from pages.server.uploads import whole_stream
 from pages.ui.column_rows import Row, host_of, row_of_mapping, with_times
+from pages.ui.guards import guard
 from pages.ui.session import draft, renew_editor, show_refusal, taking, uploader_key
 from pages.ui.words import note, plain
 from synth.dictionaries import (
@@ -19,7 +20,6 @@ from synth.dictionaries import (
     open_facts,
     read_dictionary,
 )
-from synth.errors import SynthError
 from synth.names import visible
 from synth.schema import COLUMN_TYPES, Preset, preset_for, presets
 
@@ -175,9 +175,11 @@ def preset_panel() -> None:
     names, preset, rest = st.columns([3, 3, 2.4], vertical_alignment="bottom")
     known = [row["name"] for row in held["columns"]]
     chosen = names.multiselect("Columns", known, format_func=visible, key="preset-columns")
-    kind = presets()[
-        preset.selectbox("Preset", list(presets()), format_func=_title, key="preset-kind", help=_PRESET_HELP)
-    ]
+    titles = {name: one.title for name, one in presets().items()}
+    named = preset.selectbox(
+        "Preset", list(titles), format_func=titles.__getitem__, key="preset-kind", help=_PRESET_HELP
+    )
+    kind = presets()[named]
     asked, button = rest.columns([1.4, 1], vertical_alignment="bottom") if kind.asks else (rest, rest)
     highest = (
         asked.text_input("Its highest", key="preset-highest", placeholder="500000", help=_HIGHEST_HELP)
@@ -185,20 +187,13 @@ def preset_panel() -> None:
         else None
     )
     if button.button("Fill", key="preset-fill", disabled=not chosen or (bool(kind.asks) and not highest)):
-        try:
+        with guard():
             _apply(dict.fromkeys(chosen, kind), highest)
-        except SynthError as error:
-            st.error(plain(str(error)))
-        else:
             st.rerun()
     note(f"{kind.title}: {kind.source}.")
     sources = [f"{plain(name)} {plain(said)}" for name, said in held["domain_source"].items() if "preset" in said]
     if sources:
         note("; ".join(sources) + ".")
-
-
-def _title(key: str) -> str:
-    return presets()[key].title
 
 
 def _proposed_by_names() -> None:

@@ -12,11 +12,11 @@ import streamlit as st
 from pages.ui.charts import show_table
 from pages.ui.column_rows import MODELLED_ROLES, Row, host_of, row_of_mapping
 from pages.ui.draft import Draft, config_body, missing_answers
+from pages.ui.guards import guard
 from pages.ui.long_work import LongWork, follow_work
 from pages.ui.session import application, draft, renew_editor
 from pages.ui.words import amount, note, plain, upper
 from synth.bundle.finding import Finding
-from synth.errors import SynthError
 from synth.privacy.more.together import epsilon_together
 from synth.schema import FindColumn, RunConfig, is_found, parse_config
 from synth.services.finding import USUAL_SHARE, FindingPlan, remaining
@@ -99,7 +99,8 @@ def find_panel() -> None:
         return
     with st.container(border=True):
         st.markdown(f"**Or find privately** the kind, the bounds and the values of {_many(names)}.")
-        _offer(held, names, table_id)
+        with guard():
+            _offer(held, names, table_id)
 
 
 def _offer(held: Draft, names: list[str], table_id: str) -> None:
@@ -116,12 +117,8 @@ def _offer(held: Draft, names: list[str], table_id: str) -> None:
         help="A part of the budget, a tenth by default. More finds rarer values and sharper bounds; less is left for "
         "rows.",
     )
-    try:
-        config = _config_to_find(held, names)
-        plan = application().findings.plan(config, epsilon=float(epsilon))
-    except SynthError as error:
-        st.error(plain(error))
-        return
+    config = _config_to_find(held, names)
+    plan = application().findings.plan(config, epsilon=float(epsilon))
     right.markdown(_cost_words(held, plan))
     st.markdown(plain(plan.loses))
     if plan.refusal is not None:
@@ -132,11 +129,7 @@ def _offer(held: Draft, names: list[str], table_id: str) -> None:
         type="primary",
         disabled=plan.refusal is not None,
     ):
-        try:
-            application().findings.start(config, table_id=table_id, epsilon=plan.epsilon, delta=plan.delta)
-        except SynthError as error:
-            st.error(plain(error))
-            return
+        application().findings.start(config, table_id=table_id, epsilon=plan.epsilon, delta=plan.delta)
         st.rerun()
 
 

@@ -25,9 +25,9 @@ from streamlit.components.v2.manifest_scanner import ComponentConfig, ComponentM
 
 from pages.ui.charts import accent, draw, show_plot, show_table
 from pages.ui.evidence import cards
+from pages.ui.guards import guard
 from pages.ui.session import bind, draft
 from pages.ui.words import count, note, plain
-from synth.errors import SynthError
 from synth.names import visible
 from synth.reports.code_tables import bin_labels, coarse_bins
 from synth.reports.drawing import letters
@@ -45,6 +45,7 @@ __all__ = [
     "PLACES",
     "STRONG",
     "WEAK",
+    "belief",
     "dial",
     "dial_data",
     "error_sentence",
@@ -80,6 +81,8 @@ _SHARE, _ALONE = "share of the budget", "epsilon if it were asked alone"
 _FEW_MOVED = 0.05
 """A pair of which noise moves no larger share can be read."""
 
+_UNTOLD = "This model does not say beforehand what error the noise will cause; its report does."
+_NO_COUNTS = "This run measures no counts of single columns. Give the report a share of the budget below."
 _FORMATS = {"± rows (95 %)": "%.1f"}
 _BASES = {
     "generator": "measured by the generator",
@@ -94,7 +97,7 @@ def error_sentence(forecast: Forecast) -> str:
         return "A model makes no rows. What noise does to it depends on the model, and stands below where it says so."
     typical = forecast.column_range
     if typical is None or forecast.trustworthy is None:
-        return "This run measures no counts of single columns. Give the report a share of the budget below."
+        return _NO_COUNTS
     return (
         f"A typical count of one column is off by up to ±{count(typical)} rows (95 %). Trust counts above about "
         f"{count(forecast.trustworthy)} rows; below {count(typical)}, treat as noise."
@@ -150,7 +153,7 @@ def _of_model(told: ModelForecast) -> None:
     if facts:
         cards(facts, key="forecast-model")
     else:
-        note("This model does not say beforehand what error the noise will cause; its report does.")
+        note(_UNTOLD)
     if told.assumptions:
         st.markdown("**Assumed to be public**")
         for sentence in told.assumptions:
@@ -218,11 +221,8 @@ def smallest_epsilon_form(config: RunConfig) -> None:
     words = {"columns": "of single columns", "pairs": "of pairs"}
     of = which.selectbox("Counts", list(words), format_func=words.__getitem__, key="wanted-of")
     if button.button("Use the smallest epsilon for that", key="use-smallest"):
-        try:
+        with guard():
             draft()["epsilon"] = smallest_epsilon(config, float(wanted), of="pairs" if of == "pairs" else "columns")
-        except SynthError as error:
-            st.error(plain(error))
-        else:
             st.rerun()
 
 
@@ -361,13 +361,13 @@ def dial_data(
         "scale": {"strong": STRONG, "weak": WEAK},
         "promises": promises(config.delta, pure=not schema.allows_sums),
         "here": _promise(config.epsilon, config.delta, pure=not schema.allows_sums),
-        "belief": _belief(config),
+        "belief": belief(config),
         "but": "" if not schema.allows_sums else f"except with a chance of about {config.delta:g}",
         "attack": "tells one value of a cell from another" if not schema.allows_sums else "tells members from others",
         "at": list(epsilons),
         "again": [round(total, 6) for total in totals(config, epsilons)],
         "lines": lines,
-        "none": None if lines else _no_lines(config),
+        "none": None if lines else _UNTOLD if config.is_model else _NO_COUNTS,
         "rows": {"public": public, "typed": rows, "looked": looked, "measured": 1 - config.holdout},
         "columns": [visible(name) for name in names],
         "column": place,
@@ -408,7 +408,8 @@ def _promise(epsilon: float, delta: float, *, pure: bool) -> list[Any]:
     ]
 
 
-def _belief(config: RunConfig) -> str:
+def belief(config: RunConfig) -> str:
+    """Return what somebody may believe about the table, of which the promise bounds how far it can change."""
     unit = visible(config.schema.unit.protects)
     return {
         Neighbours.ADD_REMOVE: f"whether a {unit} is in the table",
@@ -438,12 +439,6 @@ def _lines(config: RunConfig, found: Sequence[Forecast]) -> list[dict[str, Any]]
     return [
         {"name": name, "of": of, "rows": True, "values": values} for name, of, values in ranges if None not in values
     ]
-
-
-def _no_lines(config: RunConfig) -> str:
-    if config.is_model:
-        return "This model does not say beforehand what error the noise will cause; its report does."
-    return "This run measures no counts of single columns. Give the report a share of the budget below."
 
 
 def _easy_to_read(cells: Sequence[CellForecast]) -> int:

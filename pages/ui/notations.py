@@ -23,18 +23,18 @@ __all__ = ["dates_field", "listed", "notations_fold", "notations_note", "numbers
 _MOST_LINES = 60
 """That the fold shows: a table may have 5,000 columns."""
 
-_POINTS: dict[str | None, str] = {".": "a point: 1.5", ",": "a comma: 1,5"}
-_BETWEEN: dict[str | None, str] = {
+_POINTS: dict[str, str] = {".": "a point: 1.5", ",": "a comma: 1,5"}
+_BETWEEN: dict[str, str] = {
     ",": "a comma: 1,234",
     ".": "a point: 1.234",
     " ": "a space: 1 234",
     "'": "an apostrophe: 1'234",
 }
-_OF_THE_TABLE: tuple[dict[str | None, str], dict[str | None, str]] = (
-    {None: _POINTS["."], ",": _POINTS[","]},
-    {None: "nothing: 1234", **_BETWEEN},
+_OF_THE_TABLE: tuple[dict[str, str], dict[str, str]] = (
+    {"": _POINTS["."], ",": _POINTS[","]},
+    {"": "nothing: 1234", **_BETWEEN},
 )
-_AS_THE_TABLE: dict[str | None, str] = {None: "as in the whole file"}
+_AS_THE_TABLE: dict[str, str] = {"": "as in the whole file"}
 
 _ASKED = "notation-columns"
 _NUMBERS = ("decimal", "thousands", "units")
@@ -51,17 +51,19 @@ def numbers_fields(
 ) -> dict[str, Any]:
     """Ask how numbers are written; return the keys of a format, or of a ``column``, that say something."""
     points, between = (_AS_THE_TABLE | _POINTS, _AS_THE_TABLE | _BETWEEN) if column else _OF_THE_TABLE
-    words = (list(points.values()), list(between.values()))
+    point, separator = (held.get(name, "") for name in _NUMBERS[:2])
     decimal = places[0].selectbox(
         "Decimals come behind",
-        words[0],
-        key=key("decimal", points.get(held.get("decimal"), words[0][0])),
+        list(points),
+        format_func=points.__getitem__,
+        key=key("decimal", point if point in points else ""),
         help="Half is written 0.5 with a point, and 0,5 with a comma.",
     )
     thousands = places[1].selectbox(
         "Between thousands",
-        words[1],
-        key=key("thousands", between.get(held.get("thousands"), words[1][0])),
+        list(between),
+        format_func=between.__getitem__,
+        key=key("thousands", separator if separator in between else ""),
         help="A sign that makes long numbers easier to read, in groups of three digits.",
     )
     units = places[2].text_input(
@@ -70,7 +72,7 @@ def numbers_fields(
         key=key("units", ", ".join(held.get("units", ()))),
         help="They are passed over: '80 kg' is 80 and '45 %' is 45.",
     )
-    said = {"decimal": _sign(points, decimal), "thousands": _sign(between, thousands), "units": listed(units)}
+    said = {"decimal": decimal, "thousands": thousands, "units": listed(units)}
     return {name: value for name, value in said.items() if value}
 
 
@@ -85,10 +87,6 @@ def dates_field(place: DeltaGenerator, held: Iterable[str], key: Key) -> list[st
             "fits a cell counts. Dates such as 2024-01-31 are always read.",
         )
     )
-
-
-def _sign(words: Mapping[str | None, str], chosen: str) -> str | None:
-    return next(sign for sign, word in words.items() if word == chosen)
 
 
 def listed(text: str) -> list[str]:
