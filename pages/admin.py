@@ -40,13 +40,13 @@ def restored_ledgers() -> None:
     else:
         note("No account is frozen. There is nothing to do here.")
     note(
-        "An account is frozen after a restore, or when its ledger is behind what its mark has seen. Enter the bundle "
-        "of every release that its ledger lacks, one after the other; one that it has already is not entered twice."
+        "An account is frozen after a restore, or when its ledger is behind its mark. Enter the bundle of "
+        "every release missing from the ledger, one at a time; a release that is already there is not entered twice."
     )
     with st.form("enter-releases", border=True, clear_on_submit=True):
         given = st.file_uploader(
-            "Bundle of a release that is missing",
-            help="The zip that was downloaded when the release was sealed, or a copy from whoever received it.",
+            "Bundle of a missing release",
+            help="The zip downloaded when the release was sealed, or a copy from a recipient.",
             type="zip",
             key="enter-bundle",
             max_upload_size=MOST_BUNDLE_MEGABYTES,
@@ -64,7 +64,8 @@ def restored_ledgers() -> None:
             complete = st.checkbox(
                 "Every release about these people is in its ledger",
                 key="accept-complete",
-                help="Compare the list on Ledger with what was given away. What is missing would not be counted.",
+                help="Compare the list on the Ledger page with what you have shared. A missing release would "
+                "not be counted.",
             )
             if st.form_submit_button("Accept the ledger"):
                 _accept(str(chosen), who, complete=complete)
@@ -78,7 +79,7 @@ def _enter(uploaded: Any, who: str) -> None:
 
 def _accept(name: str, who: str, *, complete: bool) -> None:
     if not complete:
-        st.error("Say that the ledger is complete: what is missing from it would be forgotten.")
+        st.error("Confirm that the ledger is complete: a missing release would be forgotten.")
         return
     with guard():
         application().accept_ledger(name, who=who)
@@ -87,10 +88,11 @@ def _accept(name: str, who: str, *, complete: bool) -> None:
 
 def heads() -> None:
     """Offer how far every ledger has come, and compare with what was kept."""
-    st.header("Heads of the ledger")
+    st.header("Ledger heads")
     note(
-        "If somebody sets the whole installation back, ledger and marks together, nothing inside can tell. Keep the "
-        "heads elsewhere: they hold no key and no amount. Compared later they show a ledger that is behind."
+        "If the whole installation is set back to an earlier state, ledger and marks together, nothing inside "
+        "it can tell. Keep the heads elsewhere: they contain no keys and no amounts. Compared later, they "
+        "show a ledger that is behind."
     )
     st.download_button(
         "Download the heads",
@@ -101,11 +103,11 @@ def heads() -> None:
         key="download-heads",
     )
     kept = st.file_uploader(
-        "Compare with heads that you kept",
+        "Compare with heads you have kept",
         type="txt",
         key="check-heads",
         max_upload_size=_MOST_HEADS_MEGABYTES,
-        help="The file hermitage-heads.txt of an earlier day.",
+        help="The file hermitage-heads.txt from an earlier day.",
     )
     if kept is None:
         return
@@ -128,10 +130,10 @@ def _check(uploaded: Any) -> dict[str, Any]:
 
 def removed_strays() -> None:
     """Name the encrypted tables that were in the vault and on no screen, and those on a screen and not in the vault."""
-    st.header("Tables that were out of place")
+    st.header("Tables out of place")
     note(
-        "The vault is compared with the records at every start and while the server runs. Encrypted files that no "
-        "record knows, left by a crash or by a database that was set back, are deleted; so is the record of a table "
+        "The vault is compared with the records at every start and while the server runs. Encrypted files "
+        "without a record, left by a crash or a restored database, are deleted; so is the record of a table "
         "whose files are gone."
     )
     found = application().strays()
@@ -151,12 +153,12 @@ def removed_strays() -> None:
 def signing_key() -> None:
     """Show the public key that bundles are signed with, its fingerprint, and how a stranger uses it."""
     public = application().keys.public_key_pem
-    st.header("The key that signs")
+    st.header("Signing key")
     badge("safe")
     st.markdown(
-        "Every bundle of this installation is signed with one key, made at the first start. Its public half lies in "
-        "each bundle; publish it, or its fingerprint, where others find it without the bundle, so that they can tell "
-        "your releases from altered ones."
+        "Every bundle from this installation is signed with one key, made at the first start. Its public half "
+        "is in each bundle; publish it, or its fingerprint, elsewhere as well, so that others can tell your "
+        "releases from altered ones."
     )
     st.markdown("Fingerprint")
     st.code(fingerprint_of(public), language=None)
@@ -170,16 +172,16 @@ def signing_key() -> None:
         on_click="ignore",
         key="download-public-key",
     )
-    note("Checked with it: synth verify bundle.zip --public-key hermitage-public-key.pem")
+    note("To check a bundle with it: `synth verify bundle.zip --public-key hermitage-public-key.pem`")
 
 
 def stopped_releases() -> None:
     """Show what rehearsals have stopped; a stop is cleared by somebody who gives a name and a reason."""
     st.header("Stopped by rehearsals")
     note(
-        "A rehearsal reads public or simulated rows. Where an attack does better there than the proof allows, the "
-        "program has a bug, and runs and releases with that configuration are stopped until somebody clears the "
-        "incident."
+        "A rehearsal reads public or simulated rows. If an attack does better there than the proof allows, "
+        "the program has a bug, and runs and releases with that configuration are stopped until someone "
+        "clears the incident."
     )
     found = application().stops.all()
     if not found:
@@ -191,7 +193,7 @@ def stopped_releases() -> None:
             "time (UTC)": [one.time.strftime("%Y-%m-%d %H:%M") for one in found],
             "generator": [one.generator for one in found],
             "attacks": [one.attacks for one in found],
-            "state": ["stands" if one.cleared_by is None else "cleared" for one in found],
+            "state": ["open" if one.cleared_by is None else "cleared" for one in found],
         }
     )
     show_table(frame, alt="Releases that rehearsals have stopped", key="stops")
@@ -212,7 +214,7 @@ def _clearing(incidents: list[str]) -> None:
         because = st.text_input(
             "What was found",
             key="clear-incident-because",
-            help="Why the attack did better than the proof allows: a fault of the program, or a wrong declaration.",
+            help="Why the attack did better than the proof allows: a bug in the program, or a wrong declaration.",
         )
         if st.form_submit_button("Clear the incident"):
             if not who.strip() or not because.strip():

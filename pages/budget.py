@@ -45,7 +45,7 @@ MOST_ROWS = 10**12
 
 USED = (
     ("US Census Bureau, 2020 redistricting data: persons", "17.14", "a person", "Census Bureau 2021"),
-    ("The same with housing units (2.47)", "19.61", "a person and a housing unit", "Census Bureau 2021"),
+    ("The same, with housing units (2.47)", "19.61", "a person and a housing unit", "Census Bureau 2021"),
     ("Apple, several counts on devices", "2 to 16", "one day of a user", "NIST 2022"),
     ("Google, Community Mobility Reports", "2.64", "one day of a user", "NIST 2022"),
     ("Israel, registry of live births of 2014", "9.98", "a birth", "OpenDP registry"),
@@ -57,9 +57,9 @@ _DIAL, _COLUMN, _LOOKED = "dial", "dial-column", "looked-at-rows"
 
 
 _PURPOSES = (
-    "The promise and its cost are the same. What differs is what the budget goes to. For regressions: how every two "
-    "columns go together on average, columns of low importance (2 Describe) left out. For predicting: tables with the "
-    "label. For counts and tables: the label is a column like any other."
+    "The promise and its cost stay the same; what changes is how the budget is used. Regressions: how each "
+    "pair of columns varies together, leaving out columns of low weight (2 Describe). Predicting: tables that "
+    "include the label. Counts and tables: the label is treated like any other column."
 )
 
 
@@ -92,7 +92,7 @@ def screen() -> None:
     if plan.refusal is not None:
         st.error(plain(plan.refusal))
     if config.epsilon > WEAK:
-        weak = f"At ε = {config.epsilon:g} the promise is weak: see what it buys."
+        weak = f"At ε = {config.epsilon:g} the promise is weak: see 'What it buys'."
         approval = application().settings.approval_epsilon
         if approval is not None and config.epsilon > approval:
             weak += f" This installation refuses more than ε = {approval:g}: a run cannot start."
@@ -151,11 +151,11 @@ def _named(naming: Naming, value: str, names: Sequence[str]) -> str:
         placeholder="Regressions of any columns",
         format_func=visible,
         key="budget-outcome",
-        help="If you know the regression, what goes to regressions goes to its columns alone.",
+        help="If you know which regression, the budget for regressions goes to its columns only.",
     )
     others = [name for name in names if name != outcome]
     predictors = on.multiselect(
-        "From which columns?",
+        "From which predictors?",
         others,
         default=[name for name in held[1:] if name in others],
         format_func=visible,
@@ -174,7 +174,7 @@ def _onwards(config: RunConfig, *, refused: bool) -> None:
     if onwards.button("Continue to 4 Generate", type="primary", key="continue-generate", disabled=refused):
         go("generate")
     rehearse.page_link("pages/rehearse.py", label="Rehearse on public rows (free)")
-    model.page_link("pages/models.py", label="Or release a private model in place of rows")
+    model.page_link("pages/models.py", label="Or release a private model instead of rows")
 
 
 def _details(config: RunConfig, plan: Plan) -> None:
@@ -183,15 +183,13 @@ def _details(config: RunConfig, plan: Plan) -> None:
     of_model = config.is_model
     parts: list[tuple[str, str, Callable[[], None]]] = [
         (
-            "What the noise will do to the model"
-            if of_model
-            else "What the noise will do to counts, by column and pair",
+            "Expected error of the model" if of_model else "Expected error of counts, by column and pair",
             "errors",
             lambda: forecast_panel(plan.forecast, rows=_measured_rows(config)),
         ),
         ("Where the budget goes", "parts", lambda: _parts(config, plan)),
-        ("What an attack can reach at most, and delta", "attacks", lambda: _attacks(config, plan)),
-        ("What others used", "others", others_used),
+        ("Limits on attacks, and delta", "attacks", lambda: _attacks(config, plan)),
+        ("What others have used", "others", others_used),
     ]
     if not of_model:
         parts.insert(2, ("Start from the accuracy you need", "accuracy", lambda: smallest_epsilon_form(config)))
@@ -222,8 +220,8 @@ def promise_panel(config: RunConfig, forecast: Forecast) -> None:
     most = "" if promise.odds > NO_LIMIT else "at most "
     st.markdown(
         f"**Odds.** Whatever someone believed about {plain(belief(config))}, seeing this release can change their odds "
-        f"by {most}{promise.odds_words} (ε = {forecast.epsilon:g}). From 50:50 to at most "
-        f"{_in_hundred(promise.even)} in 100; from 1 in 100 to at most {_in_hundred(promise.rare)} in 100{but}."
+        f"by {most}{promise.odds_words} (ε = {forecast.epsilon:g}). A belief of 50 in 100 can rise to at most "
+        f"{_in_hundred(promise.even)} in 100, and one of 1 in 100 to at most {_in_hundred(promise.rare)} in 100{but}."
     )
     st.markdown(
         f"**Attack ceiling.** An attacker allowed one false alarm in 100 catches at most {_hundredths(promise.caught)} "
@@ -231,7 +229,7 @@ def promise_panel(config: RunConfig, forecast: Forecast) -> None:
     )
     st.markdown(f"**Error.** {error_sentence(forecast)}")
     made, twin = attack_figure(promise)
-    show_plot(made, title="What an attack can reach at most", twin=twin, key="promise-chart")
+    show_plot(made, title="Upper limits on any attack", twin=twin, key="promise-chart")
 
 
 def attack_figure(promise: Promise) -> tuple[Figure, pd.DataFrame]:
@@ -263,7 +261,7 @@ def attack_figure(promise: Promise) -> tuple[Figure, pd.DataFrame]:
     )
     twin = pd.DataFrame(
         {
-            "what an attack can reach": measures,
+            "attack": measures,
             "any method meeting this promise": [f"{_hundredths(value)} %" for value in anything],
             "this release's noise": [f"{_hundredths(value)} %" for value in this],
         }
@@ -291,10 +289,10 @@ def delta_controls() -> None:
     held = draft()
     default = default_delta(int(held["people_at_most"]))
     own = st.checkbox(
-        f"Choose delta myself (the rule gives {default:g})",
+        f"Choose delta myself (default: {default:g})",
         value=held["delta"] is not None and held["delta"] != default,
         key="field:own-delta",
-        help="The rule: the smaller of 1e-6 and 1 over ten times the declared number of people, rounded down.",
+        help="Default: the smaller of 1e-6 and 1 over ten times the declared number of people, rounded down.",
     )
     if own:
         exponents = [10.0**-power for power in range(5, 13)]
@@ -309,7 +307,7 @@ def delta_controls() -> None:
         )
     else:
         held["delta"] = None
-    note(f"δ: {DELTA_MEANS} Keep it far below one over the number of people.")
+    note(f"δ: {DELTA_MEANS} Keep it far below 1 / (number of people).")
 
 
 def ledger_box(plan: Plan) -> None:
@@ -317,19 +315,17 @@ def ledger_box(plan: Plan) -> None:
     held = draft()
     with st.container(border=True):
         st.markdown(f"**Ledger of '{plain(held['account'])}'**")
-        limit = "no limit is set" if plan.epsilon_cap is None else f"of {amount(plan.epsilon_cap)}"
-        after = f"After this release: **{amount(plan.epsilon_after)}**"
-        after += f" {limit}" if plan.epsilon_cap is not None else f" ({limit})"
+        limit = " (no limit set)" if plan.epsilon_cap is None else f" of {amount(plan.epsilon_cap)}"
         st.markdown(
             f"Spent on these people so far: **{amount(plan.epsilon_spent_before)}**{_releases(held['account'])}. "
-            f"{after} (simple sum {amount(plan.simple_sum_after)})."
+            f"After this release: **{amount(plan.epsilon_after)}**{limit}; simple sum {amount(plan.simple_sum_after)}."
         )
         st.page_link("pages/ledger.py", label="Ledger and limits")
 
 
 def _evaluation_share() -> None:
     st.number_input(
-        "Share kept for measuring what the report can publish",
+        "Share for measurements the report can publish",
         min_value=0.0,
         max_value=0.5,
         step=0.05,
@@ -344,20 +340,21 @@ def _prediction_share(plan: Plan, config: RunConfig) -> None:
         "prediction_share",
         plan.forecast,
         refusal=prediction_refusal(config.schema, config.label, config.holdout),
-        means="Pays for noisy counts of held-out people by prediction and label, or of a number for noisy sums of "
-        "squared errors: the report can then publish how well the label is predicted after training on synthetic rows.",
+        means="Pays for noisy counts of held-out people by prediction and label (for a numeric label, noisy "
+        "sums of squared errors). The report can then publish how well the label is predicted after training "
+        "on synthetic rows.",
     )
 
 
 def others_used() -> None:
     """Say which epsilons others have published with, and where that can be read."""
-    frame = pd.DataFrame(USED, columns=["who", "epsilon", "whom it protects", "source"])
+    frame = pd.DataFrame(USED, columns=["who", "epsilon", "what it protects", "source"])
     show_table(frame, alt="Epsilons that others published with", key="others-used")
     note(
-        f"The words on the scale: researchers recommended values around {STRONG:g}, and by broad consensus the low "
-        f"single digits, below {WEAK:g}, are the conservative choice (NIST 2022). The guidelines of NIST (SP 800-226, "
-        "2025) name no number that is right for every use. What others used is no advice: they "
-        "protect another unit (a person, one day of a person), and some count several releases together."
+        f"The words on the scale: researchers have recommended values around {STRONG:g}, and by broad "
+        f"consensus low single digits, below {WEAK:g}, are conservative (NIST 2022). The NIST guidelines (SP "
+        f"800-226, 2025) give no number that suits every use. What others have used is not advice: they "
+        f"protect different units (a person, one day of a person), and some count several releases together."
     )
 
 

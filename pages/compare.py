@@ -20,18 +20,16 @@ __all__ = ["screen"]
 _READY = {"reported", "released"}
 _MOST_NAMED = 2
 _ABOUT_NOISE = (
-    "Every run is measured against its own noisy counts, so each distance contains that run's noise: read it beside "
-    "'Distance by noise alone' of the same run. Choosing by these numbers costs nothing more; choosing by owner-only "
-    "numbers would weaken the promise."
+    "Every run is compared with its own noisy counts, so each distance contains that run's noise: read it "
+    "next to 'Distance by noise alone' of the same run. Choosing by these numbers costs nothing extra; "
+    "choosing by owner-only numbers would weaken the promise."
 )
 
 
 def screen() -> None:
     """Draw the screen."""
     st.title("Compare runs")
-    st.markdown(
-        "Numbers that may be published, of two to four runs about the same people. Looking at them costs nothing."
-    )
+    st.markdown("Publishable numbers from two to four runs about the same people. Looking at them costs nothing.")
 
     chosen = choose_runs()
     if chosen:
@@ -44,13 +42,13 @@ def choose_runs() -> list[str]:
     finished = [run for run in application().runs() if run.state in _READY]
     ready = [run for run in finished if run.rows]
     if len(ready) < len(finished):
-        note("Runs that made a model are not listed: what is compared here are tables.")
+        note("Runs that made a model are not listed: only tables are compared here.")
     accounts = sorted({run.account for run in ready})
     several = [name for name in accounts if sum(run.account == name for run in ready) >= FEWEST_COMPARED]
     if not several:
         invite(
-            "Two finished runs about the same people are needed: of two generators, say, or at two budgets. "
-            "Every run is charged; a rehearsal compares them free, on rows that need no protection.",
+            "You need two finished runs about the same people, for example with two generators or at two "
+            "budgets. Every run is charged; a rehearsal compares them for free on rows that need no protection.",
             *(("generate", "4 Generate") if ready else ("start", "Start")),
         )
         return []
@@ -82,7 +80,7 @@ def side_by_side(run_ids: list[str]) -> None:
     ids = [number.id for number in found.numbers]
     titles = {number.id: f"{number.title} ({number.id})" for number in found.numbers}
     first = next((ids.index(name) for report in reports() for name in report.compared if name in ids), 0)
-    shown = st.selectbox("Look at one number", ids, index=first, format_func=titles.__getitem__, key="compare-number")
+    shown = st.selectbox("Number to show", ids, index=first, format_func=titles.__getitem__, key="compare-number")
     # Whole names of more than two runs would not fit beside each other.
     names = found.names if len(found.names) <= _MOST_NAMED else tuple("ABCD"[: len(found.names)])
     for letter, name in zip(names, found.names, strict=True):

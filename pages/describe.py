@@ -70,7 +70,7 @@ def screen() -> None:
     held = draft()
 
     st.markdown(
-        "**Tell us what anyone could know without looking at this table. Whatever you type here will be published.**"
+        "**Declare what anyone could know without looking at this table. Everything you type here will be published.**"
     )
     ways()
     find_panel()
@@ -88,7 +88,7 @@ def screen() -> None:
     st.header("What the rows are for")
     task_questions()
 
-    st.subheader("Logic between columns")
+    st.subheader("Rules between columns")
     rules_panel()
 
     config, problems = _configuration(held)
@@ -124,7 +124,7 @@ def go_on(held: Draft, config: RunConfig | None, problems: list[str]) -> None:
     open_lines = sum(state_of(row).is_open for row in held["columns"])
     if open_lines:
         middle.button(
-            f"Show {'the open line' if open_lines == 1 else f'the {open_lines} open lines'}",
+            f"Show {'the incomplete column' if open_lines == 1 else f'the {open_lines} incomplete columns'}",
             key="show-open",
             on_click=_show_lines,
             args=(_OPEN,),
@@ -137,30 +137,30 @@ def go_on(held: Draft, config: RunConfig | None, problems: list[str]) -> None:
             mime="application/yaml",
             on_click="ignore",
             key="download-description",
-            help="Holds only what you declared. Upload it with the next table, or give it to the command line.",
+            help="Contains only what you declared. Upload it with the next table, or use it on the command line.",
         )
     if problems and st.session_state.get("asked"):
         if _PASTED in st.session_state:
-            st.error("Before you go on: see what was pasted, above the table.")
+            st.error("Before you continue, check the pasted block: see the message above the table.")
             return
         more = [f"- {len(problems) - MOST_PROBLEMS:,} more"] if len(problems) > MOST_PROBLEMS else []
         listed = [f"- {plain(problem)}" for problem in problems[:MOST_PROBLEMS]]
-        st.error("\n".join(["Before you go on:", *listed, *more]))
+        st.error("\n".join(["Before you continue:", *listed, *more]))
     elif problems:
         note(f"{_what_is_open(open_lines, len(missing_answers(held)))}.")
 
 
 def _what_is_open(lines: int, questions: int) -> str:
     """Say how many lines and how many questions below the table are open."""
-    counted = [(lines, "line"), (questions, "question")]
+    counted = [(lines, "column"), (questions, "question")]
     parts = [f"{number} {word}{'s' if number > 1 else ''}" for number, word in counted if number]
     verb = "is" if len(parts) == 1 and lines + questions == 1 else "are"
-    return f"{' and '.join(parts)} {verb} open" if parts else "Something is open"
+    return f"{' and '.join(parts)} {verb} incomplete" if parts else "Something is missing"
 
 
 def ways() -> None:
     """Offer, in one row, the ways to fill many lines at once; the chosen one unfolds below it."""
-    chosen = st.segmented_control("Fill many lines at once", list(WAYS), key="way", help=_WAYS_HELP)
+    chosen = st.segmented_control("Fill in many columns at once", list(WAYS), key="way", help=_WAYS_HELP)
     if chosen is not None:
         with st.container(border=True):
             WAYS[chosen]()
@@ -200,12 +200,12 @@ def _decide(names: list[str], role: str | None = None) -> None:
 
 
 WAYS: dict[str, Callable[[], None]] = {
-    "Paste or drop a data dictionary": dictionary_panel,
+    "Use a data dictionary": dictionary_panel,
     "Use public presets": preset_panel,
 }
 """What fills many lines at once, in the order in which it is offered: its words, and the panel that it unfolds."""
 
-_WAYS_HELP = "Each shows first what it would fill. Lines can be edited afterwards."
+_WAYS_HELP = "Each shows first what it would fill in. You can edit everything afterwards."
 
 
 def column_editor() -> None:
@@ -235,20 +235,20 @@ def column_editor() -> None:
     first = next((states[name].sentence for name in names if states[name].is_open), None)
     if first is not None and _PASTED not in st.session_state:
         note(f"Next: {plain(first)}")
-    with st.expander("What the cells of this table mean"):
+    with st.expander("What the columns of this table mean"):
         note(
             "Bounds and categories start empty and are never read from the rows. Categories: separated by commas, "
-            "with double quotes around a value that holds one; a yes/no column takes its two words there, yes first. "
-            "Step: 1 for whole numbers, 0.1 or 0.01 for decimals; day, month, year; or hour, quarter, minute. "
-            "Empty: cells may be missing. Other: undeclared values become 'other'. "
+            "with double quotes around a value that contains one; for a yes/no column its two words, yes "
+            "first. Step: 1 for whole numbers, 0.1 or 0.01 for decimals; day, month or year; hour, quarter or "
+            "minute. Empty: cells may be missing. Other: undeclared values become 'other'. "
             "Unreadable: what a cell such as '80kg' among numbers becomes, in columns that are never empty. "
             "Special: numbers with a meaning of their own, such as 0 or 999. "
-            "Weight changes where accuracy goes; it does not change the protection of anybody."
+            "Weight: which columns get more of the accuracy; everyone's protection stays the same."
         )
 
 
 _ALL, _OPEN = "all", "open"
-_ALL_CELLS_HELP = "Numbers that keep a place of their own, such as 0 or 999, and columns that matter more than others."
+_ALL_CELLS_HELP = "Numbers with a meaning of their own, such as 0 or 999, and columns that matter more than others."
 _LINES, _CHOSEN, _PASTED = "lines", "lines-shown", "pasted"
 
 
@@ -262,15 +262,15 @@ def _choose_lines(rows: list[Row], states: Mapping[str, State]) -> bool:
         "Lines",
         [_ALL, _OPEN],
         key=_LINES,
-        format_func={_ALL: f"All {lines} columns", _OPEN: f"Only what is open ({still})"}.__getitem__,
+        format_func={_ALL: f"All {lines} columns", _OPEN: f"Incomplete only ({still})"}.__getitem__,
         label_visibility="collapsed",
         on_change=_show_chosen,
     )
     ends = {"ready": "●", "dropped": "⊘", "replaced": "↻"}
     told = [(sum(state.words.startswith(dot) for state in states.values()), word) for word, dot in ends.items()]
-    note(" · ".join([f"{number} {word}" for number, word in told if number] + [f"{still} open"]), counts)
+    note(" · ".join([f"{number} {word}" for number, word in told if number] + [f"{still} incomplete"]), counts)
     used = any(row["special"] or row["weight"] not in ("", "normal") for row in rows)
-    return bool(cells.checkbox("Special values, weights", used, key="all-cells", help=_ALL_CELLS_HELP))
+    return bool(cells.checkbox("Special values and weights", used, key="all-cells", help=_ALL_CELLS_HELP))
 
 
 def _show_chosen() -> None:
@@ -327,7 +327,7 @@ def undo_form() -> None:
     words, button, leave = st.columns([5, 2, 1], vertical_alignment="center")
     words.warning(plain(sentence))
     button.button("Undo the paste", key="undo-paste", on_click=_undo, type="primary")
-    leave.button("Leave it", key="leave-paste", on_click=st.session_state.pop, args=(_PASTED, None))
+    leave.button("Leave it there", key="leave-paste", on_click=st.session_state.pop, args=(_PASTED, None))
 
 
 def _undo() -> None:
@@ -343,10 +343,10 @@ def kinds_by_looking() -> None:
     look, empty = st.columns(2)
     unknown = [row["name"] for row in held["columns"] if not row["role"]]
     if unknown and look.button(
-        "Look at my rows to guess the open roles",
+        "Look at my rows to guess the missing roles",
         key="look-at-rows",
-        help="Kinds are guessed from the cells; bounds and categories stay empty. Certificates will say that you chose "
-        "after looking.",
+        help="Roles are guessed from the cells; bounds and categories stay empty. Certificates will say that "
+        "you chose after looking.",
     ):
         table = application().look_at_rows(held["table_id"])
         kinds = {column.name: column.kind for column in table.columns}
@@ -354,7 +354,7 @@ def kinds_by_looking() -> None:
         renew_editor()
         st.rerun()
     if unknown:
-        note("○ owner only: a look is recorded, and what is chosen by it is not covered by epsilon.", look)
+        note("○ owner only: the look is recorded, and what you choose because of it is not covered by epsilon.", look)
     open_columns = [row["name"] for row in held["columns"] if lacks_fallback(row)]
     if open_columns and empty.button(
         f"Tick 'Empty' in {len(open_columns)} open column{'s' if len(open_columns) > 1 else ''}",
@@ -376,9 +376,9 @@ def domain_meter() -> None:
     for width, place in zip((1, 2, 3), st.columns(3), strict=True):
         if len(ordered) >= width:
             top, card = ordered[:width], place.container(border=True)
-            card.metric(f"Cells of the largest {width}-way table", f"{math.prod(size for _, size in top):,}")
+            card.metric(f"Cells in the largest {width}-way table", f"{math.prod(size for _, size in top):,}")
             note(" \N{MULTIPLICATION SIGN} ".join(plain(name) for name, _ in top), card)
-    note(f"Numbers and dates count as at most {_PLACES} bins each: generators group them.")
+    note(f"Numbers and dates count as at most {_PLACES} bins each, because generators group them.")
     problem = domain_problem(columns)
     if problem is not None:
         st.error(plain(problem))
@@ -421,7 +421,7 @@ def _column_config(*, everything: bool) -> dict[str, Any]:
         "state": text(
             "State",
             width=wide["state"],
-            help="● ready or found privately, ○ to fill, ✕ to check, ⊘ dropped, ↻ replaced",
+            help="● ready or found privately, ○ something missing, ✕ needs checking, ⊘ dropped, ↻ replaced",
         ),
         "name": text("Name", width=wide["name"]),
         "role": choice("Role", options=list(ROLES), required=False, width=wide["role"]),
@@ -437,12 +437,16 @@ def _column_config(*, everything: bool) -> dict[str, Any]:
             "Empty", width=wide["missing"], help="Cells may be missing; one that cannot be read is then missing too"
         ),
         "other": tick(
-            "Other", width=wide["other"], help="Undeclared values become 'other'; so does a cell that cannot be read"
+            "Other", width=wide["other"], help="Undeclared values become 'other'; so do cells that cannot be read"
         ),
         "fallback": text(
-            "Unreadable", width=wide["fallback"], help="What a cell that cannot be read becomes, without Empty or Other"
+            "Unreadable",
+            width=wide["fallback"],
+            help="What a cell that cannot be read becomes if neither Empty nor Other is ticked",
         ),
-        "special": text("Special", width=wide.get("special"), help="Numbers kept apart from the grid"),
+        "special": text(
+            "Special", width=wide.get("special"), help="Numbers with a meaning of their own, such as 0 or 999"
+        ),
         "weight": choice("Weight", options=["low", "normal", "high"], required=True, width=wide.get("weight")),
     }
 

@@ -72,13 +72,15 @@ def output_form() -> None:
         min_value=1,
         max_value=50_000_000,
         step=1000,
-        help="As many as you like: more rows hold no more than was learned, and cost nothing. Do not type the exact "
-        "number of private rows where that is secret.",
+        help="As many as you like: more rows contain no more information and cost nothing. Do not type the "
+        "exact number of private rows if that is secret.",
         **bind("rows"),
     )
     rules_note()
     seed_and_device(
-        "Seeds training and sampling, so that anybody can make the same rows from the saved measurements.", device, seed
+        "Used for training and sampling, so that anyone can make the same rows from the saved measurements.",
+        device,
+        seed,
     )
 
 

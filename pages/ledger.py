@@ -23,15 +23,21 @@ __all__ = ["screen"]
 def screen() -> None:
     """Draw the screen."""
     st.title("Ledger")
-    st.markdown(f"Spending is counted on people, not on files, and entered before a row is read. {SPENT_OR_FREED}")
+    st.markdown(f"Spending is counted by people, not by file, and recorded before any row is read. {SPENT_OR_FREED}")
 
     accounts, rows = application().accounts(), checked_rows()
     if not rows and accounts:
         invite(
-            "Nothing spent yet on these people. A release is entered here when it is made.", "generate", "4 Generate"
+            "Nothing has been spent on these people yet. Each release is recorded here when it is made.",
+            "generate",
+            "4 Generate",
         )
     elif not rows:
-        invite("Nothing spent yet. Who is protected, and what every release cost them, stands here.", "start", "Start")
+        invite(
+            "Nothing has been spent yet. This page will list who is protected and what each release cost.",
+            "start",
+            "Start",
+        )
     if accounts:
         account_cards(accounts)
     if rows:
@@ -59,22 +65,22 @@ def account_cards(accounts: list[AccountView]) -> None:
     frozen = [view.name for view in accounts if view.frozen]
     if frozen:
         st.warning(
-            f"Frozen, and takes no run: {plain(', '.join(frozen))}. A ledger may lack releases: enter those that are "
-            "missing and accept it on the page Admin."
+            f"Frozen, so no run can start: {plain(', '.join(frozen))}. A ledger may lack releases: enter the "
+            f"missing ones and accept it on the Admin page."
         )
     for view in accounts:
         for sentence in view.notes:
             note(f"{plain(view.name)}: {plain(sentence)}.")
         if view.row_worth is not None:
             note(f"{plain(view.name)}: {_cells(view)}")
-    note("Composed: the exact total of all charges together; the limit is held against it.")
+    note("Composed: the exact total of all charges together; the limit applies to it.")
 
 
 def _cells(view: AccountView) -> str:
     epsilon, delta = view.row_worth or (None, 0.0)
     spent = f"{amount(view.epsilon_spent)} is the epsilon of ONE CELL, with every other cell known. "
     if epsilon is None:
-        return spent + "What it is worth for a whole row is not known here: a charge has no configuration."
+        return spent + "What it is worth for a whole row is not known here, because a charge has no configuration."
     return spent + (
         f"For replacing a whole row by one with the same label the same charges, simply added, are at most "
         f"{upper(epsilon)} at delta {delta:g}; a changed label has no protection."
@@ -131,9 +137,9 @@ def checked_rows() -> list[LedgerRow]:
         return []
     if rows:
         st.success(
-            "Every chain of entries is whole and holds what its mark has seen: no entry or limit was changed, removed "
-            "or added outside the ledger. A whole installation that was set back is seen only beside heads that are "
-            "kept elsewhere (page Admin)."
+            "Every chain of entries is complete and matches its mark: no entry or limit was changed, removed "
+            "or added outside the ledger. Only heads kept elsewhere can show that a whole installation was "
+            "set back (Admin page)."
         )
     return rows
 
@@ -145,12 +151,13 @@ def limit_form(accounts: list[AccountView]) -> None:
         names, epsilon, delta, button = st.columns([3, 2, 2, 1], vertical_alignment="bottom")
         chosen = names.selectbox("People", [view.name for view in accounts], key="limit-account")
         cap = epsilon.number_input(
-            "Epsilon at most",
+            "Limit on epsilon",
             min_value=0.01,
             value=4.0,
             step=0.5,
             key="limit-epsilon",
-            help="Of all releases about these people together. A run that would pass it is refused, and costs nothing.",
+            help="For all releases about these people together. A run that would exceed it is refused and "
+            "costs nothing.",
         )
         cap_delta = delta.selectbox(
             "at delta",
@@ -158,7 +165,8 @@ def limit_form(accounts: list[AccountView]) -> None:
             index=1,
             format_func="{:g}".format,
             key="limit-delta",
-            help="The chance at which epsilon may fail to hold. Choose it far below one over the number of people.",
+            help="About the chance that the limit on epsilon fails to hold. Choose it far below 1 / (number "
+            "of people).",
         )
         if button.form_submit_button("Set limit"):
             application().set_cap(chosen, float(cap), float(cap_delta))

@@ -36,8 +36,8 @@ def screen() -> None:
 def _prepare() -> None:
     held = draft()
     st.markdown(
-        "Here a model of the table is released in place of synthetic rows. It is fitted to noisy answers alone, and "
-        "charged to the same people out of the same budget."
+        "Release a model of the table instead of synthetic rows. It is fitted to noisy answers only, and "
+        "charged to the same people and the same budget."
     )
     model_cards_panel(held)
     # Until all of a model is chosen the other screens go on speaking of rows.
@@ -53,7 +53,7 @@ def _prepare() -> None:
     held["makes"] = "model"
     releases = modes_panel(card, "model_options")
     options_form(card.name, option_fields(card.options), held["model_options"])
-    seed_and_device("Draws what a model chooses at random, so that anybody can fit it again.", *st.columns(2))
+    seed_and_device("Used for a model's random choices, so that anyone can fit it again.", *st.columns(2))
     if releases:
         # Its refusal does not hide the runs below.
         with guard():
@@ -97,11 +97,11 @@ def columns_form(held: Draft, card: Card) -> None:
             "Target: the column to predict",
             [None, *modelled],
             format_func=partial(name_or, none="choose a column"),
-            help="The model learns to foretell it from the others, and is released with what it learned.",
+            help="The released model predicts it from the other columns.",
             **bind("model_label"),
         )
     if len(modelled) > MOST_PILLS:
-        note("The model looks at every column that is not left out on 2 Describe.")
+        note("The model uses every column that is not left out on 2 Describe.")
         return
     # Not a multiselect: the names that it shows cannot be read on a dark page.
     st.pills(
@@ -109,7 +109,7 @@ def columns_form(held: Draft, card: Card) -> None:
         [name for name in modelled if name != held["model_label"]],
         selection_mode="multi",
         format_func=visible,
-        help="Fewer columns leave less noise on each. Choose them by what you know, not by what the rows say.",
+        help="Fewer columns mean less noise on each. Choose them by what you know, not by what the rows say.",
         **bind("model_columns"),
     )
 
@@ -118,7 +118,7 @@ def forecast_of_model() -> None:
     """Say what is asked and what that costs, what error the noise will cause, and what is assumed public."""
     config = config_of(draft())
     plan = application().plan(config)
-    st.header("What it will ask, and what that costs")
+    st.header("What it will measure, and what that costs")
     badge("safe")
     parts_table(plan, config.epsilon)
     _paid_predictions(plan, config)
@@ -135,11 +135,15 @@ def _paid_predictions(plan: Plan, config: RunConfig) -> None:
         "model_prediction_share",
         plan.forecast,
         refusal=refusal,
-        means="Pays for noisy counts of right and wrong guesses about held-out people, or of a number for noisy sums "
-        "of squared errors: the report can then publish how well the released model predicts, by group too.",
+        means="Pays for noisy counts of right and wrong predictions for held-out people (for a numeric "
+        "target, noisy sums of squared errors). The report can then publish how well the released model "
+        "predicts, also by group.",
     )
     if refusal is None and config.prediction_share:
-        note(f"{config.holdout:.0%} of the people are held out for it, as 2 Describe says; the others are fitted to.")
+        note(
+            f"{config.holdout:.0%} of the people are held out for this, as set on 2 Describe; the model is "
+            f"fitted to the others."
+        )
 
 
 if __name__ == "__main__":

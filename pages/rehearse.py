@@ -32,8 +32,8 @@ from synth.schema import RunConfig
 
 __all__ = ["screen"]
 
-ONE_MODEL = "the model is tested on held-out rows of it. There is no grid: it compares tables, and a model makes none."
-DECLARATION = "This table is public, or I may show every row of it to anybody."
+ONE_MODEL = "the model is tested on held-out rows. There is no grid for a model: it compares tables."
+DECLARATION = "This table is public, or I may show every row of it to anyone."
 _WHAT = {"one": "This configuration", "grid": "Several budgets and generators"}
 _ROWS = {"upload": "A public table", "simulated": "Simulated rows"}
 _SHAPE, _SHARES, _FOLLOWS, _STRENGTH = "shape", "shares", "goes with", "strength"
@@ -47,9 +47,9 @@ def screen() -> None:
     require("table")
     require("description")
     config = config_of(draft())
-    tried = ONE_MODEL if config.is_model else "every attack is tried on what comes out."
+    tried = ONE_MODEL if config.is_model else "every attack is tried on the result."
     st.markdown(
-        f"Practice on a stand-in: a run is made from rows that need no protection, and {tried} **{REHEARSAL_SENTENCE}**"
+        f"Practise on a stand-in: the run uses rows that need no protection, and {tried} **{REHEARSAL_SENTENCE}**"
     )
     rehearsal(config)
 
@@ -72,12 +72,12 @@ def rehearsal(config: RunConfig) -> None:
             default="one",
             format_func=_WHAT.__getitem__,
             key="rehearsal-what",
-            help="Several show how much accuracy each epsilon buys; they take as many times as long.",
+            help="Several show how much accuracy each epsilon buys, but take several times as long.",
         )
         several = what == "grid"
     report = application().rehearsals.report(config, grid=several)
     if report is None:
-        device = "CPU" if config.device == "cpu" else "CPU, or GPU where it is quicker"
+        device = "CPU" if config.device == "cpu" else "CPU, or GPU if faster"
         about = "Each cell of a grid" if several else "It"
         st.info(
             f"No rehearsal yet. Choose rows below that need no protection. {about} takes about as long as a run on "
@@ -129,12 +129,12 @@ def _form(config: RunConfig, *, several: bool) -> None:
     with guard():
         grid = ask_grid(config) if several else None
         source = st.segmented_control(
-            "On which rows",
+            "Which rows to use",
             list(_ROWS),
             default="upload",
             format_func=_ROWS.__getitem__,
             key="rehearsal-rows",
-            help="Rows that need no protection: so a rehearsal costs no budget, however often you repeat it.",
+            help="These rows need no protection, so a rehearsal costs no budget, however often you repeat it.",
         )
         if source == "simulated":
             _simulated(config, grid)
@@ -146,15 +146,16 @@ def _form(config: RunConfig, *, several: bool) -> None:
 def _uploaded(config: RunConfig, grid: Grid | None) -> None:
     declared = st.checkbox(DECLARATION, key="stand-in-is-public")
     uploaded = st.file_uploader(
-        "Stand-in: a table with the columns you described (CSV, TSV or Parquet), written as the private one is",
+        "Stand-in: a table with the columns you described, in the format of the private one (CSV, TSV or Parquet)",
         type=TABLE_TYPES,
         key=uploader_key("stand-in"),
         max_upload_size=application().settings.maximum_upload_bytes // 2**20,
         disabled=not declared,
-        help="A public sample, last decade's open file, rows made up by hand. It is deleted after the rehearsal.",
+        help="For example a public sample, an older open file, or rows typed by hand. It is deleted after the "
+        "rehearsal.",
     )
     if not declared:
-        note("The numbers of a rehearsal are safe to publish only because its rows are public: say so first.")
+        note("The numbers of a rehearsal are safe to publish only because its rows are public: confirm that first.")
     if uploaded is not None and declared:
         with taking("stand-in"), stream_of(uploaded) as rows:
             application().rehearsals.start(config, rows, grid=grid, simulated=False)
@@ -191,14 +192,15 @@ def ask_grid(config: RunConfig) -> Grid:
         default=list(usual.epsilons),
         format_func="{:g}".format,
         key="grid-epsilons",
-        help="Each is tried with each generator. Two or three far apart show most.",
+        help="Each is tried with each generator. Two or three that are far apart show most.",
     )
     names = generators.multiselect(
         "Generators",
         [card.name for card in generator_cards()],
         default=list(usual.generators),
         key="grid-generators",
-        help="Ways of making rows. 'independent' keeps no link between columns: what does no better is not worth it.",
+        help="'independent' keeps no relationships between columns: a generator that does no better is not "
+        "worth using.",
     )
     number = seeds.number_input(
         "Seeds",
@@ -206,14 +208,14 @@ def ask_grid(config: RunConfig) -> Grid:
         max_value=10,
         value=usual.seeds,
         key="grid-seeds",
-        help="How often each is repeated with other noise. Three and more show how much luck is in a number.",
+        help="How often each is repeated with different noise. Three or more show how much a number depends on chance.",
     )
     if not chosen or not names:
         raise InputError("Choose at least one epsilon and one generator.")
     grid = Grid(tuple(map(float, chosen)), tuple(names), int(number))
     note(
         f"{count(grid.cells)} rehearsals, one after the other, each about as long as a run with its predictions and "
-        "attacks; after the first the time left is shown. What is done is kept when it is stopped."
+        "attacks; the time left is shown after the first. If you stop, finished rehearsals are kept."
     )
     return grid
 
@@ -252,7 +254,8 @@ def take_over(report: dict[str, Any]) -> None:
         forget_widgets()
         st.rerun()
     note(
-        f"The run is set to {plain(now)}. Choosing by a rehearsal weakens no promise: no private row had a part in it."
+        f"The run is set to {plain(now)}. Choosing by a rehearsal does not weaken the promise: no private row "
+        f"is used in it."
     )
 
 
@@ -272,13 +275,14 @@ def ask_simulation(config: RunConfig) -> Simulation:
         value=max(100, min(config.rows, _MOST_ROWS)),
         step=1000,
         key="simulation-rows",
-        help="About as many as the private table has, as far as anybody may know: fewer make it look worse than it is.",
+        help="About as many as the private table has, if that is public: with fewer, the result looks worse "
+        "than it will be.",
     )
     note(
-        "Say only what anyone could know without looking at the table; what is left empty stays even and unrelated. "
-        "Shares: one number for each declared value (no first), or for equal parts of a range. Goes with: high values "
-        "of both together, or against each other where the strength is negative. A label that goes with nothing "
-        "cannot be predicted."
+        "Enter only what anyone could know without looking at the table; columns left empty have even shares "
+        "and no relationships. Shares: one number per declared value (no before yes), or per equal part of a "
+        "range. Goes with: high values occur together, or high with low if the strength is negative. A label "
+        "that goes with nothing cannot be predicted."
     )
     frame = st.data_editor(
         _first_rows(names),

@@ -57,47 +57,50 @@ def checklist(run: RunView) -> None:
             st.markdown(f"✓ **{name}.** {plain(meaning)}")
         badge("safe")
         if run.rows:
-            note("Synthetic rows that happen to equal real ones stay: removing them would tell which rows are real.")
+            note(
+                "Synthetic rows that happen to equal real ones are kept: removing them would reveal which "
+                "rows are real."
+            )
 
 
 def _checks(schema: Schema) -> tuple[tuple[str, str], ...]:
     """Return what was checked when the bundle was written, by name; nothing is said that this table does not have."""
     made = schema.identifiers
-    fresh = f", identifiers ({', '.join(made)}) are freshly made" if made else ""
+    fresh = f", identifiers ({', '.join(made)}) are newly generated" if made else ""
     return (
-        ("Labelled as synthetic", "README.txt says that the rows are made, not real."),
+        ("Labelled as synthetic", "README.txt says that the rows are synthetic, not real."),
         (
             "Disclosure",
-            f"Every cell lies in the domain declared in step 2{fresh}; the report holds only numbers that may be "
-            "published; no path and no name of this machine, its user or the uploaded file stands in any file.",
+            f"Every cell is in the domain declared in step 2{fresh}; the report contains only numbers that "
+            f"may be published; no file contains a path or the name of this machine, its user or the uploaded file.",
         ),
-        ("Structure", "Columns, types and formats are those of the declared schema."),
+        ("Structure", "Columns, types and formats match the declared schema."),
         (
             "Documentation",
-            "Schema, configuration, report and measurements are there, and README.txt says how the table "
-            "is made again.",
+            "Schema, configuration, report and measurements are included, and README.txt says how to make the "
+            "table again.",
         ),
     )
 
 
 _CHECKS_OF_A_MODEL = (
-    ("Labelled as a private model", "README.txt says that it was fitted to noisy answers, and that no row is in it."),
+    ("Labelled as a private model", "README.txt says that it was fitted to noisy answers and contains no rows."),
     (
         "Disclosure",
-        "The report holds only numbers that may be published; no path and no name of this machine, its user or the "
-        "uploaded file stands in any file.",
+        "The report contains only numbers that may be published; no file contains a path or the name of this "
+        "machine, its user or the uploaded file.",
     ),
-    ("Structure", "model.json follows, number by number, from the saved model; columns are those of the schema."),
+    ("Structure", "Every number in model.json follows from the saved model; columns match the schema."),
     (
         "Documentation",
-        "Schema, configuration, report and measurements are there, and README.txt says how the model is fitted again.",
+        "Schema, configuration, report and measurements are included, and README.txt says how to fit the model again.",
     ),
 )
 
 
 def attest_and_seal(run: RunView) -> None:
     """Ask for the attestations by name; then the release can be sealed."""
-    st.header("What only you can say")
+    st.header("What only you can confirm")
     demonstration = bool(draft()["demonstration"])
     statements = tuple(text.format(made="table" if run.rows else "model") for text in ATTESTATIONS)
     given = [
@@ -114,7 +117,7 @@ def attest_and_seal(run: RunView) -> None:
             application().release(run.run_id, attestations=statements, attested_by=name.strip())
         st.rerun()
     if not ready:
-        note("All three statements and a name are needed. The download opens after the seal.")
+        note("All three statements and a name are needed. The download is available once the release is sealed.")
 
 
 def download(run: RunView) -> None:
@@ -132,13 +135,14 @@ def download(run: RunView) -> None:
     )
     if run.rows:
         st.download_button(
-            "Download the rows as your table is written",
+            "Download the rows in your table's format",
             data=lambda: application().rows_as_declared(run_id),
             file_name=f"rows-{run_id[:8]}.csv",
             mime="text/csv",
             on_click="ignore",
-            help="With its separator, encoding, decimal sign, dates and signs for a missing cell: whatever reads your "
-            "table reads these rows. synthetic.csv in the bundle is plain UTF-8 with commas, points and ISO dates.",
+            help="With its separator, encoding, decimal sign, date formats and missing-value codes: programs "
+            "that read your table can read these rows. synthetic.csv in the bundle is plain UTF-8 with "
+            "commas, points and ISO dates.",
             key="download-rows-as-declared",
         )
     else:
@@ -150,7 +154,7 @@ def download(run: RunView) -> None:
             on_click="ignore",
             key="download-model",
         )
-        note("The model in plain numbers, which need no program of ours. Its certificate is in the bundle.")
+        note("The model in plain numbers, usable without this program. Its certificate is in the bundle.")
 
 
 def _file_name(run: RunView) -> str:
@@ -164,7 +168,7 @@ def certificate_summary(run_id: str) -> None:
     st.header("The certificate")
     badge("safe")
     facts = (
-        ("Epsilon", upper(certificate.epsilon), "Worked out from the receipts, rounded up."),
+        ("Epsilon", upper(certificate.epsilon), "Computed from the receipts, rounded up."),
         ("Delta", f"{certificate.delta:g}", DELTA_MEANS),
         ("Receipts", f"{len(certificate.all_receipts)}", "One for each noisy question that was asked."),
     )
@@ -177,19 +181,19 @@ def certificate_summary(run_id: str) -> None:
 
 def how_to_verify(run: RunView) -> None:
     """Say how anybody checks the bundle, without this server."""
-    st.header("How anybody can check it")
+    st.header("How anyone can check it")
     of_what = "every cell" if run.rows else "every number of the model"
     st.markdown(f"With the package, offline: the promise, every file and {of_what} are checked again:")
     st.code(f"python -m synth verify {_file_name(run)}", language="bash")
-    again = "The same rows again, byte for byte, from the saved model"
+    again = "To make the same rows again, byte for byte, from the saved model"
     if not run.rows:
-        again = "The model fitted again to the noisy answers, to the same bytes"
+        again = "To fit the model again to the noisy answers, to the same bytes"
     st.markdown(f"{again}, with the versions that the certificate names:")
     st.code(f"python -m synth replay {_file_name(run)} --out again", language="bash")
     if not run.rows and describe(run.generator).predicts:
-        st.markdown("Predictions for rows of your own, from the checked bundle:")
+        st.markdown("To make predictions for rows of your own from the checked bundle:")
         st.code(f"python -m synth model predict {_file_name(run)} TABLE --out predictions.csv", language="bash")
-    note("Or give it to the third card on the Start page.")
+    note("Or upload the bundle on the Start page.")
 
 
 if __name__ == "__main__":

@@ -63,7 +63,7 @@ def screen() -> None:
     found = tabs(application().config_of(run_id))
     with buttons.container(horizontal=True, horizontal_alignment="right"):
         _downloads(application().run(run_id))
-        st.button("Read on", key="read-on", on_click=_open_tab, args=(found[min(1, len(found) - 1)].title,))
+        st.button("Next tab", key="read-on", on_click=_open_tab, args=(found[min(1, len(found) - 1)].title,))
         if st.button("Continue to 6 Release", type="primary", key="continue-release"):
             go("release")
     # Only the open tab is drawn: exact numbers are looked at, and the look recorded, when their tab is opened.
@@ -78,7 +78,7 @@ def screen() -> None:
 def _downloads(run: RunView) -> None:
     """Offer the rows and the bundle where they are sealed; the right is checked again when a button is pressed."""
     asked, sealed = application(), run.state == "released"
-    told = None if sealed else "Opens when the release is sealed, on 6 Release."
+    told = None if sealed else "Available once the release is sealed on 6 Release."
     offered = [("Download bundle", asked.bundle, "bundle", f"hermitage-{run.run_id[:8]}.zip")]
     if run.rows:
         offered.insert(0, ("Download CSV", asked.rows, "rows", f"synthetic-{run.run_id[:8]}.csv"))
@@ -259,7 +259,7 @@ def _(piece: Asked, on: _On) -> None:
         cancel=partial(estimates.cancel, run_id),
         stop_label="Stop estimating",
         steps="second releases",
-        after_stop="Stopped. What was estimated before is below.",
+        after_stop="Stopped. Earlier estimates are below.",
     )
     if not follow_work(work, stop_key="stop-estimate"):
         with st.form("estimate", border=False):
@@ -285,7 +285,7 @@ def _(piece: Promised, on: _On) -> None:
     facts = (
         ("Epsilon", stated(run), piece.sentence),
         ("Delta", f"{run.delta:g}", DELTA_MEANS),
-        ("Generator" if run.rows else "Model", run.generator, "Learned from noisy answers alone."),
+        ("Generator" if run.rows else "Model", run.generator, "Learned from noisy answers only."),
     )
     for (title, value, meaning), place in zip(facts, st.columns(3), strict=True):
         with place.container(border=True, height="stretch"):

@@ -32,10 +32,10 @@ __all__ = ["screen"]
 
 NOT_PROMISED = (
     "It is not legal advice.",
-    "It protects the people you name in step 2, not facts about groups: what is true of many will show.",
-    "It does not hide that the table exists, its column names, or anything you type as public.",
+    "It protects the people you name in step 2, not facts about groups: patterns shared by many people will show.",
+    "It does not hide that the table exists, its column names, or anything you declare public.",
     "Values outside the limits you declare are moved to the nearest limit.",
-    "Small tables give poor rows. The page of the budget says how poor before anything is spent.",
+    "Small tables give inaccurate rows. The Budget page shows the expected accuracy before anything is spent.",
     ONE_OWNER,
 )
 
@@ -56,13 +56,13 @@ def screen() -> None:
 
     demonstration, begin, verify = st.columns(3, border=True)
     with demonstration:
-        st.header("Try with the demo table")
+        st.header("Try the demo table")
         st.markdown(
-            f"Nothing private: {NETWORK.visits:,} simulated visits to a clinic network. Every page is ready, one click "
-            "each."
+            f"{NETWORK.visits:,} simulated visits to a clinic network, no real data. Every page is filled in: "
+            f"click straight through."
         )
         offer(NETWORK, "Open the demo table", primary=True)
-        st.markdown(f"Or see rows come out poor: {CLINIC.visits:,} visits to one clinic, on a small budget.")
+        st.markdown(f"Or see what too little data does: {CLINIC.visits:,} visits to one clinic, on a small budget.")
         offer(CLINIC, "Open a table that is too small")
     with begin:
         st.header("Start a release")
@@ -72,7 +72,7 @@ def screen() -> None:
             go("upload")
     with verify:
         st.header("Verify someone else's certificate")
-        st.markdown("Give the bundle you received. Its promise, every file and every cell are checked again.")
+        st.markdown("Upload the bundle you received. Its promise, every file and every cell are checked again.")
         bundle = st.file_uploader(
             "Bundle (zip)", type="zip", key=uploader_key("bundle"), max_upload_size=MOST_BUNDLE_MEGABYTES
         )
@@ -93,14 +93,16 @@ def screen() -> None:
 def begun_before() -> None:
     """Offer what was begun and is kept; names of tables are shown to whoever asks for them, and to no other tab."""
     if not st.session_state.get(_LISTED):
-        if st.button("Go on where you stopped", key="list-begun", help="Lists what was begun here and is kept."):
+        if st.button(
+            "Continue where you left off", key="list-begun", help="Lists the descriptions saved on this server."
+        ):
             st.session_state[_LISTED] = True
             st.rerun()
         return
-    st.header("Go on where you stopped")
+    st.header("Continue where you left off")
     found = _begun()
     if not found:
-        note("Nothing that was begun here is kept.")
+        note("No saved work on this server.")
     for name, identifier, words, saved in found:
         line, when, button = st.columns([5, 2, 1], vertical_alignment="center")
         line.markdown(words)
@@ -132,7 +134,7 @@ def _words(name: str, one: SavedDraft) -> str:
 def offer(which: Demonstration, label: str, *, primary: bool = False) -> None:
     """Show the button that opens a demonstration."""
     if st.button(label, type="primary" if primary else "secondary", key=f"open-{which.stem}"):
-        with st.spinner("Taking in the table"):
+        with st.spinner("Loading the table"):
             open_demonstration(which)
         go("upload")
 
@@ -162,9 +164,9 @@ def show_verdict(verdict: dict[str, Any]) -> None:
     """Say whether the bundle is what it claims, and why."""
     with st.container(border=True):
         if verdict["ok"]:
-            st.success("Nothing differs from the certificate. Below: what was checked, and what was not.")
+            st.success("Everything matches the certificate. What was checked, and what was not, is listed below.")
         else:
-            st.error("This bundle differs from its certificate, or it cannot be read.")
+            st.error("This bundle does not match its certificate, or cannot be read.")
         for line in verdict["lines"]:
             st.markdown(f"- {plain(line)}")
 

@@ -56,16 +56,16 @@ _FORM = "field:format-"
 """Widgets of the form begin like those of the draft, so that they are forgotten with them when a codebook is read."""
 
 _SEPARATORS = {
-    "auto": "as the header line says",
+    "auto": "as in the header line",
     ",": "comma ,",
     ";": "semicolon ;",
     "\t": "tab",
-    "|": "bar |",
+    "|": "vertical bar |",
     " ": "space",
 }
 
 _ASKED_MORE = {"sheet", "header_rows", "names_from", "decimal", "thousands", "units", "dates"}
-_ASKED_ABOVE = " It is asked above, under 'How the file is written'."
+_ASKED_ABOVE = " Set it above, under 'File format'."
 _OPEN = "format asked"
 """Whether the form stays unfolded, because a file did not fit what it says."""
 
@@ -86,8 +86,8 @@ def screen() -> None:
         show_stored(table)
     else:
         st.markdown(
-            "The file is encrypted while it arrives. Its rows are never shown: no preview, no chart, no smallest or "
-            "largest value."
+            "The file is encrypted as it arrives. Its rows are never shown: no preview, no charts, no minimum "
+            "or maximum values."
         )
         account = account_question()
         if account is not None:
@@ -113,7 +113,8 @@ def account_question() -> str | None:
         format_func=plain,
         label_visibility="collapsed",
         key="people",
-        help="The ledger counts what has been spent on people, not on files. A newer file about them counts too.",
+        help="The ledger counts spending by people, not by file: a newer file about the same people draws on "
+        "the same budget.",
     )
     held["people"] = chosen
     if chosen is None:
@@ -125,12 +126,12 @@ def account_question() -> str | None:
     st.text_input(
         "A name for these people",
         placeholder="city-survey-2026",
-        help="The people the ledger protects, not the file. The name is printed in the certificate.",
+        help="It names the people, not the file, and is printed in the certificate.",
         **bind("account"),
     )
     name = str(held["account"]).strip()
     if name in names:
-        st.info(f"There is an account '{plain(name)}' already: this table will count on its budget.")
+        st.info(f"An account named '{plain(name)}' already exists: this table will draw on its budget.")
     return name or None
 
 
@@ -138,7 +139,7 @@ def format_form() -> None:
     """Ask how the file is written, folded away because most files need no answer."""
     held = draft()["format"]
     with st.expander(
-        "How the file is written (separator, header, numbers, dates, missing cells)",
+        "File format (separator, header, numbers, dates, missing cells)",
         expanded=st.session_state.get(_OPEN, False),
     ):
         left, right = st.columns(2)
@@ -149,17 +150,19 @@ def format_form() -> None:
             list(_SEPARATORS),
             format_func=_SEPARATORS.__getitem__,
             key=_key("separator", held.get("separator", "auto")),
-            help="What stands between two cells of a line. The line of names mostly tells; say it where there is none.",
+            help="The character between two cells. It is usually clear from the header; choose it if there is "
+            "no header.",
         )
         encoding = right.selectbox(
             "Encoding",
             list(encodings),
             format_func=encodings.__getitem__,
             key=_key("encoding", named),
-            help="How letters beyond A to Z are stored. Older survey exports are often Western Europe (latin-1).",
+            help="How accented and other special letters are stored. Older survey exports are often Western "
+            "Europe (latin-1).",
         )
         missing = left.text_input(
-            "Signs for a missing cell, separated by commas",
+            "Missing-value codes, separated by commas",
             placeholder="NA, ?",
             key=_key("missing-signs", ", ".join(sign for sign in held.get("missing", ()) if sign)),
             help="An empty cell always counts as missing.",
@@ -169,32 +172,33 @@ def format_form() -> None:
             "Skip lines at the top that begin with",
             key=skipped,
             placeholder="#",
-            help="Remarks above the names. Lines below the names are never skipped.",
+            help="For comments above the header. Lines below the header are never skipped.",
         )
         newlines = right.checkbox(
-            "Cells may hold line breaks",
+            "Cells may contain line breaks",
             key=_key("newlines", held.get("newlines", False)),
-            help="Only inside quotation marks. You then say that every quotation mark of the file is closed, and the "
-            "certificate repeats it: an open one would draw other people's lines into its own.",
+            help="Only inside quotation marks. Ticking this states that every quotation mark in the file is "
+            "closed, and the certificate repeats it: an unclosed one would pull other people's lines into its "
+            "own cell.",
         )
         header = st.checkbox(
-            "The first row holds the column names",
+            "The first row contains the column names",
             key=_key("has-header", held.get("header", True)),
-            help="Take the tick away where rows begin at once; then type the names, one for each column.",
+            help="Untick this if the data begin on the first line; then type the names, one per column.",
         )
         passed = left.number_input(
-            "Lines passed over before the header, or before the first row",
+            "Lines to skip before the header, or before the first row",
             min_value=0,
             step=1,
             key=_key("skip-rows", int(held.get("skip_rows", 0))),
-            help="A title or a date of export above the table, for example.",
+            help="For example a title or an export date above the table.",
         )
         given = _key("names", "\n".join(held.get("names", ())))
         names = (
             ""
             if header
             else st.text_area(
-                "Column names, one a line", key=given, help="In the order of the columns. They will be published."
+                "Column names, one per line", key=given, help="In the order of the columns. They will be published."
             )
         )
         more = (_names_form(held) if header else {}) | _notation_form(held)
@@ -214,22 +218,22 @@ def _names_form(held: dict[str, Any]) -> dict[str, Any]:
     """Ask which lines hold names; return the keys of a format that say something."""
     left, right = st.columns(2)
     rows = left.number_input(
-        "Lines that hold names",
+        "Header lines",
         min_value=1,
         max_value=MOST_HEADER_ROWS,
         step=1,
         key=_key("header-rows", int(held.get("header_rows", 1))),
-        help="Two where a line of questions or units stands below the names.",
+        help="Two if a line of questions or units follows the names.",
     )
     if rows == 1:
         return {}
-    ways = ["all of them, joined by _", *(f"line {line} of them" for line in range(1, int(rows) + 1))]
+    ways = ["all header lines, joined by _", *(f"header line {line}" for line in range(1, int(rows) + 1))]
     way = right.selectbox(
-        "Columns are called by",
+        "Take column names from",
         range(len(ways)),
         format_func=ways.__getitem__,
         key=_key("names-from", min(int(held.get("names_from") or 0), int(rows))),
-        help="Below a heading 'income' the names 2019 and 2020, joined, are income_2019 and income_2020.",
+        help="Joined, the names 2019 and 2020 below a heading 'income' become income_2019 and income_2020.",
     )
     return {"header_rows": int(rows)} | ({"names_from": way} if way else {})
 
@@ -244,7 +248,7 @@ def _notation_form(held: dict[str, Any]) -> dict[str, Any]:
         sheet = left.text_input(
             "Sheet of a workbook",
             key=_key("sheet", held.get("sheet", "")),
-            help="Needed only where there are several; sending the workbook tells you which.",
+            help="Needed only if there are several; once the workbook is uploaded, they are listed here.",
         )
     form = numbers_fields((right, left, right), held, _key, column=False)
     said = {"sheet": sheet or None, "dates": dates_field(left, held.get("dates", ()), _key)}
@@ -271,8 +275,8 @@ def table_uploader(account: str) -> None:
         help="Larger tables: use the command line, `synth run config.yaml --table FILE`.",
     )
     note(
-        f"A file over {limit} MB, or of another kind, only shows a red sign here. Use the command line for large ones: "
-        "`synth run …`. Save old Excel files (.xls) as .xlsx."
+        "Larger files and other formats are marked in red and not uploaded. For large files use the command "
+        "line: `synth run …`. Save old Excel files (.xls) as .xlsx."
     )
     if uploaded is not None:
         _receive(ticket_of(uploaded), uploaded.name, account)
@@ -286,11 +290,12 @@ def _offer_again(account: str) -> None:
     ticket, name = st.session_state[_KEPT]
     words, again, forget = st.columns([5, 2, 1.2], vertical_alignment="center")
     words.markdown(
-        f"**{plain(name)}** is still here, encrypted. Say above how it is written, and it is not sent twice."
+        f"**{plain(name)}** is still here, encrypted. Correct the file format above; you do not need to "
+        f"upload it again."
     )
     if again.button("Read it again", key="read-again", type="primary"):
         _receive(ticket, name, account)
-    if forget.button("Forget it", key="forget-kept"):
+    if forget.button("Discard it", key="forget-kept"):
         del st.session_state[_KEPT]
         forget_uploads()
         st.rerun()
@@ -298,7 +303,7 @@ def _offer_again(account: str) -> None:
 
 # A table of a database ------------------------------------------------------------------------------------------------
 
-_TABLE, _QUERY = "A table, or some of its rows", "A query of my own (SQL)"
+_TABLE, _QUERY = "A table, or some of its rows", "My own query (SQL)"
 _PASSWORD = "database-password"  # noqa: S105
 _DATABASE = tuple(f"database-{name}" for name in ("url", "what", "table", "schema", "columns", "where", "sql"))
 """What is kept of the panel with the draft: everything but the password."""
@@ -315,23 +320,23 @@ def database_panel(account: str) -> None:
             st.session_state.setdefault(key, typed)
     with st.expander("From a database (PostgreSQL or SQLite)", expanded=bool(st.session_state.get("database-url"))):
         note(
-            f"This server may read from {plain(', '.join(sources))}. It only reads, and encrypts the table on its way."
+            f"This server may read from {plain(', '.join(sources))}. It only reads, and the table is encrypted as it arrives."
         )
         left, right = st.columns([3, 1])
         url = left.text_input(
             "Address",
             placeholder="postgresql://reader@db.example.org:5432/clinic, or sqlite:////data/clinic.sqlite",
             key="database-url",
-            help="Without the password. Use a name that may do nothing but read.",
+            help="Without the password. Use a login that can only read.",
         )
-        password = right.text_input("Password", type="password", key=_PASSWORD, help="It is kept nowhere.")
+        password = right.text_input("Password", type="password", key=_PASSWORD, help="It is not stored.")
         what = st.radio(
-            "What is read",
+            "What to read",
             [_TABLE, _QUERY],
             key="database-what",
             horizontal=True,
-            help="A query joins tables or counts rows. What it does cannot be checked, so the certificate says what is "
-            "assumed of it.",
+            help="A query can join tables or aggregate rows. What it does cannot be checked, so the "
+            "certificate states what is assumed about it.",
         )
         said = _query() if what == _QUERY else _table()
         if st.button(
@@ -358,19 +363,19 @@ def _typed(before: dict[str, Any]) -> dict[str, Any]:
 def _table() -> dict[str, Any]:
     left, middle, right = st.columns(3)
     table = left.text_input(
-        "Table", placeholder="visits", key="database-table", help="Its name in the database. A view is no table."
+        "Table", placeholder="visits", key="database-table", help="Its name in the database. Views are not accepted."
     )
     schema = middle.text_input(
         "Schema, if it has one",
         placeholder="public",
         key="database-schema",
-        help="The part of the database that holds the table; empty means the usual one.",
+        help="Leave empty for the default schema.",
     )
     columns = right.text_input(
-        "Columns, separated by commas", placeholder="all of them", key="database-columns", help="Others are not read."
+        "Columns, separated by commas", placeholder="all of them", key="database-columns", help="Only these are read."
     )
     where = st.text_input(
-        "Only rows for which this holds",
+        "Only rows that meet this condition",
         placeholder="age >= 18 AND town IN ('north', 'south')",
         key="database-where",
         help="A condition on one row: columns, constants, comparisons, AND, OR, NOT, IN, BETWEEN, LIKE, IS NULL.",
@@ -383,10 +388,10 @@ def _table() -> dict[str, Any]:
 
 def _query() -> dict[str, Any]:
     sql = st.text_area(
-        "One SELECT",
+        "SELECT statement",
         placeholder="SELECT person, age, town FROM visits JOIN people USING (id)",
         key="database-sql",
-        help="Each row of its result has to be about one person (or whatever you protect) alone.",
+        help="Each row of its result must be about one person only (or one of whatever you protect).",
     )
     _assumed("query")
     return {"sql": sql.strip() or None}
@@ -429,8 +434,8 @@ def codebook_uploader() -> None:
         type=["yaml", "yml", "json"],
         key=uploader_key("codebook"),
         max_upload_size=_MAXIMUM_CODEBOOK_MEGABYTES,
-        help="What 'Download this description' gave for an earlier table, or a file like it. Other codebooks (CSV, "
-        "Excel, datapackage.json) are taken in on the next screen.",
+        help="The file from 'Download this description' for an earlier table, or one like it. Other codebooks "
+        "(CSV, Excel, datapackage.json) can be loaded on the next screen.",
     )
     if uploaded is not None:
         with taking("codebook"):
@@ -474,10 +479,10 @@ def show_stored(table: ReceivedTable) -> None:
         st.warning(plain(sentence))
     if len(odd) > _MOST_WARNINGS:
         st.warning(
-            f"{len(odd) - _MOST_WARNINGS:,} more warnings of this kind. Step 2 lists every name, with what cannot "
-            "be seen or looks like another letter as its number."
+            f"{len(odd) - _MOST_WARNINGS:,} more warnings of this kind. Step 2 lists every name, with "
+            f"invisible and look-alike characters shown by their codes."
         )
-    note(f"These people are '{plain(table.account)}' in the ledger.")
+    note(f"In the ledger these people are called '{plain(table.account)}'.")
     if st.button("Continue to 2 Describe", type="primary", key="continue-describe"):
         go("describe")
     with st.expander("Test rows, a codebook, or another table"):
@@ -490,7 +495,7 @@ def given_names(table: ReceivedTable) -> None:
     """Say which names were given to columns that have none of their own, and let the owner give better ones."""
     asked = list(table.renamed.items())[:_MOST_WARNINGS]
     with st.container(border=True):
-        st.markdown("Not every column has a name of its own in the file. Call them as you like:")
+        st.markdown("Some columns have no name of their own in the file. You can name them here:")
         places = st.columns(min(len(asked), 4))
         typed = {
             name: places[number % len(places)].text_input(
@@ -499,7 +504,7 @@ def given_names(table: ReceivedTable) -> None:
             for number, (place, name) in enumerate(asked)
         }
         if len(table.renamed) > len(asked):
-            note(f"{len(table.renamed) - len(asked):,} more columns have names by their places.")
+            note(f"{len(table.renamed) - len(asked):,} more columns are named by their position.")
         changed = {name: other.strip() for name, other in typed.items() if other.strip() != visible(name)}
         if st.button("Use these names", key="use-names", disabled=not changed):
             _rename(table.table_id, changed)
@@ -524,15 +529,15 @@ def _rename(table_id: str, names: dict[str, str]) -> None:
 def _test_table(account: str) -> None:
     held = draft()
     if held["test_table_id"] is not None:
-        note("A test table is stored. It is used for owner-only accuracy and never for making rows.")
+        note("A test table is stored. It is used for owner-only accuracy, never to make rows.")
         return
     uploaded = st.file_uploader(
-        "Test rows with the same columns (owner only, never used for making rows)",
+        "Test rows with the same columns (owner only, never used to make rows)",
         type=TABLE_TYPES,
         key=uploader_key("test"),
         max_upload_size=application().settings.maximum_upload_bytes // 2**20,
-        help="Rows of other people, if you have them: your own report then says how well what is learned from "
-        "synthetic rows holds for them. It needs no people kept apart.",
+        help="Rows about other people, if you have them: your owner-only report then shows how well "
+        "predictors trained on synthetic rows work for them. Nobody then needs to be held out.",
     )
     if uploaded is not None:
         with taking("test"):

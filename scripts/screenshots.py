@@ -73,7 +73,7 @@ def modes_of_kahm(photographer: Photographer, folder: Path) -> None:
     walk_to_generate(photographer, table, codebook, "one row each")
     photographer.unfold("more, for special tables")
     page.locator(".st-key-choose-kahm button").click()
-    photographer.see("What is to be hidden")
+    photographer.see("What to protect")
     photographer.unfold("more, for special tables")  # and close again: the others are no part of this picture
     for mode, name in (("Record level, row noise", "kahm-rows"), ("Cell level", "kahm")):
         photographer.choose(mode)

@@ -205,7 +205,7 @@ class Surface:
         elif not _is_open(path):
             await _answer(answer, 404, "There is nothing here.")
         elif scope["method"] not in {"GET", "HEAD", "OPTIONS"} and not is_upload:
-            await _answer(answer, 405, "This cannot be done here.")
+            await _answer(answer, 405, "This is not allowed here.")
         else:
             await self._guarded(scope, receive, answer)
 

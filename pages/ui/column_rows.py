@@ -310,7 +310,7 @@ def state_of(row: Row, source: str = "") -> State:
     absent = [_CELL_WORDS.get(field.cell, field.cell) for field in needed if not row[field.cell]]
     if absent:
         return State(f"○ {', '.join(absent)}", sentence)
-    if lacks_fallback(row) and "needs a place for a cell" in sentence:
+    if lacks_fallback(row) and "needs a value for cells" in sentence:
         return State("○ empty cells", sentence)
     return State("✕ check", sentence)
 
@@ -349,8 +349,8 @@ def pasted_beside(changed: Sequence[tuple[Row, Row]]) -> str | None:
             first = next(cell for cell in _PASTED_INTO if any(cell in _changed_cells(*block) for block in blocks))
             belongs = _PASTED_INTO[_PASTED_INTO.index(first) + by]
             return (
-                f"It looks as if the block stands one column too far {side}: what belongs under "
-                f"'{_HEADINGS[belongs]}' stands under '{_HEADINGS[first]}'."
+                f"The pasted block seems to be one column too far {side}: what belongs under "
+                f"'{_HEADINGS[belongs]}' is under '{_HEADINGS[first]}'."
             )
     return None
 
@@ -411,7 +411,7 @@ def _fits(field: FormField, typed: str) -> bool:
 def notes_of_rows(rows: Sequence[Row]) -> list[str]:
     """Return what will happen without being asked again, one sentence each."""
     return [
-        f"'{row['name']}' is free text. Free text cannot be released here; it will be dropped."
+        f"'{row['name']}' is free text, which cannot be released here; it will be dropped."
         for row in rows
         if row["role"] == FREE_TEXT and not is_proposed(row)
     ]
@@ -424,7 +424,7 @@ def _error_of_row(row: Row) -> str | None:
     if is_proposed(row):
         return f"'{name}' would be {row['proposed']}. Accept that above the table, or choose another role."
     if host_of(row) and role != TimeColumn.role:
-        return f"'{name}' is the time in the cells of '{host_of(row)}', so its role is '{TimeColumn.role}'."
+        return f"'{name}' is a time in the cells of '{host_of(row)}': its role must be '{TimeColumn.role}'."
     form = {field.cell: field for field in _form(role)}
     listed = "categories" in form and (row["categories"] or form["categories"].default)
     if kind_by_name(name) == "identifier" and role in MODELLED_ROLES and not listed:
@@ -438,7 +438,7 @@ def _error_of_row(row: Row) -> str | None:
     parse_column(name, mapping_of_row(row))
     if lacks_fallback(row):
         ticks = "'Empty' or 'Other'" if _asks_for_other(role) else "'Empty'"
-        return f"'{name}' needs a place for a cell that cannot be read. Tick {ticks}, or type one under 'Unreadable'."
+        return f"'{name}' needs a value for cells that cannot be read. Tick {ticks}, or type one under 'Unreadable'."
     return None
 
 

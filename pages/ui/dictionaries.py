@@ -31,10 +31,8 @@ _MEGABYTES = 50
 _MOST_SENTENCES = 20
 _PASTED = "pasted.tsv"
 
-_PRESET_HELP = (
-    "What the world has declared already: limits and values that anybody can look up. Its source stands below."
-)
-_HIGHEST_HELP = "A limit that you would print, from a pay scale or a tariff. Larger amounts are moved to it."
+_PRESET_HELP = "Limits and values that anyone can look up. The source is shown below."
+_HIGHEST_HELP = "A public limit, for example from a pay scale or a tariff. Larger amounts are moved to it."
 
 
 # A data dictionary ---------------------------------------------------------------------------------------------------
@@ -57,7 +55,7 @@ def _ask_for_dictionary() -> None:
             type=list(DICTIONARY_ENDINGS),
             key=uploader_key("dictionary"),
             max_upload_size=_MEGABYTES,
-            help="One line for each column, or one for each of its values. It is read as public: never give rows here.",
+            help="One line per column, or one per value. It is treated as public: never upload rows here.",
         )
     with right:
         pasted = st.text_area(
@@ -65,10 +63,9 @@ def _ask_for_dictionary() -> None:
             key="dictionary-pasted",
             height=110,
             placeholder="name   type      lowest   highest   step\nage     integer   0           120          1",
-            help="With a first line that says what the cells hold, in most languages of codebooks; or without one, in "
-            "the order of the table below.",
+            help="With a header line, in any of several languages; or without one, in the order of the table below.",
         )
-        if st.button("Read what is pasted", key="dictionary-read", disabled=not pasted.strip()):
+        if st.button("Read the pasted cells", key="dictionary-read", disabled=not pasted.strip()):
             with taking("dictionary"):
                 _understand(_PASTED, pasted.encode())
     if uploaded is not None:
@@ -96,7 +93,7 @@ def _show_understood() -> None:
     lines = [line for line in lines if line[0] in names or line[1].body.get("of") in names]
     own = {row["name"] for row in held["columns"] if not host_of(row)}
     told_of = sum(line[0] in own for line in lines)
-    st.markdown(f"**Understood {told_of:,} of your {len(own):,} columns.** Nothing is filled yet.")
+    st.markdown(f"**Understood {told_of:,} of your {len(own):,} columns.** Nothing is filled in yet.")
     shown = [[True, visible(name), visible(column.said), _open(column)] for name, column, _ in lines]
     chosen = st.data_editor(
         pd.DataFrame(shown, columns=["take", "name", "said", "open"]),
@@ -104,10 +101,10 @@ def _show_understood() -> None:
         hide_index=True,
         disabled=["name", "said", "open"],
         column_config={
-            "take": st.column_config.CheckboxColumn("Take", width=50),
+            "take": st.column_config.CheckboxColumn("Use", width=50),
             "name": st.column_config.TextColumn("Name", width=150),
             "said": st.column_config.TextColumn("Understood as", width=460),
-            "open": st.column_config.TextColumn("Still open", width=220),
+            "open": st.column_config.TextColumn("Still missing", width=220),
         },
         alt="What was understood of the dictionary, one line for each column",
     )
@@ -115,16 +112,16 @@ def _show_understood() -> None:
     if sentences:
         listed = [f"- {plain(sentence)}" for sentence in sentences[:_MOST_SENTENCES]]
         more = [f"- {len(sentences) - _MOST_SENTENCES:,} more"] if len(sentences) > _MOST_SENTENCES else []
-        st.warning("\n".join(["Left open:", *listed, *more]))
+        st.warning("\n".join(["Left for you to fill in:", *listed, *more]))
     wanted = {line[0] for line, take in zip(lines, chosen["take"], strict=True) if take}
     take, leave = st.columns([1, 3])
-    if take.button(f"Fill {len(wanted):,} lines", type="primary", key="dictionary-take", disabled=not wanted):
+    if take.button(f"Fill in {len(wanted):,} columns", type="primary", key="dictionary-take", disabled=not wanted):
         body_of = {name: (dict(column.body), source) for name, column, source in lines if name in wanted}
         taken = [taken_row(row, body_of[row["name"]][0]) if row["name"] in body_of else row for row in held["columns"]]
         held["columns"] = with_times(taken, [row_of_mapping(name, body) for name, (body, _) in body_of.items()])
         held["domain_source"] = {**held["domain_source"], **{name: source for name, (_, source) in body_of.items()}}
         _put_away()
-    if leave.button("Put it away", key="dictionary-leave"):
+    if leave.button("Discard", key="dictionary-leave"):
         _put_away()
 
 
@@ -182,7 +179,7 @@ def preset_panel() -> None:
     kind = presets()[named]
     asked, button = rest.columns([1.4, 1], vertical_alignment="bottom") if kind.asks else (rest, rest)
     highest = (
-        asked.text_input("Its highest", key="preset-highest", placeholder="500000", help=_HIGHEST_HELP)
+        asked.text_input("Highest value", key="preset-highest", placeholder="500000", help=_HIGHEST_HELP)
         if kind.asks
         else None
     )
@@ -210,7 +207,7 @@ def _proposed_by_names() -> None:
     said, button = st.columns([5, 2], vertical_alignment="center")
     lines = [f"{plain(name)}: {preset.title}" for name, preset in proposed.items()]
     more = f"; {len(lines) - _MOST_SENTENCES:,} more" if len(lines) > _MOST_SENTENCES else ""
-    said.markdown("By their names: " + "; ".join(lines[:_MOST_SENTENCES]) + more + ".")
+    said.markdown("Suggested by name: " + "; ".join(lines[:_MOST_SENTENCES]) + more + ".")
     many = f"these {len(lines)}" if len(lines) > 1 else "it"
     if button.button(f"Fill {many}", key="preset-proposed"):
         _apply(proposed, None)

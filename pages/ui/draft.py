@@ -283,15 +283,15 @@ def missing_answers(draft: Draft) -> list[str]:
     """Return the questions about people that nobody has answered yet."""
     problems = []
     if not (draft["protects"] or "").strip():
-        problems.append("Say whom you are protecting.")
+        problems.append("Say who you are protecting.")
     if not draft["rows_per_unit"]:
         problems.append(f"Say how many rows one {draft['protects'] or 'person'} can have at most.")
     if draft["row_count"] not in {"public", "private"}:
-        problems.append("Say whether it is public how many there are.")
+        problems.append("Say whether their number is public.")
     if asks_for_number(draft) and not draft["number_of_units"]:
-        problems.append(f"Say how many {_plural(draft['protects'])} there are: you said that their number is public.")
+        problems.append(f"Say how many {_plural(draft['protects'])} there are, as their number is public.")
     elif not draft["people_at_most"]:
-        problems.append(f"Say how many there are at most ({draft['protects'] or 'person'}): a public upper bound.")
+        problems.append(f"Give a public upper bound on how many there are (unit: {draft['protects'] or 'person'}).")
     return problems
 
 

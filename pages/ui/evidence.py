@@ -32,19 +32,23 @@ BADGES: dict[Kind, tuple[str, str, str]] = {
     "safe": (
         "● safe to publish",
         "green",
-        "Computed from synthetic rows, from paid measurements, from what you declared, or from public data.",
+        "Computed from synthetic rows, paid measurements, your declarations or public data.",
     ),
-    "charged": ("◐ charged", "blue", "A noisy measurement of the private rows that was paid for. It may be published."),
+    "charged": (
+        "◐ charged",
+        "blue",
+        "A noisy measurement of the private rows, paid for from the budget. It may be published.",
+    ),
     "owner_only": (
         "○ owner only",
         "orange",
-        "Read directly from the private rows, without noise. Fine to look at; not to publish.",
+        "Read directly from the private rows, without noise. You may look at it; do not publish it.",
     ),
 }
 
 OWNER_ONLY_NOTE = (
-    "These numbers were read directly from the private rows. Looking is fine; publishing them, or running again with "
-    "settings changed by them, weakens the guarantee."
+    "These numbers were read directly from the private rows. You may look at them; publishing them, or "
+    "changing settings because of them, weakens the guarantee."
 )
 
 

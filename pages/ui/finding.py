@@ -68,7 +68,7 @@ def find_panel() -> None:
     going = LongWork(
         standing=lambda: findings.standing(table_id),
         cancel=lambda: findings.cancel(table_id),
-        stop_label="Stop (what became spent stays spent)",
+        stop_label="Stop (what was spent stays spent)",
         steps="steps",
         after_stop="Stopped. Nothing was filled in.",
     )
@@ -80,8 +80,8 @@ def find_panel() -> None:
         _what_was_found(held, found)
         if names:
             note(
-                f"{_many(names)} stayed open, and a release bears one finding. Describe by hand what you know of them, "
-                "and drop the rest; or find everything anew."
+                f"{_many(names)} stayed undescribed, and a release supports one finding. Describe by hand "
+                f"what you know about them and drop the rest, or find everything again."
             )
         _anew(held, found)
         return
@@ -89,13 +89,13 @@ def find_panel() -> None:
         return
     if held["protection"] == "cell":
         note(
-            f"Where one cell is protected nothing can be found privately: describe {_many(names)} by hand, or protect "
-            "whole rows."
+            f"When single cells are protected, nothing can be found privately: describe {_many(names)} by "
+            f"hand, or protect whole rows."
         )
         return
     missing = missing_answers(held)
     if missing:
-        note(f"{_many(names)} can be found privately once it is said who the people are. {plain(missing[0])}")
+        note(f"{_many(names)} can be found privately once the people are declared. {plain(missing[0])}")
         return
     with st.container(border=True):
         st.markdown(f"**Or find privately** the kind, the bounds and the values of {_many(names)}.")
@@ -114,8 +114,8 @@ def _offer(held: Draft, names: list[str], table_id: str) -> None:
         step=0.01,
         format="%.3f",
         key="find-epsilon",
-        help="A part of the budget, a tenth by default. More finds rarer values and sharper bounds; less is left for "
-        "rows.",
+        help="Part of the budget, a tenth by default. A larger part finds rarer values and tighter bounds but "
+        "leaves less for the rows.",
     )
     config = _config_to_find(held, names)
     plan = application().findings.plan(config, epsilon=float(epsilon))
@@ -138,8 +138,8 @@ def _cost_words(held: Draft, plan: FindingPlan) -> str:
     after = upper(plan.epsilon_after) if math.isfinite(plan.epsilon_after) else "more than their limit on δ allows"
     return (
         f"**Spends ε = {amount(plan.epsilon)}** (δ = {plan.delta:g}) of the budget of {amount(held['epsilon'])}; "
-        f"**{left} remains** for rows. These people will have spent {after} in all. It is charged "
-        "once, however many releases use what was found."
+        f"**{left} remains** for rows. Total spent on these people afterwards: {after}. It is charged once, "
+        f"however many releases use what was found."
     )
 
 
@@ -153,24 +153,24 @@ def _what_was_found(held: Draft, found: Finding | None) -> None:
     """List what was found of every column, and whether it was edited since."""
     st.markdown(
         f"**Found privately at ε = {amount(held['found']['epsilon'])}.** Every line can be edited; certificates say "
-        "which were. Its receipts stand in every release of this description."
+        "which were. The receipts are part of every release of this description."
     )
     if found is None:
-        note("What was found came with this description, and is not about the table that is open now.")
+        note("What was found came with this description and is not about the current table.")
         return
     show_table(_found_frame(found, held), alt="What was found privately, column by column", key="found-privately")
 
 
 def _anew(held: Draft, found: Finding | None) -> None:
     """Offer to take out of the draft what was found, so that it can be found once more."""
-    with st.expander("Find everything anew"):
+    with st.expander("Find everything again"):
         st.markdown(
-            "Opens again every column that was found, also where you changed it since. Then choose another epsilon, "
-            "or describe some of them by hand, so that the others are found more exactly. "
-            f"**What was spent stays spent** (ε = {amount(held['found']['epsilon'])}); the next finding is charged "
-            "beside it."
+            "Clears every column that was found, even those you have edited. Then choose another epsilon, or "
+            "describe some columns by hand so that the others are found more accurately. "
+            f"**What was spent stays spent** (ε = {amount(held['found']['epsilon'])}); the next finding is "
+            f"charged in addition."
         )
-        if st.button("Open these columns again", key="find-anew"):
+        if st.button("Clear these columns", key="find-anew"):
             names = {name for name, source in held["domain_source"].items() if is_found(source)}
             names |= set() if found is None else set(found.mappings)
             held["columns"] = [
@@ -202,7 +202,7 @@ def _now(mapping: dict[str, Any], row: Row, held: Draft) -> str:
 
 
 def _many(names: list[str]) -> str:
-    return "1 open column" if len(names) == 1 else f"{len(names)} open columns"
+    return "1 undescribed column" if len(names) == 1 else f"{len(names)} undescribed columns"
 
 
 def _config_to_find(held: Draft, names: list[str]) -> RunConfig:
@@ -219,6 +219,7 @@ def found_note(config: RunConfig) -> None:
     """Say beside a budget what was spent on finding what was open; nothing where nothing was."""
     if config.found is not None:
         note(
-            f"Beside it ε = {amount(config.found.epsilon)} was spent on finding what was open. The release states at "
+            f"In addition, ε = {amount(config.found.epsilon)} was spent on finding undescribed columns. The "
+            f"release states at "
             f"most ε = {upper(epsilon_together(config))} for both."
         )

@@ -26,8 +26,8 @@ __all__ = ["confirm_and_start", "draw_cards", "modes_panel", "options_form", "se
 
 _CARDS_IN_A_ROW = 3
 _MODE = "field:mode"
-_NOISE = "noise of one cell (1 = the whole range of the column)"
-_DEVICE_CHOICES = {"auto": "GPU where it is quicker", "cpu": "CPU", "cuda": "GPU"}
+_NOISE = "noise per cell (1 = the whole range of the column)"
+_DEVICE_CHOICES = {"auto": "GPU if faster", "cpu": "CPU", "cuda": "GPU"}
 
 
 def draw_cards(
@@ -73,7 +73,7 @@ def _card(card: Card, choose: Callable[[str], None] | None, *, ready: bool) -> N
     st.markdown(title if choose is not None else f"{title} :gray-badge[chosen]")
     st.markdown(f"**Best for:** {card.best_for}")
     st.markdown(card.summary)
-    st.markdown(f"**Loses where:** {card.loses_where}")
+    st.markdown(f"**Weaknesses:** {card.loses_where}")
     note(card.reference)
     if card.needs.words and ready:
         note(f"Needs {card.needs.words}.")
@@ -136,7 +136,7 @@ def _mode_chooser(modes: tuple[Mode, ...], place: str) -> Mode:
     by_name, unit = {mode.name: mode for mode in modes}, plain(held["protects"] or "person")
     names = list(by_name)
     chosen = str(held[place].get("mode", names[0]))
-    st.header("What is to be hidden")
+    st.header("What to protect")
     name = st.radio(
         "Mode",
         names,
@@ -155,7 +155,8 @@ def _mode_chooser(modes: tuple[Mode, ...], place: str) -> Mode:
             min_value=0.05,
             max_value=1.0,
             step=0.05,
-            help="1 hides any change of the cell. Less is a weaker promise, with less noise: only changes so small.",
+            help="1 hides any change of the cell. A smaller value is a weaker promise with less noise: it "
+            "hides only smaller changes.",
             **bind("cell_change"),
         )
     return mode
@@ -173,12 +174,12 @@ def _keep_mode(modes: tuple[Mode, ...], place: str) -> None:
 def _mode_facts(forecast: Forecast, instead: str) -> None:
     """Show what noisy rows will carry: the noise of every column, and what noise on cells is worth for a row."""
     if forecast.row_epsilon is not None:
-        st.metric("The same setting, for replacing a whole row", f"ε = {upper(forecast.row_epsilon)}")
+        st.metric("Equivalent for replacing a whole row", f"ε = {upper(forecast.row_epsilon)}")
         badge("safe")
         note(
             f"At delta {forecast.delta:g}, for a row with the same label; a changed label has no protection. "
-            f"The epsilon you enter, {amount(forecast.epsilon)}, is for one cell. Compare other generators with this "
-            "number, not with that one."
+            f"The epsilon you enter, {amount(forecast.epsilon)}, is for one cell. Use this number, not that "
+            f"one, to compare with other generators."
         )
     if not forecast.row_noise:
         return
@@ -190,8 +191,8 @@ def _mode_facts(forecast: Forecast, instead: str) -> None:
     show_table(frame, alt="Noise that every cell will carry, by column", key="row-noise", formats={_NOISE: "%.2f"})
     if drowned:
         st.warning(
-            f"In {len(drowned)} of {len(frame)} columns the noise is wider than the column's whole range. Single rows "
-            f"will mean nothing; choose mode '{plain(instead)}', or a larger epsilon."
+            f"In {len(drowned)} of {len(frame)} columns the noise is wider than the column's whole range. "
+            f"Single rows will be meaningless; choose mode '{plain(instead)}', or a larger epsilon."
         )
 
 
@@ -247,7 +248,7 @@ def seed_and_device(seed_means: str, device: DeltaGenerator, seed: DeltaGenerato
         "Device",
         list(_DEVICE_CHOICES),
         format_func=_DEVICE_CHOICES.__getitem__,
-        help="What computes. It changes how long a run takes, and no promise.",
+        help="Affects only how long a run takes, not the promise.",
         **bind("device"),
     )
     seed.number_input(
@@ -255,7 +256,7 @@ def seed_and_device(seed_means: str, device: DeltaGenerator, seed: DeltaGenerato
         min_value=0,
         max_value=2**53 - 1,
         step=1,
-        help=f"{seed_means} The privacy noise has no seed that anybody can set.",
+        help=f"{seed_means} Nobody can set a seed for the privacy noise.",
         **bind("seed"),
     )
     with suppress(SynthError):  # a configuration that cannot be is refused where it is to be spent on
@@ -299,7 +300,7 @@ def _confirm(config: RunConfig, remaining: float | None, label: str, made: str) 
         f"This will spend ε = {amount(config.epsilon)}, δ = {config.delta:g} from '{plain(config.account)}'. "
         f"Spending cannot be undone, even if you do not like the {made}."
     )
-    st.markdown(text if remaining is None else f"{text} Remaining after: {amount(remaining)}.")
+    st.markdown(text if remaining is None else f"{text} Remaining afterwards: {amount(remaining)}.")
     yes, no = st.columns(2)
     if yes.button(label, type="primary", key="confirm-spend"):
         _dismiss()

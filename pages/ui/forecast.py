@@ -76,13 +76,13 @@ _OF_A_WIDE_TABLE, _WIDE = (0.05, 0.2, 1.0, 5.0, 20.0), 200
 _DRAWN = 24
 """Bars of a column's picture at most."""
 
-_SHARE, _ALONE = "share of the budget", "epsilon if it were asked alone"
+_SHARE, _ALONE = "share of the budget", "epsilon if asked alone"
 
 _FEW_MOVED = 0.05
 """A pair of which noise moves no larger share can be read."""
 
-_UNTOLD = "This model does not say beforehand what error the noise will cause; its report does."
-_NO_COUNTS = "This run measures no counts of single columns. Give the report a share of the budget below."
+_UNTOLD = "This model cannot say in advance what error the noise will cause; its report will."
+_NO_COUNTS = "This run measures no counts of single columns. Reserve a share of the budget for the report below."
 _FORMATS = {"± rows (95 %)": "%.1f"}
 _BASES = {
     "generator": "measured by the generator",
@@ -94,13 +94,13 @@ _BASES = {
 def error_sentence(forecast: Forecast) -> str:
     """Say in one line what the noise does to a count, and which counts can be trusted."""
     if forecast.of_model is not None:
-        return "A model makes no rows. What noise does to it depends on the model, and stands below where it says so."
+        return "A model makes no rows. How noise affects it depends on the model; what is known is shown below."
     typical = forecast.column_range
     if typical is None or forecast.trustworthy is None:
         return _NO_COUNTS
     return (
-        f"A typical count of one column is off by up to ±{count(typical)} rows (95 %). Trust counts above about "
-        f"{count(forecast.trustworthy)} rows; below {count(typical)}, treat as noise."
+        f"A typical one-column count has an error of up to ±{count(typical)} rows (95 %). Trust counts above "
+        f"about {count(forecast.trustworthy)} rows; treat counts below {count(typical)} as noise."
     )
 
 
@@ -121,20 +121,20 @@ def forecast_panel(forecast: Forecast, *, rows: float | None = None) -> None:
     typical = (("A count of one column", forecast.column_range), ("A count of a pair", forecast.pair_range))
     for (title, value), card in zip(typical, places, strict=False):
         card.metric(title, "not measured" if value is None else f"±{count(value)} rows")
-        note("Typical; range caused by privacy noise (95 %)", card)
+        note("Typical range from privacy noise (95 %)", card)
     trust = forecast.trustworthy
     places[2].metric("Smallest count to trust", "not measured" if trust is None else f"{count(trust)} rows")
-    note("Known to about 10 %; small groups fare worse", places[2])
+    note("Known to about 10 %; smaller counts are less accurate", places[2])
     sentence = forecast.rows_sentence
     if rows is not None and rows != forecast.rows:
         forecast = _among(forecast, rows)
-        sentence = f"Shares of rows refer to the {count(rows)} rows that are measured of those you said there are."
+        sentence = f"Shares are of the {count(rows)} rows that are measured, from the number you gave."
     columns, pairs = st.tabs(["By column", "By pair"])
     with columns:
         _columns(forecast.columns)
     with pairs:
         _pairs(forecast.pairs)
-    note(plain(f"Noise only. Does not include what the generator's model misses. {sentence}"))
+    note(plain(f"Error from noise only, not from what the generator's model misses. {sentence}"))
 
 
 def _among(forecast: Forecast, rows: float) -> Forecast:
@@ -173,7 +173,7 @@ def paid_predictions(name: str, forecast: Forecast, *, refusal: str | None, mean
         What it pays for, and what the report can then say.
     """
     st.number_input(
-        "Share kept for predictions on the hold-out",
+        "Share for predictions on the hold-out",
         min_value=0.0,
         max_value=0.3,
         step=0.05,
@@ -202,8 +202,8 @@ def parts_table(plan: Plan, epsilon: float) -> None:
     show_table(frame, alt="Where the budget goes", key="budget-parts", formats={_SHARE: "%.1f %%", _ALONE: "%.2f"})
     if len(plan.parts) > 1:
         note(
-            "Shares are of the squared cost (mu²), the currency that adds up exactly; the epsilons of the parts alone "
-            "add up to more than the whole."
+            "Shares are of the squared cost (mu²), which adds up exactly; the epsilons of the parts alone add "
+            "up to more than the total."
         )
 
 
@@ -216,7 +216,8 @@ def smallest_epsilon_form(config: RunConfig) -> None:
         value=100.0,
         step=10.0,
         key="wanted-error",
-        help="How far off you can live with: the smallest epsilon that keeps to it is worked out, without any row.",
+        help="The largest error you can accept. The smallest epsilon that achieves it is computed without "
+        "reading any row.",
     )
     words = {"columns": "of single columns", "pairs": "of pairs"}
     of = which.selectbox("Counts", list(words), format_func=words.__getitem__, key="wanted-of")
@@ -243,7 +244,7 @@ def _columns(cells: tuple[CellForecast, ...]) -> None:
             cliponaxis=False,
         )
     )
-    made.update_xaxes(title="rows of 100 that noise moves to another value", rangemode="tozero")
+    made.update_xaxes(title="rows in 100 that noise moves to another value", rangemode="tozero")
     made.update_yaxes(autorange="reversed", type="category")
     made.update_layout(height=120 + 26 * len(shown), margin={"l": 10, "r": 150, "t": 10, "b": 10}, bargap=0.4)
     show_plot(made, title="Expected error of the counts of each column", twin=twin, key="forecast-columns")
@@ -251,7 +252,7 @@ def _columns(cells: tuple[CellForecast, ...]) -> None:
 
 def _pairs(cells: PairForecasts) -> None:
     if not len(cells):
-        st.info("One column alone has no pairs.")
+        st.info("There is only one column, so there are no pairs.")
         return
     names = cells.names
     if len(names) <= MAXIMUM_HEAT_MAP_SIDE:
@@ -265,8 +266,8 @@ def _pairs(cells: PairForecasts) -> None:
         judged = f"At most {in_hundred(_FEW_MOVED)} in {few:,} of {len(cells):,} pairs."
         draw(HeatMap(title, "share", names, values, judged), key="forecast-pairs")
     worst = cells.worst(10)
-    st.markdown("**The ten pairs that noise hurts most**")
-    show_table(_table(worst), alt="The ten pairs that noise hurts most", key="forecast-worst", formats=_FORMATS)
+    st.markdown("**The ten pairs most affected by noise**")
+    show_table(_table(worst), alt="The ten pairs most affected by noise", key="forecast-worst", formats=_FORMATS)
 
 
 def _table(cells: list[CellForecast] | tuple[CellForecast, ...]) -> pd.DataFrame:
@@ -430,7 +431,7 @@ def _lines(config: RunConfig, found: Sequence[Forecast]) -> list[dict[str, Any]]
         ]
     if found[0].row_noise:
         middle = [statistics.median(noise.std for noise in one.row_noise) for one in found]
-        name = "noise on a typical cell, in parts of its column's range"
+        name = "noise on a typical cell, as a fraction of its column's range"
         return [{"name": name, "of": "a cell", "rows": False, "values": [BAR * std for std in middle]}]
     ranges = (
         ("a share of rows in one column", "one column", [one.column_range for one in found]),

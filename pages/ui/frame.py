@@ -17,8 +17,8 @@ from synth.version import __version__
 
 __all__ = ["ONE_OWNER", "brand", "footer", "header", "sidebar_at_first"]
 
-ONE_OWNER = "There is no login: one installation has one owner, and whoever reaches it sees all of it."
-_OUTSIDE = "No page asks another server for anything; usage statistics are off."
+ONE_OWNER = "There is no login: one installation has one owner, and anyone who can reach it sees everything."
+_OUTSIDE = "Pages load nothing from other servers, and usage statistics are off."
 _PICTURES = Path(__file__).parent / "pictures"
 _SIDEBAR = 200
 """Width of the list of screens in pixels, where it stands beside a screen."""
@@ -79,7 +79,7 @@ def _is_telephone() -> bool:
 
 
 def header() -> None:
-    """Say which table this is, whom it protects and how much epsilon is left, above every page."""
+    """Say which table this is, what it protects and how much epsilon is left, above every page."""
     if st.context.theme.type == "dark":
         st.html(_DARK_BUTTONS)
     table = own_table()
@@ -88,7 +88,7 @@ def header() -> None:
         line = f"**{plain(table.name)}** · {_unit_sentence()} · {_epsilon_left(table.account)}"
         if draft()["demonstration"]:
             line += f". Simulated data: no real person is in this table. {draft()['demonstration']}"
-    left, right = st.columns([5, 3], vertical_alignment="top")
+    left, right = st.columns([2, 1], vertical_alignment="top")
     note(line, left)
     with right.container(horizontal=True, horizontal_alignment="right"):
         legend(st.container(width="content"))
@@ -101,10 +101,10 @@ def footer() -> None:
 
 def _unit_sentence() -> str:
     held = draft()
-    if any("how many rows" in problem or "whom" in problem for problem in missing_answers(held)):
-        return "Nobody is named as protected yet"
+    if any("how many rows" in problem or "who you are" in problem for problem in missing_answers(held)):
+        return "Who is protected is not declared yet"
     if held["protection"] == "cell":
-        return "Protects ONE CELL, not a row; labels, class sizes and the number of rows are open"
+        return "Protects ONE CELL, not a row; labels, class sizes and the number of rows are not protected"
     return plain(PrivacyUnit(held["protects"], int(held["rows_per_unit"])).sentence)
 
 

@@ -23,8 +23,8 @@ from synth.services.incidents import code_location, own_error, record_incident
 __all__ = ["INCIDENT_TEXT", "guard", "guarded", "invite", "quiet_logs", "require", "through_the_application"]
 
 INCIDENT_TEXT = (
-    "Something went wrong here. Nothing of your table was shown or written down. "
-    "Give this number to whoever looks after this server: incident {incident}."
+    "Something went wrong. Nothing from your table was shown or logged. Give this number to the person who "
+    "runs this server: incident {incident}."
 )
 
 Step = Literal["table", "description", "run", "report", "release"]
@@ -33,9 +33,9 @@ _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
 _MISSING: dict[Step, tuple[str, str, str]] = {
-    "table": ("There is no table yet. Upload one, or try the demonstration table.", "upload", "1 Upload"),
-    "description": ("The table is not described yet. Say first what is public about it.", "describe", "2 Describe"),
-    "run": ("No run yet for this table. Choose a generator, and start one.", "generate", "4 Generate"),
+    "table": ("There is no table yet. Upload one, or try the demo table.", "upload", "1 Upload"),
+    "description": ("The table is not described yet. Declare first what is public about it.", "describe", "2 Describe"),
+    "run": ("There is no run of this table yet. Choose a generator and start one.", "generate", "4 Generate"),
     "report": ("The report is not ready yet. It is built at the end of the run.", "generate", "4 Generate"),
     "release": ("Nothing has been released yet. Read the report, then seal the release.", "release", "6 Release"),
 }

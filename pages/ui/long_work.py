@@ -22,7 +22,7 @@ class LongWork:
     cancel: Callable[[], None]
     stop_label: str
     steps: str
-    after_stop: str = "Stopped. The numbers above are as they were."
+    after_stop: str = "Stopped. The numbers above are unchanged."
 
 
 def follow_work(work: LongWork, *, stop_key: str) -> bool:
@@ -49,7 +49,7 @@ def _going_on(work: LongWork, stop_key: str) -> None:
     phase = where.phase or "Starting"
     text = f"{phase}: {where.step} of {where.steps} {work.steps}" if where.steps else phase
     st.progress(where.step / where.steps if where.steps else 0.0, text=text)
-    note("You can close this page. The work goes on; find it here again.")
+    note("You can close this page. The work continues; come back here to see it.")
     if st.button(work.stop_label, key=stop_key):
         work.cancel()
         st.rerun()

@@ -34,7 +34,7 @@ _OF_THE_TABLE: tuple[dict[str, str], dict[str, str]] = (
     {"": _POINTS["."], ",": _POINTS[","]},
     {"": "nothing: 1234", **_BETWEEN},
 )
-_AS_THE_TABLE: dict[str, str] = {"": "as in the whole file"}
+_AS_THE_TABLE: dict[str, str] = {"": "as in the rest of the file"}
 
 _ASKED = "notation-columns"
 _NUMBERS = ("decimal", "thousands", "units")
@@ -53,24 +53,24 @@ def numbers_fields(
     points, between = (_AS_THE_TABLE | _POINTS, _AS_THE_TABLE | _BETWEEN) if column else _OF_THE_TABLE
     point, separator = (held.get(name, "") for name in _NUMBERS[:2])
     decimal = places[0].selectbox(
-        "Decimals come behind",
+        "Decimal sign",
         list(points),
         format_func=points.__getitem__,
         key=key("decimal", point if point in points else ""),
-        help="Half is written 0.5 with a point, and 0,5 with a comma.",
+        help="One half is written 0.5 with a point and 0,5 with a comma.",
     )
     thousands = places[1].selectbox(
-        "Between thousands",
+        "Thousands separator",
         list(between),
         format_func=between.__getitem__,
         key=key("thousands", separator if separator in between else ""),
-        help="A sign that makes long numbers easier to read, in groups of three digits.",
+        help="The sign between groups of three digits in long numbers.",
     )
     units = places[2].text_input(
-        "Units beside numbers, separated by commas",
+        "Units written next to numbers, separated by commas",
         placeholder="€, kg, %",
         key=key("units", ", ".join(held.get("units", ()))),
-        help="They are passed over: '80 kg' is 80 and '45 %' is 45.",
+        help="They are ignored: '80 kg' is 80 and '45 %' is 45.",
     )
     said = {"decimal": decimal, "thousands": thousands, "units": listed(units)}
     return {name: value for name, value in said.items() if value}
@@ -80,11 +80,11 @@ def dates_field(place: DeltaGenerator, held: Iterable[str], key: Key) -> list[st
     """Ask how dates are written; return the forms in the notation of ``strptime``."""
     return listed(
         place.text_input(
-            "How dates are written, separated by commas",
+            "Date formats, separated by commas",
             placeholder="%d/%m/%Y",
             key=key("dates", ", ".join(held)),
-            help="%d is the day, %m the month, %Y the year (%y with two digits), %H:%M the time; the first form that "
-            "fits a cell counts. Dates such as 2024-01-31 are always read.",
+            help="%d is the day, %m the month, %Y the year (%y with two digits), %H:%M the time; the first "
+            "format that fits a cell is used. Dates such as 2024-01-31 are always read.",
         )
     )
 
@@ -117,7 +117,7 @@ def notations_fold() -> None:
     rows = [row for row in draft()["columns"] if row["role"] in _KEYS]
     if not rows:
         return
-    with st.expander("How cells of a column are written, times beside dates, and which categories have an order"):
+    with st.expander("Formats of single columns, times of day in date columns, and ordered categories"):
         _order_field(rows)
         _times_field(rows)
         _columns_form(rows)
@@ -130,14 +130,14 @@ def _order_field(rows: list[Row]) -> None:
         return
     start = [row["name"] for row in rows if row["role"] == _CATEGORY and (row.get("extra") or {}).get("ordered")]
     chosen = st.multiselect(
-        "Categories that are listed from lowest to highest",
+        "Ordered categories, listed from lowest to highest",
         names,
         start,
         format_func=visible,
         # With the start in the key, what another tab says is shown here.
         key=f"ordered-columns:{start}",
-        help="For example never, sometimes, often. Rules between columns can then compare them; generators learn them "
-        "as they learn others.",
+        help="For example never, sometimes, often. Rules between columns can then compare them; generators "
+        "treat them like other categories.",
     )
     if set(chosen) != set(start):
         _put(
@@ -153,13 +153,13 @@ def _times_field(rows: list[Row]) -> None:
     if not names:
         return
     chosen = st.multiselect(
-        "Dates whose cells hold a time of day to learn too",
+        "Date columns that also contain a time of day",
         names,
         start,
         format_func=visible,
         key=f"dates-with-times:{start}",
-        help="Of a cell such as 2024-03-01 14:35 the date and the time are two things to learn. The time gets a line "
-        "of its own behind that of the date, and synthetic rows a column of its own.",
+        help="In a cell such as 2024-03-01 14:35 the date and the time are learned separately. The time gets "
+        "a line of its own below the date, and a column of its own in the synthetic rows.",
     )
     if set(chosen) != set(start):
         kept = [row for row in held["columns"] if not host_of(row) or host_of(row) in chosen]
@@ -170,17 +170,17 @@ def _times_field(rows: list[Row]) -> None:
 
 
 def _columns_form(rows: list[Row]) -> None:
-    """Ask how cells of chosen columns are written where that is not as in the whole file."""
+    """Ask how cells of chosen columns are written where that is not as in the rest of the file."""
     role_of = {row["name"]: row["role"] for row in rows if row["role"] in (_NUMBER, _DATE, _TIME) and not host_of(row)}
     if not role_of:
         return
     chosen = st.multiselect(
-        "Numbers, dates or times that are written otherwise than in the rest of the file",
+        "Numbers, dates or times written differently from the rest of the file",
         list(role_of),
         format_func=visible,
         key=_ASKED,
-        help="A column with a unit, a decimal comma, or dates of its own. Yes/no words stand in the table above, under "
-        "Categories: first yes, then no.",
+        help="Columns with a unit, a decimal comma or a date format of their own. Yes/no words go in the "
+        "table above, under Categories: first yes, then no.",
     )
     roles = {role_of[name] for name in chosen if name in role_of}
     if not roles:
@@ -208,7 +208,7 @@ def _columns_form(rows: list[Row]) -> None:
     form = {name: draft()["format"][name] for name in (*_NUMBERS, "dates") if name in draft()["format"]}
     usable = notations_note({**form, **numbers, **({"dates": dates} if dates else {})})
     many = f"these {len(chosen)} columns" if len(chosen) > 1 else "this column"
-    if st.button(f"Use it for {many}", key="notation-use", disabled=not usable):
+    if st.button(f"Apply to {many}", key="notation-use", disabled=not usable):
         said = {_NUMBER: numbers, _DATE: {"pattern": dates} if dates else {}}
         said[_TIME] = said[_DATE]
         # A time in the cells of a date is written as they are.
@@ -245,7 +245,7 @@ def _invented() -> None:
         lines += [(visible(column.name), *pair) for pair in invented_cells_of(column, read_by)]
     if not lines:
         return
-    note("Invented cells, made from what you declared and from no row:")
+    note("Invented cells, made from what you declared, not from any row:")
     frame = pd.DataFrame(lines[:_MOST_LINES], columns=["Column", "As written in the file", "What it becomes"])
     show_table(frame, alt="Invented cells of columns, and what they become", key="invented-cells")
     if len(lines) > _MOST_LINES:

@@ -16,7 +16,7 @@ __all__ = ["task_questions", "unit_questions"]
 
 UNITS = ("person", "household", "organisation", "one event", "other")
 _ROW_COUNT = {
-    "public": "Yes: it is printed, and the promise hides what the rows of one of them say (one replaced by another)",
+    "public": "Yes: it is published, and the promise hides what the rows of any one of them say",
     "private": "No: it is measured with part of the budget, and the promise hides who is in the table at all",
 }
 
@@ -33,26 +33,26 @@ def unit_questions() -> None:
             min_value=1,
             step=1,
             placeholder="a public number",
-            help="A visit a row and at most five visits a patient: five. More rows of one need more noise.",
+            help="If each row is a visit and a patient has at most five visits: five. More rows need more noise.",
             **bind("rows_per_unit"),
         )
         if held["rows_per_unit"] and held["rows_per_unit"] > 1:
             _whose_row(unit)
     with right:
         st.radio(
-            "Is it public how many there are?",
+            "Is their number public?",
             list(_ROW_COUNT),
             format_func=_ROW_COUNT.__getitem__,
-            help="A register of everybody: mostly yes. Patients of one disease: mostly no.",
+            help="For a register of everyone, usually yes. For patients with one disease, usually no.",
             **bind("row_count"),
         )
         if asks_for_number(held):
             st.number_input(
-                f"How many are there ({plain(unit)})?",
+                f"How many are there? (unit: {plain(unit)})",
                 min_value=1,
                 step=1,
                 placeholder="a public number",
-                help="Printed and used as you type it. It is never counted in the table, nor compared with it.",
+                help="Published and used as you type it. It is never counted in the table or compared with it.",
                 **bind("number_of_units"),
             )
             # Their number is a bound on itself.
@@ -60,13 +60,12 @@ def unit_questions() -> None:
             st.session_state.pop("field:people_at_most", None)
         else:
             st.number_input(
-                f"How many are there at most ({plain(unit)})?",
+                f"How many are there at most? (unit: {plain(unit)})",
                 min_value=1,
                 step=1,
                 placeholder="a public upper bound",
-                help="Sets the default delta, and the forecast says by it how poor the rows will be: a bound far above "
-                "the truth promises better rows than you get. Published with the release, and never read from the "
-                "table.",
+                help="Sets the default delta and the expected accuracy: with a bound far above the true "
+                "number, the forecast is too good. It is published with the release and never read from the table.",
                 **bind("people_at_most"),
             )
     if held["protects"] and held["rows_per_unit"]:
@@ -87,17 +86,19 @@ def task_questions() -> None:
             [None, *modelled],
             placeholder="none",
             format_func=partial(name_or, none="none"),
-            help="Some generators keep what predicts this column better. The report says how well it is predicted.",
+            help="Some generators give priority to what predicts this column. The report says how well it is "
+            "predicted.",
             **bind("label"),
         )
     with right:
         st.number_input(
-            "Share of people kept apart for checking",
+            "Share of people held out for checking",
             min_value=0.0,
             max_value=0.5,
             step=0.05,
             format="%.2f",
-            help="Drawn once per account, never seen by a generator. 0 uses everybody; a test table can check then.",
+            help="Drawn once per account and never seen by a generator. 0 uses everyone; a test table can "
+            "then be used for checking.",
             **bind("holdout"),
         )
     _whose_groups(modelled)
@@ -110,15 +111,15 @@ def _whose_groups(modelled: list[str]) -> None:
         st.session_state.pop("field:groups", None)
     if len(modelled) > MOST_PILLS:
         chosen = ", ".join(plain(name) for name in held["groups"]) or "none"
-        note(f"Columns whose groups are compared: {chosen}. In a table as wide as this they are named in a codebook.")
+        note(f"Columns to compare by group: {chosen}. For a table this wide, name them in a codebook.")
         return
     # Not a multiselect: the names that it shows cannot be read on a dark page.
     st.pills(
-        "Columns whose groups are compared (optional)",
+        "Columns to compare by group (optional)",
         modelled,
         selection_mode="multi",
         format_func=plain,
-        help="The report then says for every group what it loses. It costs nothing and changes no rows.",
+        help="The report then shows the accuracy for each group. This costs nothing and does not change the rows.",
         **bind("groups"),
     )
 
@@ -127,16 +128,17 @@ def _protects() -> None:
     held = draft()
     known = held["protects"] in UNITS[:-1] or held["protects"] is None
     chosen = st.radio(
-        "Whom are you protecting?",
+        "Who are you protecting?",
         UNITS,
         index=None if held["protects"] is None else (UNITS.index(held["protects"]) if known else len(UNITS) - 1),
         horizontal=True,
         key="field:protects-choice",
-        help="Whoever could be hurt: all rows of one of them are hidden together. A line of the file need not be it.",
+        help="Anyone the data could harm. All rows of one of them are protected together; one person may have "
+        "several rows.",
     )
     if chosen == "other":
         typed = st.text_input(
-            "Whom?", "" if known else held["protects"], placeholder="patient", key="field:protects-other"
+            "Who?", "" if known else held["protects"], placeholder="patient", key="field:protects-other"
         )
         held["protects"] = typed.strip() or None
     elif chosen is not None:
@@ -147,19 +149,21 @@ def _whose_row(unit: str) -> None:
     held = draft()
     names = [row["name"] for row in held["columns"] if not host_of(row)]
     st.selectbox(
-        "Which column says whose row it is?",
+        "Which column identifies whose row it is?",
         [None, *names],
         placeholder="there is no such column",
         format_func=partial(name_or, none="there is no such column"),
-        help="Rows with the same value there are one and the same's. Its values are never published.",
+        help="Rows with the same value belong together. The values are never published.",
         **bind("id_column"),
     )
     if held["id_column"] is None:
-        st.warning("We cannot enforce this. The guarantee is only as true as this number.")
+        st.warning(
+            "Without such a column the limit cannot be enforced: the guarantee holds only if this number is true."
+        )
         return
     for row in held["columns"]:
         if row["name"] == held["id_column"] and (row["role"] != "identifier (replaced)" or row["proposed"]):
             row.update(role="identifier (replaced)", proposed="")
             renew_editor()
             st.rerun()
-    note(f"Enforced: at most {held['rows_per_unit']} rows of each {plain(unit)} are kept, chosen at random.")
+    note(f"Enforced: at most {held['rows_per_unit']} rows per {plain(unit)} are kept, chosen at random.")

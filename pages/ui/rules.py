@@ -1,4 +1,4 @@
-"""Logic between columns: the rules of a release in plain words, a builder for more, and what is wrong with them."""
+"""Rules between columns: the rules of a release in plain words, a builder for more, and what is wrong with them."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def rules_panel() -> None:
     held = draft()
     schema = _schema()
     note(
-        "What you know of the table, for example from its codebook. Every synthetic row keeps it; it is published, and "
-        "costs nothing."
+        "What you know about the table, for example from its codebook. Every synthetic row will follow these "
+        "rules. They are published and cost nothing."
     )
     if schema is None:
         note("Describe a column first.")
@@ -62,7 +62,7 @@ def rules_note() -> None:
     """Say that every row will keep the rules, where there are any."""
     rules = len(draft()["rules"])
     if rules:
-        note(f"Every row will keep your {f'{rules} rules' if rules > 1 else 'rule'} between columns.")
+        note(f"Every synthetic row will follow your {f'{rules} rules' if rules > 1 else 'rule'} between columns.")
 
 
 def _schema() -> Schema | None:
@@ -105,7 +105,7 @@ def _propose(schema: Schema) -> None:
     lines = [line for line in proposed_rules(schema.names) if line not in held["rules"]]
     fitting = [line for line in lines if not any(problems_of_rules([line], schema))][:_MOST_PROPOSED]
     if fitting:
-        note("By their names, these may hold. No row was looked at.")
+        note("Suggested by the column names. No row was read.")
     for place, line in enumerate(fitting):
         words, button = st.columns([6, 1], vertical_alignment="center")
         words.markdown(f"{plain(line)} ?")
@@ -122,7 +122,7 @@ def _build(schema: Schema) -> None:
         index=None,
         placeholder="choose a kind of rule",
         key="rule-kind",
-        help="Something that holds in every row, as anybody who knows the questionnaire could say.",
+        help="Something true of every row, as anyone who knows the questionnaire could tell.",
     )
     if kind is None:
         return
@@ -183,11 +183,11 @@ def _determines(columns: dict[str, ModelledColumn]) -> str:
     with second:
         target = _choose("determines this one", [name for name in columns if name != source], "target")
     typed = st.text_area(
-        "Its table of values (optional)",
+        "Pairs of values (optional)",
         placeholder="1 = EWR\n2 = Queens",
         key=_key("table"),
-        help="One pair a line. Left empty, each value goes with the one that the model, fitted to noisy answers, draws "
-        "most often beside it; no row is looked at for that.",
+        help="One pair per line. If left empty, each value is paired with the one that the model, fitted to "
+        "noisy answers, draws most often with it; no row is read for that.",
     )
     pairs = ", ".join(line.strip().rstrip(",") for line in typed.splitlines() if line.strip())
     table = f" ({pairs})" if pairs else ""
@@ -214,7 +214,7 @@ def _heaped(columns: dict[str, ModelledColumn]) -> str:
             1.0,
             placeholder="40",
             key=_key("share"),
-            help="About how many people round. It is yours to say, and never measured in the rows.",
+            help="Roughly how many people round. You declare it; it is never measured in the rows.",
         )
     return f"{quoted(name)} is a multiple of {step} in {share:g} % of rows" if name and step and share else ""
 
@@ -225,20 +225,20 @@ def _typed(columns: dict[str, ModelledColumn]) -> str:
         "The rule",
         placeholder="if age < 15 and works = yes then income <= 5000",
         key=_key("typed"),
-        help="Comparisons, in (...), is missing, if ... then ..., joined by and; names with odd signs stand in double "
-        "quotation marks.",
+        help="Comparisons, in (...), is missing, if ... then ..., joined by and; put names with special "
+        "characters in double quotation marks.",
     ).strip()
 
 
 _KINDS: dict[str, Callable[[dict[str, ModelledColumn]], str]] = {
-    "One column is never smaller, later or larger than another": _order,
+    "One column is never smaller or larger, earlier or later, than another": _order,
     "One column is the sum of others": _sum,
-    "If one thing holds, another follows": _implication,
+    "If one condition holds, another follows": _implication,
     "A column does not apply (is empty) in some rows": _not_applicable,
     "One column determines another": _determines,
-    "A column has few values only, or multiples only": _few,
-    "Values are rounded in a share of the rows": _heaped,
-    "I write it as a line": _typed,
+    "A column takes only certain values, or only multiples": _few,
+    "Values are rounded in some of the rows": _heaped,
+    "Type the rule yourself": _typed,
 }
 
 

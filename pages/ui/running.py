@@ -30,15 +30,15 @@ STATES = {
     "cancelled": "cancelled",
 }
 _MOVING = {"queued", "running"}
-WENT_ON = "It went on after its worker stopped, from the answers it had."
-WILL_GO_ON = "Its worker stopped. It goes on from the answers it had as soon as a place is free."
+WENT_ON = "Its worker stopped; it continued from the answers it had."
+WILL_GO_ON = "Its worker stopped. It will continue from the answers it had as soon as a slot is free."
 NO_ROOM = (
-    "Free some space soon. A run that cannot write to the database waits for an hour and then goes on by itself; one "
-    "that cannot write a file ends, and what it spent stays spent."
+    "Free some disk space soon. A run that cannot write to the database waits for an hour and then continues "
+    "by itself; one that cannot write a file ends, and what it spent stays spent."
 )
 SEALED = (
-    "The release is sealed. What remains is your own report on the private rows; how far it is would follow from exact "
-    "rows, so nothing shows it; the time left is what tables of this size usually take."
+    "The release is sealed. What remains is your own report on the private rows. Its progress depends on "
+    "exact rows, so it is not shown; the time left is what tables of this size usually take."
 )
 
 
@@ -78,7 +78,7 @@ def _moving(run_id: str) -> None:
         st.rerun()
     _title(run)
     course = course_of(run)
-    words = "Waiting for a free place" if run.state == "queued" else phase_words(run, course)
+    words = "Waiting for a free slot" if run.state == "queued" else phase_words(run, course)
     left = f" · {course.left}" if course.left else ""
     st.progress(course.share, text=f"{words} · {_clock(run.elapsed_seconds)}{_device(run)}{left}")
     if run.phase == OWNER_PHASE:
@@ -104,7 +104,7 @@ def _standing(run: RunView) -> None:
         st.info(plain(run.message or "The run was cancelled."))
         note(_fate(run))
     else:
-        st.error(plain(run.message or "The run stopped before its end."))
+        st.error(plain(run.message or "The run stopped before it finished."))
         note(_fate(run) + (f" Incident {run.incident}." if run.incident else ""))
     _losses(run)
 
@@ -112,7 +112,7 @@ def _standing(run: RunView) -> None:
 def _list_runs(runs: list[RunView]) -> None:
     """List the runs about these people; one can be opened."""
     if not runs:
-        note("No run yet about these people.")
+        note("No runs about these people yet.")
         return
     frame = pd.DataFrame(
         {
@@ -166,14 +166,14 @@ def course_of(run: RunView) -> Course:
 
 def _what_stopping_costs(run: RunView) -> str:
     if run.spent:
-        return f"The table was read, so {amount(run.epsilon)} stays spent. Nothing that was made is kept."
-    return f"Nothing was read so far: {amount(run.epsilon)} is freed, unless it becomes spent first."
+        return f"The table was read, so {amount(run.epsilon)} stays spent. Nothing made so far is kept."
+    return f"Nothing has been read yet: {amount(run.epsilon)} is freed unless it is spent first."
 
 
 def _stop_words(run: RunView) -> str:
     if run.spent:
         return f"Stop the run (the {amount(run.epsilon)} stays spent)"
-    return f"Cancel (the {amount(run.epsilon)} is freed unless it becomes spent first)"
+    return f"Cancel (the {amount(run.epsilon)} is freed unless it is spent first)"
 
 
 def _fate(run: RunView) -> str:
@@ -187,10 +187,10 @@ def _losses(run: RunView) -> None:
     steps, losses = list(range(0, len(run.losses), stride)), list(run.losses[::stride])
     made = go.Figure(go.Scatter(x=steps, y=losses, mode="lines", line={"color": COLOURS["synthetic"]}, name="error"))
     made.update_layout(
-        height=220, margin={"l": 10, "r": 10, "t": 10, "b": 10}, xaxis_title="reports so far", yaxis_title="error"
+        height=220, margin={"l": 10, "r": 10, "t": 10, "b": 10}, xaxis_title="progress reports", yaxis_title="error"
     )
-    note("How far the fit is from all noisy answers; it falls while the fit learns them. It reads no row.")
-    show_plot(made, title="Error of the fit", twin=pd.DataFrame({"report": steps, "error": losses}), key="losses")
+    note("How far the fit is from the noisy answers; it falls as the fit improves. No row is read.")
+    show_plot(made, title="Fit error", twin=pd.DataFrame({"report": steps, "error": losses}), key="losses")
 
 
 def _clock(seconds: int) -> str:

@@ -290,7 +290,7 @@ def say_when_saved(place: DeltaGenerator) -> None:
     """Say beside a title when the draft was last saved, or that it could not be."""
     kept = _kept()
     if _UNSAVED in st.session_state:
-        place.warning("Not saved yet. What you typed stands here and is saved with your next change.")
+        place.warning("Not saved yet. What you typed is still here and will be saved with your next change.")
     elif kept is not None:
         note(f"Saved {in_their_zone(kept.saved):%H:%M}", place)
 
@@ -308,7 +308,7 @@ def say_what_changed_elsewhere() -> None:
     came = st.session_state.pop(_ELSEWHERE, 0)
     if came:
         many = f"{came} answers were" if came > 1 else "One answer was"
-        st.info(f"{many} changed in another tab meanwhile. The newest are shown here, with what you changed yourself.")
+        st.info(f"{many} changed in another tab. The latest are shown here, together with your own changes.")
 
 
 def bind(field: str) -> dict[str, Any]:

@@ -19,9 +19,9 @@ def stand_in_attacks(config: RunConfig, section: str) -> None:
     report = application().rehearsals.report(config)
     if report is None:
         st.info(
-            "No rehearsal of this configuration. On the page Rehearse, or with synth rehearse, the same run is made "
-            "from public or simulated rows; what attacks reach there may be published, and one above its ceiling stops "
-            "the release."
+            "This configuration has not been rehearsed. The Rehearse page, or synth rehearse, makes the same "
+            "run from public or simulated rows. The results of attacks there may be published, and one above "
+            "its ceiling stops the release."
         )
         return
     verdict(report)

@@ -28,7 +28,7 @@ __all__ = [
     "stated",
 ]
 
-DELTA_MEANS = "How far any probability may exceed what epsilon allows."
+DELTA_MEANS = "By how much any probability may exceed what epsilon allows."
 FOR_A_ROW = "epsilon for a whole row"
 
 _MARKUP = frozenset("\\`*[]<>$~|#")
@@ -104,9 +104,9 @@ def row_note(worths: Sequence[RowWorth | None]) -> str:
     if all(worth is None for worth in worths):
         return ""
     return (
-        "An entry that hides one cell hides it while all other cells are known, labels not at all. What the same noise "
-        "is worth for replacing a whole row by one with the same label, at the same delta, stands beside it: compare "
-        "other releases with that number."
+        "An entry that hides one cell hides it even if all other cells are known; labels are not hidden. Next "
+        "to it is what the same noise is worth for replacing a whole row by one with the same label, at the "
+        "same delta: use that number to compare with other releases."
     )
 
 

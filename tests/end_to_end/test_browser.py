@@ -54,7 +54,7 @@ def test_a_reload_finds_table_and_run_again_by_the_address_and_what_was_sealed_s
     for screen, title, words in (
         ("5 Report", "Read the report", walk.table.name),
         ("6 Release", "Release", "Sealed and signed."),
-        ("Admin", "Admin", "The key that signs"),
+        ("Admin", "Admin", "Signing key"),
     ):
         walk.walker.visit(screen, title)
         walk.walker.page.reload()
@@ -196,7 +196,7 @@ def test_a_table_of_a_database_is_described(server: Server, browser: Any) -> Non
     walker.fill("Address", f"sqlite:///{database}")
     walker.fill("Password", "CANARY secret")
     walker.fill("Table", "visit")
-    walker.fill("Only rows for which this holds", "age >= 18")
+    walker.fill("Only rows that meet this condition", "age >= 18")
     assert "The certificate will say: Assumed: The rows are those of a database's table" in walker.text()
     walker.press("Read the table")
     walker.page.get_by_text("The database has no table 'visit'").wait_for()
@@ -279,7 +279,7 @@ def stop_a_run(walker: Walker) -> None:
     page.reload()
     # While a page works, its header has a button of this name too.
     page.get_by_test_id("stPopoverButton").filter(has_text="Stop").click()
-    page.get_by_text("stays spent. Nothing that was made is kept.").wait_for()
+    page.get_by_text("stays spent. Nothing made so far is kept.").wait_for()
     page.get_by_role("button", name="stays spent)").click()
     page.get_by_text(re.compile(r"^The [\d.]+ stays spent\.$")).wait_for()
 
@@ -300,7 +300,7 @@ def test_a_screen_opened_first_on_a_running_server_is_guarded(server: Server, br
     for path, words in (("report", "No run yet for this table."), ("describe", "There is no table yet.")):
         walker.open(path)
         assert words in walker.text()
-        assert "No page asks another server for anything; usage statistics are off." in walker.text()
+        assert "Pages load nothing from other servers, and usage statistics are off." in walker.text()
     walker.close()
 
 

@@ -125,9 +125,9 @@ def test_what_was_typed_survives_reloads_another_tab_and_a_restart(browser: Any,
 
         # A block one column off is one sentence, and can be taken back.
         paste(walker, 0, "low", tuple(cells[1:] for cells in BLOCK))
-        page.get_by_text("It looks as if the block stands one column too far right").wait_for()
+        page.get_by_text("The pasted block seems to be one column too far right").wait_for()
         walker.press("Continue to 3 Budget")
-        page.get_by_text("Before you go on: see what was pasted").wait_for()
+        page.get_by_text("Before you continue: see what was pasted").wait_for()
         assert "must be a number" not in walker.text()
         walker.press("Undo the paste")
         walker.settle()
@@ -155,7 +155,7 @@ def test_what_was_typed_survives_reloads_another_tab_and_a_restart(browser: Any,
         walker.settle()
         page.get_by_role("combobox", name="What do you know?").wait_for()
         for label, option in (
-            ("What do you know?", "If one thing holds, another follows"),
+            ("What do you know?", "If one condition holds, another follows"),
             ("If", "chol"),
             ("then", "miles"),
         ):
@@ -220,12 +220,12 @@ def test_a_table_is_described_by_a_codebook_in_a_workbook_with_few_clicks(
     walker.see("Describe the table")
 
     walker.counted.clear()
-    page.get_by_text("Paste or drop a data dictionary").click()
+    page.get_by_text("Use a data dictionary").click()
     walker.settle()
     walker.upload(0, tmp_path / "codebook.xlsx")
     page.get_by_text("Understood 5 of your 5 columns.").wait_for()
     walker.press("Fill 5 lines")
-    page.get_by_text("Nothing is filled yet.").wait_for(state="detached")
+    page.get_by_text("Nothing is filled in yet.").wait_for(state="detached")
     walker.settle()
     states = [cell(walker, line, "state").inner_text() for line in range(5)]
     assert states == ["\u21bb replaced", *["\u25cf ready"] * 4]

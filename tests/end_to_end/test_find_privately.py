@@ -126,7 +126,7 @@ def test_twenty_columns_from_nothing_to_a_release(server: Server, browser: Any, 
         page.get_by_role("button", name="Download the bundle (zip)").click()
     download.value.save_as(bundle)
     with page.expect_download() as download:
-        page.get_by_role("button", name="Download the rows as your table is written").click()
+        page.get_by_role("button", name="Download the rows in your table's format").click()
     assert download.value.path().read_bytes() == zipfile.ZipFile(bundle).read("synthetic.csv")
     verdict = verify(bundle)
     assert verdict.ok, verdict.json["failures"]

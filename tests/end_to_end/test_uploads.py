@@ -272,7 +272,7 @@ def test_a_server_stops_while_it_looks_at_a_table_whose_names_are_long(browser: 
         walker.upload(0, table)
         walker.page.get_by_text("Stored, encrypted.").wait_for()
         walker.visit("2 Describe", "Describe the table")
-        walker.press("Look at my rows to guess the open roles")
+        walker.press("Look at my rows to guess the missing roles")
         while not any(
             "synth.services.inspection" in child.cmdline() for child in psutil.Process(server.pid).children()
         ):

@@ -25,7 +25,7 @@ def test_a_workbook_of_two_sheets_is_uploaded_and_its_columns_are_listed(
     walker.fill("A name for these people", "a workbook")
     walker.upload(0, table)
     walker.page.get_by_text("The workbook has 2 sheets: 'People' and 'Notes'.").wait_for()
-    walker.fill("Units beside numbers, separated by commas", "kg")
+    walker.fill("Units written next to numbers, separated by commas", "kg")
     walker.page.get_by_text("Invented cells: 1234.5 kg is read as 1234.5.").wait_for()
     walker.pick("Sheet of the workbook", "People")
     walker.press("Read it again")

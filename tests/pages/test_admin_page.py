@@ -119,7 +119,7 @@ def test_the_ledger_page_says_what_is_frozen_and_what_is_freed(finished: AppTest
     assert SPENT_OR_FREED in texts(app)
     service.ledger.freeze(account.id, because="restored")
     app = go(app, "ledger")
-    assert "Frozen, and takes no run: survey." in warnings(app)
+    assert "Frozen, so no run can start: survey." in warnings(app)
 
 
 def test_a_deleted_mark_is_said_on_the_ledger_page(finished: AppTest, home: Path) -> None:

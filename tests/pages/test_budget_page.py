@@ -257,7 +257,7 @@ def error_line(words: str) -> str:
 def test_delta_follows_the_rule_until_it_is_chosen() -> None:
     app = unfold(described(), "attacks")
     assert (
-        "δ: How far any probability may exceed what epsilon allows. Keep it far below one over the number of people."
+        "δ: By how much any probability may exceed what epsilon allows. Keep it far below 1 / (number of people)."
         in texts(app)
     )
     assert app.session_state["draft"]["delta"] is None
@@ -269,7 +269,7 @@ def test_delta_follows_the_rule_until_it_is_chosen() -> None:
 @pytest.mark.thorough
 def test_a_weak_promise_is_called_weak() -> None:
     app = set_epsilon(described(), 8.0)
-    assert "At ε = 8 the promise is weak: see what it buys." in texts(app)
+    assert "At ε = 8 the promise is weak: see 'What it buys'." in texts(app)
 
 
 @pytest.mark.thorough
@@ -279,7 +279,7 @@ def test_above_the_level_of_the_installation_the_page_says_that_a_run_is_refused
     monkeypatch.setenv("HERMITAGE_APPROVAL_EPSILON", "4")
     app = set_epsilon(described(), 8.0)
     assert (
-        "At ε = 8 the promise is weak: see what it buys. This installation refuses more than ε = 4: a run "
+        "At ε = 8 the promise is weak: see 'What it buys'. This installation refuses more than ε = 4: a run "
         "cannot start." in texts(app)
     )
 
@@ -312,7 +312,7 @@ def test_a_limit_that_would_be_passed_is_named() -> None:
 def test_the_ledger_box_says_what_has_been_spent() -> None:
     words = texts(described())
     assert "Spent on these people so far: **0.00** in 0 releases. After this release: **1.00**" in words
-    assert "(simple sum 1.00)" in words
+    assert "; simple sum 1.00." in words
 
 
 @pytest.mark.thorough

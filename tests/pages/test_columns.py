@@ -126,8 +126,7 @@ def test_a_block_that_stands_one_column_off_is_one_sentence(
     if "day" not in block[0]:
         assert pasted_beside(known) == pasted_beside(changed), "whether roles are known or open"
     assert pasted_beside(changed) == (
-        f"It looks as if the block stands one column too far {side}: what belongs under '{belongs}' stands under "
-        f"'{stands}'."
+        f"The pasted block seems to be one column too far {side}: what belongs under '{belongs}' is under '{stands}'."
     )
 
 
@@ -151,7 +150,7 @@ def test_every_preset_declares_a_usable_column(preset: Preset) -> None:
     filled = taken_row(new_row("x", "category"), preset.body("500" if preset.asks else None))
     # What no preset can know is asked: whether cells may be empty, or what one that cannot be read becomes.
     (asked,) = errors_of_rows([filled]) or ["" if filled["other"] else "nothing was asked"]
-    assert not asked or "needs a place for a cell that cannot be read" in asked
+    assert not asked or "needs a value for cells that cannot be read" in asked
     assert errors_of_rows([{**filled, "missing": True}]) == []
 
 
@@ -232,7 +231,7 @@ def test_an_identifier_by_name_may_be_a_declared_category() -> None:
 
 def test_free_text_is_announced() -> None:
     assert notes_of_rows([row("notes", role="text (dropped)")]) == [
-        "'notes' is free text. Free text cannot be released here; it will be dropped."
+        "'notes' is free text, which cannot be released here; it will be dropped."
     ]
 
 

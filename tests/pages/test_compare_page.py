@@ -12,7 +12,7 @@ from pages.ui.session import application
 
 
 def test_one_run_cannot_be_compared(finished: AppTest) -> None:
-    assert "Two finished runs about the same people are needed" in texts(go(finished, "compare"))
+    assert "You need two finished runs about the same people" in texts(go(finished, "compare"))
 
 
 @pytest.mark.thorough

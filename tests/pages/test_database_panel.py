@@ -123,7 +123,7 @@ def test_rows_of_a_database_go_the_way_of_a_file_to_a_certificate(folder: Path) 
 @pytest.mark.thorough
 def test_a_query_says_what_is_assumed_before_it_is_read(folder: Path) -> None:
     app = at_the_panel(folder)
-    app.radio(key="database-what").set_value("A query of my own (SQL)").run()
+    app.radio(key="database-what").set_value("My own query (SQL)").run()
     app.text_area(key="database-sql").set_value("SELECT * FROM people WHERE age > (SELECT min(age) FROM survey)").run()
     assert f"Assumed: {origin_sentences('query')[0]}" in texts(app)
     assert "Stored, encrypted." in texts(read(app))

@@ -48,7 +48,7 @@ def test_nothing_is_preselected() -> None:
     rows = app.session_state["draft"]["columns"]
     assert all(not row["low"] and not row["high"] and not row["categories"] for row in rows)
     assert (
-        "Tell us what anyone could know without looking at this table. Whatever you type here will be published."
+        "Declare what anyone could know without looking at this table. Everything you type here will be published."
         in texts(app)
     )
 
@@ -57,10 +57,10 @@ def test_going_on_too_early_names_everything_that_is_missing() -> None:
     app = with_columns("age,region")
     app.button(key="continue-budget").click().run()
     (found,) = errors(app)
-    assert "- Say whom you are protecting." in found
+    assert "- Say who you are protecting." in found
     assert "- Say how many rows one person can have at most." in found
-    assert "- Say whether it is public how many there are." in found
-    assert "- Say how many there are at most (person): a public upper bound." in found
+    assert "- Say whether their number is public." in found
+    assert "- Give a public upper bound on how many there are (unit: person)." in found
     assert "- 'age' needs a lowest and a highest value." in found
     assert not app.session_state["draft"]["described"]
 
@@ -86,7 +86,7 @@ def test_refusals_in_their_words(name: str, cells: dict[str, str], sentence: str
     app = answer(with_columns(name))
     edit(app, **{name: cells})
     app.button(key="continue-budget").click().run()
-    assert errors(app) == [f"Before you go on:\n- {sentence}"]
+    assert errors(app) == [f"Before you continue:\n- {sentence}"]
 
 
 @pytest.mark.thorough
@@ -94,14 +94,17 @@ def test_free_text_is_announced() -> None:
     app = with_columns("age,notes")
     assert "notes would be dropped, because of the word 'notes'." in texts(app)
     app.button(key="accept:1").click().run()
-    assert "'notes' is free text. Free text cannot be released here; it will be dropped." in texts(app)
+    assert "'notes' is free text, which cannot be released here; it will be dropped." in texts(app)
 
 
 @pytest.mark.thorough
 def test_several_rows_without_a_column_of_ids() -> None:
     app = answer(with_columns("age,who"))
     app.number_input(key="field:rows_per_unit").set_value(4).run()
-    assert "We cannot enforce this. The guarantee is only as true as this number." in texts(app)
+    assert (
+        "Without such a column the limit cannot be enforced: the guarantee holds only if this number is true."
+        in texts(app)
+    )
     assert "Protects one person contributing up to 4 rows." in texts(app)
     app.selectbox(key="field:id_column").set_value("who").run()
     assert "Enforced: at most 4 rows of each person are kept, chosen at random." in texts(app)
@@ -134,7 +137,7 @@ def test_a_preset_fills_columns_and_says_so() -> None:
 def test_presets_are_offered_by_names_and_money_asks_its_highest() -> None:
     app = with_columns("age,weekday,income")
     app.segmented_control(key="way").set_value("Use public presets").run()
-    assert "By their names: age: age in years 0-120; weekday: weekday 1-7 (Monday is 1)." in texts(app)
+    assert "Suggested by name: age: age in years 0-120; weekday: weekday 1-7 (Monday is 1)." in texts(app)
     app.button(key="preset-proposed").click().run()
     rows = {row["name"]: row for row in app.session_state["draft"]["columns"]}
     assert (rows["age"]["high"], rows["weekday"]["extra"]["labels"]["7"]) == ("120", "Sunday")
@@ -153,11 +156,11 @@ def test_presets_are_offered_by_names_and_money_asks_its_highest() -> None:
 @pytest.mark.thorough
 def test_a_dictionary_is_shown_line_by_line_before_it_is_taken() -> None:
     app = with_columns("age,sex,region")
-    app.segmented_control(key="way").set_value("Paste or drop a data dictionary").run()
+    app.segmented_control(key="way").set_value("Use a data dictionary").run()
     codebook = b"variable;type;range;values\nage;integer;0-110;\nsex;int;;1=male, 2=female\nheight;float;;\n"
     uploader(app, "dictionary").upload("codebook.csv", codebook, "text/csv")
     app.run()
-    assert "Understood 2 of your 3 columns. Nothing is filled yet." in texts(app).replace("*", "")
+    assert "Understood 2 of your 3 columns. Nothing is filled in yet." in texts(app).replace("*", "")
     assert "Not in the table, and passed over: height." in app.warning[0].value
     assert app.session_state["draft"]["columns"][0]["high"] == ""
     app.button(key="dictionary-take").click().run()
@@ -172,7 +175,7 @@ def test_a_dictionary_is_shown_line_by_line_before_it_is_taken() -> None:
 @pytest.mark.thorough
 def test_cells_are_pasted_without_a_header_and_a_refusal_loses_nothing() -> None:
     app = with_columns("age,sex")
-    app.segmented_control(key="way").set_value("Paste or drop a data dictionary").run()
+    app.segmented_control(key="way").set_value("Use a data dictionary").run()
     app.text_area(key="dictionary-pasted").set_value("a\tb\nc\td").run()
     app.button(key="dictionary-read").click().run()
     assert "No line of this dictionary says what its columns hold" in errors(app)[0]
@@ -203,7 +206,7 @@ def test_the_meter_warns_of_a_category_with_too_many_values() -> None:
         "job has 1,900 categories. Group it (for example by first digit), or leave it out. Keeping it needs about "
         "2.1 million cells for pairs." in texts(app)
     )
-    assert "Cells of the largest 2-way table 2,090,000" in texts(app)
+    assert "Cells in the largest 2-way table 2,090,000" in texts(app)
 
 
 @pytest.mark.thorough
@@ -219,7 +222,7 @@ def test_an_edit_that_breaks_the_description_closes_the_way() -> None:
     edit(app, age={"high": ""})
     assert not app.session_state["draft"]["described"]
     go(app, "generate")
-    assert "The table is not described yet. Say first what is public about it." in texts(app)
+    assert "The table is not described yet. Declare first what is public about it." in texts(app)
 
 
 @pytest.mark.thorough
@@ -256,7 +259,7 @@ def test_an_absurd_domain_is_refused_with_the_columns_named() -> None:
     assert found.startswith("'street' (5,001 values) and 'job' (5,001 values) are too wide to be counted together")
     assert "group them" in found
     app.button(key="continue-budget").click().run()
-    assert errors(app) == [found, f"Before you go on:\n- {found}"]
+    assert errors(app) == [found, f"Before you continue:\n- {found}"]
     assert not app.session_state["draft"]["described"]
     edit(
         app,
@@ -274,7 +277,7 @@ def test_a_public_number_is_asked_once_and_stands_for_the_bound() -> None:
     app.radio(key="field:row_count").set_value("public").run()
     assert "field:people_at_most" not in {box.key for box in app.number_input}
     app.button(key="continue-budget").click().run()
-    assert "- Say how many people there are: you said that their number is public." in errors(app)[0]
+    assert "- Say how many people there are, as their number is public." in errors(app)[0]
     app.number_input(key="field:number_of_units").set_value(321).run()
     held = app.session_state["draft"]
     assert (held["number_of_units"], held["people_at_most"]) == (321, 321)
@@ -312,7 +315,7 @@ def test_columns_without_a_place_for_odd_cells_can_all_be_marked_at_once() -> No
     )
     app.button(key="continue-budget").click().run()
     assert errors(app) == [
-        "Before you go on:\n- 'age' needs a place for a cell that cannot be read. Tick 'Empty', or type one under "
+        "Before you continue:\n- 'age' needs a value for cells that cannot be read. Tick 'Empty', or type one under "
         "'Unreadable'."
     ]
     app.button(key="tick-empty").click().run()
@@ -362,7 +365,7 @@ def test_notations_are_shown_on_cells_invented_from_the_declaration() -> None:
         ["smoker", "N", "no"],
         ["town", "nth", "north"],
     ]
-    assert "Invented cells, made from what you declared and from no row:" in texts(app)
+    assert "Invented cells, made from what you declared, not from any row:" in texts(app)
 
 
 @pytest.mark.thorough

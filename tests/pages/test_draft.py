@@ -52,15 +52,15 @@ def test_nothing_about_people_is_preselected() -> None:
     asked = ("protects", "rows_per_unit", "row_count", "people_at_most")
     assert [draft[key] for key in asked] == [None] * 4
     assert missing_answers(draft) == [
-        "Say whom you are protecting.",
+        "Say who you are protecting.",
         "Say how many rows one person can have at most.",
-        "Say whether it is public how many there are.",
-        "Say how many there are at most (person): a public upper bound.",
+        "Say whether their number is public.",
+        "Give a public upper bound on how many there are (unit: person).",
     ]
 
 
 def test_an_unanswered_draft_makes_no_configuration() -> None:
-    with pytest.raises(SynthError, match="whom you are protecting"):
+    with pytest.raises(SynthError, match="who you are protecting"):
         config_of(new_draft())
 
 
@@ -131,5 +131,5 @@ def test_a_line_for_a_time_is_written_as_its_date_and_stays_a_time() -> None:
     assert new["extra"] == {"of": "came", "pattern": "%d/%m/%Y %H:%M"}
     assert errors_of_rows(with_times([dates], [new])) == []
     assert errors_of_rows([{**new, "role": "number"}]) == [
-        "'came time 2' is the time in the cells of 'came', so its role is 'time of day'."
+        "'came time 2' is a time in the cells of 'came': its role must be 'time of day'."
     ]

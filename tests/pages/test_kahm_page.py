@@ -54,7 +54,7 @@ def test_the_cell_level_states_the_epsilon_of_a_row(chosen: AppTest) -> None:
     words = texts(chosen)
     assert "Protects ONE CELL" in words
     (metric,) = chosen.metric
-    assert metric.label == "The same setting, for replacing a whole row"
+    assert metric.label == "Equivalent for replacing a whole row"
     whole = float(metric.value.removeprefix("ε = "))
     assert 2 < whole < 3.1  # three columns at epsilon 1 each: below the plain sum, far above one
     assert "The epsilon you enter, 1.00, is for one cell." in words

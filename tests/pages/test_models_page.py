@@ -116,7 +116,7 @@ def test_columns_that_are_not_chosen_are_left_out(chosen: AppTest) -> None:
 def test_the_page_of_the_budget_speaks_of_the_model(chosen: AppTest) -> None:
     go(chosen, "budget")
     assert not errors(chosen)
-    assert "What the noise will do to the model" in {place.label for place in chosen.expander}
+    assert "Expected error of the model" in {place.label for place in chosen.expander}
     chosen.session_state["budget-errors"] = True
     chosen.run()
     assert [metric.value for metric in chosen.metric if metric.label == "Noise of a gradient"] == ["16.9"]
@@ -190,7 +190,7 @@ def test_a_model_goes_from_its_card_to_a_download() -> None:
     assert json.loads(application().model(run_id))["model"] == "gaussian-mixture"
     assert application().verify(io.BytesIO(application().bundle(run_id))).ok
     go(app, "compare")
-    assert "Runs that made a model are not listed: what is compared here are tables." in texts(app)
+    assert "Runs that made a model are not listed: only tables are compared here." in texts(app)
     go(app, "generate")
     (runs,) = [frame.value for frame in app.table if "generator or model" in frame.value.columns]
     assert runs["generator or model"].iloc[0] == "gaussian-mixture"

@@ -9,8 +9,8 @@ import pytest
 from driving import described, go, open_app, texts
 
 PAGES = Path(__file__).resolve().parents[2] / "pages"
-NO_TABLE = "There is no table yet. Upload one, or try the demonstration table."
-NO_RUN = "No run yet for this table. Choose a generator, and start one."
+NO_TABLE = "There is no table yet. Upload one, or try the demo table."
+NO_RUN = "There is no run of this table yet. Choose a generator and start one."
 
 
 @pytest.mark.thorough
@@ -24,7 +24,7 @@ NO_RUN = "No run yet for this table. Choose a generator, and start one."
         ("models", NO_TABLE),
         ("report", NO_RUN),
         ("release", NO_RUN),
-        ("ledger", "Nothing spent yet. Who is protected, and what every release cost them, stands here."),
+        ("ledger", "Nothing has been spent yet. This page will list who is protected and what each release cost."),
     ],
 )
 def test_a_page_opened_first_says_what_is_missing(page: str, sentence: str) -> None:
@@ -32,7 +32,7 @@ def test_a_page_opened_first_says_what_is_missing(page: str, sentence: str) -> N
     assert sentence in [str(info.value) for info in app.info]
     assert not app.exception
     assert not app.error
-    assert "No page asks another server for anything; usage statistics are off." in texts(app)
+    assert "Pages load nothing from other servers, and usage statistics are off." in texts(app)
 
 
 @pytest.mark.thorough
@@ -61,7 +61,7 @@ def test_an_unknown_identifier_in_the_address_is_forgotten(page: str) -> None:
 def test_a_cold_server_shows_a_page_inside_the_application(page: str) -> None:
     """Streamlit runs files of ``pages`` without app.py until it has seen ``st.navigation`` once."""
     words = texts(go(open_app(), page))
-    assert "No page asks another server for anything; usage statistics are off." in words
+    assert "Pages load nothing from other servers, and usage statistics are off." in words
     assert "● safe to publish" in words
 
 
@@ -82,7 +82,7 @@ def test_a_cold_server_shows_a_page_inside_the_application(page: str) -> None:
     ],
 )
 def test_every_page_says_that_whoever_reaches_it_sees_all_of_it(page: str) -> None:
-    assert "one installation has one owner, and whoever reaches it sees all of it" in texts(go(open_app(), page))
+    assert "one installation has one owner, and anyone who can reach it sees everything" in texts(go(open_app(), page))
 
 
 def test_every_page_goes_through_the_application() -> None:

@@ -80,7 +80,7 @@ def test_training_every_predictor_is_followed_and_stopped(finished: AppTest, hom
     assert work is not None
     app.run()
     app.button(key="stop-predictions").click().run()
-    assert "Stopped. The numbers above are as they were." in texts(app)
+    assert "Stopped. The numbers above are unchanged." in texts(app)
     assert not processes.is_alive(int(work.pid or 0), float(work.pid_created or 0))
     assert app.button(key="predictions")
 

@@ -1,4 +1,4 @@
-"""Logic between columns on the page Describe: built in words, proposed by names, refused beside the rule."""
+"""Rules between columns on the page Describe: built in words, proposed by names, refused beside the rule."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def opened() -> AppTest:
 
 def test_a_rule_is_built_in_words_kept_and_deleted() -> None:
     app = opened()
-    app.selectbox(key="rule-kind").set_value("If one thing holds, another follows").run()
+    app.selectbox(key="rule-kind").set_value("If one condition holds, another follows").run()
     app.selectbox(key="rule-if-name:0").set_value("age").run()
     app.selectbox(key="rule-if-word:0").set_value("is less than").run()
     app.text_input(key="rule-if-value:0").set_value("30").run()
@@ -30,7 +30,7 @@ def test_a_rule_is_built_in_words_kept_and_deleted() -> None:
 @pytest.mark.thorough
 def test_what_cannot_be_kept_is_said_beside_the_rule_and_keeps_nobody_from_typing_on() -> None:
     app = opened()
-    app.selectbox(key="rule-kind").set_value("I write it as a line").run()
+    app.selectbox(key="rule-kind").set_value("Type the rule yourself").run()
     app.text_input(key="rule-typed:0").set_value("age > 500").run()
     (problem,) = errors(app)
     assert problem.startswith("No row can keep 'age > 500' within the declared columns.")

@@ -138,20 +138,20 @@ def test_a_run_whose_worker_stopped_says_that_it_goes_on(monkeypatch: pytest.Mon
     monkeypatch.setattr(type(application().engine), "tend", lambda self: None)
     app.button(key="spend").click().run()
     app.button(key="confirm-spend").click().run()
-    sentence = "It went on after its worker stopped, from the answers it had."
+    sentence = "Its worker stopped; it continued from the answers it had."
     queue, run_id = application().store.work, app.session_state["draft"]["run_id"]
     queue.take(host=this_host(), slots=1, gpus=())
     application().ledger.spend(application().ledger.charges_of(run_id)[0])
     run = queue.claim(run_id, host=this_host(), pid=1, pid_created=1.0)
     assert sentence not in texts(go(app, "generate"))
     assert queue.put_back(run, gpus=0)
-    waiting = "Its worker stopped. It goes on from the answers it had as soon as a place is free."
+    waiting = "Its worker stopped. It will continue from the answers it had as soon as a slot is free."
     assert waiting in texts(go(app, "generate"))
     queue.take(host=this_host(), slots=1, gpus=())
     queue.claim(run_id, host=this_host(), pid=1, pid_created=1.0)
     assert sentence in texts(go(app, "generate"))
     assert app.button(key="cancel-run").label == "Stop the run (the 1.00 stays spent)"
-    assert "The table was read, so 1.00 stays spent. Nothing that was made is kept." in texts(app)
+    assert "The table was read, so 1.00 stays spent. Nothing made so far is kept." in texts(app)
 
 
 @pytest.mark.thorough
@@ -195,7 +195,7 @@ def test_a_waiting_run_can_be_cancelled_and_costs_nothing(monkeypatch: pytest.Mo
     monkeypatch.setattr(type(application().engine), "tend", lambda self: None)
     app.button(key="spend").click().run()
     app.button(key="confirm-spend").click().run()
-    assert app.button(key="cancel-run").label == "Cancel (the 1.00 is freed unless it becomes spent first)"
+    assert app.button(key="cancel-run").label == "Cancel (the 1.00 is freed unless it is spent first)"
     assert "Nothing was read so far: 1.00 is freed, unless it becomes spent first." in texts(app)
     app.button(key="cancel-run").click().run()
     go(app, "generate")
@@ -345,7 +345,7 @@ def test_a_sealed_release_can_be_downloaded_and_verified(finished: AppTest) -> N
     start = go(open_app(), "start")
     start.file_uploader[0].upload("bundle.zip", data, "application/zip")
     start.run()
-    assert "Nothing differs from the certificate. Below: what was checked, and what was not." in texts(start)
+    assert "Everything matches the certificate. What was checked, and what was not, is listed below." in texts(start)
 
 
 def test_a_changed_bundle_is_found_out(finished: AppTest) -> None:
@@ -362,7 +362,7 @@ def test_a_changed_bundle_is_found_out(finished: AppTest) -> None:
     start = go(open_app(), "start")
     start.file_uploader[0].upload("bundle.zip", changed.getvalue(), "application/zip")
     start.run()
-    assert "This bundle differs from its certificate, or it cannot be read." in texts(start)
+    assert "This bundle does not match its certificate, or cannot be read." in texts(start)
     assert "synthetic.csv is not the file that was certified: its hash differs." in texts(start)
 
 
@@ -370,7 +370,7 @@ def test_something_that_is_no_bundle_is_said_to_be_none() -> None:
     start = go(open_app(), "start")
     start.file_uploader[0].upload("bundle.zip", b"not a zip", "application/zip")
     start.run()
-    assert "This bundle differs from its certificate, or it cannot be read." in texts(start)
+    assert "This bundle does not match its certificate, or cannot be read." in texts(start)
     assert not start.exception
 
 
@@ -390,7 +390,7 @@ def test_the_ledger_shows_the_charge(finished: AppTest) -> None:
     frame = next(table.value for table in app.table if "purpose" in table.value.columns)
     assert list(frame["state"]) == ["reserved", "spent"]
     assert set(frame["epsilon"]) == {1.0}
-    assert "Every chain of entries is whole and holds what its mark has seen" in texts(app)
+    assert "Every chain of entries is complete and matches its mark" in texts(app)
     app.selectbox(key="limit-account").set_value("survey")
     app.number_input(key="limit-epsilon").set_value(1.2)
     app.button(key="FormSubmitter:limit-Set limit").click().run()

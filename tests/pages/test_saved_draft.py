@@ -126,7 +126,7 @@ def test_rules_and_groups_of_two_tabs_are_merged_one_by_one() -> None:
     other = reloaded(one, "describe")
     for app, rule in ((one, "age >= 18"), (other, "smoker = no")):
         go(app, "describe")
-        app.selectbox(key="rule-kind").set_value("I write it as a line").run()
+        app.selectbox(key="rule-kind").set_value("Type the rule yourself").run()
         app.text_input(key="rule-typed:0").set_value(rule).run()
     one.button(key="rule-add").click().run()
     other.button(key="rule-add").click().run()

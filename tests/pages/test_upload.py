@@ -102,7 +102,7 @@ def test_of_many_odd_names_and_open_columns_the_first_are_told() -> None:
     (sentence,) = errors(app)
     lines = sentence.splitlines()
     assert len(lines) == 52
-    assert lines[0] == "Before you go on:"
+    assert lines[0] == "Before you continue:"
     assert lines[51].endswith(" more")
 
 
@@ -330,7 +330,7 @@ def test_a_deleted_table_is_asked_for_again() -> None:
     app = upload_table(open_app(), TABLE.encode())
     application().delete_table(app.session_state["draft"]["table_id"])
     go(app, "describe")
-    assert "There is no table yet. Upload one, or try the demonstration table." in texts(app)
+    assert "There is no table yet. Upload one, or try the demo table." in texts(app)
 
 
 def test_a_reload_finds_the_table_again() -> None:

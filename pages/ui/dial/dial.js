@@ -213,15 +213,15 @@ function show(part, state) {
   const most = odds.startsWith('more') ? 'by ' : 'by at most ';
   write(part.odds, 'Odds can change ', most + odds);
   write(part.even, '50:50 becomes ', even.includes(':') ? `at most ${even}` : even);
-  write(part.best, 'Best attack ever: ', any >= 100 ? 'no limit to speak of' : `${any} in 100 more than guessing`);
-  part.noise.textContent = `Against the noise of this release: ${noise} in 100 more.`;
+  write(part.best, 'Best possible attack: ', any >= 100 ? 'no meaningful limit' : `at most ${any} % better than guessing`);
+  part.noise.textContent = `With the noise of this release: at most ${noise} %.`;
   part.belief.textContent =
-    `Odds: what anybody believes about ${data.belief}${data.but ? ', ' + data.but : ''}.` +
-    ` Attack: how much oftener it ${data.attack} than by tossing a coin.`;
+    `Odds: of anything someone believes about ${data.belief}${data.but ? ', ' + data.but : ''}.` +
+    ` Attack: how much more often than a coin toss it ${data.attack}.`;
   const again = between(data.at, data.again, epsilon);
   const about = data.at.includes(epsilon) ? '' : 'about ';
-  write(part.again, 'Another release of this size would make it ', `epsilon ${about}${plain(Number(again.toPrecision(3)))}`,
-    ' in all for these people.');
+  write(part.again, 'A second release like this would bring these people to ', `epsilon ${about}${plain(Number(again.toPrecision(3)))}`,
+    ' in total.');
 
   part.costs.replaceChildren();
   const rough = [];
@@ -254,12 +254,12 @@ function asked(part, state) {
   const held = rows.measured < 1 ? ` Of these, ${Math.round(100 * rows.measured)} % are measured; the others are held out.` : '';
   part.source.textContent =
     rows.public !== null
-      ? `The number you declared public.${held}`
+      ? `The number you declared as public.${held}`
       : rows.looked !== null && state.rows === rows.looked
         ? `○ Owner only: read from the private rows, and the look is recorded. Do not publish it.${held}`
         : state.rows === null
-          ? 'Type it, and errors become shares; nothing is assumed for you, and it stays on this screen. A look at the' +
-            ' private rows is recorded, and the certificate of what you set afterwards says so.'
+          ? 'Type it to see errors as shares of the rows; it stays on this screen. A look at the' +
+            ' private rows is recorded, and the certificate of anything you set afterwards says so.'
           : `As you typed it.${held}`;
 }
 
@@ -338,9 +338,9 @@ function drawCurve(part, state) {
     const up = place === least && data.lines.length > 1 ? 18 : -9;
     text(part.curve, x(epsilon) + (atRight ? -9 : 9), y(unit(value)) + up, said, atRight ? 'end' : 'start', 'dial-strong');
   });
-  const what = inShares ? 'in points (hundredths of the rows)' : data.lines.every((one) => one.rows) ? 'in rows' : '';
-  part.curveTitle.textContent = `Expected error over epsilon${what ? ', ' + what : ''}`;
-  part.curve.setAttribute('aria-label', `${part.curveTitle.textContent}. The same numbers stand in the table below it.`);
+  const what = inShares ? 'in percentage points' : data.lines.every((one) => one.rows) ? 'in rows' : '';
+  part.curveTitle.textContent = `Expected error by epsilon${what ? ', ' + what : ''}`;
+  part.curve.setAttribute('aria-label', `${part.curveTitle.textContent}. The same numbers are in the table below it.`);
   table(part.curveTable, ['epsilon', ...data.lines.map((one) => one.of)], data.at.map((at, index) => [
     plain(at), ...data.lines.map((one) => plain(Number(unit(one.values[index]).toPrecision(3)))),
   ]));
@@ -381,7 +381,7 @@ function drawShape(part, state) {
     const short = start.length > 12 ? `${start.slice(0, 11)}…` : start;
     text(part.shape, box.left + (place + 0.5) * slot, box.bottom + 15, short, 'middle');
   });
-  part.shape.setAttribute('aria-label', `${part.shapeTitle.textContent} The same numbers stand in the table below it.`);
+  part.shape.setAttribute('aria-label', `${part.shapeTitle.textContent} The same numbers are in the table below it.`);
   table(part.shapeTable, ['value', 'invented rows', 'with noise'],
     labels.map((label, place) => [label, count(exact[place]), count(noisy[place])]));
 }
@@ -407,7 +407,7 @@ function drawAccuracy(part, state) {
   found.forEach(([at, value]) => circle(part.accuracy, x(at), y(value), 'dial-dot dial-dot-0'));
   line(part.accuracy, x(epsilon), box.top, x(epsilon), box.bottom, 'dial-choice');
   part.accuracyTitle.textContent = `${measure} after training on rows of '${generator}', as rehearsed on public rows`;
-  part.accuracy.setAttribute('aria-label', `${part.accuracyTitle.textContent}. The same numbers stand in the table below it.`);
+  part.accuracy.setAttribute('aria-label', `${part.accuracyTitle.textContent}. The same numbers are in the table below it.`);
   table(part.accuracyTable, ['epsilon', measure], found.map(([at, value]) => [plain(at), value.toFixed(3)]));
 }
 
@@ -476,15 +476,15 @@ function layout(root) {
   set(part.rough, { role: 'status', hidden: true });
 
   const drawn = root.appendChild(make('div', 'dial-halves'));
-  [part.curve, part.curveTitle, part.curveTable] = figure(drawn, 'Expected error over epsilon');
-  [part.shape, part.shapeTitle, part.shapeTable] = figure(drawn, 'What the noise does to one column, on invented rows:');
+  [part.curve, part.curveTitle, part.curveTable] = figure(drawn, 'Expected error by epsilon');
+  [part.shape, part.shapeTitle, part.shapeTable] = figure(drawn, 'What the noise does to one column (invented rows):');
   const choose = make('select', 'dial-column');
   choose.setAttribute('aria-label', 'Column that is drawn');
   part.column = part.shapeTitle.parentElement.appendChild(choose);
   const legend = part.shape.parentElement.insertBefore(make('p', 'dial-small'), part.shape);
-  legend.append(make('span', 'dial-key-exact'), ' invented, made up for this picture ', make('span', 'dial-key-bar'), ' with noise');
+  legend.append(make('span', 'dial-key-exact'), ' invented counts ', make('span', 'dial-key-bar'), ' with noise');
   part.shapeEmpty = part.shape.parentElement.insertBefore(
-    make('p', 'dial-empty', 'Say above about how many rows there are, and the picture is drawn at that size.'), part.shape);
+    make('p', 'dial-empty', 'Type about how many rows there are above, and the picture is drawn for that number.'), part.shape);
   [part.accuracy, part.accuracyTitle, part.accuracyTable] = figure(drawn, '');
   return part;
 }
