@@ -62,7 +62,7 @@ def hosts() -> tuple[str, ...]:
 
 
 quiet_logs()
-# When the server imports this file, so that nobody waits for it: the health check answers once it is done.
+# When the server imports this file, so that no visitor waits for it: the health check answers once it is done.
 warm_up()
 if __name__ == "__main__":
     screens()

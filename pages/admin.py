@@ -176,7 +176,7 @@ def signing_key() -> None:
 
 
 def stopped_releases() -> None:
-    """Show what rehearsals have stopped; a stop is cleared by somebody who gives a name and a reason."""
+    """Show what rehearsals have stopped; a stop is cleared by someone who gives a name and a reason."""
     st.header("Stopped by rehearsals")
     note(
         "A rehearsal reads public or simulated rows. If an attack does better there than the proof allows, "
@@ -199,7 +199,7 @@ def stopped_releases() -> None:
     show_table(frame, alt="Releases that rehearsals have stopped", key="stops")
     for one in found:
         if one.cleared_by is not None:
-            # Below the table, where a long reason stands in full.
+            # Below the table, where there is room for a long reason.
             note(f"Incident {one.incident} was cleared by {plain(one.cleared_by)}: {plain(str(one.because))}")
     standing = [one.incident for one in found if one.cleared_by is None]
     if standing:

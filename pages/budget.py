@@ -51,7 +51,7 @@ USED = (
     ("Israel, registry of live births of 2014", "9.98", "a birth", "OpenDP registry"),
     ("Wikimedia, page views by country", "about 1", "ten page views of a device a day", "Wikimedia 2023"),
 )
-"""Epsilons that others published with, each as its source says it; the sources stand in docs/references.md."""
+"""Epsilons that others published with, as stated by each source; see docs/references.md."""
 
 _DIAL, _COLUMN, _LOOKED = "dial", "dial-column", "looked-at-rows"
 
@@ -383,7 +383,7 @@ def _moved() -> dict[str, Any]:
 
 
 def _looked() -> int | None:
-    """Return the number of private rows to the owner who asked to see it; the look stands in the ledger."""
+    """Return the number of private rows to the owner who asked to see it; the look is in the ledger."""
     table = own_table()
     if table is None or st.session_state.get(_LOOKED) != table.table_id:
         return None
@@ -391,7 +391,7 @@ def _looked() -> int | None:
 
 
 def _measured_rows(config: RunConfig) -> float | None:
-    """Return how many rows are measured of those that somebody typed or looked at; None where nobody did."""
+    """Return how many of the typed or looked-up rows are measured; None if neither is known."""
     said = _looked() or draft()["about_rows"]
     return None if said is None else said * (1 - config.holdout)
 

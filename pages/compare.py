@@ -89,7 +89,7 @@ def side_by_side(run_ids: list[str]) -> None:
     draw(found.numbers[ids.index(shown)].bars(names), key=f"compare-{shown}")
     st.header("All numbers")
     frame = table_of(compared_table(found.numbers, names))
-    # In one column, where both stand in full.
+    # In one column, which has room for both.
     units = frame.pop("unit")
     frame["number"] = [
         f"{title}, {unit}" if unit else title for title, unit in zip(frame["number"], units, strict=True)

@@ -203,7 +203,7 @@ WAYS: dict[str, Callable[[], None]] = {
     "Use a data dictionary": dictionary_panel,
     "Use public presets": preset_panel,
 }
-"""What fills many lines at once, in the order in which it is offered: its words, and the panel that it unfolds."""
+"""Ways to fill in many lines at once, in the order offered: the label, and the panel that it opens."""
 
 _WAYS_HELP = "Each shows first what it would fill in. You can edit everything afterwards."
 
@@ -217,7 +217,7 @@ def column_editor() -> None:
     states = {row["name"]: state_of(row, held["domain_source"].get(row["name"], "")) for row in held["columns"]}
     everything = _choose_lines(held["columns"], states)
     undo_form()
-    # Names are shown so that nothing in them deceives; which row is which is told by its place. What a line lacks is
+    # Names are shown so that nothing in them deceives; rows are identified by position. What a line lacks is
     # that of the edited line: values may change under the editor, and its own edits stay.
     shown = [[states[name].words, visible(name), *fields] for name, *fields in start]
     st.data_editor(
@@ -293,7 +293,7 @@ def _names_shown(rows: list[Row]) -> list[str]:
 
 
 def _take_edits(held: Draft, start: list[list[Any]]) -> None:
-    """Write into the draft what stands in the editor, and notice a block that was pasted beside its place."""
+    """Write the edits into the draft, and notice a block that was pasted one column off."""
     edited = (st.session_state.get(editor_key()) or {}).get("edited_rows", {})
     values = {start[int(place)][0]: (start[int(place)], cells) for place, cells in edited.items()}
     before, rows, changed = held["columns"], [], []
@@ -320,7 +320,7 @@ def _take_edits(held: Draft, start: list[list[Any]]) -> None:
 
 
 def undo_form() -> None:
-    """Say that a block seems to stand beside its place, and offer to take it back."""
+    """Say that a block seems to be one column off, and offer to undo the paste."""
     if _PASTED not in st.session_state:
         return
     sentence, _ = st.session_state[_PASTED]

@@ -1,4 +1,4 @@
-"""4 Generate: choose a generator, spend, and watch; a run goes on without the page."""
+"""4 Generate: choose a generator, spend, and watch; a run continues without the page."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def _prepare() -> None:
         "charged to the same people and the same budget."
     )
     model_cards_panel(held)
-    # Until all of a model is chosen the other screens go on speaking of rows.
+    # Until a model is fully chosen, the other screens continue to speak of rows.
     held["makes"] = "table"
     if held["model"] is None:
         return
@@ -84,7 +84,7 @@ def _choose(name: str) -> None:
 
 
 def columns_form(held: Draft, card: Card) -> None:
-    """Ask for the column that is foretold, where there is one, and for those that the model looks at."""
+    """Ask for the column to predict, if there is one, and for those that the model uses."""
     modelled = [row["name"] for row in held["columns"] if row["role"] in MODELLED_ROLES]
     if held["model_label"] not in modelled:
         held["model_label"] = None

@@ -180,7 +180,7 @@ def certificate_summary(run_id: str) -> None:
 
 
 def how_to_verify(run: RunView) -> None:
-    """Say how anybody checks the bundle, without this server."""
+    """Say how anyone can check the bundle without this server."""
     st.header("How anyone can check it")
     of_what = "every cell" if run.rows else "every number of the model"
     st.markdown(f"With the package, offline: the promise, every file and {of_what} are checked again:")

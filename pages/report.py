@@ -119,7 +119,7 @@ def show_tab(tab: Tab, run_id: str, evidence: Sequence[Evidence]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _On:
-    """What pieces are drawn of: a run, and whether a badge for all of them stands above them."""
+    """What the pieces belong to: a run, and whether one badge above covers all of them."""
 
     run_id: str
     badged: bool = False
@@ -148,7 +148,7 @@ def _kinds(pieces: Panels) -> Iterator[Kind]:
 
 
 def _draw_all(pieces: Panels, on: _On) -> None:
-    """Draw pieces in order; parts that several reports share are offered together, where the first of them stands."""
+    """Draw pieces in order; parts that several reports share are offered together, at the first of them."""
     parts = [piece for piece in pieces if isinstance(piece, Part)]
     warned = False
     for piece in pieces:
@@ -323,7 +323,7 @@ def _(piece: Renewing, on: _On) -> None:
 
 
 def _chosen(piece: Choice) -> Option:
-    """Let one be chosen; a choice that it begins with stands beside this one."""
+    """Let one be chosen; a nested choice is shown next to this one."""
     nested = all(isinstance(option.panels[0], Choice) for option in piece.options)
     places = st.columns(2) if nested else [st.container()]
     with places[0]:

@@ -91,7 +91,7 @@ def screen() -> None:
 
 
 def begun_before() -> None:
-    """Offer what was begun and is kept; names of tables are shown to whoever asks for them, and to no other tab."""
+    """Offer saved work; names of tables are shown only in the tab that asks for them."""
     if not st.session_state.get(_LISTED):
         if st.button(
             "Continue where you left off", key="list-begun", help="Lists the descriptions saved on this server."
@@ -114,7 +114,7 @@ def begun_before() -> None:
 
 
 def _begun() -> list[tuple[str, str, str, datetime]]:
-    """Return what may be gone on with, the latest first: its kind, its id, what it is, and when it was saved."""
+    """Return the saved work, latest first: its kind, its id, a description, and when it was saved."""
     drafts = [("table", one) for one in application().drafts.latest(MOST_BEGUN)]
     drafts += [("begun", one) for one in application().begun.latest(MOST_BEGUN)]
     return [

@@ -50,7 +50,7 @@ NEW_PEOPLE = "No, new people"
 _MAXIMUM_CODEBOOK_MEGABYTES = DOCUMENT_BYTES // 10**6
 
 _MOST_WARNINGS = 20
-"""About names, one by one: a browser bears some, and not two for each of 5,000 columns."""
+"""About names, one by one: a browser can show some, but not two for each of 5,000 columns."""
 
 _FORM = "field:format-"
 """Widgets of the form begin like those of the draft, so that they are forgotten with them when a codebook is read."""
@@ -100,7 +100,7 @@ def screen() -> None:
 
 
 def account_question() -> str | None:
-    """Ask whose table this is before it comes; return the account, or None while the answer is open."""
+    """Ask whose table this is before it is uploaded; return the account, or None while the answer is open."""
     held, names = draft(), application().account_names()
     choices = [NEW_PEOPLE, *names]
     if held["people"] in choices:
@@ -203,7 +203,7 @@ def format_form() -> None:
         )
         more = (_names_form(held) if header else {}) | _notation_form(held)
     signs = listed(missing)
-    # What a codebook says and nobody is asked here stays as it is.
+    # Settings of a codebook that have no field here stay as they are.
     form = {key: value for key, value in held.items() if key not in {"comment", "names", *_ASKED_MORE}}
     form |= {"separator": separator, "encoding": encoding, **more}
     form |= {"missing": ["", *signs], "header": header, "newlines": newlines, "skip_rows": int(passed)}
@@ -265,7 +265,7 @@ def _key(name: str, value: str | bool | int) -> str:
 
 
 def table_uploader(account: str) -> None:
-    """Take the table in as soon as it has arrived, and let go of the file."""
+    """Take the table in as soon as it has arrived, and forget the file."""
     limit = application().settings.maximum_upload_bytes // 2**20
     uploaded = st.file_uploader(
         f"Table: CSV, TSV, Excel (.xlsx), OpenDocument (.ods) or Parquet, at most {limit} MB",
@@ -310,7 +310,7 @@ _DATABASE = tuple(f"database-{name}" for name in ("url", "what", "table", "schem
 
 
 def database_panel(account: str) -> None:
-    """Take a table in from a database; nothing is drawn where whoever runs the server lists none."""
+    """Take a table in from a database; nothing is drawn if the server allows none."""
     sources = application().settings.databases
     if not sources:
         return
@@ -320,7 +320,7 @@ def database_panel(account: str) -> None:
             st.session_state.setdefault(key, typed)
     with st.expander("From a database (PostgreSQL or SQLite)", expanded=bool(st.session_state.get("database-url"))):
         note(
-            f"This server may read from {plain(', '.join(sources))}. It only reads, and the table is encrypted as it arrives."
+            f"This server may read from {plain(', '.join(sources))}. It only reads; tables are encrypted as they arrive."
         )
         left, right = st.columns([3, 1])
         url = left.text_input(

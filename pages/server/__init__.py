@@ -1,1 +1,1 @@
-"""What stands between the network and the screens: who may speak to the server, what it answers, what it keeps."""
+"""The layer between the network and the screens: who may talk to the server, what it answers, what it keeps."""

@@ -1,4 +1,4 @@
-"""The server's process: its outside, what it imports once at its start, and what it does while nobody looks.
+"""The server process: its outside, what it imports once at the start, and what it does in the background.
 
 Its outside: which names and methods it answers to, which paths are closed, and the headers of its answers.
 """
@@ -47,7 +47,7 @@ Of components only the files of those that the screens register are served: scri
 ROUND_SECONDS = 30.0
 
 STOP_SECONDS = 5
-"""How long requests that are not finished may go on once the server is told to stop."""
+"""How long unfinished requests may continue once the server is told to stop."""
 
 _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?)\.?(?::([0-9]{1,5}))?", re.IGNORECASE)
 _INLINE_SCRIPT = re.compile(rb"<script>(.*?)</script>", re.DOTALL)
@@ -83,7 +83,7 @@ def warm_up() -> None:
         _warm = True
 
 
-# While nobody looks: the queue goes on, and what must not be kept any longer is deleted ------------------------------
+# In the background: the queue continues, and what must not be kept any longer is deleted -----------------------------
 
 
 @asynccontextmanager
@@ -296,7 +296,7 @@ async def _answer(send: Send, status: int, sentence: str) -> None:
 
 
 def _hashes_of_inline_scripts() -> str:
-    """Return as sources of the policy the scripts that stand in Streamlit's page itself, by their hash."""
+    """Return the inline scripts of Streamlit's own page as sources of the policy, by their hash."""
     page = (Path(st.__file__).parent / "static" / "index.html").read_bytes()
     digests = (base64.b64encode(hashlib.sha256(script).digest()).decode() for script in _INLINE_SCRIPT.findall(page))
     return "".join(f" 'sha256-{digest}'" for digest in digests)

@@ -1,8 +1,8 @@
-"""Uploads on their way from a browser to a screen, in clear nowhere but in the piece that is being looked at.
+"""Uploads on their way from a browser to a screen, unencrypted only in the piece that is being read.
 
-Streamlit writes an upload of more than 1 MiB to a temporary file in clear, and keeps all of it in memory for as long as
-the session lasts. So it never sees one: :class:`EncryptedUploads` stands before it, encrypts the bytes while they
-arrive (:mod:`synth.vault.incoming`), and hands a ticket on in their place. Streamlit decides as before whether the
+Streamlit writes an upload of more than 1 MiB to an unencrypted temporary file, and keeps all of it in memory for as
+long as the session lasts. So it never sees one: :class:`EncryptedUploads` sits before it, encrypts the bytes while
+they arrive (:mod:`synth.vault.incoming`), and hands a ticket on in their place. Streamlit decides as before whether the
 upload is this page's and belongs to a living session; a screen exchanges the ticket for a stream.
 """
 
@@ -54,7 +54,7 @@ def _incoming(home: Path) -> Incoming:
 
 
 def ticket_of(uploaded: Any) -> bytes:
-    """Return what stands for a file in what an uploader of Streamlit returned."""
+    """Return the ticket in what Streamlit's uploader returned."""
     uploaded.seek(0)
     ticket: bytes = uploaded.read()
     return ticket
@@ -132,7 +132,7 @@ class EncryptedUploads:
 
 
 def _telling(send: Send, decide: Callable[[int], None]) -> Send:
-    """Tell the status of an answer before it goes out: whoever has read it finds what it says."""
+    """Report the status of an answer before it is sent, so that anyone who has read it finds what it says."""
 
     async def told(message: Message) -> None:
         if message["type"] == "http.response.start":

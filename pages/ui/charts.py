@@ -68,7 +68,7 @@ def judged_words(figure: Figure) -> str:
 
 
 def show_picture(figure: Bars | HeatMap | Picture, *, key: str) -> None:
-    """Draw a picture; its title and its table stand elsewhere."""
+    """Draw a picture without its title and its table."""
     if isinstance(figure, Picture):
         made = picture_figure(figure)
     else:
@@ -97,7 +97,7 @@ def _folded(twin: pd.DataFrame, *, title: str, key: str) -> None:
 
 
 def show_table(frame: pd.DataFrame, *, alt: str, key: str, formats: Mapping[str, str] | None = None) -> None:
-    """Draw a table without its index, in full where it is short; numbers stand to the right.
+    """Draw a table without its index, in full where it is short; numbers are aligned right.
 
     It is text, not a picture of cells, so that it can be read aloud, searched, copied and printed.
 

@@ -2,7 +2,7 @@
 
 A row holds ``name, role, low, high, step, categories, missing, other, fallback, special, weight``, ``extra`` for what
 the table does not show (aliases, the pattern of a date), and ``proposed``: why its column would be replaced or dropped
-by a guess, until somebody has accepted or changed that.
+by a guess, until someone accepts or changes that.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def guess_role(name: str, kind: str) -> str:
 
 
 def new_row(name: str, kind: str) -> Row:
-    """Return the row of a column nobody has described: a guessed role, bounds and categories empty."""
+    """Return the row of an undescribed column: a guessed role, bounds and categories empty."""
     role = guess_role(name, kind)
     return {
         "name": name,
@@ -111,7 +111,7 @@ def new_row(name: str, kind: str) -> Row:
 
 
 def host_of(row: Row) -> str:
-    """Return the column of the file in whose cells a row's own time stands; empty where it has cells of its own."""
+    """Return the column of the file whose cells hold a row's time; empty if it has cells of its own."""
     return str((row.get("extra") or {}).get("of") or "")
 
 
@@ -133,7 +133,7 @@ def time_beside(dates: Row, rows: Sequence[Row]) -> Row:
 
 
 def with_times(rows: Sequence[Row], others: Sequence[Row]) -> list[Row]:
-    """Return rows, each followed by those of ``others`` that stand in its cells and have no cells of their own."""
+    """Return rows, each followed by those of ``others`` that are in its cells and have no cells of their own."""
     known = {row["name"] for row in rows}
     beside = [row for row in others if host_of(row) and row["name"] not in known]
     return [one for row in rows for one in (row, *(other for other in beside if host_of(other) == row["name"]))]
@@ -152,7 +152,7 @@ def is_proposed(row: Row) -> bool:
 
 
 def look_again(row: Row, kind: str) -> Row:
-    """Return a row with the kind that a look at the cells told, where nothing was known or decided before."""
+    """Return a row with the kind that a look at the cells found, if nothing was known or decided before."""
     if row["role"]:
         return row
     guessed = new_row(row["name"], kind)
@@ -160,7 +160,7 @@ def look_again(row: Row, kind: str) -> Row:
 
 
 def lacks_fallback(row: Row) -> bool:
-    """Whether nobody has said yet what a cell of the column becomes that cannot be read."""
+    """Whether it is undeclared what an unreadable cell of the column becomes."""
     if row["role"] not in MODELLED_ROLES:
         return False
     return not (row["missing"] or row["fallback"] or (row["other"] and _asks_for_other(row["role"])))
@@ -318,14 +318,14 @@ def state_of(row: Row, source: str = "") -> State:
 # A block that was pasted beside its place -----------------------------------------------------------------------------
 
 _PASTED_INTO = ("role", "low", "high", "step", "categories")
-"""Cells of a line as they stand side by side, as far as text is pasted into them."""
+"""Cells of a line that take pasted text, from left to right."""
 
 _HEADINGS = {"role": "Role", "low": "Lowest", "high": "Highest", "step": "Step", "categories": "Categories"}
 _FEWEST_PASTED = 3
 
 
 def pasted_beside(changed: Sequence[tuple[Row, Row]]) -> str | None:
-    """Say that a block of cells seems to stand one column beside its place, by the kinds of its cells.
+    """Return a warning that a block of cells seems to be one column off, judged by the kinds of its cells.
 
     Parameters
     ----------
@@ -335,7 +335,7 @@ def pasted_beside(changed: Sequence[tuple[Row, Row]]) -> str | None:
     Returns
     -------
     str or None
-        None where the cells fit where they stand, or fit no better beside it.
+        None if the cells fit where they are, or fit no better one column over.
     """
     blocks = [(before, after) for before, after in changed if len(_changed_cells(before, after)) > 1]
     if len(blocks) < _FEWEST_PASTED:
@@ -448,7 +448,7 @@ def _in_order(field: FormField, low: str, high: str) -> bool:
     try:
         return float(_number(low) or "") < float(_number(high) or "")
     except ValueError:
-        return True  # what is no number is told apart from a wrong order, by whoever parses the column
+        return True  # parsing the column reports what is not a number
 
 
 def _number(text: object) -> str | None:

@@ -194,7 +194,7 @@ def preset_panel() -> None:
 
 
 def _proposed_by_names() -> None:
-    """Propose presets for lines that nobody has filled, by the words of their names; no cell is looked at."""
+    """Propose presets for empty lines by the words of their names; no cell is read."""
     proposed = {
         row["name"]: preset
         for row in draft()["columns"]

@@ -149,7 +149,7 @@ def body_of(draft: Draft) -> dict[str, Any]:
 
 
 def fill_from_body(draft: Draft, body: Mapping[str, Any]) -> None:
-    """Fill the draft of the same table with what was saved of it; what no draft has any more is passed over.
+    """Fill the draft of the same table with what was saved of it; unknown keys are ignored.
 
     Before a table has come the columns are those that were saved: a codebook may have described them.
     """
@@ -173,7 +173,7 @@ def merged(theirs: Mapping[str, Any], before: Mapping[str, Any], ours: Mapping[s
     Parameters
     ----------
     theirs, before, ours : mapping
-        Bodies: saved by somebody else since, known to us before, and what we made of that.
+        Bodies: saved elsewhere since, known to us before, and with our changes.
     """
     whole: dict[str, Any] = {}
     for key in dict.fromkeys([*theirs, *ours]):
@@ -191,7 +191,7 @@ def merged(theirs: Mapping[str, Any], before: Mapping[str, Any], ours: Mapping[s
 
 
 def _merged_lists(theirs: list[Any], before: list[Any], ours: list[Any]) -> list[Any]:
-    """Return what stands in a list after both have added to it and taken from it; what is new stands behind."""
+    """Merge two changed lists: entries that either removed are gone, new ones come last."""
     gone = [one for one in before if one not in theirs or one not in ours]
     return [one for one in dict.fromkeys([*theirs, *ours]) if one not in gone]
 
@@ -280,7 +280,7 @@ def _fill_table(draft: Draft, config: RunConfig) -> None:
 
 
 def missing_answers(draft: Draft) -> list[str]:
-    """Return the questions about people that nobody has answered yet."""
+    """Return the unanswered questions about people."""
     problems = []
     if not (draft["protects"] or "").strip():
         problems.append("Say who you are protecting.")
@@ -296,7 +296,7 @@ def missing_answers(draft: Draft) -> list[str]:
 
 
 def asks_for_number(draft: Draft) -> bool:
-    """Whether the public number of units has to be typed: it is public, and whose each row is can be told."""
+    """Whether the number of units has to be typed: it is public, and each row's unit is known."""
     told_apart = draft["id_column"] is not None or draft["rows_per_unit"] == 1
     return bool(draft["row_count"] == "public" and told_apart and draft["protection"] == "record")
 
@@ -321,7 +321,7 @@ def config_of(draft: Draft) -> RunConfig:
     if draft["makes"] == "model":
         model = parse_config(_of_model(draft, body))
         share, held_out = draft["model_prediction_share"], replace(model, holdout=draft["holdout"])
-        # As below, a share that cannot be used is passed over: the page says why.
+        # As below, a share that cannot be used is ignored: the page says why.
         if share and paid_refusal(describe(model.generator), held_out) is None:
             return replace(held_out, prediction_share=share)
         return model
@@ -330,7 +330,7 @@ def config_of(draft: Draft) -> RunConfig:
     if draft["domain_source"]:
         body["domain_source"] = draft["domain_source"]
     config = parse_config(body)
-    # A share that can no longer be used, since a label was taken away, is passed over: the page of the budget says so.
+    # A share that can no longer be used, because the label was removed, is ignored: the Budget page says so.
     if draft["prediction_share"] and prediction_refusal(config.schema, config.label, config.holdout) is None:
         return replace(config, prediction_share=draft["prediction_share"])
     return config
@@ -366,7 +366,7 @@ def _of_model(draft: Draft, body: dict[str, Any]) -> dict[str, Any]:
     left_out = used - chosen - {label} if chosen else set()
     columns = {name: {"type": "drop"} if name in left_out else column for name, column in body["columns"].items()}
     kept = {key: value for key, value in body.items() if key not in _OF_ROWS_MADE}
-    # Nobody is held out of a model, unless its predictions are paid for: nothing else is computed from rows beside it.
+    # A model holds nobody out unless its predictions are paid for: nothing else would use the hold-out.
     kept |= {"columns": columns, "label": label, "holdout": 0.0}
     kept["groups"] = [name for name in draft["groups"] if name not in left_out]
     kept["domain_source"] = {name: text for name, text in draft["domain_source"].items() if name not in left_out}

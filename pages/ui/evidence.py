@@ -59,7 +59,7 @@ def badge(kind: Kind) -> None:
 
 
 def badge_text(kind: Kind) -> str:
-    """Return a badge as it may stand inside a line of markdown."""
+    """Return a badge for use inside a line of markdown."""
     text, colour, _ = BADGES[kind]
     return f":{colour}-badge[{text}]"
 
@@ -90,7 +90,7 @@ def read_evidence(document: Mapping[str, Any]) -> list[Evidence]:
 def cards(entries: Sequence[Evidence], *, key: str, badged: bool = False) -> None:
     """Draw numbers in lines of three, then what has pictures, two beside each other, then tables alone; these folded.
 
-    Numbers of one kind have one badge; with ``badged`` it stands above them already. A card has the first sentence of
+    Numbers of one kind have one badge; with ``badged`` it is above them already. A card has the first sentence of
     what its number means, where no card before it has the same; all of it is folded.
     """
     badged = badged or _badge_of_all(entries)
@@ -128,7 +128,7 @@ def _badge_of_all(entries: Sequence[Evidence]) -> bool:
 
 
 def _beside(drawn: Sequence[Evidence]) -> int:
-    """Return how many stand in a line: two where all of them can be read at half the width."""
+    """Return how many fit in a line: two if all of them can be read at half the width."""
     return 2 if all(_is_narrow(entry.figures) for entry in drawn) else 1
 
 
@@ -151,7 +151,7 @@ def _pictures(entry: Evidence, *, key: str, badged: bool) -> None:
         st.markdown("  \n".join([f"**{plain(first.title)}**", *map(_small, filter(None, under))]))
     if not badged:
         badge(entry.kind)
-    # Titles may take another line each: the pictures below them stand level.
+    # Titles may take another line each: this keeps the pictures below them level.
     places = st.columns(beside, vertical_alignment="bottom") if shown else []
     for place, (number, figure) in enumerate(shown):
         with places[place % beside]:
@@ -181,7 +181,7 @@ def _valued(entry: Evidence, first: Figure) -> str:
 def number_card(entry: Evidence, *, badged: bool = False, whole: bool = False, said: set[str] | None = None) -> None:
     """Draw one number: title, value, unit and range, badge where it needs its own, first sentence or all of them.
 
-    What stands in ``said`` is not said again; what this card says is added to it.
+    What is in ``said`` is not repeated; what this card says is added to it.
     """
     title = plain(entry.title or entry.id)
     short = bool(entry.unit) and len(entry.unit) < _LONG_UNIT
@@ -239,7 +239,7 @@ def _sentence(entry: Evidence) -> str:
 
 
 def _on_card(entry: Evidence) -> str:
-    """Return what stands under a number; why nothing was measured is said however long it is."""
+    """Return the text under a number; the reason why nothing was measured is given in full."""
     return _first_sentence(entry) if entry.value is None else short_sentence(_sentence(entry))
 
 
@@ -248,14 +248,14 @@ def _first_sentence(entry: Evidence) -> str:
 
 
 def value_text(entry: Evidence) -> str:
-    """Write a value; thousands apart, as far as its range leaves its digits any meaning, and three figures at most."""
+    """Write a value with thousands separators, at most three figures, and no digits beyond its range."""
     value, half = entry.value, _half(entry)
     if half is not None and isinstance(value, float) and not is_upper_bound(entry):
         value = as_far_as_known(value, half)[0]
     if isinstance(value, bool):
         return "yes" if value else "no"
     if is_upper_bound(entry):
-        # Rounded up as far as it is printed: three figures would round it down again.
+        # Rounded up to what is printed: three figures would round it down again.
         return number_text(value)
     if isinstance(value, float):
         return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"

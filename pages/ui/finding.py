@@ -1,4 +1,4 @@
-"""Find privately what nobody has described: the offer with its cost and its losses, the work, and what came of it."""
+"""Find undescribed columns privately: the offer with its cost and its losses, the work, and the result."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _TYPED = ("low", "high", "categories")
 
 
 def open_names(rows: list[Row]) -> list[str]:
-    """Return the columns that nobody has described: without a role, or with nothing typed of what its role needs."""
+    """Return the undescribed columns: those without a role, or with nothing typed that their role needs."""
     return [
         row["name"]
         for row in rows
@@ -206,7 +206,7 @@ def _many(names: list[str]) -> str:
 
 
 def _config_to_find(held: Draft, names: list[str]) -> RunConfig:
-    """Return a configuration of what is open alone: what is wrong in other lines does not stand in the way."""
+    """Return a configuration of the undescribed columns only, so that mistakes in other lines do not matter."""
     columns: dict[str, Any] = {
         row["name"]: {"type": "find" if row["name"] in names else "drop"} for row in held["columns"]
     }

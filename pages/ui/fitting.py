@@ -50,7 +50,7 @@ def draw_cards(
     choose : callable
         Told the name when another one is chosen.
     others : str
-        What stands on the fold, such as ``"6 more, for special tables"``.
+        The title of the fold, such as ``"6 more, for special tables"``.
     """
     place = st.container()
     for card in offered:
@@ -167,7 +167,7 @@ def _keep_mode(modes: tuple[Mode, ...], place: str) -> None:
     held[place] = {key: value for key, value in held[place].items() if key != "mode"}
     if name != modes[0].name:
         held[place]["mode"] = name
-    # Before the page is drawn again: what stands above it says what is hidden.
+    # Before the page is drawn again: the header says what is hidden.
     held["protection"] = next(mode.hides for mode in modes if mode.name == name)
 
 
@@ -267,7 +267,7 @@ def seed_and_device(seed_means: str, device: DeltaGenerator, seed: DeltaGenerato
 
 
 def confirm_and_start(*, verb: str, made: str) -> None:
-    """Offer to spend; the amount stands on the button and again in the dialog.
+    """Offer to spend; the amount is on the button and again in the dialog.
 
     Parameters
     ----------

@@ -69,8 +69,8 @@ STRONG, WEAK = 1.0, 5.0
 single digits, below 5, are the conservative choice by broad consensus (NIST 2022)."""
 
 _WORKED_OUT = tuple(float(f"{0.05 * 400 ** (step / 6):.2g}") for step in range(7))
-"""Where the curve of errors is exact. Between, it is off by .2 % in the middle of cases on three tables, and by up to
-18 % where a generator asks other tables; 13 places were no better than 13 % there, and took .13 s more to work out."""
+"""Where the curve of errors is exact. In between, its median error on three tables is .2 %, and at most
+18 % where a generator asks other tables; with 13 places that was still 13 %, and took .13 s more to work out."""
 
 _OF_A_WIDE_TABLE, _WIDE = (0.05, 0.2, 1.0, 5.0, 20.0), 200
 _DRAWN = 24
@@ -208,7 +208,7 @@ def parts_table(plan: Plan, epsilon: float) -> None:
 
 
 def smallest_epsilon_form(config: RunConfig) -> None:
-    """Solve for the smallest epsilon at which every count is off by at most so many rows."""
+    """Solve for the smallest epsilon at which the error of every count is at most so many rows."""
     rows, which, button = st.columns([2, 2, 2], vertical_alignment="bottom")
     wanted = rows.number_input(
         "Every count within ± rows",
@@ -341,7 +341,7 @@ def dial_data(
     column : int, optional
         Which of the forecast columns is drawn; by default the first of a few bars.
     rows : int, optional
-        About how many rows there are, as somebody typed it; nothing stands in for a number that nobody typed.
+        About how many rows there are, as typed by the owner; no default is used.
     looked : int, optional
         How many there are, where the owner asked to see it; for this screen alone.
     accuracy : mapping, optional
@@ -410,7 +410,7 @@ def _promise(epsilon: float, delta: float, *, pure: bool) -> list[Any]:
 
 
 def belief(config: RunConfig) -> str:
-    """Return what somebody may believe about the table, of which the promise bounds how far it can change."""
+    """Return the belief about the table whose change the promise bounds."""
     unit = visible(config.schema.unit.protects)
     return {
         Neighbours.ADD_REMOVE: f"whether a {unit} is in the table",
@@ -464,7 +464,7 @@ def _shape(config: RunConfig, found: Sequence[Forecast], name: str) -> dict[str,
 
 
 def _bars(column: ModelledColumn) -> tuple[list[str], list[float]]:
-    """Return the names of a column's bars, and how many codes stand in each."""
+    """Return the names of a column's bars, and how many codes are in each."""
     bins = coarse_bins(column)
     labels = list(bin_labels(column, bins))
     widths = np.bincount(bins, minlength=len(labels)).astype(float).tolist()

@@ -1,4 +1,4 @@
-"""What stands around every screen: the name of its tab, the header above it and the footer below it."""
+"""The frame of every screen: the name of its tab, the header above it and the footer below it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ONE_OWNER = "There is no login: one installation has one owner, and anyone who c
 _OUTSIDE = "Pages load nothing from other servers, and usage statistics are off."
 _PICTURES = Path(__file__).parent / "pictures"
 _SIDEBAR = 200
-"""Width of the list of screens in pixels, where it stands beside a screen."""
+"""Width of the list of screens in pixels, when it is beside a screen."""
 
 _WIDTH = f"""<style>
 @media (min-width: 768px) {{
@@ -29,7 +29,7 @@ _WIDTH = f"""<style>
 {{width: {_SIDEBAR}px !important; min-width: {_SIDEBAR}px !important; max-width: {_SIDEBAR}px !important}}
 }}
 </style>"""
-"""Streamlit keeps the width that it is told only where that comes before the list itself, which a reload may undo."""
+"""Streamlit keeps the width only if it is set before the list itself is drawn, which a reload may undo."""
 
 _GROUPS = """<style>
 [data-testid='stSidebarNavItems'] > li:nth-child(2), [data-testid='stSidebarNavItems'] > li:nth-child(10)
@@ -61,7 +61,7 @@ def sidebar_at_first() -> int | None:
 
 
 def _sidebar(title: str) -> Literal["auto", "collapsed"] | None:
-    """Return how the list of screens stands where it hides a screen: it closes when one is chosen.
+    """Return the state of the list of screens where it covers a screen: it closes when one is chosen.
 
     The browser looks at a state that is another one than before, and on a telephone closes it for either of these two.
     """

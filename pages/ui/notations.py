@@ -1,4 +1,4 @@
-"""How cells are written: asked of the table and of single columns, shown on invented cells and what becomes of them."""
+"""How cells are written, for the whole table and single columns, shown on invented cells."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def dates_field(place: DeltaGenerator, held: Iterable[str], key: Key) -> list[st
 
 
 def listed(text: str) -> list[str]:
-    """Return what stands between commas."""
+    """Return the parts between commas."""
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
@@ -110,9 +110,9 @@ def notations_note(form: Mapping[str, Any]) -> bool:
 
 
 def notations_fold() -> None:
-    """Ask of which columns cells are written otherwise than in the rest of the table, and which lists are in order.
+    """Ask which columns have a format of their own, and which lists of categories are ordered.
 
-    Below it stands what becomes of invented cells of every column of which something is said.
+    Below, show how invented cells of every column with a format of its own are read.
     """
     rows = [row for row in draft()["columns"] if row["role"] in _KEYS]
     if not rows:

@@ -1,4 +1,4 @@
-"""Questions about the people: whom the promise protects, how many there are, and what the rows are for."""
+"""Questions about the people: who is protected, how many there are, and what the rows are for."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ROW_COUNT = {
 
 
 def unit_questions() -> None:
-    """Ask whom the promise protects, how many rows one of them has, and whether their number is public."""
+    """Ask who is protected, how many rows one of them can have, and whether their number is public."""
     held = draft()
     left, right = st.columns(2, gap="large")
     with left:
@@ -73,7 +73,7 @@ def unit_questions() -> None:
 
 
 def task_questions() -> None:
-    """Ask for the column to predict, the share of people kept apart for checking, and the groups to compare."""
+    """Ask for the column to predict, the share of people held out for checking, and the groups to compare."""
     held = draft()
     left, right = st.columns(2, gap="large")
     modelled = [row["name"] for row in held["columns"] if row["role"] in MODELLED_ROLES]

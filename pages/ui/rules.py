@@ -74,7 +74,7 @@ def _schema() -> Schema | None:
 
 
 def _said(problem: str) -> str:
-    """Return what is wrong with a rule as it stands beside it."""
+    """Return what is wrong with a rule, as a sentence for the screen."""
     told = problem.removeprefix("rules: ")
     return plain(told[:1].upper() + told[1:])
 

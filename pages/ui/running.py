@@ -62,7 +62,7 @@ def prepare_or_follow(prepare: Callable[[], None]) -> None:
 
 
 def follow_run(run_id: str) -> None:
-    """Show where a run stands; the timer runs only while it moves."""
+    """Show the state of a run; the timer runs only while it moves."""
     if application().run(run_id).state in _MOVING:
         _moving(run_id)
     else:

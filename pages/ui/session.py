@@ -1,4 +1,4 @@
-"""What one browser session holds: the draft, and identifiers that also stand in the address; never a row."""
+"""What one browser session holds: the draft, and identifiers that are also in the address; never a row."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def start_again() -> None:
 
 
 def open_draft(name: str, identifier: str) -> None:
-    """Go on with what was begun: the draft of a ``table``, or one that was ``begun`` before a table came."""
+    """Continue what was begun: the draft of a ``table``, or one that was ``begun`` before a table came."""
     start_again()
     st.session_state["left"] = [one for one in st.session_state["left"] if one != identifier]
     _adopt(name, identifier)
@@ -114,7 +114,7 @@ def own_table() -> ReceivedTable | None:
         return None
     table = _stored(table_id)
     if table is None:
-        # Deleted by hand or by the retention timer: the description stays, the table has to come again.
+        # Deleted by hand or by the retention timer: the description stays, the table has to be uploaded again.
         # It is not begun anew by that: what was saved about it went with it.
         st.session_state[_GONE] = True
         draft().update(table_id=None, described=False)
@@ -156,7 +156,7 @@ def _adopt(name: str, identifier: str) -> None:
                 take_table(held, table.table_id, table.account, [(c.name, c.kind) for c in table.columns])
                 _restore(application().drafts, table.table_id)
         elif name == "begun":
-            # Where a table stands in the address too, it has come since.
+            # If the address names a table too, it has arrived since.
             if held["table_id"] is None and application().begun.find(identifier) is not None:
                 held["begun_id"] = identifier
                 _restore(application().begun, identifier)
@@ -164,7 +164,7 @@ def _adopt(name: str, identifier: str) -> None:
             run = application().run(identifier)
             held.update(run_id=run.run_id, account=held["account"] or run.account)
             if held["table_id"] is not None and _kept() is None:
-                # Nobody described the table on these screens: the description comes back from its run.
+                # The table was not described on these screens: the description comes from its run.
                 fill_from_config(held, application().config_of(identifier))
                 held["described"] = True
     except DatabaseAwayError:
@@ -190,7 +190,7 @@ def _saved_as() -> str | None:
 
 
 def _kept() -> SavedDraft | None:
-    """Return what was last saved of this session's draft, as far as this session knows."""
+    """Return what this session last saved of its draft."""
     kept: SavedDraft | None = st.session_state.get(_KEPT)
     return kept if kept is not None and kept.table_id == _saved_as() else None
 
@@ -220,7 +220,7 @@ def keep_draft(*, merge: bool = True) -> bool:
     Parameters
     ----------
     merge : bool
-        False before a page has read its widgets: what stands in them would be lost with answers from elsewhere.
+        False before a page has read its widgets: their contents would be lost with answers from elsewhere.
 
     Returns
     -------

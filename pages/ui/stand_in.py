@@ -1,4 +1,4 @@
-"""What a rehearsal said: that its rows are nobody's, or that it stopped something; on its screen and beside attacks."""
+"""The verdict of a rehearsal: that its rows need no protection, or that it stopped something."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ _MARKUP = frozenset("\\`*[]<>$~|#")
 
 
 def plain(text: object) -> str:
-    """Escape a text that somebody else wrote, so that markdown shows it letter for letter, and show what is unseen."""
+    """Escape a text that someone else wrote, so that markdown shows it letter for letter, invisible characters too."""
     seen = visible_lines(str(text))
     pieces = []
     for before, character, after in zip(" " + seen, seen, seen[1:] + " ", strict=False):
@@ -78,7 +78,7 @@ def row_worth(worth: RowWorth | None) -> str:
 
 
 def cell_and_row(of_row: float | None) -> str:
-    """Say after a certified epsilon of one cell what it is worth for a whole row: the two never stand apart."""
+    """Say after a certified epsilon of one cell what it is worth for a whole row: the two are always shown together."""
     return "" if of_row is None else f" for one cell, ε = {upper(of_row)} for a whole row"
 
 
