@@ -319,9 +319,7 @@ def database_panel(account: str) -> None:
         if key in _DATABASE:
             st.session_state.setdefault(key, typed)
     with st.expander("From a database (PostgreSQL or SQLite)", expanded=bool(st.session_state.get("database-url"))):
-        note(
-            f"This server may read from {plain(', '.join(sources))}. It only reads; tables are encrypted as they arrive."
-        )
+        note(f"This server may read from {plain(', '.join(sources))}. It only reads; tables are encrypted on arrival.")
         left, right = st.columns([3, 1])
         url = left.text_input(
             "Address",

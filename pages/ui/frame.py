@@ -17,8 +17,8 @@ from synth.version import __version__
 
 __all__ = ["ONE_OWNER", "brand", "footer", "header", "sidebar_at_first"]
 
-ONE_OWNER = "There is no login: one installation has one owner, and anyone who can reach it sees everything."
-_OUTSIDE = "Pages load nothing from other servers, and usage statistics are off."
+ONE_OWNER = "There is no login: one installation has one owner, and anyone who reaches it sees everything."
+_OUTSIDE = "Pages load nothing from other servers; no usage statistics."
 _PICTURES = Path(__file__).parent / "pictures"
 _SIDEBAR = 200
 """Width of the list of screens in pixels, when it is beside a screen."""
@@ -79,7 +79,7 @@ def _is_telephone() -> bool:
 
 
 def header() -> None:
-    """Say which table this is, what it protects and how much epsilon is left, above every page."""
+    """Say which table this is, who is protected and how much epsilon is left, above every page."""
     if st.context.theme.type == "dark":
         st.html(_DARK_BUTTONS)
     table = own_table()

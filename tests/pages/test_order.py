@@ -82,7 +82,7 @@ def test_a_cold_server_shows_a_page_inside_the_application(page: str) -> None:
     ],
 )
 def test_every_page_says_that_whoever_reaches_it_sees_all_of_it(page: str) -> None:
-    assert "one installation has one owner, and anyone who can reach it sees everything" in texts(go(open_app(), page))
+    assert "one installation has one owner, and anyone who reaches it sees everything" in texts(go(open_app(), page))
 
 
 def test_every_page_goes_through_the_application() -> None:
