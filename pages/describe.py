@@ -357,7 +357,7 @@ def kinds_by_looking() -> None:
         note("○ owner only: the look is recorded, and what you choose because of it is not covered by epsilon.", look)
     open_columns = [row["name"] for row in held["columns"] if lacks_fallback(row)]
     if open_columns and empty.button(
-        f"Tick 'Empty' in {len(open_columns)} open column{'s' if len(open_columns) > 1 else ''}",
+        f"Tick 'Empty' in {len(open_columns)} column{'s' if len(open_columns) > 1 else ''}",
         key="tick-empty",
         help="A cell that cannot be read then becomes missing. Synthetic rows may have missing cells there.",
     ):

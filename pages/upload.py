@@ -56,7 +56,7 @@ _FORM = "field:format-"
 """Widgets of the form begin like those of the draft, so that they are forgotten with them when a codebook is read."""
 
 _SEPARATORS = {
-    "auto": "as in the header line",
+    "auto": "detect from the header",
     ",": "comma ,",
     ";": "semicolon ;",
     "\t": "tab",

@@ -292,7 +292,7 @@ class State(NamedTuple):
         return self.sentence is not None
 
 
-_CELL_WORDS = {"low": "lowest", "high": "highest", "step": "step", "categories": "categories"}
+_CELL_WORDS = {"low": "limits", "high": "limits"}
 
 
 def state_of(row: Row, source: str = "") -> State:
@@ -307,7 +307,7 @@ def state_of(row: Row, source: str = "") -> State:
     if is_proposed(row):
         return State("○ replace?" if row["role"] == "identifier (replaced)" else "○ drop?", sentence)
     needed = (field for field in _form(row["role"]) if field.needed and not field.default)
-    absent = [_CELL_WORDS.get(field.cell, field.cell) for field in needed if not row[field.cell]]
+    absent = dict.fromkeys(_CELL_WORDS.get(field.cell, field.cell) for field in needed if not row[field.cell])
     if absent:
         return State(f"○ {', '.join(absent)}", sentence)
     if lacks_fallback(row) and "needs a value for cells" in sentence:

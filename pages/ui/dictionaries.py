@@ -183,7 +183,7 @@ def preset_panel() -> None:
         if kind.asks
         else None
     )
-    if button.button("Fill", key="preset-fill", disabled=not chosen or (bool(kind.asks) and not highest)):
+    if button.button("Fill in", key="preset-fill", disabled=not chosen or (bool(kind.asks) and not highest)):
         with guard():
             _apply(dict.fromkeys(chosen, kind), highest)
             st.rerun()
@@ -208,8 +208,7 @@ def _proposed_by_names() -> None:
     lines = [f"{plain(name)}: {preset.title}" for name, preset in proposed.items()]
     more = f"; {len(lines) - _MOST_SENTENCES:,} more" if len(lines) > _MOST_SENTENCES else ""
     said.markdown("Suggested by name: " + "; ".join(lines[:_MOST_SENTENCES]) + more + ".")
-    many = f"these {len(lines)}" if len(lines) > 1 else "it"
-    if button.button(f"Fill {many}", key="preset-proposed"):
+    if button.button(f"Fill in {len(lines)} column{'s' if len(lines) > 1 else ''}", key="preset-proposed"):
         _apply(proposed, None)
         st.rerun()
 

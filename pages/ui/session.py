@@ -292,7 +292,8 @@ def say_when_saved(place: DeltaGenerator) -> None:
     if _UNSAVED in st.session_state:
         place.warning("Not saved yet. What you typed is still here and will be saved with your next change.")
     elif kept is not None:
-        note(f"Saved {in_their_zone(kept.saved):%H:%M}", place)
+        right = place.container(horizontal=True, horizontal_alignment="right")
+        note(f"Saved {in_their_zone(kept.saved):%H:%M}", right.container(width="content"))
 
 
 def in_their_zone(moment: datetime) -> datetime:

@@ -47,7 +47,7 @@ def test_from_a_file_to_a_bundle_that_verifies(walk: Walk) -> None:
 def test_the_bundle_is_checked_on_start(walk: Walk) -> None:
     walk.walker.visit("Start", "Turn a private table into rows you can share.")
     walk.walker.upload(0, walk.bundle)
-    walk.walker.page.get_by_text("Nothing differs from the certificate.").wait_for()
+    walk.walker.page.get_by_text("Everything matches the certificate.").wait_for()
 
 
 def test_a_reload_finds_table_and_run_again_by_the_address_and_what_was_sealed_stays_so(walk: Walk) -> None:
@@ -297,7 +297,7 @@ def wide(walker: Walker) -> int:
 @pytest.mark.thorough
 def test_a_screen_opened_first_on_a_running_server_is_guarded(server: Server, browser: Any) -> None:
     walker = Walker(browser, server.address)
-    for path, words in (("report", "No run yet for this table."), ("describe", "There is no table yet.")):
+    for path, words in (("report", "There is no run of this table yet."), ("describe", "There is no table yet.")):
         walker.open(path)
         assert words in walker.text()
         assert "Pages load nothing from other servers, and usage statistics are off." in walker.text()

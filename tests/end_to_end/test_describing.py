@@ -134,7 +134,7 @@ def test_what_was_typed_survives_reloads_another_tab_and_a_restart(browser: Any,
         assert cell(walker, 2, "low").inner_text() == ""
         paste_until(walker, 0, "name", BLOCK, seen=cell(walker, 2, "step").filter(has_text="0.01"))
         assert [cell(walker, 2, column).inner_text() for column in ("low", "high", "step")] == ["0", "3", "0.01"]
-        walker.press("Tick 'Empty' in 4 open columns")
+        walker.press("Tick 'Empty' in 4 columns")
         walker.settle()
         assert cell(walker, 2, "state").inner_text() == "● ready"
         answer_about_people(walker)
@@ -224,7 +224,7 @@ def test_a_table_is_described_by_a_codebook_in_a_workbook_with_few_clicks(
     walker.settle()
     walker.upload(0, tmp_path / "codebook.xlsx")
     page.get_by_text("Understood 5 of your 5 columns.").wait_for()
-    walker.press("Fill 5 lines")
+    walker.press("Fill in 5 columns")
     page.get_by_text("Nothing is filled in yet.").wait_for(state="detached")
     walker.settle()
     states = [cell(walker, line, "state").inner_text() for line in range(5)]

@@ -86,7 +86,7 @@ def test_a_missing_release_is_entered_and_the_ledger_accepted(finished: AppTest)
 
     app.text_input(key="accept-who").set_value("A. Owner")
     app.button(key=form_button(app, "Accept the ledger")).click().run()
-    assert any("Say that the ledger is complete" in error for error in errors(app))
+    assert any("Confirm that the ledger is complete" in error for error in errors(app))
     app.checkbox(key="accept-complete").check()
     app.button(key=form_button(app, "Accept the ledger")).click().run()
     assert not errors(app)

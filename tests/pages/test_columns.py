@@ -66,14 +66,14 @@ def test_nothing_is_dropped_or_replaced_by_a_guess_that_nobody_accepted(name: st
 def test_a_line_that_was_found_privately_bears_a_mark() -> None:
     filled = {**new_row("age", "number"), "low": "0", "high": "9", "missing": True}
     assert state_of(filled, "found privately, epsilon 0.1").words == "● found"
-    assert state_of({**filled, "low": ""}, "found privately, epsilon 0.1").words == "○ lowest"
+    assert state_of({**filled, "low": ""}, "found privately, epsilon 0.1").words == "○ limits"
 
 
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
         ({"low": "0", "high": "9", "missing": True}, "● ready"),
-        ({}, "○ lowest, highest, step"),
+        ({}, "○ limits, step"),
         ({"low": "0", "high": "9", "step": ""}, "○ step"),
         ({"low": "0", "high": "9"}, "○ empty cells"),
         ({"low": "9", "high": "0", "missing": True}, "✕ check"),
@@ -84,7 +84,7 @@ def test_a_line_that_was_found_privately_bears_a_mark() -> None:
     ],
 )
 def test_what_a_line_lacks_stands_beside_it(fields: dict[str, object], words: str) -> None:
-    step = "" if words == "○ lowest, highest, step" else "1"
+    step = "" if words == "○ limits, step" else "1"
     assert state_of(row("miles", **{"step": step, **fields})).words == words
 
 

@@ -130,14 +130,14 @@ def test_the_page_of_the_budget_speaks_of_the_model(chosen: AppTest) -> None:
     go(chosen, "generate")
     go(chosen, "budget")
     labels = " ".join(place.label for place in chosen.expander)
-    assert "What the noise will do to counts" in labels, "whoever looks at generators makes rows"
+    assert "Expected error of counts" in labels, "whoever looks at generators makes rows"
 
 
 @pytest.mark.thorough
 def test_a_model_is_rehearsed_by_itself_and_the_page_says_why(chosen: AppTest) -> None:
     go(chosen, "rehearse")
     assert not errors(chosen)
-    assert "There is no grid: it compares tables, and a model makes none." in texts(chosen)
+    assert "There is no grid for a model: it compares tables." in texts(chosen)
     assert "rehearsal-what" not in {str(box.key) for box in chosen.get("button_group")}
     assert "continue-models" in {str(button.key) for button in chosen.button}
 

@@ -69,7 +69,7 @@ def test_a_grid_is_rehearsed_on_simulated_rows_and_a_cell_is_taken_over() -> Non
     app.number_input(key="grid-seeds").set_value(1).run()
     assert "2 rehearsals, one after the other" in texts(app)
     app.segmented_control(key="rehearsal-rows").set_value("simulated").run()
-    assert "Say only what anyone could know without looking at the table" in texts(app)
+    assert "Enter only what anyone could know without looking at the table" in texts(app)
     app.number_input(key="simulation-rows").set_value(300)
     app.button(key="rehearse-simulated").click().run()
     assert not errors(app)
@@ -153,7 +153,7 @@ def test_a_stopped_run_is_not_sealed(finished: AppTest) -> None:
     report = go(app, "report")
     report.session_state["report-tab"] = "○ Attacks"
     report.run()
-    assert "No rehearsal of this configuration." in texts(report)
+    assert "This configuration has not been rehearsed." in texts(report)
 
 
 @pytest.mark.thorough

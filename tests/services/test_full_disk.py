@@ -226,7 +226,7 @@ def test_the_screen_of_a_run_says_that_it_waits_for_room(disk: Path, monkeypatch
     (warning,) = app.warning
     said = str(warning.value).replace("\\", "")
     assert said.startswith(f"The disk that holds {disk / 'home'} is full")
-    assert "waits for an hour and then goes on by itself" in said
+    assert "waits for an hour and then continues by itself" in said
 
 
 def test_what_says_that_a_disk_is_full_is_found_under_other_errors() -> None:
