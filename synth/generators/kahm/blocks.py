@@ -1,4 +1,4 @@
-"""What kernel affine hull machines make of blocks of rows, and what is told of it."""
+"""Fabricate blocks of rows by kernel affine hull machines, and report what was done."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from synth.models.fabrication import Fabrication, fabrications
 __all__ = ["MOST_CLASSES", "FabricatedBlock", "fabricated_blocks", "facts_of_blocks"]
 
 MOST_CLASSES = 256
-"""A label with more classes, such as a number that is let out code by code, is a column like the others."""
+"""A label with more classes, such as a number, is treated like any other column."""
 
 _MOST_LISTED = 200
 
 
 @dataclass(frozen=True, slots=True)
 class FabricatedBlock:
-    """What is known of one block: computed from noisy rows or from drawn ones, so publishable.
+    """The report of one block: computed from noisy or drawn rows, so publishable.
 
     ``label`` is the code of its class, or None; ``regularisers`` are the lambda of every step; ``guarded`` counts rows
     whose weights nearly cancelled.
@@ -48,7 +48,7 @@ def fabricated_blocks(
     unit: float = 1.0,
     checked: Callable[[], None] = lambda: None,
 ) -> Iterator[tuple[NDArray[np.float64], FabricatedBlock]]:
-    """Yield the fabricated rows of every block, and what is known of it.
+    """Yield the fabricated rows of every block, and its report.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ def fabricated_blocks(
     blocks : sequence of (code of a class or None, row numbers)
     options : KahmOptions
     device : str
-        "cpu", where rows are taken as they are needed, or "cuda", where all rows go up once and come down once.
+        "cpu", where rows are taken as they are needed, or "cuda", where all rows are uploaded and downloaded once.
     unit : float
     checked : callable
         Called block by block; may raise to stop.
@@ -82,7 +82,7 @@ def _rows_of(matrix: NDArray[Any], blocks: list[NDArray[np.int64]], device: str,
 
 
 def _brought_back(made: Iterator[Fabrication], checked: Callable[[], None]) -> Iterator[Fabrication]:
-    """Yield what was made on a card with its rows on the processor: they come down together when all are made."""
+    """Yield what was made on a card with its rows on the processor: they are downloaded together at the end."""
     there = []
     for one in made:
         checked()
@@ -93,18 +93,18 @@ def _brought_back(made: Iterator[Fabrication], checked: Callable[[], None]) -> I
 
 
 def facts_of_blocks(options: KahmOptions, blocks: Sequence[FabricatedBlock]) -> tuple[Fact, ...]:
-    """Say what a mode promises and what its machines did, block by block.
+    """Report what a mode promises and what its machines did, block by block.
 
     Parameters
     ----------
     options : KahmOptions
     blocks : sequence of FabricatedBlock
-        Those of the rows that were made.
+        The blocks of the rows that were made.
     """
     chosen = next(mode for mode in MODES if mode.name == options.mode)
     promise = Fact("mode", "KAHM", chosen.title, f"{chosen.promise} {chosen.beware}")
     if not blocks:
-        return (promise, Fact("machines", "Affine hull machines", 0, "Rows were left as they were drawn."))
+        return (promise, Fact("machines", "Affine hull machines", 0, "Rows were not smoothed."))
     lambdas = [one.regularisers[-1] for one in blocks]
     rows = tuple(
         (place, one.rows, one.n_effective, one.regularisers[-1], one.guarded) for place, one in enumerate(blocks, 1)
@@ -115,21 +115,21 @@ def facts_of_blocks(options: KahmOptions, blocks: Sequence[FabricatedBlock]) -> 
             "machines",
             "Affine hull machines",
             options.steps * len(blocks),
-            f"M = {options.steps} in sequence (a public number) for each of {len(blocks)} random blocks of at most "
-            f"{options.block:,} rows; n = {options.n}.",
+            f"M = {options.steps} one after another (a public number) for each of {len(blocks)} random blocks of at "
+            f"most {options.block:,} rows; n = {options.n}.",
         ),
         Fact(
             "guarded",
             "Rows whose weights nearly cancelled",
             sum(one.guarded for one in blocks),
-            "Each was left as it was. More than a few mean that n is too large.",
+            "Each was left unchanged. More than a few mean that n is too large.",
         ),
         Fact(
             "ridge",
             "Ridge lambda",
             median(lambdas),
-            f"The median over blocks; from {min(lambdas):.3g} to {max(lambdas):.3g}. Well below 1, rows stay almost as "
-            "they are; well above 1, they are averaged.",
+            f"The median over blocks; from {min(lambdas):.3g} to {max(lambdas):.3g}. Well below 1, rows hardly "
+            "change; well above 1, they are averaged.",
             ("block", "rows", "n used", "lambda", "weights that nearly cancelled"),
             rows[:_MOST_LISTED],
         ),

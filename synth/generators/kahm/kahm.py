@@ -1,9 +1,9 @@
-"""KAHM as a generator: four modes that promise different things, and what the two do that let every row out by itself.
+"""KAHM as a generator: four modes with different guarantees, and the two modes that add noise to every row.
 
-In these a row becomes a vector, its numbers get noise of their own, and kernel affine hull machines smooth the noisy
+In these two a row becomes a vector, noise is added to its numbers, and kernel affine hull machines smooth the noisy
 rows, class by class and block by block, in a public number of steps (Kumar 2024, Definition 14, repaired). Only the
-first of these sees rows. What is made is one fabricated row for every private one, in an order drawn by the privacy
-noise: nothing is sampled from a model.
+first of these operations sees rows. The result is one fabricated row for every private row, in an order drawn by the
+privacy noise: nothing is sampled from a model.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ ROWS_QUERY = "noisy rows"
 class Kahm(Generator):
     """Rows drawn from noisy moments by class and smoothed by kernel affine hull machines (Kumar 2024, adapted).
 
-    In mode record, the default, the session is asked for sums and products of whole rows by class (``record``);
+    In mode record, the default, the questions are sums and products of whole rows by class (``record``);
     each class becomes a Gaussian in the directions that stand above the noise. Drawn rows are cut into random blocks
     within their class and smoothed by machines built from these rows alone, in a public number of steps. The other
-    modes add noise to every row (``rows``).
+    modes add noise to every row (:class:`RowsMode`).
 
     Notes
     -----
@@ -55,21 +55,21 @@ class Kahm(Generator):
 
     @property
     def perturbs_rows(self) -> bool:
-        """Whether the mode asks for noisy rows, one for every private one."""
+        """Whether the mode asks for noisy rows, one for every private row."""
         return isinstance(self._mode, RowsMode)
 
     @property
     def device(self) -> str:
-        """What computes the machines, "cpu" or "cuda"."""
+        """The device that computes the machines, "cpu" or "cuda"."""
         return self._mode.device
 
     def fit(self, session: AnswerSource, progress: Progress) -> Self:
-        """Ask, as the mode does, and learn from the answers."""
+        """Ask the mode's questions, and learn from the answers."""
         self._mode.fit(session, progress)
         return self
 
     def sample(self, n_rows: int, seed: int) -> NDArray[np.int64]:
-        """Draw new rows (mode record), or hand out fabricated ones."""
+        """Draw new rows (mode record), or return fabricated rows."""
         return self._mode.sample(n_rows, seed)
 
     def facts(self) -> tuple[Fact, ...]:
@@ -93,7 +93,7 @@ def _kind(options: KahmOptions) -> type[RecordMode] | type[RowsMode]:
 
 
 class RowsMode:
-    """Fits, keeps and hands out fabricated rows.
+    """Fit, keep and return fabricated rows.
 
     Parameters
     ----------
@@ -104,7 +104,7 @@ class RowsMode:
     Raises
     ------
     ConfigError
-        If the schema protects something else than the mode hides, or lets nobody know how many rows there are.
+        If the schema protects something other than the mode does, or the number of rows is private.
     """
 
     def __init__(self, task: GeneratorTask, options: KahmOptions) -> None:
@@ -122,7 +122,7 @@ class RowsMode:
 
     @property
     def device(self) -> str:
-        """What computes the machines, "cpu" or "cuda"."""
+        """The device that computes the machines, "cpu" or "cuda"."""
         return resolved_device(self._task.device)
 
     def fit(self, session: AnswerSource, progress: Progress) -> Self:
@@ -143,14 +143,14 @@ class RowsMode:
         return self
 
     def sample(self, n_rows: int, seed: int) -> NDArray[np.int64]:
-        """Hand out fabricated rows: each once in a drawn order, then copies in other orders, the last one in part.
+        """Return fabricated rows: each once in a drawn order, then copies in other orders, the last one in part.
 
-        There is one fabricated row for every private one and no model to draw further ones from.
+        There is one fabricated row for every private row, and no model to draw more rows from.
         """
         check_rows(n_rows)
         codes = self._fitted()
         if len(codes) == 0:
-            # Nobody to fabricate from: whether a table comes must not depend on that, so any rows will do.
+            # There are no rows to fabricate from. Whether a table is made must not depend on that, so any rows will do.
             draw = random_source(seed)
             return np.column_stack([draw.integers(size, size=n_rows) for size in self._task.schema.sizes])
         random = random_source(seed)
@@ -230,7 +230,7 @@ class RowsMode:
 
 
 def _check_protection(task: GeneratorTask, mode: str) -> None:
-    """Refuse a schema whose promise is not the mode's, before anything is charged.
+    """Refuse a schema that promises something other than the mode does, before anything is charged.
 
     Raises
     ------
@@ -249,7 +249,7 @@ def _check_protection(task: GeneratorTask, mode: str) -> None:
         )
     if mode == "rows" and not schema.rows_are_public:
         raise ConfigError(
-            "generator 'kahm': mode 'rows' makes one row for every private one and so shows how many there are; "
+            "generator 'kahm': mode 'rows' makes one row for every private row and so reveals how many there are; "
             "declare row_count: public and rows_per_unit: 1, or choose mode 'record'."
         )
 
@@ -262,7 +262,7 @@ def _label_of(task: GeneratorTask) -> str | None:
 
 
 def _classes(labels: NDArray[np.int64] | None, n_rows: int) -> list[tuple[int | None, Tensor]]:
-    """Return every class that has rows, with the numbers of its rows."""
+    """Return every class that has rows, with its row numbers."""
     if labels is None:
         return [(None, torch.arange(n_rows))]
     return [(int(label), torch.from_numpy(np.flatnonzero(labels == label))) for label in np.unique(labels)]

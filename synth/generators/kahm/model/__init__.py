@@ -21,18 +21,19 @@ class KahmClassifierOptions(KahmOptions):
     """Options of the classifier: those of the generator whose rows it is built from, and how many of them."""
 
     rows: Annotated[int, Between(50, MOST_ROWS)] = 1000
-    """Made rows that machines are built from, all classes together; they are part of what is released."""
+    """Synthetic rows that the machines are built from, over all classes; they are part of the release."""
 
 
 CARD = Card(
     name="kahm-classifier",
     title="KAHM classifier",
-    summary="Kernel affine hull machines, one for each class, of rows made as the generator kahm makes them.",
+    summary="One kernel affine hull machine for each class, built from synthetic rows of the generator kahm.",
     best_for=(
-        "Many numbers that depend on each other (pixels, spectra, embeddings) with a class to predict; classifiers of "
-        "several parties that hand on their machines."
+        "Many numbers that depend on each other (pixels, spectra, embeddings) with a class to predict; several parties "
+        "that exchange their machines."
     ),
-    loses_where="Tables of categories; small classes; where chances are wanted: its scores order classes and no more.",
+    loses_where="Tables of categories; small classes; wherever probabilities are needed: its scores only rank the "
+    "classes.",
     reference="Kumar 2024 (machines and classes); the private moments are ours.",
     made_by="synth.generators.kahm.model.classifier:PrivateKahmClassifier",
     options=KahmClassifierOptions,

@@ -1,7 +1,7 @@
-"""The KAHM classifier as a private model: the generator's questions, its made rows, and a machine for each class.
+"""The KAHM classifier as a private model: the generator's questions, its synthetic rows, and a machine for each class.
 
-Nothing but made rows goes into a machine, so what is released gives away what these rows give away and no more; and
-whoever has them builds the same machines.
+Machines are built only from synthetic rows, so the release reveals what these rows reveal and no more; and anyone who
+has the rows can build the same machines.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from synth.system.machine import single_thread
 __all__ = ["PrivateKahmClassifier"]
 
 AT_A_TIME = 2000
-"""Points whose distances are worked out together."""
+"""Points whose distances are computed together."""
 
 COORDINATES = (
     "A row is a point: a number or date is its place on the declared grid, from 0 to 1; special, other and missing "
@@ -48,18 +48,18 @@ DISTANCE = (
 
 OF_ROWS = {
     "rows": (
-        "The one accounting is that of the noise that is drawn, for one person's whole row; the paper reckons for one "
-        "cell, and has none for a row."
+        "There is one accounting: that of the noise that is drawn, for one person's whole row. The paper's is for one "
+        "cell; it has none for a row."
     ),
     "cell": (
-        "The one accounting is of pure epsilon, which is exact for this noise. The paper's lets a cell out as it is "
-        "with probability delta, which this noise does not."
+        "There is one accounting: pure epsilon, which is exact for this noise. The paper's noise releases a cell "
+        "unchanged with probability delta; this noise never does."
     ),
 }
 
 
 class PrivateKahmClassifier(ReleasedModel):
-    """A kernel affine hull machine for each class of the label, of rows that the generator kahm made.
+    """A kernel affine hull machine for each class of the label, built from synthetic rows of the generator kahm.
 
     Notes
     -----
@@ -82,22 +82,22 @@ class PrivateKahmClassifier(ReleasedModel):
 
     @property
     def perturbs_rows(self) -> bool:
-        """Whether the mode asks for noisy rows, one for every private one."""
+        """Whether the mode asks for noisy rows, one for every private row."""
         return self._generator.perturbs_rows
 
     @property
     def device(self) -> str:
-        """What makes the rows; machines of them are built on the processor when they are asked for."""
+        """The device that makes the rows; their machines are built on the processor when they are first needed."""
         return self._generator.device
 
     def fit(self, session: AnswerSource, progress: Progress) -> Self:
-        """Ask what the generator asks, and keep rows that it makes."""
+        """Ask the generator's questions, and keep rows that it makes."""
         self._generator.fit(session, progress)
         self._codes = self._generator.sample(self._options.rows, self._task.seed).astype(np.int32)
         return self
 
     def state(self) -> State:
-        """Return the made rows: machines follow from them."""
+        """Return the synthetic rows; the machines follow from them."""
         return {"codes": self._rows.copy()}
 
     @classmethod
@@ -122,7 +122,7 @@ class PrivateKahmClassifier(ReleasedModel):
         return self._machines
 
     def predict(self, codes: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return matching scores of every class, adding up to 1; their order is right, chances they are not."""
+        """Return matching scores of every class, adding up to 1; they rank the classes but are not probabilities."""
         texts = self._task.schema.modelled_column(self._label).texts()
         places = [texts.index(str(label)) for label in self.machines.classes]
         found = np.zeros((len(codes), len(texts)))
@@ -135,7 +135,7 @@ class PrivateKahmClassifier(ReleasedModel):
         return found
 
     def document(self) -> dict[str, Any]:
-        """Return the made rows, class by class, and how points are made and compared."""
+        """Return the synthetic rows, class by class, and how points are made and compared."""
         texts = self._task.schema.modelled_column(self._label).texts()
         rows = self._others(self._rows)
         return {
@@ -150,13 +150,13 @@ class PrivateKahmClassifier(ReleasedModel):
         }
 
     def expected(self, asked: Sequence[Answer], rows: float) -> tuple[Fact, ...]:
-        """Return how far noise moves the centre of a class, or that rows are noisy themselves; by which accounting."""
+        """Return how far noise moves the centre of a class, or that the rows themselves are noisy; with the accounting."""
         if self.perturbs_rows:
-            told = "Each of a row's numbers gets its own noise, whose width is listed by column."
+            told = "Noise is added to every number of a row; its width is listed by column."
             return (
                 Fact(
                     "noise",
-                    "Noise of the rows machines are built from",
+                    "Noise of the rows that machines are built from",
                     "on every number",
                     f"{told} {OF_ROWS[self._options.mode]}",
                 ),
@@ -173,16 +173,16 @@ class PrivateKahmClassifier(ReleasedModel):
     def _of_centres(self, distance: float, of_class: float, clip: float) -> Fact:
         return Fact(
             "noise",
-            "What noise moves the centre of a class by",
+            "How far noise moves the centre of a class",
             round(float(distance), 4),
-            f"A distance where a number's whole range is 1, for {of_class:,.0f} rows of a class that fill their "
-            f"declared ranges evenly, each cut off {clip:.2g} from the centre; less after noise is shrunk. Reckoned by "
-            "the exact curve of the Gaussian mechanism, the only accounting there is: the paper promises one cell, and "
-            "has none for whole rows.",
+            f"A distance in units where a number's whole range is 1, for a class of {of_class:,.0f} rows that fill "
+            f"their declared ranges evenly, each clipped at {clip:.2g} from the centre; it is smaller after "
+            "shrinkage. The only accounting is the exact curve of the Gaussian mechanism: the paper's protects one "
+            "cell, and it has none for whole rows.",
         )
 
     def facts(self) -> tuple[Fact, ...]:
-        """Return what the mode promises, and what machines there are."""
+        """Return what the mode promises, and the machines that there are."""
         promise = next(mode for mode in self.card.modes if mode.name == self._options.mode)
         reports = [parts[0] for parts in self.machines.reports]
         return (
@@ -191,7 +191,7 @@ class PrivateKahmClassifier(ReleasedModel):
                 "machines",
                 "Affine hull machines",
                 len(reports),
-                "One for each class that rows were made of; a class without any is never predicted.",
+                "One for each class that has synthetic rows; a class without any is never predicted.",
                 ("Class", "Rows", "n used"),
                 tuple(
                     (str(label), report.n_rows, report.n_effective)
