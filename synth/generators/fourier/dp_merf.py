@@ -24,13 +24,13 @@ from synth.progress import Progress
 __all__ = ["DpMerf", "ExpectedFourier", "gaussian_frequencies"]
 
 _POSITIONS = 255
-"""A declared range is read as the whole numbers 0 ... 255, so that the private pass computes angles exactly."""
+"""A declared range is mapped to the integers 0 ... 255, so that the private pass computes angles exactly."""
 
 LEAST_ALONE = 16
-"""Frequencies that a number has to itself at least; more frequencies carry no more noise."""
+"""Fewest frequencies of each single number; more frequencies carry no more noise."""
 
 COUNT_SHARE = 0.1
-"""Part of the squared norm that counts the classes where no category does."""
+"""Part of the squared norm for counting the classes, if no category counts them."""
 
 
 class DpMerf(NeuralGenerator):
@@ -48,13 +48,13 @@ class DpMerf(NeuralGenerator):
     - categories are one-hot with weight :math:`1/\sqrt{\text{number of categories}}`; the code feeds raw codes to a
       linear kernel, whose norm passes the bound that its noise is made for as soon as a code is above 1;
     - ranges, categories and length scale are declared; the code reads them from private rows;
-    - class counts come from the same release (its one-hot part, or a constant feature where there are no categories).
+    - class counts come from the same release (its one-hot part, or a constant feature if there are no categories).
 
     Differs from the paper:
 
     - half of the frequencies see one number only, and the width of the joint ones grows with the square root of the
       number of columns. The joint Gaussian kernel of ten numbers is nearly zero away from the rows, so a network that
-      starts elsewhere gets no gradient (on a forest-cover table such a fit stalled);
+      starts elsewhere gets no gradient (such a fit stalled on a forest-cover table);
     - the network has exact probabilities for categories and no batch statistics, and the distance is estimated without
       bias.
     """
@@ -63,7 +63,7 @@ class DpMerf(NeuralGenerator):
 
     def fit(self, session: AnswerSource, progress: Progress) -> Self:
         """Release one mean embedding and train the network on it."""
-        _ = self.device  # refuses a missing one before anything is spent
+        _ = self.device  # refuses a missing device before anything is spent
         progress.phase("Measuring")
         features = self._features()
         release = session.noisy_sum(
@@ -94,7 +94,7 @@ class DpMerf(NeuralGenerator):
         return Stack(parts=tuple(parts), weights=tuple(weights)) if parts else None
 
     def _fourier(self, numbers: list[OutputHead]) -> tuple[list[FeatureMap], list[float]]:
-        """Return features of all numbers together, then of each by itself, with weights whose squares add up to 1."""
+        """Return features of all numbers together, then of each one, with weights whose squares add up to 1."""
         pairs = max(self._options.features // 2, 1)
         if len(numbers) == 1:
             return [self._waves(numbers, pairs, stream=0)], [1.0]
@@ -116,7 +116,7 @@ class DpMerf(NeuralGenerator):
         )
 
     def _class_probabilities(self, answer: NDArray[np.float64], features: Stack | None) -> NDArray[np.float64]:
-        """Average the class counts that every table of counts sums to, each by the inverse of its variance."""
+        """Average the class counts implied by every table of counts, weighted by inverse variance."""
         if self._label_places is None:
             return np.ones(1)
         if features is None:
@@ -151,7 +151,7 @@ class DpMerf(NeuralGenerator):
 
 
 def _counts(head: OutputHead) -> OneHot:
-    """Count a category's places, or of a number the grid as a whole and every atom."""
+    """Count the levels of a category, or for a number the whole grid and every atom."""
     column, bins = head.column, head.grid.bins
     if column.levels:
         atoms = np.repeat(np.arange(head.grid.atoms), head.grid.width[head.grid.levels :])
@@ -160,9 +160,9 @@ def _counts(head: OutputHead) -> OneHot:
 
 
 def _code_positions(head: OutputHead, length_scale: float) -> NDArray[np.int32]:
-    """Return where every code lies for the Fourier features, as a whole number.
+    """Return the position of every code for the Fourier features, as an integer.
 
-    Atoms lie three length scales apart below the range, so that a kernel tells them from numbers and from each other.
+    Atoms lie three length scales apart below the range, so that a kernel separates them from numbers and each other.
     """
     grid = head.grid
     ordered = np.arange(head.column.levels) / max(head.column.levels - 1, 1)
@@ -184,14 +184,14 @@ def gaussian_frequencies(
     length_scale : float
         Length scale l of :math:`\exp(-|x-y|^2 / (2 l^2))`, positive.
     seed : int or sequence of int
-        Public; the frequencies hold nothing of the rows.
+        Public; the frequencies do not depend on the rows.
 
     Returns
     -------
     Tensor of shape (n_frequencies, dimensions), float64
         Radians per unit of the data.
     """
-    # numpy takes several numbers as one seed, so that neighbouring seeds and streams have nothing in common.
+    # numpy takes several numbers as one seed, so that neighbouring seeds and streams are unrelated.
     normal = np.random.default_rng(seed).standard_normal((n_frequencies, dimensions))
     return torch.from_numpy(normal / length_scale)
 
@@ -201,13 +201,13 @@ class ExpectedFourier:
 
     Given a row's latent noise its columns are independent, so the expected wave is a product over columns,
     :math:`\mathbb E\, e^{i \omega^\top x} = \prod_d \mathbb E\, e^{i \omega_d x_d}`: probabilities times the waves of
-    the places, or the wave of a value.
+    the levels, or the wave of a value.
 
     Parameters
     ----------
     layout : OutputHeads
     feature_map : Fourier
-        As the session was asked; position ``scale`` is where a value of 1 lies.
+        As in the question; a value of 1 is at position ``scale``.
     scale : int
     device : torch.device
     """

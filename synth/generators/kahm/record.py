@@ -1,6 +1,6 @@
 """KAHM at record level: moments of whole rows by class, a Gaussian for each class, and smoothing of what is drawn.
 
-The questions, in order (``RecordQuestions``); every number between two of them is worked out from answers alone:
+The questions, in order (``RecordQuestions``); everything between two of them is computed from answers alone:
 
 1. one-way marginals of all columns (they also decide how a number is read, ``CalibratedColumn``);
 2. in a table of many numbers, how long a row is on average, and the mean of all rows;
@@ -8,8 +8,8 @@ The questions, in order (``RecordQuestions``); every number between two of them 
 4. products in pairs of rows about their class's mean, all classes together: the directions that stand above the noise;
 5. the same by class, in those directions and those of the class means.
 
-Each clip is the length that the answers so far lead to expect, so what is asked for is measured with little noise; a
-row that is longer is shortened to it.
+Each clip is the length that is expected from the answers so far, so little noise is needed; longer rows are shortened
+to it.
 
 Rows are drawn from the Gaussians and smoothed by kernel affine hull machines, class by class and block by block.
 """
@@ -48,27 +48,27 @@ __all__ = ["RecordMode", "RecordQuestions", "RowModel", "class_places", "is_clas
 Vector = NDArray[np.float64]
 
 MOST_COORDINATES = 2**12
-"""Coordinates of a row: several matrices of them and of the directions that are kept lie in memory at once."""
+"""Most coordinates of a row: several matrices of them and of the directions that are kept are in memory at once."""
 
 MOST_CLASS_MEANS = 2**24
-"""Coordinates of the means of all classes."""
+"""Most coordinates of the means of all classes together."""
 
 _LEAST_DRAWN, _MOST_DRAWN = 1024, 8192
 """Rows that are drawn to learn how coordinates become categories and ranks: as many as the table has, within these."""
 
 _MANY_NUMBERS = 32
-"""Numbers beyond which a table is read as one signal."""
+"""With more numbers a table is treated as one signal."""
 
 _MOST_DIRECTIONS = 60
 
 _MOST_COORDINATES = 1536
-"""Coordinates whose products are asked for; of more, those that vary most by the one-way tables."""
+"""Coordinates whose products are measured; if there are more, those that vary most by the one-way tables."""
 
 _CLEAR_MEANS = 0.04
-"""Squared noise of the class means, in units of a row's expected squared length, that is aimed at."""
+"""Target for the squared noise of the class means, in units of a row's expected squared length."""
 
 _CLEAR_COLUMNS = 0.003
-"""Noise of a count, as a part of the rows, that is aimed at for the one-way tables of a table of few numbers."""
+"""Target for the noise of a count in the one-way tables of a table with few numbers, as a fraction of the rows."""
 
 _ROOM = 1.1
 """Clip of a sum of rows, in units of the root mean square length."""
@@ -76,14 +76,14 @@ _ROOM = 1.1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowModel:
-    """All that was learned: how every column is read and drawn, and the Gaussians in the columns' coordinates."""
+    """The fitted model: how every column is read and drawn, and the Gaussians in the columns' coordinates."""
 
     columns: tuple[CalibratedColumn, ...]
     gaussians: ClassGaussians
 
 
 class RecordMode:
-    """Asks for moments of whole rows, keeps a Gaussian for each class, draws and smooths.
+    """Ask for moments of whole rows, keep a Gaussian for each class, draw rows and smooth them.
 
     Parameters
     ----------
@@ -101,20 +101,20 @@ class RecordMode:
         self.blocks: tuple[FabricatedBlock, ...] = ()
 
     def _require_room(self) -> None:
-        """Refuse more coordinates than matrices of them fit into memory; it follows from the schema alone."""
+        """Refuse more coordinates than fit into memory as matrices; this follows from the schema alone."""
         width = sum(ColumnEncoding(column, 0).width for d, column in enumerate(self._columns) if d != self._label)
         classes = 1 if self._label is None else self._columns[self._label].size
         if width > MOST_COORDINATES or width * classes > MOST_CLASS_MEANS:
             by_class = f" in each of {classes:,} classes" if classes > 1 else ""
             raise ConfigError(
-                f"The generator kahm sees these columns as {width:,} coordinates{by_class} (one for each number, and "
-                f"one for each category), and at most {MOST_COORDINATES:,} are possible, and {MOST_CLASS_MEANS:,} in "
-                "all classes together. Declare fewer categories, leave columns out, or choose another generator."
+                f"For the generator kahm these columns are {width:,} coordinates{by_class} (one for each number, and "
+                f"one for each category). At most {MOST_COORDINATES:,} are possible, and {MOST_CLASS_MEANS:,} in all "
+                "classes together. Declare fewer categories, leave columns out, or choose another generator."
             )
 
     @property
     def device(self) -> str:
-        """What computes the machines, "cpu" or "cuda"."""
+        """The device that computes the machines, "cpu" or "cuda"."""
         return resolved_device(self._task.device)
 
     def fit(self, session: AnswerSource, progress: Progress) -> Self:
@@ -145,7 +145,7 @@ class RecordMode:
         return codes[random.permutation(n_rows)]
 
     def facts(self) -> tuple[Fact, ...]:
-        """Return what the mode promises and what its machines did to the rows that were last drawn."""
+        """Return what the mode promises, and what its machines did to the rows that were drawn last."""
         return facts_of_blocks(self._options, self.blocks)
 
     def state(self) -> State:
@@ -196,7 +196,7 @@ class RecordMode:
     def _drawn(
         self, gaussians: ClassGaussians, classes: NDArray[np.int64], random: np.random.Generator, seed: int
     ) -> tuple[NDArray[np.float64], tuple[FabricatedBlock, ...]]:
-        """Draw vectors and smooth them within their class, in random blocks; says what became of every block."""
+        """Draw vectors and smooth them within their class, in random blocks; return them and the blocks' reports."""
         vectors = gaussians.draw(classes, random)
         if not self._options.steps or not vectors.shape[1]:
             return vectors, ()
@@ -222,7 +222,7 @@ def class_places(column: ModelledColumn) -> CoarseGrid:
 
 
 def is_classes(column: ModelledColumn) -> bool:
-    """Whether a label has few enough classes for moments of each; else it is a column like any other."""
+    """Return whether a label has few enough classes to measure moments by class; if not, it is an ordinary column."""
     return class_places(column).size <= MOST_CLASSES
 
 
@@ -236,7 +236,7 @@ class _Shares:
 
 
 class RecordQuestions:
-    """Asks a session for the moments of rows by class.
+    """Ask a session for the moments of rows by class.
 
     Parameters
     ----------
@@ -246,7 +246,7 @@ class RecordQuestions:
     label : int, optional
         Place of the label among the columns.
     source : str
-        Who asks.
+        Name of the asker, for receipts.
     """
 
     def __init__(
@@ -266,7 +266,7 @@ class RecordQuestions:
         return 1 if self._classes is None else self._classes.dimension
 
     def ask(self) -> RowModel:
-        """Ask everything, spending the whole session."""
+        """Ask all questions; this spends the whole session."""
         signal = sum(bool(self._columns[d].levels) for d in self._others) > _MANY_NUMBERS
         if not self._others:
             return self._label_alone()
@@ -286,9 +286,9 @@ class RecordQuestions:
         return RowModel(tuple(layouts), self._gaussians(shares, weights, means, variances, spread))
 
     def _shares(self, signal: bool) -> _Shares:
-        """Divide the budget: from the number of rows, coordinates and classes and the budget alone.
+        """Divide the budget, based on the numbers of rows, coordinates and classes and the budget alone.
 
-        What is hard to see gets more: one-way tables where columns are few, class means where rows are few.
+        What is hardest to measure gets more: one-way tables with few columns, class means with few rows.
         """
         mu = math.sqrt(self._session.budget.mu_squared)
         width = sum(ColumnEncoding(self._columns[d], 0).width for d in self._others)
@@ -323,7 +323,7 @@ class RecordQuestions:
         return RowModel((), empty)
 
     def _centre(self, shares: _Shares) -> tuple[Vector, float]:
-        """Measure how long rows are, then their mean; returns the mean and the mean squared distance from it."""
+        """Measure the length of rows, then their mean; return the mean and the mean squared distance from it."""
         lengths = tuple(Lookup(one.column, (one.table**2).sum(axis=1)[:, None], one.bins) for one in self._tables)
         d = len(lengths)
         # The mean of d numbers from 0 to 1, moved to the middle of its range.
@@ -338,11 +338,11 @@ class RecordQuestions:
         length = float((mean**2).sum())
         kept = max(0.0, 1.0 - noise / max(length, 1e-12))
         true = min(max(length - noise, 0.0), 0.95 * mean_square)
-        # What is taken off is kept * mean: its distance from the true mean adds to that of the rows.
+        # Rows are centred at kept * mean: its distance from the true mean adds to the distance of the rows.
         return kept * mean, mean_square - true + (1.0 - kept) ** 2 * true + kept**2 * noise
 
     def _class_means(self, shares: _Shares, centre: Vector, spread: float) -> tuple[Vector, Vector, float]:
-        """Measure class sizes and sums; returns class weights, means and the mean squared distance from them."""
+        """Measure class sizes and sums; return class weights, means and the mean squared distance from them."""
         if self._classes is None:
             return np.ones(1), centre[None, :], spread
         clip, k = _ROOM * math.sqrt(spread), self._n_classes
@@ -376,7 +376,7 @@ class RecordQuestions:
         scatter, noise = _symmetric(answer, question, clip**2 / self._rows)
         leading, along = leading_directions(scatter, noise, most=_MOST_DIRECTIONS)
         trace = float(np.trace(scatter))
-        # A clip shortens long rows: what is lost of their squared length is given back to every direction.
+        # The clip shortens long rows: the squared length that they lose is given back to every direction.
         stretch = 1.0
         if trace > 3 * noise * math.sqrt(2 * len(kept)):
             stretch = min(max(clip**2 / max(trace, clip**2 / 3), 1.0), 3.0)
@@ -405,7 +405,10 @@ class RecordQuestions:
 
 
 def _residual_variances(own: Vector, noise_std: float, *, least: float) -> Vector:
-    """Shrink what directions leave in every coordinate to its mean, by what noise explains; diagonals have twice it."""
+    """Shrink the variances that directions leave in each coordinate towards their mean, by what noise explains.
+
+    On the diagonal the variance of the noise is twice as large.
+    """
     mean = max(float(own.mean()), least)
     apart = float(((own - mean) ** 2).sum())
     seen = max(0.0, 1.0 - len(own) * 2 * noise_std**2 / max(apart, 1e-300))
@@ -415,7 +418,7 @@ def _residual_variances(own: Vector, noise_std: float, *, least: float) -> Vecto
 def _with_means(
     directions: Vector, inside: Vector, means: Vector, weights: Vector, residual: Vector
 ) -> tuple[Vector, Vector]:
-    """Add the directions in which class means differ; returns all directions and the common variance along each."""
+    """Add the directions in which class means differ; return all directions and the common variance along each."""
     differences = (means - weights @ means) * np.sqrt(weights)[:, None]
     differences = differences - (differences @ directions) @ directions.T
     _, lengths, rows = np.linalg.svd(differences, full_matrices=False)

@@ -150,7 +150,7 @@ class PrivateKahmClassifier(ReleasedModel):
         }
 
     def expected(self, asked: Sequence[Answer], rows: float) -> tuple[Fact, ...]:
-        """Return how far noise moves the centre of a class, or that the rows themselves are noisy; with the accounting."""
+        """Return how far noise moves the centre of a class, or that the rows are noisy, and by which accounting."""
         if self.perturbs_rows:
             told = "Noise is added to every number of a row; its width is listed by column."
             return (
