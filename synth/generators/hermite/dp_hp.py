@@ -1,6 +1,6 @@
 r"""DP-HP: noisy mean embeddings of Hermite features train a neural network (Vinaroz 2022).
 
-Mehler's formula writes the Gaussian kernel on the line as a sum over orders (sections 3.1-3.2 and appendix E),
+Mehler's formula writes the one-dimensional Gaussian kernel as a sum over orders (sections 3.1-3.2 and appendix E),
 
 .. math:: \exp\Bigl(-\frac{\rho}{1-\rho^2}(x-y)^2\Bigr) = \sum_{c \ge 0} \phi_c(x)\,\phi_c(y),
 
@@ -39,22 +39,22 @@ from synth.progress import Progress
 __all__ = ["DpHp", "ExpectedTables", "ProductEmbeddings", "SumEmbedding", "hermite_features", "rho_of_length_scale"]
 
 COLUMNS_TOGETHER, FEATURES = 5, 2**17
-"""Columns that the product kernel takes together where nobody says, and most features that they may make then."""
+"""Default number of columns in a product kernel, and the most features that they may make by default."""
 
 TURNS, MOST_EPOCHS = 2, 30
-"""How often every column is drawn where nobody says how many epochs there are, and most epochs then."""
+"""How often every column is drawn by default, and the most epochs by default."""
 
 STEPS = 1500
-"""Training steps where nobody says."""
+"""Default number of training steps."""
 
 _MOST_PRODUCT_FEATURES = 2**22
 """Largest number of product features times classes in one question; the paper's own 14^5 for two classes are 2^20."""
 
 _MOST_RELEASED = 2**25
-"""Largest number of them in the questions of all epochs together, which a bundle holds."""
+"""Largest number of them in the questions of all epochs together, all of which a bundle contains."""
 
 _MOST_NUMBERS = 4_000_000
-"""Numbers held in one training step by the outer products; more embeddings than fit take turns."""
+"""Most numbers in the outer products of one training step; if not all embeddings fit, they take turns."""
 
 
 class DpHp(NeuralGenerator):
@@ -64,9 +64,9 @@ class DpHp(NeuralGenerator):
     ``prod_dimension`` columns drawn from the public seed; both times the one-hot label (eq. 14-15). A network is
     trained on eq. 16, :math:`\gamma \|\hat\mu^p - \mu^p\|^2 + \|\hat\mu^s - \mu^s\|^2`.
 
-    Codes are scaled to [-1, 1] on the declared range; grids of more than 1024 places are grouped into public bins. A
-    category enters by the order in which it is declared, as in the paper. Special values and missing of a number are no
-    numbers: each gets a feature of its own, and norm and distance bounds stay as they are.
+    Codes are scaled to [-1, 1] on the declared range; grids of more than 1024 levels are grouped into public bins. A
+    category is encoded by its position in the declared order, as in the paper. Special values and missing cells of a
+    number are not numbers: each gets a feature of its own, and the bounds on norm and distance do not change.
 
     Notes
     -----
@@ -76,7 +76,7 @@ class DpHp(NeuralGenerator):
     - each class has its own product embedding (the code adds all rows to every class, which breaks its noise scale);
     - the session computes the sensitivity (sqrt 2 times one row for replace-one, not 2) and all releases are composed
       exactly, instead of halving epsilon and delta and adding up;
-    - privacy noise never follows from a seed.
+    - privacy noise never comes from a seed.
 
     Differs from the paper:
 
@@ -84,8 +84,8 @@ class DpHp(NeuralGenerator):
     - the product kernel has a length scale of its own: with the sum kernel's its low orders vanish away from the
       middle;
     - every product embedding is paid for, so it stays in the loss to the end, not for one epoch; columns are dealt like
-      cards, so none is drawn twice before the others had their turn;
-    - section 3.4 names the product's share first; as in the code, ``split`` is the share of the sum kernel;
+      cards, so none is drawn twice before all others have been drawn;
+    - section 3.4 gives the product's share first; as in the code, ``split`` is the share of the sum kernel;
     - the network has exact probabilities for categories and no batch statistics, and the distance is estimated without
       bias.
     """
@@ -114,7 +114,7 @@ class DpHp(NeuralGenerator):
 
     def fit(self, session: AnswerSource, progress: Progress) -> Self:
         """Release the sum embedding and one product embedding for each epoch, then train on all of them."""
-        _ = self.device  # refuses a missing one before anything is spent
+        _ = self.device  # refuses a missing device before anything is spent
         progress.phase("Measuring")
         total = max(session.rows.value, 1.0)
         features = self._sum_features()
@@ -148,7 +148,7 @@ class DpHp(NeuralGenerator):
         parts: list[FeatureMap] = [self._lookup(head, options.order, options.length_scale) for head in heads]
         weights = column_weights(tuple(head.column for head in heads))
         if self._label_places is not None:
-            # The constant counts the classes; it weighs as much as one column.
+            # The constant counts the classes; it has the weight of one column.
             columns = len(heads)
             parts.append(Constant())
             weights = (*(w * math.sqrt(columns / (columns + 1)) for w in weights), math.sqrt(1 / (columns + 1)))
@@ -158,7 +158,7 @@ class DpHp(NeuralGenerator):
         return self._lookup(head, self._options.order_product, self._options.length_scale_product)
 
     def _lookup(self, head: OutputHead, order: int, length_scale: float) -> Lookup:
-        """Return a column's features: those of its own, then the Hermite features of its place in [-1, 1]."""
+        """Return a column's features: those of special values, then the Hermite features of its position in [-1, 1]."""
         own, width = _own_features(head), self._width(head, order)
         x = torch.from_numpy(2.0 * head.positions(ordered=head.grid.size - own) - 1.0)
         hermite = hermite_features(x, order=width - own - 1, rho=rho_of_length_scale(length_scale)).numpy()
@@ -168,7 +168,7 @@ class DpHp(NeuralGenerator):
         return Lookup(column=head.column.name, table=table, bins=head.grid.bins)
 
     def _columns_together(self, widest: int) -> int:
-        """Return how many columns are taken together where nobody says."""
+        """Return the default number of columns in a product kernel."""
         fitting = (k for k in range(COLUMNS_TOGETHER, 1, -1) if widest**k * self.classes <= FEATURES)
         return next(fitting, 1)
 
@@ -227,7 +227,7 @@ class DpHp(NeuralGenerator):
 
 
 def _own_features(head: OutputHead) -> int:
-    """Return how many codes have a feature of their own: special values and missing of a number, no categories."""
+    """Return how many codes have a feature of their own: special values and missing cells of a number."""
     return head.grid.atoms if head.column.levels else 0
 
 
@@ -275,8 +275,8 @@ def hermite_features(x: Tensor, *, order: int, rho: float) -> Tensor:
     Notes
     -----
     The unweighted polynomials, which overflow, are never formed: against 80-digit arithmetic the recursion in float64
-    is right to 4e-15 up to order 200 and ``|x|`` 20. Where ``|x|`` is much larger than the length scale the mass sits
-    near order :math:`x^2/l^2`, so cutting earlier loses it: centre the numbers first.
+    is right to 4e-15 up to order 200 and ``|x|`` 20. Where ``|x|`` is much larger than the length scale the mass is
+    near order :math:`x^2/l^2`, and cutting earlier loses it: centre the numbers first.
     """
     current = (1.0 - rho * rho) ** 0.25 * torch.exp(-(rho / (1.0 + rho)) * x * x)
     features = [current]
@@ -301,8 +301,8 @@ def _outer(factors: Sequence[Tensor], *, like: Tensor) -> Tensor:
 class ExpectedTables:
     """Expected rows of one lookup table for every column.
 
-    Between two places of a long grid the table is interpolated, so a value has a gradient and a value on a place has
-    the very features that the private rows were summed with.
+    Between two levels of a long grid the table is interpolated, so a value has a gradient, and a value on a level has
+    exactly the features that the private rows were summed with.
 
     Parameters
     ----------
@@ -336,7 +336,7 @@ class ExpectedTables:
 
 
 class SumEmbedding:
-    """The released embedding of one table of features for every column, side by side (Vinaroz 2022, eq. 10 and 15).
+    """The released embedding of one table of features for every column, concatenated (Vinaroz 2022, eq. 10 and 15).
 
     Parameters
     ----------
@@ -417,7 +417,7 @@ class ProductEmbeddings:
         self._targets = torch.from_numpy(targets).to(device, torch.float32)
         # Picking columns by a matrix product has an exact, ordered gradient on every device; indexing has not.
         chosen = torch.tensor(column_sets, device=device)
-        # Twice round, so that the embeddings of every step stand side by side, on the device.
+        # Twice round, so that the embeddings of every step are adjacent, on the device.
         self._round = torch.arange(2 * len(answers), device=device) % len(answers)
         self._pick = torch.nn.functional.one_hot(chosen, len(tables)).to(torch.float32)
 
@@ -430,8 +430,8 @@ class ProductEmbeddings:
             (self._pick[chosen, j] @ flat).reshape(len(chosen), batch.size, self._width) for j in range(self._depth)
         ]
         norms = torch.stack([factor.square().sum(dim=2) for factor in picked]).prod(dim=0)
-        # A row's features are the outer product of two sides, so no row's are ever written out: the sum over the
-        # rows of a class, which stand together, is one matrix product.
+        # A row's features are the outer product of two sides, so they are never computed for a single row: the sum over
+        # the rows of a class, which are adjacent, is one matrix product.
         left = _outer(picked[: self._cut], like=picked[-1]) * batch.weights.sum(dim=0)[:, None]
         right = _outer(picked[self._cut :], like=picked[-1])
         sides = (torch.split(side, list(batch.rows), dim=1) for side in (left, right))

@@ -1,4 +1,4 @@
-"""The two controls: every column by itself, alone or by class of the label."""
+"""The two controls: every column on its own, overall or by class of the label."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ class IndependentOptions(Options):
     """Options of both controls."""
 
     bins: Annotated[int, Between(1, 4096)] = 32
-    """Equal parts of a number's or date's declared range; more follow its shape, fewer carry less noise."""
+    """Equal parts of a number's or date's declared range; more parts follow its shape, fewer have less noise."""
 
 
 _UNKNOWN = "not recorded"
 
-CONSTANTS = (Tuned("bins", "parts of a range whose counts stand clear of noise", _UNKNOWN),)
+CONSTANTS = (Tuned("bins", "parts of a range whose counts are clear of the noise", _UNKNOWN),)
 """The numbers that were chosen for both controls."""
 
 INDEPENDENT = Card(
     name="independent",
     title="Independent columns",
-    summary="Counts every column by itself, with noise, and ignores how columns depend on each other.",
-    best_for="Very small budgets or tables, and as the control every other generator has to beat.",
+    summary="Counts every column on its own, with noise, and ignores how columns depend on each other.",
+    best_for="Very small budgets or tables, and as the control that every other generator has to beat.",
     loses_where="Anything that needs two columns at once: pairs, groups, and every classifier.",
     reference="Noisy contingency tables (Dwork 2006).",
     made_by="synth.generators.independent.independent:Independent",
@@ -40,9 +40,9 @@ INDEPENDENT = Card(
 BY_CLASS = Card(
     name="independent-by-class",
     title="Independent columns, by class",
-    summary=("Counts every column within each class of the label, with noise; columns are unrelated within a class."),
-    best_for=("Training a classifier at a small budget, and as the control every other generator has to beat."),
-    loses_where="Columns that depend on each other within a class: pairs come out as if they did not.",
+    summary="Counts every column within each class of the label, with noise; columns are independent within a class.",
+    best_for="Training a classifier at a small budget, and as the control that every other generator has to beat.",
+    loses_where="Columns that depend on each other within a class: they come out as if they did not.",
     reference="Noisy contingency tables (Dwork 2006); the naive Bayes assumption.",
     made_by="synth.generators.independent.independent:IndependentByClass",
     options=IndependentOptions,

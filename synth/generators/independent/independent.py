@@ -1,4 +1,4 @@
-"""The controls: noised one-way tables, alone or by class. They are printed beside every other generator."""
+"""The controls: noisy one-way tables, overall or by class. They are printed beside every other generator."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ __all__ = ["Independent", "IndependentByClass"]
 
 
 class IndependentByClass(Generator):
-    """Noised one-way tables of every column within every class of the label, in one release.
+    """Noisy one-way tables of every column within every class of the label, in one release.
 
     The answer is the label's table and one table (column by label) for every other column, stacked; the columns share
-    the squared norm of the question as their declared weights say. Each table is projected onto the tables that are
-    possible (not negative, right total), and rows are drawn so that counts follow the fitted tables to within one row.
+    the squared norm of the question by their declared weights. Each table is projected onto the possible tables (not
+    negative, right total), and rows are drawn so that counts follow the fitted tables to within one row.
     """
 
     card: ClassVar[Card] = BY_CLASS
@@ -44,7 +44,7 @@ class IndependentByClass(Generator):
         self._tables: list[NDArray[np.float64]] | None = None
 
     def fit(self, session: AnswerSource, progress: Progress) -> Self:
-        """Ask for all tables in one question and make them possible."""
+        """Ask for all tables in one question, and project them onto possible tables."""
         progress.phase("Measuring")
         question = self._question()
         release = session.noisy_sum(
@@ -84,7 +84,7 @@ class IndependentByClass(Generator):
         return codes[random.permutation(n_rows)]
 
     def state(self) -> State:
-        """Return the fitted tables, one array of shape (classes, places) for each column."""
+        """Return the fitted tables, one array of shape (classes, levels) for each column."""
         if self._tables is None:
             raise InputError("This generator has not been fitted yet.")
         return {f"table.{d}": table.copy() for d, table in enumerate(self._tables)}
@@ -129,13 +129,13 @@ class IndependentByClass(Generator):
             if d == self._label:
                 tables.append((classes / classes.sum())[None, :])
             else:
-                # A class of less than one row would turn its noise into a table of one place.
+                # A class of less than one row would turn its noise into a table of one level.
                 tables.append(project_to_simplex(table.T / np.maximum(classes, 1.0)[:, None]))
         return tables
 
 
 class Independent(IndependentByClass):
-    """Noised one-way tables of all columns in one release; columns are drawn independently of each other."""
+    """Noisy one-way tables of all columns in one release; columns are drawn independently of each other."""
 
     card: ClassVar[Card] = INDEPENDENT
     _conditional: ClassVar[bool] = False
@@ -144,7 +144,7 @@ class Independent(IndependentByClass):
 def _class_counts(
     counts: list[NDArray[np.float64]], noise: list[float], label: int, total: float
 ) -> NDArray[np.float64]:
-    """Average every table's view of the class counts, each with the inverse of its variance, and make it possible."""
+    """Average every table's class counts, weighted by inverse variance, and project them onto possible counts."""
     summed = np.zeros(counts[label].shape[0])
     precision = 0.0
     for d, table in enumerate(counts):

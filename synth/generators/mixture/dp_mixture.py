@@ -29,35 +29,35 @@ from synth.schema import ModelledColumn
 __all__ = ["DpMixture", "MixtureState", "components_and_steps", "maximise"]
 
 MOST_CLASSES = 20
-"""A label of more classes is a column like the others."""
+"""A label with more classes is treated like any other column."""
 
 FINE_BINS = 256
-"""Places of a number that is described by a mean and a variance."""
+"""Levels of a number that is modelled by a mean and a variance."""
 
 ENOUGH = 60.0
 """Rows of an average component, in units of the noise that a count would have in a single step."""
 
 SPARE = 2
-"""Components of the first steps for each one that is kept: the smaller ones of as many starts are given up."""
+"""Components in the first steps for each one that is kept: the smaller half of them is dropped."""
 
 STEPS_WITH_SPARE = 2
 
 OF_NUMBER, OF_SQUARE = 1.0, 2.0
-"""What x and x^2 - 1/2 are multiplied by before noise."""
+"""Factors of x and of x^2 - 1/2 before noise."""
 
 LEAST_VARIANCE = 4e-4
-"""Of a number within a component, in squares of half its declared range."""
+"""Least variance of a number within a component, where half its declared range is 1."""
 
 LOWEST_SCORE = -60 * 2**SCORE_BITS
-"""No logarithm of a proportion or a density is less, in whole steps; with it no sum leaves what a map may have."""
+"""Smallest logarithm of a proportion or a density, in integer steps; it keeps sums within the range of a map."""
 
 _MOST_DRAWN = 40
-"""Columns, and kinds of row, of the picture at most."""
+"""Most columns, and most kinds of row, in the picture."""
 
 _MOST_LISTED = 200
 
 _TOLD = 3
-"""Columns that are told of a component."""
+"""Columns that are reported for a component."""
 
 
 def components_and_steps(noise: float, rows_per_class: float) -> tuple[int, int]:
@@ -106,11 +106,10 @@ def maximise(
     *,
     least_size: float = 0.0,
 ) -> MixtureState:
-    """Return the mixture that noisy sums of responsibilities say, made proper.
+    """Return the mixture that follows from noisy sums of responsibilities, made proper.
 
-    Sizes and counts are projected on what proportions can be; means are cut to [-1, 1] and variances to
-    [``LEAST_VARIANCE``, 1]; a component whose size is at most ``least_size`` is given up: its weight is 0, unless all
-    would be.
+    Counts are projected onto proportions; means are clipped to [-1, 1] and variances to [``LEAST_VARIANCE``, 1]; a
+    component whose size is at most ``least_size`` is dropped: its weight is 0, unless that holds for all.
 
     Parameters
     ----------
@@ -135,9 +134,9 @@ def maximise(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Part:
-    """How a mixture sees one column: its places, and for a Gaussian where they lie in [-1, 1].
+    """A column as the mixture models it: its levels, and for a Gaussian their positions in [-1, 1].
 
-    ``groups`` are the places that are told apart by counting: all of them, or the grid as one and every other place.
+    ``groups`` are what is counted: every level, or the grid as a whole and every other level.
     """
 
     column: ModelledColumn
@@ -154,7 +153,7 @@ class _Part:
 
     @property
     def groups(self) -> NDArray[np.int32]:
-        """Group of every place, shape (places,)."""
+        """Group of every level, shape (levels,)."""
         if self.positions is None:
             return np.arange(self.places.size, dtype=np.int32)
         return np.concatenate(
@@ -162,7 +161,7 @@ class _Part:
         )
 
     def questions(self, weight: float) -> Iterator[tuple[FeatureMap, float]]:
-        """Yield what is counted or added up of the column, with weights whose squares are parts of ``weight``'s."""
+        """Yield the column's counts and sums, with weights whose squares are shares of that of ``weight``."""
         name, size, bins = self.column.name, self.column.size, self.places.bins
         groups = int(self.groups.max()) + 1
         counted = groups > 1
@@ -177,9 +176,9 @@ class _Part:
             yield Lookup(name, moments, bins), weight * _LONGEST
 
     def scores(self, state: MixtureState, place: int, number: int) -> NDArray[np.float64]:
-        """Return logarithms to the base 2, up to a constant, shape (places, components).
+        """Return logarithms to base 2, up to a constant, shape (levels, components).
 
-        ``place`` and ``number`` say which of the state's tables and numbers are the column's.
+        ``place`` and ``number`` are the indices of the column among the state's tables and numbers.
         """
         groups = np.maximum(state.proportions[place], LEAST_PROBABILITY)[:, self.groups]
         scores = np.log(groups)
@@ -189,7 +188,7 @@ class _Part:
         return np.asarray(scores.T / math.log(2))
 
     def probabilities(self, state: MixtureState, place: int, number: int) -> NDArray[np.float64]:
-        """Return the proportions of the places in every component, shape (components, places)."""
+        """Return the proportions of the levels in every component, shape (components, levels)."""
         groups = state.proportions[place]
         if self.positions is None:
             return groups
@@ -202,7 +201,7 @@ _LONGEST = math.sqrt(OF_NUMBER**2 + OF_SQUARE**2 / 4)
 
 
 def _places(column: ModelledColumn, bins: int) -> CoarseGrid:
-    """Return equal parts of the grid, with zero by itself where it is on it, and a place for every other code."""
+    """Return equal parts of the grid, with zero separate if it is on the grid, and a level for every other code."""
     equal = coarse_grid(column, grid=bins, atoms=column.size)
     zero = column.code_near_zero
     if column.levels <= bins or column.scale.unit or not column.scale.low <= 0.0 <= column.scale.high:
@@ -214,11 +213,11 @@ def _places(column: ModelledColumn, bins: int) -> CoarseGrid:
 
 
 class DpMixture(Generator):
-    r"""Mixtures of products, one for each class of the label, whose EM asks one noisy sum a step.
+    r"""Mixtures of products, one for each class of the label, fitted by EM with one noisy sum in each step.
 
-    A step asks for onehot(label) x r x t: t is a 1 and an indicator of each column's place, and r are the
-    responsibilities of all components of the class, which add up to at most 1. So the sum moves by no more than
-    the length of t, however many components and classes there are. Late steps are averaged: their answers speak of
+    A step asks for onehot(label) x r x t: t is a 1 and an indicator of each column's level, and r are the
+    responsibilities of all components of the class, which add up to at most 1. So the sum changes by at most the
+    length of t, however many components and classes there are. Late steps are averaged: their answers are about
     nearly the same responsibilities, and the average has less noise than any of them.
 
     Notes
@@ -240,7 +239,7 @@ class DpMixture(Generator):
         self._mixtures: tuple[Mixture, ...] = ()
 
     def fit(self, session: AnswerSource, progress: Progress) -> Self:
-        """Count the classes, then ask step by step, each at the mixture of the step before."""
+        """Count the classes, then take noisy steps of EM."""
         fit = _Fit(self._task, self._options, session, self._parts, self._by)
         if self._by is not None:
             progress.phase("Counting classes")
@@ -250,7 +249,7 @@ class DpMixture(Generator):
         return self
 
     def sample(self, n_rows: int, seed: int) -> NDArray[np.int64]:
-        """Draw rows whose counts follow classes and components to within one row, and codes evenly inside places."""
+        """Draw rows whose counts follow classes and components to within one row, and codes evenly within levels."""
         check_rows(n_rows)
         if not self._mixtures:
             raise InputError("This generator has not been fitted yet.")
@@ -290,7 +289,7 @@ class DpMixture(Generator):
         return made
 
     def facts(self) -> tuple[Fact, ...]:
-        """Return the components, their sizes, and what tells each from its class."""
+        """Return the components, their sizes, and what distinguishes each from its class."""
         rows = tuple(
             (self._class_name(c), k + 1, round(float(self._classes[c] * one.weights[k]), 4), self._told(one, k))
             for c, one in enumerate(self._mixtures)
@@ -300,17 +299,17 @@ class DpMixture(Generator):
             "kinds",
             "Kinds of row",
             len(rows),
-            "Within a kind, columns are drawn independently. Shares of all rows follow from noisy answers.",
+            "Within a kind, columns are drawn independently. The shares of rows follow from noisy answers.",
             ("class", "kind", "share of rows", "what it has more of than its class"),
             rows[:_MOST_LISTED],
         )
         if self._options.numbers == "bins":
             return (kinds,)
-        warning = "Numbers are bells within a kind: spikes, limits and long tails are smoothed away."
+        warning = "Numbers are Gaussian within a kind: spikes, limits and long tails are smoothed away."
         return (kinds, Fact("numbers", "Numbers", "Gaussian components", warning))
 
     def pictures(self) -> tuple[Picture, ...]:
-        """Return which columns tell the kinds of row apart: those that do most, and the largest kinds."""
+        """Return which columns distinguish the kinds of row: the most distinctive columns, and the largest kinds."""
         if not self._mixtures or not self._parts:
             return ()
         apart = np.concatenate(
@@ -327,11 +326,12 @@ class DpMixture(Generator):
         return (
             Picture(
                 name="kinds",
-                title="What tells kinds of row apart",
+                title="What distinguishes kinds of row",
                 kind="heat_map",
                 across="column",
                 up="class and kind",
-                sentence="Total variation between a kind's values and its class's: 0 where they are alike, 1 at most.",
+                sentence="Total variation between the values of a kind and of its class: 0 if they are alike, at "
+                "most 1.",
                 unit="total variation",
                 columns=tuple(self._parts[d].column.name for d in columns),
                 rows=tuple(names[k] for k in kinds),
@@ -356,7 +356,7 @@ class DpMixture(Generator):
         return self._task.schema.modelled[self._label].texts([place], missing="missing")[0]
 
     def _told(self, mixture: Mixture, component: int) -> str:
-        """Name the places in which a component has most more than its class, one of a column."""
+        """Name the levels that a component has most in excess of its class, one for each column."""
         found = []
         for d in range(len(self._parts)):
             more = mixture.column(d)[component] - mixture.weights @ mixture.column(d)
@@ -377,7 +377,7 @@ class DpMixture(Generator):
 
 
 class _Fit:
-    """What one fit knows: what was declared, and the answers so far."""
+    """One fit: what is declared, and the answers so far."""
 
     def __init__(
         self,
@@ -427,7 +427,7 @@ class _Fit:
         return tuple(map(self._mixture, states))
 
     def _decided(self) -> tuple[int, int]:
-        """Return components and steps: the options', or those of the public rule."""
+        """Return components and steps: from the options, or by the public rule."""
         schema = self._session.schema
         unit = between_neighbours(Bound(norm=1.0, diameter=math.sqrt(2.0)), schema)
         noise = unit / math.sqrt(self._session.budget.mu_squared) / float(self._weights[0])
@@ -437,7 +437,7 @@ class _Fit:
         return components, steps
 
     def _asked(self) -> tuple[Stack, NDArray[np.float64]]:
-        """Return what of a row is multiplied by its responsibilities, and the weight of each of its numbers."""
+        """Return the vector t that is multiplied by a row's responsibilities, and the weight of each of its entries."""
         columns = tuple(part.column for part in self._parts)
         importance = np.array(column_weights(columns)) * math.sqrt(len(columns)) if columns else np.zeros(0)
         found: list[tuple[FeatureMap, float]] = [(Constant(), 1.0)]
@@ -449,7 +449,7 @@ class _Fit:
         return stack, np.repeat(stack.weights, [one.dimension for one in maps])
 
     def _start(self, components: int) -> MixtureState:
-        """Return random proportions, which are public: nothing is known yet."""
+        """Return random proportions from a public seed."""
         numbers = sum(part.positions is not None for part in self._parts)
         return MixtureState(
             np.full(components, 1.0 / components),
@@ -474,7 +474,7 @@ class _Fit:
         return Product((shares, self._question) if self._by is None else (self._by, shares, self._question))
 
     def _maximised(self, sums: NDArray[np.float64], noise: float) -> MixtureState:
-        """Return the mixture that the sums of one class say, shape (components, numbers of a row)."""
+        """Return the mixture that follows from the sums of one class, shape (components, entries of t)."""
         sizes, start = sums[:, 0], 1
         counts, numbers, squares = [], [], []
         for part in self._parts:
@@ -518,6 +518,6 @@ def _largest(state: MixtureState, components: int) -> MixtureState:
 
 
 def _whole(scores: NDArray[np.float64]) -> NDArray[np.int32]:
-    """Return logarithms in whole steps; what is far below every other number is cut off."""
+    """Return logarithms in integer steps, clipped at a lowest score."""
     steps = np.rint(scores * 2**SCORE_BITS)
     return np.asarray(np.clip(steps, LOWEST_SCORE, -LOWEST_SCORE), dtype=np.int32)
