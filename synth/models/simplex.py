@@ -1,4 +1,4 @@
-"""The nearest proportions to noisy ones."""
+"""Projection of noisy proportions onto the simplex."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def project_to_simplex(values: NDArray[np.float64]) -> NDArray[np.float64]:
     descending = -np.sort(-values, axis=-1)
     excess = (np.cumsum(descending, axis=-1) - 1.0) / np.arange(1, values.shape[-1] + 1)
     kept = np.count_nonzero(descending > excess, axis=-1)
-    # A value below every excess cannot happen for the largest one except by rounding, hence the maximum with 1.
+    # The largest value is above its excess except for rounding, hence the maximum with 1.
     threshold = np.take_along_axis(excess, np.maximum(kept, 1)[..., None] - 1, axis=-1)
     projected = np.maximum(values - threshold, 0.0)
     return np.asarray(projected / projected.sum(axis=-1, keepdims=True), dtype=np.float64)

@@ -3,14 +3,14 @@ r"""Kernel sum-of-squares densities (Muzellec 2021) with a Gaussian kernel: inte
 .. math:: p(x) = \sum_{ij} B_{ij} k(x, z_i) k(x, z_j), \quad k(x, z) = \exp(-|x - z|^2 / (2 s^2))
 
 where B is positive semidefinite with tr(W B) = 1, z are support points and s is the bandwidth. The density is never
-negative, and its integrals over boxes are sums of error functions. (The paper's code writes the kernel
+negative, and its integrals over boxes are sums of error functions. (The kernel in the paper's code is
 exp(-|x - z|^2 / sigma^2): its sigma^2 is 2 s^2.)
 
-Marginals and conditionals of such a density are of the same kind, so rows are drawn coordinate by coordinate: with q
-the product of the kernels of the coordinates drawn so far, the next one lies below x with probability proportional to
+Marginals and conditionals of such a density are of the same kind, so rows are drawn coordinate by coordinate. Let q be
+the product of the kernels of the coordinates drawn so far. The next one is below x with probability proportional to
 q^T (M o I) q, where M is B times the integrals of all later coordinates and I the integrals up to x (``o`` multiplies
-entry by entry). A uniform number is followed down a tree of halved intervals (Marteau 2022, for boxes); the integrals
-up to the middle of an interval are shared by all rows in it. Within the last interval the density is taken as linear
+entry by entry). A uniform number is located in a tree of halved intervals (Marteau 2022, for boxes); the integrals up
+to the middle of an interval are shared by all rows in it. Within the last interval the density is interpolated linearly
 between its exact values at the ends.
 """
 
@@ -47,7 +47,7 @@ ROWS_AT_A_TIME = 32_768
 """Rows drawn at a time."""
 
 LEVELS = 8
-"""Times that a box is halved in each coordinate, until a row is found in it."""
+"""How often a box is halved in each coordinate to locate a row."""
 
 
 def gaussian_gram(left: Matrix, right: Matrix, *, bandwidth: float) -> Matrix:
@@ -84,12 +84,12 @@ def fourier_features(x: Matrix, frequencies: Matrix) -> Matrix:
 
 
 class FourierEmbedding:
-    r"""What a density's mean Fourier features are, as a linear function of its coefficients B.
+    r"""The mean Fourier features of a density, as a linear function of its coefficients B.
 
     .. math:: T(B)_f = \sum_{ij} B_{ij} W_{ij} e^{-s^2 |\omega_f|^2 / 4}
         \{\cos, \sin\}(\langle \omega_f, (z_i + z_j) / 2 \rangle) / \sqrt{F / 2}
 
-    As cosines and sines of sums of angles are sums of products, this takes products of an (F / 2) x m with an m x m
+    As cosines and sines of sums of angles are sums of products, this needs products of an (F / 2) x m with an m x m
     matrix, and no array of F m^2 numbers.
 
     Parameters
@@ -183,15 +183,15 @@ class SumOfSquares:
 def sample_clipped(density: SumOfSquares, n_rows: int, random: np.random.Generator, *, padding: float = 0.5) -> Matrix:
     """Draw rows in the unit box: from the box padded on every side, and clipped.
 
-    A density that was fitted to a mean embedding has part of its mass outside of the box wherever rows pile up at a
-    bound. Conditioned on the box it would lose that part; clipped, it returns it to the bound.
+    A density that was fitted to a mean embedding has part of its mass outside the box wherever rows pile up at a bound.
+    Conditioning on the box would lose that part; clipping returns it to the bound.
 
     Parameters
     ----------
     density : SumOfSquares
     n_rows : int
     random : Generator
-        Of public randomness.
+        Seeded publicly.
     padding : float
         How far the box is widened on either side.
 
@@ -205,7 +205,7 @@ def sample_clipped(density: SumOfSquares, n_rows: int, random: np.random.Generat
 
 
 def sample_box(density: SumOfSquares, uniforms: Matrix, *, lower: Vector, upper: Vector) -> Matrix:
-    """Turn uniform numbers into rows of the density, conditioned on a box.
+    """Transform uniform numbers into rows of the density, conditioned on a box.
 
     Parameters
     ----------
@@ -232,7 +232,7 @@ def sample_box(density: SumOfSquares, uniforms: Matrix, *, lower: Vector, upper:
                 line = _Line(density, place, later[d - 1 - place])
                 drawn[:, place] = line.draw(some[:, place], kernels, float(lower[place]), float(upper[place]))
                 kernels = kernels * line.kernels(drawn[:, place])
-                # Only proportions count, and products of many kernels would become too small for a number.
+                # Only proportions matter, and products of many kernels would underflow.
                 kernels /= np.maximum(kernels.max(axis=1, keepdims=True), 1e-300)
             blocks.append(drawn)
     return np.concatenate(blocks) if blocks else np.empty(uniforms.shape)
@@ -247,7 +247,7 @@ class _Line:
         self._matrix = matrix
         apart = np.exp(-((self._places[:, None] - self._places[None, :]) ** 2) / (4 * self._bandwidth**2))
         self._weights = matrix * apart * (math.sqrt(math.pi) * self._bandwidth / 2)
-        # Error functions cost most, and those of two points are the same either way round.
+        # Error functions are the most expensive part, and are symmetric in the two points.
         self._pairs = np.triu_indices(len(self._places))
         self._middles = (self._places[self._pairs[0]] + self._places[self._pairs[1]]) / 2
 
@@ -258,7 +258,7 @@ class _Line:
     def draw(self, uniforms: Vector, q: Matrix, lower: float, upper: float) -> Vector:
         """Draw the coordinate of every row, by inverting its distribution function.
 
-        ``q`` has one line for all rows where they have drawn nothing yet.
+        ``q`` has a single row if no coordinate has been drawn yet.
         """
         n = len(uniforms)
         below, above = (np.broadcast_to(self._up_to(q, x), n).copy() for x in (lower, upper))
@@ -281,7 +281,7 @@ class _Line:
         return np.asarray(start + width * _linear(parts, *heights))
 
     def _up_to(self, q: Matrix, x: float) -> Vector:
-        """Return the mass up to x, plus a number that is the same for every x."""
+        """Return the mass up to x, plus a constant."""
         covered = np.empty_like(self._weights)
         covered[self._pairs] = erf((x - self._middles) / self._bandwidth)
         covered.T[self._pairs] = covered[self._pairs]
@@ -297,10 +297,10 @@ def _form(q: Matrix, matrix: Matrix) -> Vector:
 
 
 def _linear(parts: Vector, first: Vector, last: Vector) -> Vector:
-    """Return where a density that is linear from ``first`` to ``last`` over [0, 1] has so much of its mass below."""
+    """Return the quantiles of a density that is linear from ``first`` to ``last`` over [0, 1]."""
     parts = np.clip(parts, 0.0, 1.0)
     flat = first + last <= 0
     first, last = np.where(flat, 1.0, first), np.where(flat, 1.0, last)
-    # The root of first t + (last - first) t^2 / 2 = parts (first + last) / 2, in the form that divides by no 0.
+    # The root of first t + (last - first) t^2 / 2 = parts (first + last) / 2, in the form that never divides by 0.
     wanted = parts * (first + last)
     return np.asarray(np.clip(wanted / (first + np.sqrt(first**2 + (last - first) * wanted)), 0.0, 1.0))

@@ -2,11 +2,11 @@ r"""Fitting kernel sum-of-squares densities (Muzellec 2021) to a mean embedding 
 
 A quadratic of B plus lambda tr(B K) is minimised over positive semidefinite B with tr(W B) = 1. With W = R^T R and
 C = R B R^T the constraint is that C is positive semidefinite with trace 1, and the nearest such matrix has the
-eigenvalues of C projected on the simplex (Algorithm 1). FISTA (Beck 2009) with restarts then finds the optimum; the
-quadratic is kept by what makes it, never as its m^2 x m^2 Hessian.
+eigenvalues of C projected onto the simplex (Algorithm 1). FISTA (Beck 2009) with restarts then finds the optimum; the
+quadratic is stored by its factors, never as its m^2 x m^2 Hessian.
 
 ``fit_embedding`` fits Fourier features of which only a noisy mean is known. Its support points are chosen from a public
-pool by kernel herding (Chen 2010) on that mean, so they say nothing beyond it:
+pool by kernel herding (Chen 2010) on that mean, so they reveal nothing beyond it:
 
 .. math:: z_{t+1} = \arg\max_z \langle \mu, \phi(z) \rangle
     - \frac{1}{t + 1} \sum_{i \le t} \langle \phi(z_i), \phi(z) \rangle
@@ -46,24 +46,24 @@ Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
 
 POWER_STEPS, POWER_MARGIN = 12, 1.05
-"""Steps towards the largest curvature, and what is added to it: the step of FISTA is one over it."""
+"""Power iterations for the largest curvature, and a safety factor: the step of FISTA is one over the product."""
 
 DISCREPANCY = 1.1
-"""How much more than the noise a fit may miss."""
+"""How much larger than the noise the misfit of a fit may be."""
 
 RELATIVE_RIDGE = 1e-5
-"""What is added to W, in units of its diagonal, where nothing else is asked: its condition is 1e8 and more."""
+"""Default ridge added to W, in units of its diagonal: its condition number is 1e8 or more."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SumOfSquaresFit:
-    """A fitted density, and how it got there.
+    """A fitted density, and the report of the fit.
 
     Attributes
     ----------
     density : SumOfSquares
     objective : float
-        What was minimised, at the fit.
+        The objective at the fit.
     misfit : float
         Its quadratic part: the squared distance of embeddings.
     steps : int
@@ -113,7 +113,7 @@ def fit_embedding(
         Added to the diagonal of W in units of it; B is scaled to tr(W B) = 1 afterwards (Remark 1).
     """
     features = FourierEmbedding(points, frequencies, bandwidth=bandwidth)
-    # In units of the diagonal of W, which the trace of B goes with.
+    # In units of the diagonal of W, with which the trace of B scales.
     price = trace_penalty * (math.pi * bandwidth**2) ** (points.shape[1] / 2)
     return fit_quadratic(points, bandwidth, features, embedding, price, steps=steps, ridge=ridge)
 
@@ -130,7 +130,7 @@ def fit_smoothest(
     r"""Fit at the largest bandwidth whose misfit the noise explains: Morozov's discrepancy principle.
 
     That is the largest s with a squared distance of at most 1.1 F sigma^2, where sigma is the noise of one of F
-    features; and the one of the least misfit where none is so near, as rows hold more then than these points can show.
+    features. If there is none, the rows have more structure than these points can show, and the least misfit decides.
 
     Parameters
     ----------
@@ -141,7 +141,7 @@ def fit_smoothest(
     bandwidths : sequence of float
         Tried from large to small.
     steps : int
-        Most iterations of the fit that is returned; a quarter of them rules a bandwidth out that is far off.
+        Most iterations of the fit that is returned; a bandwidth that is far off is ruled out after a quarter of them.
     """
     explained, tried = DISCREPANCY * embedding.size * noise_std**2, []
 
@@ -231,7 +231,7 @@ def fit_quadratic(
         found, taken = _fista(quadratic, np.eye(count) / count, steps=steps, tolerance=tolerance)
         objective, misfit = quadratic.value(found), float(np.sum(quadratic.residual(found) ** 2))
         matrix = quadratic.coefficients(found)
-    # What was added to W is taken back: B is scaled to mass 1 (Remark 1).
+    # To undo the ridge on W, B is scaled to mass 1 (Remark 1).
     matrix /= float((products * matrix).sum())
     return SumOfSquaresFit(SumOfSquares(points, matrix, bandwidth), objective, misfit, taken)
 
@@ -244,7 +244,7 @@ def _fista(quadratic: _Quadratic, start: Matrix, *, steps: int, tolerance: float
     for taken in range(1, steps + 1):
         after = project_to_spectrahedron(ahead - rate * quadratic.gradient(ahead))
         if float(np.sum((ahead - after) * (after - now))) > 0:
-            # The momentum leads uphill, against the gradient mapping: start it again from where we are.
+            # The momentum leads uphill, against the gradient mapping: restart it from the current point.
             momentum, ahead = 1.0, now
             continue
         grown = (1 + math.sqrt(1 + 4 * momentum**2)) / 2
@@ -259,13 +259,13 @@ def _fista(quadratic: _Quadratic, start: Matrix, *, steps: int, tolerance: float
 
 def sobol_pool(columns: int, *, bits: int = 14, seed: int = 0) -> Matrix:
     """Return 2^bits scrambled Sobol points of the unit box, the same for the same seed; shape (2^bits, columns)."""
-    from scipy.stats import qmc  # imported late: it starts slowly, and is needed here alone
+    from scipy.stats import qmc  # imported late: it is slow to import, and only needed here
 
     return np.asarray(qmc.Sobol(columns, scramble=True, seed=seed).random_base2(bits), dtype=np.float64)
 
 
 def herd(features: Matrix, embedding: NDArray[np.float64], *, points: int) -> NDArray[np.int64]:
-    """Return which points of the pool are chosen, in order; a point may be chosen once only.
+    """Return which points of the pool are chosen, in order; each point may be chosen only once.
 
     Parameters
     ----------
@@ -281,7 +281,7 @@ def herd(features: Matrix, embedding: NDArray[np.float64], *, points: int) -> ND
         aim, near = features @ embedding, np.zeros(len(features))
         for place in range(points):
             scores = aim - near / (place + 1)
-            # A support point that is there twice would make W singular.
+            # A repeated support point would make W singular.
             scores[chosen[:place]] = -np.inf
             chosen[place] = int(np.argmax(scores))
             near += features @ features[chosen[place]]

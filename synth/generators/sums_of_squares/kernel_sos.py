@@ -36,26 +36,26 @@ Codes = NDArray[np.int64]
 QUERY = "mean embedding"
 
 _POSITIONS = 255
-"""A declared range is read as the whole numbers 0 ... 255, so that the private pass computes angles exactly."""
+"""A declared range is mapped to the integers 0 ... 255, so that the private pass computes angles exactly."""
 
 _LENGTHS = {2: (0.1, 0.25), 4: (0.12, 0.25, 0.5), 6: (0.15, 0.3, 0.6)}
-"""Length scales that the frequencies take in turn, for tables of at most so many numbers."""
+"""Length scales that the frequencies use in turn, by the largest number of numbers in the table."""
 
 _BANDWIDTHS = (0.06, 0.09, 0.14, 0.2)
-"""Of which ``auto`` chooses, parts of a range; see :func:`_bandwidths`."""
+"""The choices of ``auto``, as fractions of a range; see :func:`_bandwidths`."""
 
 _COUNT_SHARE = 0.05
-"""Part of the squared norm that counts the rows of every group, where that is not known."""
+"""Part of the squared norm for counting the rows of every group, if they are not known."""
 
 _LEAST_SUPPORT = 20
 
 _PADDING = 0.5
-"""Rows are drawn from the box of declared ranges, widened by so much on every side, and clipped."""
+"""Rows are drawn from the box of declared ranges, widened by this on every side, and clipped."""
 
-_SENTENCE = "Part of these rows that the fitted density has in each cell: it follows from noisy answers alone."
+_SENTENCE = "Share of these rows in each cell by the fitted density, which follows from noisy answers alone."
 
 _PLACES, _PAIRS, _CLASSES = 24, 6, 8
-"""Cells along a side of a picture, and most pictures: of pairs of all rows, and of the first pair by class."""
+"""Cells along a side of a picture; most pictures of pairs over all rows; most of the first pair by class."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,9 +65,9 @@ class _Density:
     Attributes
     ----------
     sums : SumOfSquares
-        Of the numbers that lie on their grids in this group, scaled to [0, 1].
+        Density of the numbers that are on their grids in this group, scaled to [0, 1].
     misfit, floor : float
-        Squared distance of its embedding from the released one, and what noise alone would make of it.
+        Squared distance of its embedding from the released one, and its expectation from noise alone.
     """
 
     sums: SumOfSquares
@@ -76,12 +76,12 @@ class _Density:
 
 
 def _bandwidths(support: int, columns: int) -> tuple[float, ...]:
-    """Return the bandwidths that so many support points can carry, which follow from declared numbers alone.
+    """Return the bandwidths that this many support points can support; they follow from declared numbers alone.
 
-    A kernel narrower than half the way from a point to its nearest leaves holes between them, which an embedding that
-    sees no finer than its length scales does not notice: the less noise, the narrower the kernel that explains it best,
-    and the worse the density. The way is that of points at random on a cube without
-    edges, as the density is not known yet.
+    A kernel narrower than half the distance from a point to its nearest neighbour leaves holes between points. An
+    embedding does not see them, as they are finer than its length scales: the less noise there is, the narrower the
+    kernel that fits best, and the worse the density. The distance is that of random points on a cube without edges, as
+    the density is not known yet.
     """
     ball = math.pi ** (columns / 2) / math.gamma(columns / 2 + 1)
     nearest = math.gamma(1 + 1 / columns) / (support * ball) ** (1 / columns)
@@ -89,16 +89,16 @@ def _bandwidths(support: int, columns: int) -> tuple[float, ...]:
 
 
 class KernelSos(Generator):
-    r"""A kernel sum-of-squares density for every group of rows, explained from one noisy mean embedding.
+    r"""A kernel sum-of-squares density for every group of rows, fitted to one noisy mean embedding.
 
-    Rows fall into groups by the label and by whatever is no number on its grid (special values, missing cells,
+    Rows are grouped by the label and by every cell that is not a number on its grid (special values, missing cells,
     categories). One question: Fourier features of the numbers, of length 1 for any row, by group, and the number of
-    rows of every group where that is not known. Support points, bandwidth and coefficients follow from the answer and
-    from public seeds. A cell that is not on its grid is read as position 0, so that the embedding of its group is that
-    of the other numbers.
+    rows of every group if it is not known. Support points, bandwidth and coefficients follow from the answer and from
+    public seeds. A cell that is not on its grid has position 0, so that the embedding of its group is that of the other
+    numbers.
 
-    A group's embedding is drawn towards that of all groups with the same numbers, as far as its noise explains the
-    distance (James and Stein's rule, positive part).
+    A group's embedding is shrunk towards that of all groups with the same numbers, by the share of the distance that
+    its noise explains (James and Stein's rule, positive part).
 
     Notes
     -----
@@ -131,7 +131,7 @@ class KernelSos(Generator):
         self._rows, sums, noise_std = self._counted(answer, session.rows)
         self._probabilities = project_to_simplex(self._rows / max(float(self._rows.sum()), 1.0))
         groups = [g for g in range(self._groups) if self._probabilities[g] > 0 and self._on_grid(g)]
-        # Groups with the same numbers one after another: they share a pool, and a pool is large.
+        # Groups with the same numbers follow each other: they share a pool, and a pool is large.
         for places, alike in itertools.groupby(sorted(groups, key=self._on_grid), key=self._on_grid):
             pool = sobol_pool(len(places))
             features = fourier_features(pool, self._radians[:, places])
@@ -145,7 +145,7 @@ class KernelSos(Generator):
         return self
 
     def _question(self) -> FeatureMap:
-        """Return the features of a row: Fourier features, and 1 where rows have to be counted, by group."""
+        """Return the features of a row: Fourier features, and 1 if rows have to be counted, by group."""
         features: FeatureMap = self._map
         if self._counts_rows:
             features = Stack((Constant(), features), (math.sqrt(_COUNT_SHARE), math.sqrt(1.0 - _COUNT_SHARE)))
@@ -154,7 +154,7 @@ class KernelSos(Generator):
 
     @property
     def _counts_rows(self) -> bool:
-        """Whether the rows of groups are counted; one group of publicly many rows needs no count."""
+        """Whether the rows of groups are counted; a single group needs no count if the number of rows is public."""
         return self._groups > 1 or not self._task.schema.rows_are_public
 
     def _counted(self, answer: NoisyAnswer, rows: RowCount) -> tuple[Vector, Vector, float]:
@@ -167,14 +167,14 @@ class KernelSos(Generator):
         weights = stack.weights if isinstance(stack, Stack) else (1.0, 1.0)
         counts = values[:, 0] / weights[0]
         variance = (answer.noise_std / weights[0]) ** 2
-        # The total is known better than the counts say, or exactly: they share what is missing.
+        # The total is known more accurately than the counts, or exactly: they share the difference.
         counts += (rows.value - counts.sum()) * variance / (self._groups * variance + rows.noise_std**2)
         return np.asarray(np.maximum(counts, 0.0)), values[:, 1:] / weights[1], answer.noise_std / weights[1]
 
     # Fitting
 
     def _embedding(self, group: int, sums: Vector, noise_std: float) -> tuple[Vector, float]:
-        """Return a group's mean features and their noise, drawn towards those of the groups with the same numbers."""
+        """Return a group's mean features and their noise, shrunk towards those of the groups with the same numbers."""
         counts = np.maximum(self._rows, 1.0)
         own, noise = sums[group] / counts[group], noise_std / counts[group]
         alike = [g for g in range(self._groups) if self._on_grid(g) == self._on_grid(group)]
@@ -205,11 +205,11 @@ class KernelSos(Generator):
 
     @property
     def _radians(self) -> Vector:
-        """The frequencies that were asked for, in radians for a whole range."""
+        """The frequencies of the question, in radians per range."""
         return np.asarray(self._map.frequencies * (2 * math.pi * _POSITIONS / STEPS_PER_TURN), dtype=np.float64)
 
     def _on_grid(self, group: int) -> tuple[int, ...]:
-        """Return which numbers lie on their grids in a group."""
+        """Return which numbers are on their grids in a group."""
         beside = {
             axis.column.name for axis, cell in zip(self._axes, self._cells(group), strict=True) if axis.is_off(cell)
         }
@@ -222,7 +222,7 @@ class KernelSos(Generator):
     # Drawing
 
     def sample(self, n_rows: int, seed: int) -> Codes:
-        """Draw rows group by group, as many of each as its part of the rows says."""
+        """Draw rows group by group, in proportion to the groups' shares."""
         check_rows(n_rows)
         random = random_source(seed)
         place_of = {name: place for place, name in enumerate(self._task.schema.names)}
@@ -247,10 +247,10 @@ class KernelSos(Generator):
             raise InputError(f"This {self.card.name} generator has not been fitted.")
         return self._probabilities
 
-    # Keeping
+    # Saving
 
     def state(self) -> State:
-        """Return the parts of the groups, and the density of each."""
+        """Return the groups' shares, and the density of each."""
         found: dict[str, NDArray[Any]] = {"probabilities": self._chances.copy(), "rows": self._rows.copy()}
         for group, one in self._densities.items():
             found[f"points.{group}"] = one.sums.points.copy()
@@ -270,10 +270,10 @@ class KernelSos(Generator):
                 made._densities[group] = _Density(sums, misfit, floor)
         return made
 
-    # Telling
+    # Reporting
 
     def facts(self) -> tuple[Fact, ...]:
-        """Return how the density of every group came out."""
+        """Return the result of the fit for every group."""
         inside = 0.0
         rows: list[tuple[float | int | str, ...]] = []
         for group, one in self._densities.items():
@@ -287,15 +287,15 @@ class KernelSos(Generator):
             rows.append((self._name(group), share, one.sums.bandwidth, rank, *others))
         shares = sum(float(self._chances[group]) for group in self._densities)
         few = sum(0 < self._rows[group] < FEW_ROWS for group in self._densities)
-        warning = f" Groups of fewer than {FEW_ROWS} rows by the noisy counts: {few}." if few else ""
+        warning = f" Groups with fewer than {FEW_ROWS} rows by the noisy counts: {few}." if few else ""
         return (
             Fact(
                 "density",
-                "Density inside of the declared ranges",
+                "Share of the density inside the declared ranges",
                 _short(inside / shares if shares else 1.0),
-                "Part of the density; what lies outside is clipped to the bounds. A misfit far above the noise says "
-                f"that the rows hold more than this density can show.{warning}",
-                ("group", "part of the rows", "bandwidth", "rank", "inside", "misfit", "noise"),
+                "Rows that are drawn outside are clipped to the bounds. A misfit far above the noise means that the "
+                f"rows have more structure than this density can show.{warning}",
+                ("group", "share of rows", "bandwidth", "rank", "inside", "misfit", "noise"),
                 tuple(rows),
             ),
         )
@@ -336,7 +336,7 @@ class KernelSos(Generator):
         )
 
     def _lines(self) -> tuple[Picture, ...]:
-        """Return the one number's density, a line of cells for each class."""
+        """Return the density of the only number, a row of cells for each class."""
         across, columns = self._axis_of(0)
         groups = tuple(self._densities)[:_PLACES]
         shares = [self._mass(group, 0) for group in groups]
@@ -378,7 +378,7 @@ class KernelSos(Generator):
         return found
 
     def _cell_products(self, group: int, place: int) -> Vector:
-        """Return the integrals over every cell of one number, the last ones up to the end of the padded box."""
+        """Return the integrals over every cell of one number; the outer cells reach to the ends of the padded box."""
         sums, column = self._densities[group].sums, self._numbers[place]
         first = coarse_grid(column, grid=_PLACES, atoms=1).first[: min(column.levels, _PLACES)]
         edges = [-_PADDING, *((first[1:] - 0.5) / (column.levels - 1)).tolist(), 1 + _PADDING]
@@ -411,19 +411,19 @@ def _fourier(numbers: tuple[ModelledColumn, ...], features: int, seed: int) -> F
 
 
 def _positions(column: ModelledColumn) -> NDArray[np.int32]:
-    """Return where every code lies; what is not on the grid lies at 0, where no frequency sees it."""
+    """Return the position of every code; a code that is not on the grid is at 0, where no frequency sees it."""
     places = np.zeros(column.size, dtype=np.int32)
     places[: column.levels] = np.rint(_POSITIONS * np.arange(column.levels) / (column.levels - 1))
     return places
 
 
 def _short(value: float) -> float:
-    """Return four digits of a number, as a picture or a table shows it."""
+    """Round a number to four digits, as a picture or a table shows it."""
     return float(f"{value:.4g}")
 
 
 def _number(text: str) -> float | str:
-    """Return the number that a text is, or the text."""
+    """Return a text as a number if it is one, else the text."""
     try:
         return float(text)
     except ValueError:
