@@ -5,7 +5,7 @@ A machine is built from rows :math:`y_1, \dots, y_N` and maps any point onto the
 .. math:: A(y) = \frac{k(y)^\top B\, Y}{k(y)^\top B\, 1}, \qquad B = (K + \lambda^* I)^{-1},
 
 where k is a Gaussian of whitened principal coordinates (``whitening``) and the regularisation :math:`\lambda^*` is
-found from the rows (``ridge_search``). The distance of a point from its image says how unlike the rows the point is.
+found from the rows (``ridge_search``). The distance of a point from its image measures how unlike the rows it is.
 
 The machine is neither scale- nor shift-equivariant: lambda is compared with the mean square of the raw entries. Scale
 columns to [0, 1] by public bounds first.
@@ -34,10 +34,10 @@ __all__ = [
     "checked_rows",
 ]
 
-# Where the weights of an image sum to less than this part of their absolute sum, the nearest row takes its place.
+# If the weights of an image sum to at most this fraction of their absolute sum, the nearest row replaces it.
 GUARD = 1e-3
 
-# Float32 keeps four digits of a solution while the number of rows over lambda stays below this.
+# Float32 keeps four digits of a solution as long as the number of rows over lambda is below this.
 _SINGLE_PRECISION_CONDITION = 1e5
 
 _MAXIMUM_ROWS = 20_000
@@ -47,15 +47,15 @@ _CHUNK_ENTRIES = 2**20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HullReport:
-    """What a fit found.
+    """The report of a fit.
 
     Attributes
     ----------
     n_rows, n_columns : int
     n_effective : int
-        Principal coordinates in use: n, or less where the rows have less rank.
+        Principal coordinates in use: n, or fewer if the rows have lower rank.
     regulariser : float
-        Lambda of eq. 40, in squared units of the rows; 0 where all rows are 0.
+        Lambda of eq. 40, in squared units of the rows; 0 if all rows are 0.
     excess : float
         The fixed point of eq. 41.
     residual : float
@@ -63,9 +63,9 @@ class HullReport:
     condition : float
         Bound on the condition number of the matrix that was factored.
     double_precision : bool
-        Whether matrices are float64: asked for, or needed as N / lambda is above 1e5.
+        Whether matrices are float64: by the type of the rows, or because N / lambda is above 1e5.
     raised : bool
-        Whether lambda lay below the rounding of K and was raised to it.
+        Whether lambda was below the rounding of K and was raised to it.
     newton_steps : int
     """
 
@@ -88,7 +88,7 @@ class AffineHull:
     Attributes
     ----------
     rows : Tensor of shape (N, p)
-        What it was built from.
+        The rows that it is built from.
     centre : Tensor of shape (p,), float64
     directions : Tensor of shape (p, n_effective), float64
         ``(point - centre) @ directions`` are the whitened coordinates of a point.
@@ -99,7 +99,7 @@ class AffineHull:
     ones : Tensor of shape (N,)
         B 1.
     ridge : float
-        What was added to the diagonal of K.
+        The number added to the diagonal of K.
     report : HullReport
     """
 
@@ -119,11 +119,11 @@ class AffineHull:
         Parameters
         ----------
         rows : Tensor of shape (N, p)
-            Entries should lie in [0, 1] by public bounds. Float32 rows give float32 matrices where conditioning allows.
+            Entries should lie in [0, 1] by public bounds. Float32 rows give float32 matrices if conditioning allows it.
         n : int
             Subspace dimension; reduced to N - 1, p and the rank of the rows.
         start : float, optional
-            Where the search for the fixed point starts, such as the ``excess`` of a similar fit.
+            Start of the search for the fixed point, such as the ``excess`` of a similar fit.
 
         Raises
         ------
@@ -140,7 +140,7 @@ class AffineHull:
         return self.images(points)[0]
 
     def images(self, points: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the images of points of shape (m, p), and which of them are the nearest row by the guard, shape (m,).
+        """Return the images of points of shape (m, p), and which of them the guard replaced by the nearest row, (m,).
 
         Raises
         ------
@@ -149,8 +149,8 @@ class AffineHull:
 
         Notes
         -----
-        Differs from the paper, which claims in eq. 148 that the weights always have a positive sum. They do not; where
-        the sum is at most 1e-3 of the absolute sum, the image is the row with the nearest encoding.
+        Differs from the paper, which claims in eq. 148 that the weights always have a positive sum. They do not; if the
+        sum is at most 1e-3 of the absolute sum, the image is the row with the nearest encoding.
         """
         cancels = _Cancellation(self)
         parts = [self._images(part, cancels) for part in self._chunks(points)]
@@ -190,7 +190,7 @@ class AffineHull:
         encoded = (points.double() - self.centre) @ self.directions
         exponents = self._exponents(encoded)
         least, nearest = exponents.min(dim=1)
-        # The factor that is taken out is the same above and below the fraction; without it far points give 0 / 0.
+        # The factor that is taken out is the same in numerator and denominator; without it far points give 0 / 0.
         kernel = torch.sub(least[:, None], exponents, out=exponents).to(self.values.dtype).exp_()
         totals = kernel @ self.ones
         size = max(1, self.report.n_effective)
@@ -213,7 +213,7 @@ class AffineHull:
         r"""Bound the absolute sum of the weights :math:`h = B k` from above, without B.
 
         As :math:`k^\top B k \le 1` and :math:`\lambda \|h\|^2 \le k^\top B k`, the norm of h is at most
-        :math:`\lambda^{-1/2}`; and it is at most :math:`\|k\| / \lambda`. Almost every point passes by these alone.
+        :math:`\lambda^{-1/2}`; it is also at most :math:`\|k\| / \lambda`. These bounds settle almost every point.
         """
         n_rows = self.rows.shape[0]
         near = math.sqrt(n_rows / self.ridge) * torch.exp(taken_out.clamp(min=0.0))
@@ -223,18 +223,18 @@ class AffineHull:
     def _chunks(self, points: Tensor) -> Iterator[Tensor]:
         if points.ndim != 2 or points.shape[1] != self.rows.shape[1]:
             raise InputError(
-                f"Points of shape {tuple(points.shape)} do not fit an affine hull of {self.rows.shape[1]} columns."
+                f"Points of shape {tuple(points.shape)} do not fit an affine hull with {self.rows.shape[1]} columns."
             )
         for part in torch.split(points, max(1, _CHUNK_ENTRIES // self.rows.shape[0])):
             own = part.to(self.rows)
             if not bool(torch.isfinite(own).all()):
-                raise InputError("Points hold entries that are not finite; replace missing values first.")
+                raise InputError("Points contain entries that are not finite; replace missing values first.")
             yield own
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HullBatch:
-    """Machines of several blocks of rows, fitted together; padding comes last in a block and holds zeros.
+    """Machines of several blocks of rows, fitted together; padding is at the end of a block and contains zeros.
 
     Attributes
     ----------
@@ -257,16 +257,16 @@ class HullBatch:
     def fit(
         cls, rows: Tensor, real: Tensor, *, n: int, start: Tensor | None = None, signs: Tensor | None = None
     ) -> Self:
-        """Build one machine from every block; blocks know nothing of each other.
+        """Build one machine from every block, independently of the other blocks.
 
         Parameters
         ----------
         rows, real : Tensor
         n : int
         start : Tensor of shape (blocks,), optional
-            Where the search for the fixed point starts.
+            Starts of the search for the fixed point.
         signs : Tensor, optional
-            Of :func:`synth.models.ridge_search.sketch_signs`, where they lie on the device of the rows already.
+            Of :func:`synth.models.ridge_search.sketch_signs`, if they are already on the device of the rows.
 
         Raises
         ------
@@ -299,7 +299,7 @@ class HullBatch:
         counts = self.real.sum(dim=1)
         bound = (GUARD * (counts / self.ridge.used).sqrt()).to(totals.dtype)
         guarded = torch.zeros_like(counts)
-        # Rarely is a row in doubt; then the machine of every block looks at its own.
+        # Rows are rarely in doubt; if one is, the machine of every block checks its own rows.
         if bool(((totals <= bound[:, None]) & self.real).any()):
             for block, hull in enumerate(self.hulls()):
                 found, replaced = hull.row_images()
@@ -308,7 +308,7 @@ class HullBatch:
         return images, guarded
 
     def reports(self) -> list[HullReport]:
-        """Return what was found for every block; one download."""
+        """Return the report of every block, with one download."""
         ridge = self.ridge
         found = (self.real.sum(dim=1).double(), self.whitening.dimensions)
         numbers = torch.stack([*found, ridge.value, ridge.used, ridge.excess, ridge.residual])
@@ -329,12 +329,12 @@ class HullBatch:
         ]
 
     def hulls(self) -> list[AffineHull]:
-        """Return the machine of every block by itself."""
+        """Return every block's machine."""
         return [
             AffineHull(
                 rows=self.rows[block, : report.n_rows],
                 centre=self.whitening.centre[block],
-                # One layout in memory, whatever was solved how: products of the same numbers then have the same digits.
+                # One layout in memory, so that products of the same numbers have the same digits.
                 directions=self.whitening.directions[block, :, : report.n_effective].contiguous(),
                 encoded=self.encoded[block, : report.n_rows, : report.n_effective].contiguous(),
                 values=self.ridge.values[block, : report.n_rows].contiguous(),
@@ -347,7 +347,7 @@ class HullBatch:
 
 
 class _Cancellation:
-    """Says where weights nearly cancel. K is built and factored once more, if a point ever comes in doubt."""
+    """Find where weights nearly cancel. K is only built and factored again if a point is in doubt."""
 
     def __init__(self, hull: AffineHull) -> None:
         self._hull = hull
@@ -366,33 +366,33 @@ class _Cancellation:
 
 
 def checked_rows(rows: Tensor) -> Tensor:
-    """Return rows in the precision their machine needs, or say why no machine can be built from them."""
+    """Return rows in the precision that their machine needs, or refuse rows that no machine can be built from."""
     return checked_blocks([rows])[0]
 
 
 def checked_blocks(blocks: Sequence[Tensor]) -> list[Tensor]:
-    """Return blocks of rows, at least one, as :func:`checked_rows` does; a card is waited for once."""
+    """Return blocks of rows, at least one, as :func:`checked_rows` does, with a single wait for the device."""
     for rows in blocks:
         if rows.ndim != 2 or rows.shape[0] == 0 or rows.shape[1] == 0:
             raise InputError(f"An affine hull needs at least one row and one column, got shape {tuple(rows.shape)}.")
         if rows.shape[0] > _MAXIMUM_ROWS:
             raise InputError(
-                f"One affine hull takes at most {_MAXIMUM_ROWS} rows, got {rows.shape[0]}: use a wide one, made of "
+                f"One affine hull takes at most {_MAXIMUM_ROWS} rows, got {rows.shape[0]}: use a wide one, built from "
                 "blocks."
             )
     own = [rows if rows.dtype in (torch.float32, torch.float64) else rows.double() for rows in blocks]
     if not bool(torch.stack([torch.isfinite(rows).all() for rows in own]).all()):
-        raise InputError("Rows hold entries that are not finite; replace missing values first.")
+        raise InputError("Rows contain entries that are not finite; replace missing values first.")
     return [rows.double() if rows.dtype == torch.float32 and not _single_will_do(rows) else rows for rows in own]
 
 
 def _norms(rows: Tensor) -> Tensor:
-    """Return the lengths of rows, by squares in float64: those of far points in float32 overflow."""
+    """Return the lengths of rows, from squares in float64: for far points squares in float32 overflow."""
     lengths: Tensor = torch.linalg.vector_norm(rows, dim=1, dtype=torch.float64)
     return lengths.to(rows.dtype)
 
 
 def _single_will_do(rows: Tensor) -> bool:
-    """Say whether float32 matrices keep enough digits: lambda is at least twice the mean square of the entries."""
+    """Return whether float32 matrices keep enough digits: lambda is at least twice the mean square of the entries."""
     square = float(torch.linalg.vector_norm(rows, dtype=torch.float64)) ** 2 / rows.numel()
     return rows.shape[0] <= 2 * square * _SINGLE_PRECISION_CONDITION

@@ -1,6 +1,6 @@
-r"""A Gaussian for every class, in the few directions that matter; and what is signal and what noise in noisy moments.
+r"""A Gaussian for every class, in the few directions that matter, and the separation of signal from noise in moments.
 
-The functions take noisy numbers and the standard deviation of their noise, which is public, and no rows.
+The functions take noisy numbers and the public standard deviation of their noise, but no rows.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ __all__ = ["ClassGaussians", "leading_directions", "shrunk_covariances", "shrunk
 Vector = NDArray[np.float64]
 
 _NARROWEST = 1e-12
-"""Least variance in any direction, as a part of the largest."""
+"""Least variance in any direction, relative to the largest."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClassGaussians:
-    """Classes with means of their own, covariances in a common subspace, and residuals outside it.
+    """Classes with separate means, covariances in a common subspace, and residuals outside it.
 
     Attributes
     ----------
     weights : array of shape (k,)
-        Part of the rows in every class; not negative, sum 1.
+        Share of the rows in every class; not negative, sum 1.
     means : array of shape (k, p)
     directions : array of shape (p, n)
         Orthonormal columns.
     factors : array of shape (k, n, n)
         Factor of every class's covariance in the subspace.
     residual_std : array of shape (p,)
-        Standard deviation of what is left in every coordinate.
+        Standard deviation of the residual in every coordinate.
     """
 
     weights: Vector
@@ -107,12 +107,12 @@ def leading_directions(matrix: Vector, noise_std: float, *, most: int) -> tuple[
 
 
 def shrunk_spread(sums: Vector, noise_std: float) -> Vector:
-    r"""Shrink noisy differences of classes so that they are as far apart as the classes are.
+    r"""Shrink noisy differences of classes to the expected spread of the classes.
 
     .. math:: f^2 = \max(0, 1 - k p s^2 / |D|^2)
 
-    makes the expected squared length of f D that of the true differences D; a smaller factor (Stein 1961 has f^2 in the
-    place of f) would be nearer to the truth entry by entry, and moves classes towards each other.
+    makes the expected squared length of f D equal to that of the true differences. A smaller factor (Stein 1961 has f^2
+    in place of f) would be more accurate entry by entry, but moves classes towards each other.
 
     Parameters
     ----------
@@ -126,7 +126,7 @@ def shrunk_spread(sums: Vector, noise_std: float) -> Vector:
 
 
 def shrunk_covariances(noisy: Vector, noise_std: Vector, common: Vector, floor: float) -> Vector:
-    """Shrink noisy covariance matrices towards a common one by what noise explains, and make them possible.
+    """Shrink noisy covariance matrices towards a common one by what noise explains, and make them positive definite.
 
     Parameters
     ----------
@@ -135,7 +135,7 @@ def shrunk_covariances(noisy: Vector, noise_std: Vector, common: Vector, floor: 
         Standard deviation of the noise of entries off the diagonal.
     common : array of shape (n, n)
     floor : float
-        Least variance in any direction, positive; more where the widest is 10^12 times as wide.
+        Least variance in any direction, positive; more if the widest direction has more than 10^12 times as much.
 
     Returns
     -------
@@ -149,7 +149,7 @@ def shrunk_covariances(noisy: Vector, noise_std: Vector, common: Vector, floor: 
         explained = n * (n + 1) * noise_std[place] ** 2
         kept = max(0.0, 1.0 - explained / max(float((difference**2).sum()), 1e-300))
         values, vectors = np.linalg.eigh(common + kept * difference)
-        # Beside a much wider direction a float cannot tell a narrow one from none, nor from a negative one.
+        # Next to a much wider direction floating point cannot tell a narrow one from zero, or from a negative one.
         possible = (vectors * np.maximum(values, max(floor, _NARROWEST * values[-1]))) @ vectors.T
         factors[place] = np.linalg.cholesky((possible + possible.T) / 2)
     return factors

@@ -1,4 +1,4 @@
-r"""Smoothing of noisy rows by kernel affine hull machines (Kumar 2024, Definitions 13 and 14), in public steps.
+r"""Smoothing of noisy rows by kernel affine hull machines in public steps (Kumar 2024, Definitions 13 and 14).
 
 Everything here is a function of noisy rows alone, so it is post-processing: it costs no privacy.
 
@@ -27,23 +27,23 @@ from synth.models.ridge_search import sketch_signs
 __all__ = ["Fabrication", "batch_size", "fabrications", "in_blocks", "padded"]
 
 _TOGETHER_ON_A_CARD = 16
-"""Blocks of a batch: of a thousand rows each, matrices of 128 MB in float64, which keep a card busy."""
+"""Blocks of a batch on a card: for blocks of a thousand rows, matrices of 128 MB in float64, which keep it busy."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fabrication:
-    """Fabricated rows, and what can be said of how they came about.
+    """Fabricated rows, and the report of how they were made.
 
     Attributes
     ----------
     rows : Tensor of shape (N, p)
-        Row i is an image of the i-th noisy row: shuffle before release if order says who is who.
+        Row i is the image of the i-th noisy row: shuffle before release if the order identifies people.
     regularisers : tuple of float
-        Lambda of every machine that was built, M of them.
+        Lambda of each of the M machines.
     n_effective : int
         Dimension of the last machine.
     guarded : int
-        Rows whose weights nearly cancelled, so that the smoothed row stands for its own image.
+        Rows whose weights nearly cancelled, so that the smoothed row is used as its own image.
     """
 
     rows: Tensor
@@ -63,12 +63,12 @@ def fabrications(blocks: Iterable[Tensor], *, n: int, steps: int = 2) -> Iterato
     n : int
         Subspace dimension, at least 1; reduced to what the rows allow.
     steps : int
-        M, at least 1: a public number, the machines that are built one after another.
+        M, at least 1: a public number of machines, built one after another.
 
     Raises
     ------
     InputError
-        If a number is out of range or rows are not finite.
+        If a number is out of range, or rows are not finite.
 
     Notes
     -----
@@ -87,7 +87,7 @@ def fabrications(blocks: Iterable[Tensor], *, n: int, steps: int = 2) -> Iterato
 
 
 def batch_size(device: torch.device) -> int:
-    """Return how many blocks are padded to one batch: on a CPU one after another is as fast and takes less memory."""
+    """Return how many blocks are padded to one batch: one on a CPU, where that is as fast and takes less memory."""
     return _TOGETHER_ON_A_CARD if device.type != "cpu" else 1
 
 
@@ -105,7 +105,7 @@ def padded(blocks: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
         return block[None], torch.ones(1, block.shape[0], dtype=torch.bool, device=block.device)
     batch = torch.nn.utils.rnn.pad_sequence(list(blocks), batch_first=True)
     place = torch.arange(batch.shape[1], device=batch.device)
-    # Of numbers that the program knows: no tensor of sizes has to be taken to a card.
+    # From numbers on the host: no tensor of sizes has to be uploaded.
     return batch, torch.stack([place < block.shape[0] for block in blocks])
 
 
@@ -124,12 +124,12 @@ def in_blocks(n_rows: int, *, block: int = 1000, generator: torch.Generator) -> 
     Returns
     -------
     list of int64 Tensors
-        Ascending row numbers; every row is in one block, and sizes differ by at most one.
+        Ascending row numbers; every row is in exactly one block, and sizes differ by at most one.
 
     Notes
     -----
-    Differs from the paper, which clusters the original rows by k-means (eq. 98): which rows share a block would then be
-    a function of private rows.
+    Differs from the paper, which clusters the original rows by k-means (eq. 98): which rows share a block would then
+    depend on private rows.
     """
     if n_rows < 0 or block < 1:
         raise InputError(f"n_rows must not be negative and block at least 1, got {n_rows} and {block}.")
@@ -140,7 +140,7 @@ def in_blocks(n_rows: int, *, block: int = 1000, generator: torch.Generator) -> 
 
 
 def _fabricated(blocks: list[Tensor], *, n: int, steps: int, signs: Tensor) -> list[Fabrication]:
-    """Return what is fabricated from a batch of blocks; of a card's numbers one download says what was found."""
+    """Fabricate the rows of a batch of blocks; the reports take one download."""
     rows, real, found, excess = _smoothed(blocks, n=n, times=steps, signs=signs)
     batch = HullBatch.fit(rows, real, n=n, start=excess, signs=signs)
     images, guarded = batch.row_images()
@@ -156,12 +156,12 @@ def _fabricated(blocks: list[Tensor], *, n: int, steps: int, signs: Tensor) -> l
 def _smoothed(
     blocks: list[Tensor], *, n: int, times: int, signs: Tensor | None = None
 ) -> tuple[Tensor, Tensor, list[Tensor], Tensor | None]:
-    """Return smoothed rows as a padded batch, what is none, the lambda of every machine, and the last fixed point."""
+    """Return smoothed rows as a padded batch, which rows are not padding, every lambda, and the last fixed point."""
     rows, real = padded(blocks)
     regularisers: list[Tensor] = []
     excess: Tensor | None = None
     for _ in range(times - 1):
-        # Rows change little from step to step, so the last fixed point is a good start for the next.
+        # Rows change little from step to step, so the last fixed point is a good start for the next one.
         batch = HullBatch.fit(rows, real, n=n, start=excess, signs=signs)
         rows, excess = batch.smoothed_rows(), batch.ridge.excess
         regularisers.append(batch.ridge.value)

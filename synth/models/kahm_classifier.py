@@ -31,13 +31,13 @@ class KahmModel:
     Attributes
     ----------
     classes : tuple of str or of int
-        Ascending, without repetition.
+        Ascending and distinct.
     hulls : tuple of WideHull
-        One for each class, of the same columns.
+        One for each class, all with the same columns.
     n : int
-        Subspace dimension that was asked for.
+        Requested subspace dimension.
     block : int
-        About how many rows a part has.
+        Approximate rows of a part.
     """
 
     classes: tuple[Label, ...]
@@ -49,7 +49,7 @@ class KahmModel:
         if not self.classes or len(self.classes) != len(self.hulls):
             raise InputError(f"{len(self.classes)} classes do not fit {len(self.hulls)} affine hulls.")
         if list(self.classes) != sorted_labels(self.classes):
-            raise InputError("The classes of a model must ascend and must not repeat.")
+            raise InputError("The classes of a model must be in ascending order and distinct.")
         if len({hull.n_columns for hull in self.hulls}) > 1:
             raise InputError("The affine hulls of a model must have the same columns.")
 
@@ -96,18 +96,18 @@ class KahmModel:
         return tuple(hull.reports for hull in self.hulls)
 
     def distances(self, points: Tensor | NDArray[np.floating]) -> Tensor:
-        """Return the distances of points of shape (m, p) from their images by every class, shape (m, C), on the CPU."""
+        """Return the distances of points of shape (m, p) from their images in every class, shape (m, C), on the CPU."""
         table = torch.as_tensor(points)
         return torch.stack([hull.distance(table).cpu() for hull in self.hulls], dim=1)
 
     def predict(self, points: Tensor) -> NDArray[np.generic]:
-        """Return the class of the nearest hull for every point, shape (m,); of equally near ones the first."""
+        """Return the class of the nearest hull for every point, shape (m,); in a tie the first."""
         nearest: NDArray[np.generic] = np.asarray(self.classes)[self.distances(points).argmin(dim=1).numpy()]
         return nearest
 
 
 def sorted_labels(labels: Sequence[Label]) -> list[Label]:
-    """Return labels ascending, each once.
+    """Return the distinct labels in ascending order.
 
     Raises
     ------
@@ -131,10 +131,10 @@ def matching_scores(distances: Tensor) -> Tensor:
     Returns
     -------
     Tensor of shape (m, C)
-        Between 1/e and 1, with product 1/e over the classes: larger is nearer, but not a probability. A point at
-        distance 0 from every class is shared equally.
+        Between 1/e and 1, with product 1/e over the classes: larger means nearer; they are not probabilities. A point
+        at distance 0 from every class is shared equally.
     """
-    # Relative to the largest, so that squares neither overflow nor vanish.
+    # Relative to the largest, so that squares neither overflow nor underflow.
     largest = distances.amax(dim=1, keepdim=True)
     squares = torch.where(largest > 0, (distances / torch.where(largest > 0, largest, 1.0)).square(), 1.0)
     return torch.exp(-squares / squares.sum(dim=1, keepdim=True).clamp(min=1.0))
@@ -149,18 +149,18 @@ class KahmClassifier(ClassifierMixin, BaseEstimator):
     n : int
         Subspace dimension; reduced to what the rows of a class allow.
     block : int
-        About how many rows a machine is built from: a class of N rows has ``ceil(N / block)`` machines.
+        Approximate rows of a machine: a class of N rows has ``ceil(N / block)`` machines.
     partition : {"k-means", "random"}
         How a class is cut into blocks.
     scale : None, "fitted" or (low, high)
-        The machine compares entries with fixed numbers, so columns should lie in [0, 1]. ``None`` takes them as they
-        are; ``(low, high)``, two numbers or two arrays with one number for each column, maps public bounds to 0 and 1;
-        ``"fitted"`` takes the bounds from the training rows, which is only right where those are public or synthetic.
+        The machine compares entries with fixed numbers, so columns should lie in [0, 1]. ``None`` leaves them unscaled;
+        ``(low, high)``, two numbers or two arrays with one number for each column, maps public bounds to 0 and 1;
+        ``"fitted"`` takes the bounds from the training rows, which is only right if those are public or synthetic.
         Points outside the bounds are not clipped.
     seed : int
-        Of the blocks; the same seed and rows give the same classifier.
+        Seed of the blocks; the same seed and rows give the same classifier.
     device : str or None
-        Where torch computes, such as "cuda"; None is the CPU.
+        Device that torch computes on, such as "cuda"; None is the CPU.
 
     Attributes
     ----------
@@ -173,9 +173,9 @@ class KahmClassifier(ClassifierMixin, BaseEstimator):
 
     Notes
     -----
-    Rows in float32 are computed in float32 where conditioning allows. Of classes at the same distance the first is
-    predicted; the authors' code takes the last. ``predict_proba`` is a matching score (Definition 8), normalised: its
-    order is right, its values are no probabilities, and with C classes they stay near 1/C.
+    Rows in float32 are computed in float32 if conditioning allows it. In a tie the first class is predicted; the
+    authors' code takes the last. ``predict_proba`` is a normalised matching score (Definition 8): it ranks the classes,
+    but its values are not probabilities, and with C classes they stay near 1/C.
     """
 
     n: int = 20
@@ -216,7 +216,7 @@ class KahmClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     def distances(self, X: ArrayLike) -> NDArray[Any]:  # noqa: N803
-        """Return the distances of points from their images by every class, shape (m, n_classes)."""
+        """Return the distances of points from their images in every class, shape (m, n_classes)."""
         check_is_fitted(self)
         points = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
         with quota_threads():
@@ -236,7 +236,7 @@ class KahmClassifier(ClassifierMixin, BaseEstimator):
         return shares
 
     def decision_function(self, X: ArrayLike) -> NDArray[Any]:  # noqa: N803
-        """Return logarithms of matching scores, shape (m, n_classes); of two classes their difference, shape (m,)."""
+        """Return logarithms of matching scores, shape (m, n_classes); with two classes their difference, shape (m,)."""
         logarithms: NDArray[Any] = np.log(self._scores(X))
         if len(self.classes_) == 2:
             difference: NDArray[Any] = logarithms[:, 1] - logarithms[:, 0]
@@ -259,12 +259,14 @@ def _scale(scale: object, rows: NDArray[Any]) -> tuple[NDArray[np.float64], NDAr
         if scale != "fitted":
             raise InputError(f"scale must be None, 'fitted' or (low, high), got '{scale}'.")
         low, high = rows.min(axis=0).astype(np.float64), rows.max(axis=0).astype(np.float64)
-        # A column that does not vary is moved to 0.
+        # A constant column is moved to 0.
         return low, np.where(high > low, high - low, 1.0)
     try:
         low, high = (np.broadcast_to(np.asarray(bound, dtype=np.float64), (width,)) for bound in scale)  # type: ignore[attr-defined]
     except (TypeError, ValueError):
-        raise InputError(f"scale must hold two bounds, each one number or {width}, one for each column.") from None
+        raise InputError(
+            f"scale must be two bounds, each one number or {width}, one for each column."
+        ) from None
     if not (np.isfinite(low).all() and np.isfinite(high).all() and (low < high).all()):
-        raise InputError("scale must hold finite bounds, the lower below the upper in every column.")
+        raise InputError("scale must have finite bounds, the lower below the upper in every column.")
     return low.copy(), high - low

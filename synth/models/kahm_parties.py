@@ -1,16 +1,15 @@
 r"""Classification by machines of several parties, who exchange models (Kumar 2024, section 5.3).
 
-Every party builds machines on rows that it released, fabricated ones in the paper. A point belongs to
+Every party builds machines from rows that it released; in the paper these are fabricated rows. A point belongs to
 
 .. math:: \arg\min_c \min_q \Gamma_{q,c}(y) \qquad \text{(eq. 104)}
 
-where :math:`\Gamma_{q,c}` is its distance from the image by party q's machine of class c, and infinite where q has no
-row of that class. That is a function of what parties already gave away, so it costs no privacy beyond what each of them
+where :math:`\Gamma_{q,c}` is its distance from the image in party q's machine of class c, and infinite if q has no row
+of that class. It is a function of what the parties already released, so it costs no privacy beyond what each of them
 spent on its rows.
 
-A party's model travels as a file: safetensors, with a card that says what the tensors are. Nothing in a file is ever
-run. A model is made of fabricated rows and functions of them, so a file gives away what those rows give away and no
-more.
+A party's model is sent as a safetensors file, with a card that describes the tensors. Nothing in a file is ever run. A
+model consists of released rows and functions of them, so a file reveals what those rows reveal and no more.
 """
 
 from __future__ import annotations
@@ -52,12 +51,12 @@ _MAXIMUM_HEADER = 64 * 2**20
 _MAXIMUM_CLASSES = 10_000
 
 _TENSORS = ("rows", "centre", "directions", "encoded", "0.values", "0.ones")
-"""Of a machine; the last two by its layer, of which there is one."""
+"""Tensors of a machine; the last two belong to its layer, of which there is one."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FederatedClassifier:
-    """A classifier that holds the models of all parties, so that points need not travel (Remark 6).
+    """A classifier that has the models of all parties, so that points need not be sent (Remark 6).
 
     Attributes
     ----------
@@ -76,7 +75,7 @@ class FederatedClassifier:
 
     @property
     def classes(self) -> tuple[Label, ...]:
-        """The classes that any party has, ascending."""
+        """The classes that any party has, in ascending order."""
         return tuple(sorted_labels([label for model in self.models for label in model.classes]))
 
     def distances(self, points: Tensor) -> NDArray[np.float64]:
@@ -89,7 +88,7 @@ class FederatedClassifier:
         return values
 
     def predict(self, points: Tensor) -> NDArray[np.generic]:
-        """Return the nearest class of every point, shape (m,); of equally near ones the first."""
+        """Return the nearest class of every point, shape (m,); in a tie the first."""
         nearest: NDArray[np.generic] = np.asarray(self.classes)[self.distances(points).argmin(axis=1)]
         return nearest
 
@@ -156,9 +155,7 @@ def model_from_bytes(data: bytes) -> KahmModel:
         n, depth, block = (_count(card, name) for name in ("n", "depth", "block"))
         groups = card["parts"]
         if depth > 1:
-            raise InputError(
-                "The model file has machines of several layers: ask for one whose machines have one layer."
-            )
+            raise InputError("The model file contains machines with several layers: ask for one with a single layer.")
         if len(groups) != len(classes) or len(classes) > _MAXIMUM_CLASSES or not all(groups):
             raise ValueError
         expected = {
@@ -171,7 +168,7 @@ def model_from_bytes(data: bytes) -> KahmModel:
             for group, parts in enumerate(groups)
         ]
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
-        raise InputError("The model file does not hold what its card says: ask for it again.") from None
+        raise InputError("The model file does not match its card: ask for it again.") from None
     return KahmModel(classes, tuple(hulls), n, block)
 
 
@@ -222,7 +219,7 @@ def _hull(tensors: Mapping[str, Tensor], names: Mapping[str, str], card: Mapping
 
 
 def _number(value: Any, kind: Any) -> Any:
-    """Return a number of a report if it is of the kind the report declares."""
+    """Return a number of a report if it has the type that the report declares."""
     if kind == "bool":
         valid = isinstance(value, bool)
     elif kind == "int":

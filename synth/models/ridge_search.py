@@ -1,4 +1,4 @@
-r"""The regularisation that a kernel affine hull machine chooses for itself (Kumar 2024, Theorem 1 and eq. 40-44).
+r"""The regularisation of a kernel affine hull machine, found from its rows (Kumar 2024, Theorem 1 and eq. 40-44).
 
 With K the kernel matrix, :math:`B(\lambda) = (K + \lambda I)^{-1}`, ms the mean square of the entries of Y and
 :math:`\tau = 2\,\mathrm{ms}`, the smoothing error of kernel ridge regression is
@@ -39,15 +39,15 @@ class Ridge:
     excess : Tensor of shape (blocks,), float64
         The fixed point, e in the formulas; between 0 and the mean square of the rows.
     value : Tensor of shape (blocks,), float64
-        Lambda: ``excess`` plus twice the mean square; 0 where all rows are 0.
+        Lambda: ``excess`` plus twice the mean square; 0 if all rows are 0.
     used : Tensor of shape (blocks,), float64
-        What was added to the diagonal: ``value``, or more where that is below the rounding of K.
+        The number added to the diagonal: ``value``, or more if that is below the rounding of K.
     values : Tensor of shape (blocks, N, p)
         ``B @ rows``.
     ones : Tensor of shape (blocks, N)
         ``B @ 1``.
     residual : Tensor of shape (blocks,), float64
-        How far R of the fixed point is from it, relative to lambda.
+        Error of the fixed point, relative to lambda.
     steps : int
         Newton steps on the whole rows.
     """
@@ -75,7 +75,7 @@ def factor_of(kernel: Tensor, ridge: Tensor) -> Tensor:
 
 
 def _factored(kernel: Tensor, ridge: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the factors, and whether one of them is none, which is not waited for."""
+    """Return the factors, and whether any factorisation failed, without waiting for the device."""
     shifted = kernel.clone()
     shifted.diagonal(dim1=-2, dim2=-1).add_(ridge.to(kernel.dtype)[:, None])
     factor, failed = torch.linalg.cholesky_ex(shifted)
@@ -105,14 +105,14 @@ def find_ridge(
     kernel : Tensor of shape (blocks, N, N)
         Its dtype is that of all matrices; scalars are float64. Padding has 1 on the diagonal and 0 elsewhere.
     rows : Tensor of shape (blocks, N, p), dtype of ``kernel``
-        Padding holds zeros.
+        Padding contains zeros.
     real : Tensor of shape (blocks, N), bool
     start : Tensor of shape (blocks,), optional
-        Where the search for the fixed point starts. Without it a sketch of the columns gives the start.
+        Start of the search for the fixed point. By default a sketch of the columns gives it.
     gram : Tensor of shape (blocks, N, N), optional
-        Inner products of the rows, where they are known already; what it holds for padding does not matter.
+        Inner products of the rows, if they are already known; entries of padding do not matter.
     signs : Tensor, optional
-        Of :func:`sketch_signs`, where they lie on the device of the rows already.
+        Of :func:`sketch_signs`, if they are already on the device of the rows.
 
     Returns
     -------
@@ -122,12 +122,12 @@ def find_ridge(
     Notes
     -----
     Differs from the paper, which iterates :math:`e \leftarrow R(e)`, and from its published code, which stops at an
-    absolute change of 0.01 or 0.001: too coarse for entries in [0, 1]. Lambda below the rounding of K (rows within
-    about 1e-6 of zero) would leave K alone to be factored; it is raised to that rounding, and ``used`` says so.
+    absolute change of 0.01 or 0.001: too coarse for entries in [0, 1]. With a lambda below the rounding of K (rows
+    within about 1e-6 of zero) K itself would have to be factored; lambda is raised to that rounding, see ``used``.
     """
     n_rows = real.sum(dim=1)
     lowest = 8 * kernel.shape[-1] * torch.finfo(kernel.dtype).eps
-    # Padding holds zeros and is not counted.
+    # Padding contains zeros and is not counted.
     entries = n_rows.double() * rows.shape[2]
     level = _squares(rows) / entries
 
@@ -141,7 +141,7 @@ def find_ridge(
             moved = torch.minimum(moved, level)
             small = (moved - excess).abs() <= _LAST_STEP[kernel.dtype] * ridge_of(excess)
             excess = moved
-            # Both in one number: a card is waited for once a step.
+            # Both in one number, so that there is a single wait for the device in each step.
             outcome = int(small.all() + 2 * failed)
             _require_factored(outcome > 1)
             if outcome:
@@ -162,7 +162,7 @@ def find_ridge(
         excess, steps = newton(_error_by_rows(kernel, rows, entries), excess)
     used = ridge_of(excess)
     factor = factor_of(kernel, used)
-    # A product with the inverse is faster than two triangular solves where columns are many.
+    # A product with the inverse is faster than two triangular solves if there are many columns.
     wide = rows.shape[2] > rows.shape[1]
     values = torch.cholesky_inverse(factor) @ rows if wide else torch.cholesky_solve(rows, factor)
     ones = torch.cholesky_solve(real[..., None].to(rows.dtype), factor)[..., 0]
@@ -171,7 +171,7 @@ def find_ridge(
 
 
 def _error_by_rows(kernel: Tensor, rows: Tensor, entries: Tensor) -> Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]:
-    """Return R, its derivative and whether they are none, as functions of lambda, by solving for the rows."""
+    """Return R, its derivative and whether factoring failed, as functions of lambda, by solving for the rows."""
 
     def error(ridge: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         factor, failed = _factored(kernel, ridge)
@@ -184,7 +184,7 @@ def _error_by_rows(kernel: Tensor, rows: Tensor, entries: Tensor) -> Callable[[T
 
 
 def _error_by_gram(kernel: Tensor, gram: Tensor, entries: Tensor) -> Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]:
-    """Return the same functions by the rows' Gram matrix, so that a step does not depend on the number of columns."""
+    """Return the same functions by the rows' Gram matrix, whose cost does not depend on the number of columns."""
 
     def error(ridge: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         factor, failed = _factored(kernel, ridge)

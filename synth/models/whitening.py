@@ -30,11 +30,11 @@ class Whitening:
     centre : Tensor of shape (blocks, p), float64
         Means of the rows.
     directions : Tensor of shape (blocks, p, n), float64
-        ``(row - centre) @ directions`` has mean 0 and covariance I. Columns that a block has no variance for are 0.
+        ``(row - centre) @ directions`` has mean 0 and covariance I. Columns in which a block has no variance are 0.
     dimensions : Tensor of shape (blocks,), float64
-        For each block, how many columns of ``directions`` are not 0.
+        Number of columns of ``directions`` that are not 0, by block.
     gram : Tensor of shape (blocks, N, N), float64, optional
-        Inner products of the rows, not centred, where they were needed anyway.
+        Inner products of the rows, not centred, if they were needed anyway.
     """
 
     centre: Tensor
@@ -53,22 +53,22 @@ def whiten(rows: Tensor, real: Tensor, *, n: int) -> Whitening:
     Parameters
     ----------
     rows : Tensor of shape (blocks, N, p), floating point
-        Rows that are padding hold zeros.
+        Padding contains zeros.
     real : Tensor of shape (blocks, N), bool
         Which rows are not padding; at least one in every block.
     n : int
-        Number of coordinates wanted, at least 1; a block gets at most its number of rows less one, and no more than
-        the rank of its rows.
+        Number of coordinates, at least 1; a block gets at most its number of rows minus one, and at most the rank of
+        its rows.
 
     Notes
     -----
-    Always in float64: the eigenvalues of a covariance in float32 do not converge once columns are constant. Where
-    columns outnumber rows the Gram matrix of the centred rows gives the same coordinates.
+    Always in float64: the eigenvalues of a covariance in float32 do not converge if columns are constant. If there are
+    more columns than rows, the Gram matrix of the centred rows gives the same coordinates.
     """
     counts = real.sum(dim=1)
     exact = rows.double()
     centre = exact.sum(dim=1) / counts[:, None]
-    # The mean of a column that does not vary may differ from it by rounding, which is not to be taken for variance.
+    # The mean of a constant column may differ from it by rounding, which must not be taken for variance.
     first = exact[:, :1]
     constant = ((exact == first) | ~real[..., None]).all(dim=1)
     centre = torch.where(constant, first[:, 0], centre)
@@ -84,7 +84,7 @@ def whiten(rows: Tensor, real: Tensor, *, n: int) -> Whitening:
     else:
         gram = _inner_products(centred, rows=True)
         values, left = _leading(gram, n)
-        # From here on of the rows themselves; by way of the centred ones, as large means would drown small variances.
+        # Now of the rows themselves; computed from the centred rows, as large means would swamp small variances.
         along = (centred @ centre[..., None]) * real[..., None]
         gram += along + along.mT + centre.square().sum(dim=1)[:, None, None]
         vectors = centred.mT @ left / values.clamp(min=torch.finfo(torch.float64).tiny).sqrt()[:, None]
@@ -103,9 +103,9 @@ def encoded_kernel(encoded: Tensor, dimensions: Tensor, real: Tensor) -> Tensor:
     ----------
     encoded : Tensor of shape (blocks, N, n), float64
     dimensions : Tensor of shape (blocks,), float64
-        Coordinates in use, n of eq. 35; with none, all entries are 1.
+        Coordinates in use, n of eq. 35; if there are none, all entries are 1.
     real : Tensor of shape (blocks, N), bool
-        Padding gets 1 on the diagonal and 0 elsewhere.
+        Padding has 1 on the diagonal and 0 elsewhere.
 
     Returns
     -------
@@ -121,16 +121,16 @@ def encoded_kernel(encoded: Tensor, dimensions: Tensor, real: Tensor) -> Tensor:
 
 
 def _has_padding(real: Tensor) -> bool:
-    """Whether padding has to be put out; not looked for on a card, where waiting for the answer takes longer."""
+    """Return whether padding must be masked; always on a card, where waiting for the answer takes longer."""
     return real.device.type != "cpu" or not bool(real.all())
 
 
 def _inner_products(matrices: Tensor, *, rows: bool) -> Tensor:
-    """Return the inner products of the rows of every matrix with each other, or of its columns."""
+    """Return the inner products of the rows, or of the columns, of every matrix."""
     if matrices.device.type != "cpu":
         return matrices @ matrices.mT if rows else matrices.mT @ matrices
     dsyrk = get_blas_funcs("syrk", dtype=np.float64)
-    # BLAS computes one triangle in half the time; torch only offers the whole.
+    # BLAS computes one triangle in half the time; torch only offers the whole matrix.
     lower = np.stack([dsyrk(1.0, one.numpy().T, trans=rows, lower=True) for one in matrices])
     triangles = torch.from_numpy(lower)
     return triangles + triangles.tril(-1).mT
@@ -140,7 +140,7 @@ def _leading(symmetric: Tensor, n: int) -> tuple[Tensor, Tensor]:
     """Return the ``n`` largest eigenvalues, descending and not negative, and their eigenvectors, of every matrix."""
     size = symmetric.shape[-1]
     if symmetric.device.type == "cpu" and n < size // 2:
-        # LAPACK finds a few eigenpairs in a third of the time of all; torch only offers all.
+        # LAPACK finds a few eigenpairs in a third of the time that all take; torch only offers all.
         pairs = [scipy.linalg.eigh(one.numpy(), subset_by_index=[size - n, size - 1]) for one in symmetric]
         values = torch.from_numpy(np.stack([pair[0] for pair in pairs]))
         vectors = torch.from_numpy(np.stack([pair[1] for pair in pairs]))

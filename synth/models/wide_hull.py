@@ -1,6 +1,6 @@
 r"""Wide kernel affine hull machines (Kumar 2024, Definitions 5 and 6): one machine for each block of rows.
 
-The distance of a point is that from the nearest of its images. The paper also passes images through further, deeper
+The distance of a point is its distance from the nearest of its images. The paper also passes images through deeper
 machines (Definitions 3 and 4). On handwritten digits no deeper layer was the nearest for any point, so there are none
 here; ``benchmarks/published_layers.py`` has them.
 
@@ -82,10 +82,10 @@ def fit_wide_hulls(
     n : int
         Subspace dimension.
     block : int
-        About how many rows a part has: a group of N rows is cut into ``ceil(N / block)`` parts.
+        Approximate rows of a part: a group of N rows is cut into ``ceil(N / block)`` parts.
     partition : {"k-means", "random"}
     seed : int
-        Of the partition; public. Every group is cut with the same seed, whatever the other groups are.
+        Seed of the partition; public. Every group is cut with the same seed, independently of the other groups.
     device : torch.device or str, optional
 
     Raises
@@ -100,11 +100,11 @@ def fit_wide_hulls(
 
 
 def partition_rows(rows: Tensor, *, block: int, partition: Partition, seed: int) -> list[Tensor]:
-    """Return row numbers of every block, ascending.
+    """Return the row numbers of every block, ascending.
 
     Notes
     -----
-    Differs from the paper: clusters of more than two blocks' size, as of rows that are all alike, are cut at random.
+    Differs from the paper: clusters larger than two blocks, such as of identical rows, are cut at random.
     The number of blocks is the ceiling of eq. 59 as printed; the sentence before it says "nearest integer".
     """
     if block < 1:
@@ -134,11 +134,11 @@ def fit_hulls(blocks: Sequence[Tensor], *, n: int, device: torch.device | str | 
     Parameters
     ----------
     blocks : sequence of Tensors of shape (rows of the block, p)
-        Of one number of columns.
+        All with the same number of columns.
     n : int
         Subspace dimension.
     device : torch.device or str, optional
-        Where to compute; where the blocks are if not given.
+        Device of the computation; by default that of the blocks.
 
     Returns
     -------
@@ -148,7 +148,7 @@ def fit_hulls(blocks: Sequence[Tensor], *, n: int, device: torch.device | str | 
     Raises
     ------
     InputError
-        If blocks differ in columns, or one of them cannot be a machine.
+        If blocks have different columns, or no machine can be built from one of them.
     """
     checked = [checked_rows(block if device is None else block.to(device)) for block in blocks]
     if len({block.shape[1] for block in checked}) > 1:
@@ -167,18 +167,18 @@ def fit_hulls(blocks: Sequence[Tensor], *, n: int, device: torch.device | str | 
 def k_means(rows: Tensor, clusters: int, *, generator: torch.Generator, iterations: int = 50) -> Tensor:
     """Assign rows to clusters.
 
-    Starts at rows drawn with probability proportional to the squared distance from those drawn before, then moves
-    every centre to the mean of its rows until no row changes its cluster.
+    The first centres are rows drawn with probability proportional to the squared distance from those drawn before. Then
+    every centre moves to the mean of its rows, until no row changes its cluster.
 
     Parameters
     ----------
     rows : Tensor of shape (N, p), floating point, finite
     clusters : int
-        Between 1 and N. Some may end empty if rows are repeated.
+        Between 1 and N. Some may be empty at the end if rows are repeated.
     generator : torch.Generator
         On the CPU.
     iterations : int
-        Most moves of the centres.
+        Maximum number of moves of the centres.
 
     Returns
     -------
@@ -187,7 +187,7 @@ def k_means(rows: Tensor, clusters: int, *, generator: torch.Generator, iteratio
     Raises
     ------
     InputError
-        If there are fewer rows than clusters or no cluster is asked for.
+        If there are fewer rows than clusters, or ``clusters`` is below 1.
     """
     if not 1 <= clusters <= rows.shape[0]:
         raise InputError(f"{rows.shape[0]} rows cannot be cut into {clusters} clusters.")
@@ -198,7 +198,7 @@ def k_means(rows: Tensor, clusters: int, *, generator: torch.Generator, iteratio
     for _ in range(iterations):
         counts = torch.bincount(assigned, minlength=clusters)
         sums = torch.zeros_like(centres).index_add_(0, assigned, rows)
-        # A centre that lost its rows stays where it was.
+        # A centre without rows does not move.
         centres = torch.where((counts > 0)[:, None], sums / counts.clamp(min=1)[:, None].to(rows.dtype), centres)
         again = _nearest(rows, centres)
         if torch.equal(again, assigned):

@@ -308,8 +308,8 @@ def test_what_cannot_be_a_machine_is_refused(rows, n, words):
 @pytest.mark.parametrize(
     ("points", "words"),
     [
-        (torch.zeros(2, 4), "of 3 columns"),
-        (torch.zeros(3), "of 3 columns"),
+        (torch.zeros(2, 4), "with 3 columns"),
+        (torch.zeros(3), "with 3 columns"),
         (torch.full((1, 3), torch.inf), "not finite"),
     ],
     ids=["columns", "a vector", "infinite"],
