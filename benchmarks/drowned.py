@@ -13,7 +13,7 @@ import argparse
 
 import numpy as np
 
-from synth.reports.measured import excess_of
+from synth.reports.relations.excess import excess_of
 
 SHAPES = ((2, 2), (3, 4), (8, 8), (2, 32), (32, 32))
 ROWS = (500, 5_000, 50_000)

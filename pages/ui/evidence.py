@@ -244,7 +244,7 @@ def _on_card(entry: Evidence) -> str:
 
 
 def _first_sentence(entry: Evidence) -> str:
-    return first_sentence(_sentence(entry))[0]
+    return first_sentence(_sentence(entry))
 
 
 def value_text(entry: Evidence) -> str:

@@ -23,7 +23,7 @@ from synth.reports.risk_bounds import (
     printed_ceiling,
     true_positive_ceiling,
 )
-from synth.reports.wording import number_text
+from synth.reports.wording import number_text, rounded_up
 
 __all__ = [
     "NO_LIMIT",
@@ -215,7 +215,7 @@ class Promise:
         """The factor as it is said: three digits, never below what it is, and in words where it is no limit."""
         if self.odds > NO_LIMIT:
             return "more than a million times"
-        return f"\N{MULTIPLICATION SIGN}{number_text(_three_digits_up(self.odds))}"
+        return f"\N{MULTIPLICATION SIGN}{number_text(rounded_up(self.odds, 3))}"
 
     @property
     def even_words(self) -> str:
@@ -343,12 +343,6 @@ class Forecast:
     def trustworthy(self) -> float | None:
         """Counts of one column above about this many rows are known to 10 %."""
         return None if not self.columns else 10 * max(cell.noise_std for cell in self.columns)
-
-
-def _three_digits_up(bound: float) -> float:
-    step = 10.0 ** (math.floor(math.log10(bound)) - 2)
-    # A bound that has three digits already may be a little above them as a binary number.
-    return float(f"{math.ceil(bound / step - 1e-6) * step:.12g}")
 
 
 @functools.lru_cache(maxsize=1024)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 
 from synth.reports.figures import Cell
 
@@ -15,6 +16,7 @@ __all__ = [
     "first_sentence",
     "in_hundred",
     "known_range",
+    "listed",
     "number_text",
     "ranged_text",
     "rounded_up",
@@ -70,22 +72,22 @@ def ranged_text(value: Cell, error: float | None) -> str:
     return f"{number_text(known)} ± {number_text(around)}"
 
 
-def first_sentence(text: str) -> tuple[str, str]:
-    """Return the first sentence of a text, and what follows it."""
-    first, *rest = _ENDS.split(text, maxsplit=1)
-    return first, "".join(rest)
+def first_sentence(text: str) -> str:
+    """Return the first sentence of a text."""
+    return _ENDS.split(text, maxsplit=1)[0]
 
 
 def short_sentence(text: str) -> str:
     """Return the first sentence of a text as far as it is short enough to stand under a number, else nothing."""
-    first = first_sentence(text)[0]
+    first = first_sentence(text)
     return first if len(first.split()) <= _MOST_WORDS else ""
 
 
-def rounded_up(bound: float) -> float:
-    """Round a positive upper bound up to the digits that :func:`number_text` prints, which then is no smaller."""
-    step = 10.0 ** (math.floor(math.log10(bound)) - (3 if bound >= 1 else 2))
-    # A bound that has four digits already may be a little above them as a binary number.
+def rounded_up(bound: float, digits: int | None = None) -> float:
+    """Round a positive upper bound up to some digits, by default to those that :func:`number_text` prints of it."""
+    digits = digits or (4 if bound >= 1 else 3)
+    step = 10.0 ** (math.floor(math.log10(bound)) - digits + 1)
+    # A bound that has so many digits already may be a little above them as a binary number.
     return float(f"{math.ceil(bound / step - 1e-6) * step:.12g}")
 
 
@@ -97,6 +99,12 @@ def short_text(value: float) -> str:
 def in_hundred(share: float) -> str:
     """Write a share of rows as a reader counts them: 0.016 is "1.6 in 100 rows"."""
     return f"{short_text(100 * share)} in 100 rows"
+
+
+def listed(names: Sequence[str], most: int) -> str:
+    """Name things, at most so many of them."""
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 # Whether it is good ------------------------------------------------------------------------------------------------

@@ -20,7 +20,8 @@ from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
 from synth.reports.controls import anchored
 from synth.reports.document import owner_document, published_evidence, report_document, report_page
-from synth.reports.fidelity import owner_fidelity, owner_subsample
+from synth.reports.fidelity import owner_fidelity
+from synth.reports.fidelity.subsample import owner_subsample
 from synth.reports.groups import owner_group_marginals
 from synth.reports.marginals import owner_marginals
 from synth.reports.measured import EVALUATION_QUERY, evaluation_question

@@ -8,7 +8,7 @@ from scipy import stats
 
 from synth.privacy.answers import RowCount
 from synth.reports.evidence import SafeEvidence
-from synth.reports.fidelity import subsample_scale
+from synth.reports.fidelity.subsample import subsample_scale
 from synth.reports.measured import ComparedTable
 from synth.reports.overview import expected_distance, published_subsample
 from synth.schema import CategoryColumn, Schema

@@ -20,8 +20,8 @@ from synth.reports.drawing import draw
 from synth.reports.evidence import SafeEvidence, evidence_from_dict, evidence_to_dict
 from synth.reports.figures import HeatMap, Table
 from synth.reports.first_screen import first_screen
-from synth.reports.measured import LEVEL, excess_of
 from synth.reports.relations import Relations, State, published_relations, relations_of
+from synth.reports.relations.excess import LEVEL, excess_of
 from synth.schema import CategoryColumn, RunConfig, Schema
 
 NAMES = ("a", "b", "c", "d")

@@ -9,7 +9,7 @@ import pytest
 
 from synth.reports.controls import anchored
 from synth.reports.evidence import OwnerOnlyEvidence
-from synth.reports.fidelity import owner_subsample, percentage_of, subsample_scale
+from synth.reports.fidelity.subsample import owner_subsample, percentage_of, subsample_scale
 from synth.reports.figures import Table
 from synth.schema import CategoryColumn, NumberColumn, Schema
 

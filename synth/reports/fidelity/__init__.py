@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from synth.generators import CONTROL
 from synth.names import visible
 from synth.progress import OnStep, Progress, unwatched
-from synth.reports.code_tables import CodeTable, ColumnSets, StackedTables, choose_subsets, coarse_bins, sets_of
+from synth.reports.code_tables import choose_subsets
 from synth.reports.controls import Anchored
 from synth.reports.evidence import Evidence, OwnerOnlyEvidence, SafeEvidence, Value
 from synth.reports.fidelity.distances import (
@@ -29,13 +25,14 @@ from synth.reports.fidelity.distances import (
     scale_values,
 )
 from synth.reports.fidelity.published import farthest_apart, farthest_scale, published_fidelity
+from synth.reports.fidelity.subsample import owner_subsample
 from synth.reports.figures import MAXIMUM_HEAT_MAP_SIDE, Bars, Cell, Figure, HeatMap, Series, Table
 from synth.reports.panels import Cards, Folded, Option, Panel, Part, Pick, Words
 from synth.reports.report import COLUMNS, OWNER_ONLY, OwnerRows, PaidAnswers, Report, Screen, Section, Shown
 from synth.reports.wording import beside_anchors, short_text
 from synth.schema import ModelledColumn, Schema
 
-__all__ = ["REPORT", "SubsampleScale", "owner_fidelity", "owner_subsample", "percentage_of", "subsample_scale"]
+__all__ = ["REPORT", "owner_fidelity"]
 
 _MOST_LINES = 100
 _MOST_PICTURES = 60
@@ -280,196 +277,6 @@ def _heat_map(
         tuple(None if left == right else found[min(left, right), max(left, right)] for right in shown) for left in shown
     )
     return HeatMap(title, "difference of association", tuple(names[place] for place in shown), values, judged)
-
-
-# As good as which random sub-sample ---------------------------------------------------------------------------------
-
-
-_SHARES = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3)
-_DRAWS = 3
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class SubsampleScale:
-    """Where tables stand on the scale of random sub-samples.
-
-    Attributes
-    ----------
-    subsets : Subsets
-        The sets of columns the distances are means over.
-    sizes : tuple of int
-        Rows of the sub-samples, growing.
-    distances : tuple of float
-        Mean distance of sub-samples of these sizes from all rows.
-    percentages : tuple of float or None
-        For every table, the percentage of rows in a sub-sample that is as near; None where it is farther than the
-        smallest.
-    """
-
-    subsets: ColumnSets
-    n_rows: int
-    sizes: tuple[int, ...]
-    distances: tuple[float, ...]
-    means: tuple[float, ...]
-    percentages: tuple[float | None, ...]
-
-
-def subsample_scale(
-    real: CodeTable,
-    others: Sequence[CodeTable],
-    schema: Schema,
-    *,
-    alpha: int = 2,
-    limit: int = 300,
-    seed: int = 0,
-) -> SubsampleScale | None:
-    """Place tables on the scale of random sub-samples of the first.
-
-    Numbers and dates are in at most 32 public bins, so that values of their own are not mistaken for distance.
-
-    Parameters
-    ----------
-    real : CodeTable
-        Codes in ``schema.names`` order.
-    others : sequence of CodeTable
-        Tables to place.
-    schema : Schema
-        The declared columns.
-    alpha : int
-        Columns in a set.
-    limit : int
-        Most sets; a seeded sample is taken where there are more.
-    seed : int
-        Public; draws sets and sub-samples.
-
-    Returns
-    -------
-    SubsampleScale, or None where there is no set of so many columns or only one row
-    """
-    n = len(real[0])
-    subsets = choose_subsets(len(real), alpha, limit=limit, seed=seed)
-    if not subsets.chosen or n < 2:
-        return None
-    bins = [coarse_bins(column) for column in schema.modelled]
-    sizes = tuple(sorted({max(1, round(share * n)) for share in _SHARES}))
-    random = np.random.default_rng([seed, 4])
-    drawn = [np.sort(random.choice(n, size=size, replace=False)) for size in sizes for _ in range(_DRAWS)]
-    merged = [[one[codes] for one, codes in zip(bins, table, strict=True)] for table in (real, *others)]
-    samples = [[codes[rows] for codes in merged[0]] for rows in drawn]
-    means = StackedTables([*merged, *samples], [int(one.max()) + 1 for one in bins]).distances(subsets).mean(axis=0)
-    of_sizes = means[len(others) :].reshape(len(sizes), _DRAWS).mean(axis=1)
-    found = tuple(means[: len(others)].tolist())
-    percentages = tuple(percentage_of(distance, n, sizes, of_sizes) for distance in found)
-    return SubsampleScale(subsets, n, sizes, tuple(of_sizes.tolist()), found, percentages)
-
-
-def percentage_of(distance: float, n_rows: int, sizes: Sequence[int], distances: NDArray[np.float64]) -> float | None:
-    r"""Return the percentage of rows whose random sub-sample is at a distance.
-
-    The distance of m of n rows grows in proportion to the root of 1/m - 1/n (the standard error of a sample drawn
-    without putting back), so distances are interpolated linearly between those roots, from nothing at m = n.
-
-    Parameters
-    ----------
-    distance : float
-        Not negative.
-    n_rows : int
-        Rows in all.
-    sizes : sequence of int
-        Rows of the sub-samples, growing, all smaller than or equal to ``n_rows``.
-    distances : array of shape (n_sizes,)
-        Their mean distances.
-
-    Returns
-    -------
-    float in (0, 100], or None where the distance is larger than all of them
-    """
-    roots = np.sqrt(1 / np.array(sizes[::-1], dtype=float) - 1 / n_rows)
-    # Chance may turn neighbours around; a larger sub-sample is never taken to be farther.
-    known = np.maximum.accumulate(distances[::-1])
-    if distance > known[-1]:
-        return None
-    root = float(np.interp(distance, np.concatenate([[0.0], known]), np.concatenate([[0.0], roots])))
-    return 100 / (n_rows * (root**2 + 1 / n_rows))
-
-
-_ALPHAS = (1, 2, 3)
-_TABLES = ("synthetic rows", "independent control", "bootstrap")
-
-
-def owner_subsample(
-    tables: Anchored,
-    *,
-    limit: int = 300,
-    on_step: OnStep = unwatched,
-) -> tuple[OwnerOnlyEvidence, ...]:
-    """Say which random sub-sample of the private rows is as near to them as the synthetic rows are.
-
-    Parameters
-    ----------
-    tables : Anchored
-        Private and synthetic rows, with the control and the floor.
-    limit : int
-        Most sets of columns of each size; a seeded sample is taken where there are more.
-    on_step : callable, optional
-        Told (done, total); may raise to stop.
-
-    Returns
-    -------
-    tuple of OwnerOnlyEvidence
-        ``fidelity.subsample.<1, 2 or 3>`` for as many columns as there are, and ``fidelity.subsample.distances``;
-        nothing where there is one row.
-    """
-    scales: dict[int, SubsampleScale] = {}
-    others = (tables.synthetic, tables.control, tables.floor)
-    for done, alpha in enumerate(_ALPHAS, start=1):
-        scale = subsample_scale(tables.real, others, tables.schema, alpha=alpha, limit=limit, seed=tables.seed)
-        if scale is not None:
-            scales[alpha] = scale
-        on_step(done, len(_ALPHAS))
-    found = [_evidence(alpha, scale) for alpha, scale in scales.items()]
-    return (*found, _distances(scales)) if found else ()
-
-
-def _evidence(alpha: int, scale: SubsampleScale) -> OwnerOnlyEvidence:
-    place, control, floor = scale.percentages
-    smallest = 100 * scale.sizes[0] / scale.n_rows
-    sentence = (
-        f"As close as a random sub-sample of this size ({_words(place, smallest)}). "
-        f"Independent control: {_words(control, smallest)}; bootstrap of all rows: {_words(floor, smallest)}. "
-        f"{scale.subsets.sentence}"
-    )
-    return OwnerOnlyEvidence(
-        id=f"fidelity.subsample.{alpha}",
-        title=f"Accuracy as a sub-sample: {sets_of(alpha)}",
-        value=smallest if place is None else place,
-        unit="% of the private rows",
-        sentence=sentence,
-    )
-
-
-def _distances(scales: Mapping[int, SubsampleScale]) -> OwnerOnlyEvidence:
-    first = next(iter(scales.values()))
-    rows: list[tuple[Cell, ...]] = [
-        (f"{100 * size / first.n_rows:.3g} % ({size:,} rows)", *(scale.distances[place] for scale in scales.values()))
-        for place, size in enumerate(first.sizes)
-    ]
-    rows += [(name, *(scale.means[place] for scale in scales.values())) for place, name in enumerate(_TABLES)]
-    title = "The smaller a random sub-sample, the farther from the private rows"
-    told = "Good where the synthetic rows are no farther than a large sub-sample."
-    table = Table(title, ("table", *(sets_of(alpha) for alpha in scales)), tuple(rows), told)
-    return OwnerOnlyEvidence(
-        id="fidelity.subsample.distances",
-        title="Distances of random sub-samples",
-        value=None,
-        unit="total variation",
-        sentence="Numbers and dates in at most 32 public bins; three seeded sub-samples of each size.",
-        figures=(table,),
-    )
-
-
-def _words(place: float | None, smallest: float) -> str:
-    return f"less than {smallest:.2g} %" if place is None else f"{place:.2g} %"
 
 
 # The report ---------------------------------------------------------------------------------------------------------

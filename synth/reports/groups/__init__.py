@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
@@ -15,7 +14,7 @@ from synth.reports.code_tables import FEWEST_ROWS, ColumnSets, bin_labels, choos
 from synth.reports.controls import Anchored
 from synth.reports.evidence import OwnerOnlyEvidence, SafeEvidence
 from synth.reports.figures import Bars, Cell, Series, Table
-from synth.reports.measured import BAR, ComparedTable
+from synth.reports.groups.published import group_accuracy, smallest_groups
 from synth.reports.panels import Cards, Folded, Heading, Panel, Warned, Words
 from synth.reports.report import (
     GROUPS,
@@ -27,10 +26,10 @@ from synth.reports.report import (
     Shown,
     groups_declared,
 )
-from synth.reports.wording import in_hundred
+from synth.reports.wording import in_hundred, listed
 from synth.schema import Schema
 
-__all__ = ["REPORT", "GroupDistances", "group_accuracy", "group_distances", "owner_group_marginals", "smallest_groups"]
+__all__ = ["REPORT", "GroupDistances", "group_distances", "owner_group_marginals"]
 
 _MOST_SETS = {1: 200, 2: 60}
 _MOST_GROUPS = 40
@@ -255,7 +254,7 @@ def _sentence(
         else f"It is largest for {labels[worst]}; the number says how far it lies above that of all rows. "
     )
     if gone:
-        sentence += f"Groups without synthetic rows, at distance 1: {_named(gone, _MOST_GONE)}. "
+        sentence += f"Groups without synthetic rows, at distance 1: {listed(gone, _MOST_GONE)}. "
     return (
         f"{sentence}The range covers another random draw of the private rows, not another release. {subsets.sentence}"
     )
@@ -314,167 +313,6 @@ def _distances(ways: dict[int, GroupDistances], place: int) -> list[Cell]:
         made, control, floor = (float(value) for value in found.distances[:, place])
         cells += [made, float(found.error[place]), control, floor]
     return cells
-
-
-# What the noise allows ----------------------------------------------------------------------------------------------
-
-
-_DOUBTFUL = 0.2
-_MOST_LISTED = 200
-_POINTS = (1, 2, 5, 10, 20)
-_HEADLINE = 5
-_MOST_NAMED = 20
-
-
-def smallest_groups(
-    compared: Sequence[ComparedTable], schema: Schema, groups: Sequence[str]
-) -> tuple[SafeEvidence, ...]:
-    """Say from which size of a group on an error of so many points in one of its shares is above the noise.
-
-    A share p of a group is a count of the group together with another column, divided by the size n of the group. Noise
-    of deviation s on the count and t on the size makes an error of deviation sqrt(s^2 + p^2 t^2) / n to first order.
-    As p is at most 1, errors of x lie above the noise (95 %) where n >= 1.96 sqrt(s^2 + t^2) / x. Declared facts, the
-    law of the noise and noisy sizes enter, and nothing else.
-
-    Parameters
-    ----------
-    compared : sequence of ComparedTable
-        Measured tables.
-    schema : Schema
-        The declared columns.
-    groups : sequence of str
-        The columns that tell groups apart.
-
-    Returns
-    -------
-    tuple of SafeEvidence
-        ``groups.smallest.<column>`` for every column of ``groups``, without a value where it was not measured by
-        itself, or not together with another column.
-
-    Notes
-    -----
-    Where the size is a sum that the count is part of, the two errors have a positive covariance, which makes the error
-    of their ratio smaller: the bound stays.
-    """
-    singles = {one.columns[0]: one for one in compared if len(one.columns) == 1}
-    found = []
-    for name in groups:
-        joint = [one for one in compared if len(one.columns) == 2 and name in one.columns]
-        size = singles.get(name)
-        if size is None or not joint:
-            found.append(_unmeasured(name))
-        else:
-            found.append(_of_column(name, size, joint, bin_labels(schema.modelled_column(name), size.bins[0])))
-    return tuple(found)
-
-
-def _unmeasured(name: str) -> SafeEvidence:
-    return SafeEvidence(
-        id=f"groups.smallest.{name}",
-        title=f"Smallest group of {name} to trust",
-        value=None,
-        unit="rows",
-        sentence=f"'{name}' was not measured together with another column: what synthetic rows say about its single "
-        "groups is the model's guess, whatever their size.",
-    )
-
-
-def _of_column(name: str, size: ComparedTable, joint: Sequence[ComparedTable], labels: Sequence[str]) -> SafeEvidence:
-    of_size = float(size.noise_std.max())
-    partners = sorted(
-        ((_needed(one, of_size), next(other for other in one.columns if other != name)) for one in joint),
-        key=lambda pair: pair[0],
-    )
-    typical = partners[len(partners) // 2][0]
-    least = typical / _HEADLINE
-    small = [label for label, count in zip(labels, size.measured.reshape(-1), strict=True) if count < least]
-    sentence = (
-        f"In a typical measured table with '{name}' ({len(partners)} of them), noise moves a share within a group by "
-        f"less than {_HEADLINE} percentage points (95 %) if the group has {math.ceil(least):,} rows or more. "
-    )
-    sentence += (
-        f"By their noisy counts these groups are smaller: {_named(small, _MOST_NAMED)}. "
-        if small
-        else "By their noisy counts all groups are that large. "
-    )
-    sentence += "Errors of the generator's model come on top."
-    rows: list[tuple[Cell, ...]] = [
-        (other, *(math.ceil(needed / points) for points in _POINTS)) for needed, other in partners
-    ]
-    header = ("together with", *(f"± {points} points" for points in _POINTS))
-    return SafeEvidence(
-        id=f"groups.smallest.{name}",
-        title=f"Smallest group of {name} to trust",
-        value=math.ceil(least),
-        unit="rows",
-        sentence=sentence,
-        figures=(
-            Table(
-                f"A group of {name} needs {math.ceil(least):,} rows for shares within {_HEADLINE} points",
-                header,
-                tuple(rows),
-                f"Not good for {len(small):,} of {len(labels):,} groups: they are smaller."
-                if small
-                else "Good: all groups are that large.",
-            ),
-        ),
-    )
-
-
-def _named(labels: Sequence[str], most: int) -> str:
-    """Name groups, as many as can be read."""
-    return ", ".join(labels[:most]) + (f" and {len(labels) - most} more" if len(labels) > most else "")
-
-
-def _needed(one: ComparedTable, of_size: float) -> float:
-    """Return the rows a group needs for one point (a hundredth) of error."""
-    return 100 * BAR * math.hypot(float(one.noise_std.max()), of_size)
-
-
-def group_accuracy(
-    compared: Sequence[ComparedTable], schema: Schema, groups: Sequence[str]
-) -> tuple[SafeEvidence, ...]:
-    """Say for every declared group how well its size is known, and name those with an error above 20 %.
-
-    Returns
-    -------
-    tuple of SafeEvidence
-        ``groups.<column>`` for each column of ``groups`` that was measured.
-    """
-    by_column = {one.columns[0]: one for one in compared if len(one.columns) == 1}
-    found = []
-    for name in groups:
-        one = by_column.get(name)
-        if one is not None and one.measured.size <= _MOST_LISTED:
-            found.append(_groups(one, bin_labels(schema.modelled_column(name), one.bins[0])))
-    return tuple(found)
-
-
-def _groups(one: ComparedTable, labels: Sequence[str]) -> SafeEvidence:
-    name = one.columns[0]
-    # A count that noise has driven to nothing has no relative error; it is as doubtful as can be.
-    relative = one.noise_std / np.maximum(one.measured, 1e-9)
-    relative[one.measured <= 0] = np.inf
-    doubtful = [label for label, error in zip(labels, relative, strict=True) if error > _DOUBTFUL]
-    rows = tuple(
-        (label, float(count), BAR * float(noise), float(error) if np.isfinite(error) else None)
-        for label, count, noise, error in zip(labels, one.measured, one.noise_std, relative, strict=True)
-    )
-    title = f"{len(doubtful):,} of {len(labels):,} groups of {name} are known to worse than a fifth"
-    judged = (
-        "Not good: what the synthetic rows say about them is mostly noise." if doubtful else "Good: all can be used."
-    )
-    sentence = f"Groups of '{name}' whose count has a relative standard error above 20 %"
-    noise = "What the synthetic rows say about them is mostly noise."
-    sentence += f": {', '.join(doubtful)}. {noise}" if doubtful else ": none."
-    return SafeEvidence(
-        id=f"groups.{name}",
-        title=f"Small groups of {name}",
-        value=len(doubtful),
-        unit=f"of {len(labels)} groups",
-        sentence=sentence,
-        figures=(Table(title, ("group", "noisy count", "± (95 %)", "relative standard error"), rows, judged),),
-    )
 
 
 # The report ---------------------------------------------------------------------------------------------------------

@@ -20,14 +20,16 @@ from numpy.typing import NDArray
 
 from synth.names import visible
 from synth.privacy.answers import NoisyAnswer
-from synth.privacy.feature_maps import OneHot, columns_of
+from synth.privacy.feature_maps import Constant, FeatureMap, OneHot, Stack, columns_of
+from synth.privacy.more.products import Product
 from synth.privacy.more.row_moments import RowMoments
 from synth.privacy.receipt import Receipt
 from synth.reports.evidence import SafeEvidence
 from synth.reports.figures import Cell, HeatMap, Table
-from synth.reports.measured import LEVEL, Excess, excess_of, pieces_of
 from synth.reports.panels import Badge, Cards, Folded, Heading, Listing, Option, Panel, Pick, Words
+from synth.reports.relations.excess import LEVEL, Excess, excess_of
 from synth.reports.report import PaidAnswers, Report, Screen, Section, Shown, Tab
+from synth.reports.wording import listed
 from synth.schema import RunConfig
 
 __all__ = ["REPORT", "CountedPair", "Relations", "State", "published_relations", "relations_of"]
@@ -169,6 +171,35 @@ def _counted(tables: Sequence[_PairTable]) -> CountedPair | None:
     return CountedPair(table.question, table.noise_std, excess, table.alone)
 
 
+_Piece = tuple[list[FeatureMap], NDArray[np.float64], float]
+"""Maps that are multiplied, the values of their product, and the noise on them."""
+
+
+def _pieces_of(factors: list[FeatureMap], values: NDArray[np.float64], noise: float) -> Iterator[_Piece]:
+    """Cut an answer into products of maps that are neither stacks nor products, each with its values and its noise.
+
+    :func:`synth.reports.measured.measured_tables` looks into stacks of products alone; this looks into products of
+    stacks too. Of several factors the first is slowest in ``values``.
+    """
+    cube = values.reshape([factor.dimension for factor in factors])
+    for axis, factor in enumerate(factors):
+        before, after = factors[:axis], factors[axis + 1 :]
+        if isinstance(factor, Constant):
+            yield from _pieces_of([*before, *after], cube.reshape(-1), noise)
+            return
+        if isinstance(factor, Product):
+            yield from _pieces_of([*before, *factor.factors, *after], cube.reshape(-1), noise)
+            return
+        if isinstance(factor, Stack):
+            start = 0
+            for part, weight in zip(factor.parts, factor.weights, strict=True):
+                piece = np.take(cube, np.arange(start, start + part.dimension), axis=axis)
+                start += part.dimension
+                yield from _pieces_of([*before, part, *after], piece.reshape(-1) / weight, noise / weight)
+            return
+    yield factors, values, noise
+
+
 class _Reading:
     """What was read so far."""
 
@@ -182,7 +213,7 @@ class _Reading:
     def answer(self, release: NoisyAnswer) -> None:
         """Read one answer."""
         flat = np.asarray(release.value, dtype=np.float64).reshape(-1)
-        for leaves, values, noise in pieces_of([release.feature_map], flat, release.noise_std):
+        for leaves, values, noise in _pieces_of([release.feature_map], flat, release.noise_std):
             columns = columns_of(leaves)
             hots = [leaf for leaf in leaves if isinstance(leaf, OneHot)]
             if len(columns) < 2:
@@ -319,9 +350,8 @@ def _how_it_is_told(known: Relations, featured: int) -> str:
     if featured:
         words += " Of features that take several columns together noise is not told apart pair by pair."
     if known.seen:
-        named = ", ".join(_pair_of(known, *pair) for pair in known.seen[:_MOST_NAMES])
-        more = f" and {len(known.seen) - _MOST_NAMES:,} more" if len(known.seen) > _MOST_NAMES else ""
-        words += f" A first look saw relations that were not counted, so the rows need not hold them: {named}{more}."
+        named = listed([_pair_of(known, *pair) for pair in known.seen], _MOST_NAMES)
+        words += f" A first look saw relations that were not counted, so the rows need not hold them: {named}."
     return words
 
 
@@ -405,15 +435,10 @@ def _by_column(known: Relations, order: Sequence[int]) -> Table:
     rows = []
     for column in order:
         of = [np.isin(known.states[column], states) for states in sorts]
-        cells = [_named([known.names[other] for other in order if other != column and mine[other]]) for mine in of]
+        others = [[known.names[other] for other in order if other != column and mine[other]] for mine in of]
+        cells = [listed(names, _MOST_NAMES) or "\N{EN DASH}" for names in others]
         rows.append((known.names[column], *cells))
     return Table("What is known of every column with the others", ("column", *headings), tuple(rows))
-
-
-def _named(names: Sequence[str]) -> str:
-    more = len(names) - _MOST_NAMES
-    said = ", ".join(names[:_MOST_NAMES]) or "\N{EN DASH}"
-    return said if more <= 0 else f"{said} and {more:,} more"
 
 
 # The report ---------------------------------------------------------------------------------------------------------
