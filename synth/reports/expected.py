@@ -6,9 +6,9 @@ import functools
 import heapq
 import math
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 from synth.generators.protocol import Fact
 from synth.reports.holdout import WIDEST_LOSS, WIDEST_RANGE
@@ -105,7 +105,7 @@ class CellForecast:
 
 
 @dataclass(frozen=True, slots=True)
-class PairForecasts(Sequence[CellForecast]):
+class PairForecasts:
     """Expected errors of the tables of all pairs of columns, made when they are asked for.
 
     Five thousand columns have twelve million pairs; all but the few that a generator measures share one standard error.
@@ -132,10 +132,6 @@ class PairForecasts(Sequence[CellForecast]):
 
     def __len__(self) -> int:
         return math.comb(len(self.names), 2)
-
-    def __getitem__(self, index: Any) -> Any:
-        places = range(len(self))[index]
-        return tuple(map(self._at, places)) if isinstance(places, range) else self._at(places)
 
     def __iter__(self) -> Iterator[CellForecast]:
         last = len(self.names)
@@ -176,13 +172,6 @@ class PairForecasts(Sequence[CellForecast]):
             if right == left + 1 and right + 1 < len(order):
                 heapq.heappush(heap, (-self.bins[order[right]] * self.bins[order[right + 1]], right, right + 1))
         return sorted(found, key=lambda cell: -cell.moved)[:most]
-
-    def _at(self, index: int) -> CellForecast:
-        left, passed = 0, 0
-        while index >= passed + len(self.names) - left - 1:
-            passed += len(self.names) - left - 1
-            left += 1
-        return self._of(left, left + 1 + index - passed)
 
     def _of(self, left: int, right: int) -> CellForecast:
         columns = (self.names[left], self.names[right])
