@@ -1,16 +1,15 @@
-"""Whether synthetic numbers are as round as real ones, and what that costs in distances.
+"""Whether synthetic numbers are as round as real ones.
 
     HERMITAGE_DATA=FOLDER python benchmarks/round_values.py [--tables heaps census] [--epsilons 1] [--seeds 3] \
         --json build/round.json [--resume]
 
-dp-hp-adaptive with ``values: even``, and ``values: round``. Of every number with more than 64 places,
-among values on the grid other than zero: the share of multiples of 10, 50, 100, 500, ... units of the last printed
-digit, at the one of these units where the two tables differ most; the share of each last digit, at the one where they
-differ most; distinct values; the 99th percentile. Beside them the mean total variation over sets of one to three
-columns, numbers in at most 32 equal parts (at most 200 sets). Means over seeds, with fresh noise each time; two
-standard errors in brackets. ``adult``, ``census`` and ``cervical`` as the other benchmarks declare them; ``titanic``,
-``insurance`` and ``creditcard`` with cents and thousandths, as their files have them; ``heaps`` is simulated, with
-known heaps.
+Rows of dp-hp-adaptive. Of every number with more than 64 places, among values on the grid other than zero: the share of
+multiples of 10, 50, 100, 500, ... units of the last printed digit, at the one of these units where the two tables
+differ most; the share of each last digit, at the one where they differ most; distinct values; the 99th percentile.
+Beside them the mean total variation over sets of one to three columns, numbers in at most 32 equal parts (at most 200
+sets). Means over seeds, with fresh noise each time; two standard errors in brackets. ``adult``, ``census`` and
+``cervical`` as the other benchmarks declare them; ``titanic``, ``insurance`` and ``creditcard`` with cents and
+thousandths, as their files have them; ``heaps`` is simulated, with known heaps.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ from tables import Table, _read, _text, load
 from synth.generators.round_values import long_numbers
 from synth.schema import ModelledColumn, NumberColumn
 
-GENERATOR, WAYS = "dp-hp-adaptive", ("even", "round")
+GENERATOR = "dp-hp-adaptive"
 FINER = {
     "titanic": ("Survived", "titanic/titanic.csv", {"Fare": 0.01, "Age": 0.01}, declared.titanic),
     "insurance": ("smoker", "insurance/insurance.csv", {"bmi": 0.001, "charges": 0.01}, declared.insurance),
@@ -95,10 +94,10 @@ def roundness(column: ModelledColumn, real: NDArray[np.integer], made: NDArray[n
     }
 
 
-def measure(table: Table, way: str, epsilon: float, seed: int) -> dict[str, object]:
+def measure(table: Table, epsilon: float, seed: int) -> dict[str, object]:
     with tempfile.TemporaryDirectory() as folder:
         write_folder(Path(folder), table.schema, table.label, table.codes, table.units)
-        rows = synthetic(Path(folder), GENERATOR, {"values": way}, (epsilon, 1e-5), len(table.codes), seed)
+        rows = synthetic(Path(folder), GENERATOR, {}, (epsilon, 1e-5), len(table.codes), seed)
     binned = table.binned(table.codes), table.binned(rows)
     found = {f"{k}-way": mean_total_variation(*binned, table.sizes, k, at_most=SETS) for k in (1, 2, 3)}
     place = {column.name: d for d, column in enumerate(table.schema.modelled)}
@@ -106,7 +105,7 @@ def measure(table: Table, way: str, epsilon: float, seed: int) -> dict[str, obje
         column.name: roundness(column, table.codes[:, place[column.name]], rows[:, place[column.name]])
         for column in long_numbers(table.schema.modelled)
     }
-    return {"table": table.name, "way": way, "epsilon": epsilon, "seed": seed, "columns": columns, **found}
+    return {"table": table.name, "epsilon": epsilon, "seed": seed, "columns": columns, **found}
 
 
 def _mean(numbers: list[float], form: str = ".3f") -> str:
@@ -115,28 +114,25 @@ def _mean(numbers: list[float], form: str = ".3f") -> str:
 
 
 def lines(cells: list[dict], names: list[str]) -> list[str]:
-    """Say what was found, a line for each way and one for each column of it."""
+    """Say what was found, a line for each table and one for each of its columns."""
     said = []
     for name in names:
         for epsilon in sorted({cell["epsilon"] for cell in cells if cell["table"] == name}):
-            for way in WAYS:
-                held = [c for c in cells if (c["table"], c["epsilon"], c["way"]) == (name, epsilon, way)]
-                if not held:
-                    continue
-                far = " | ".join(_mean([cell[f"{k}-way"] for cell in held], ".4f") for k in (1, 2, 3))
-                said.append(f"{name} | {epsilon:g} | {way} | {far}")
-                for column in held[0]["columns"]:
-                    of = [cell["columns"][column] for cell in held if cell["columns"][column]]
-                    if of:
-                        off = _mean([abs(one["real"] - one["made"]) for one in of])
-                        digits = _mean([one["digits"] for one in of])
-                        distinct = statistics.fmean(one["distinct"] for one in of)
-                        p99 = statistics.fmean(one["p99"] for one in of)
-                        said.append(
-                            f"    {column}: multiples off by {off}, at {of[0]['unit']:g} {of[0]['real']:.3f} became "
-                            f"{of[0]['made']:.3f}; digits {digits}; {of[0]['distinct real']:.0f} values became "
-                            f"{distinct:.0f}; 99th percentile {of[0]['p99 real']:.6g} became {p99:.6g}"
-                        )
+            held = [c for c in cells if (c["table"], c["epsilon"]) == (name, epsilon)]
+            far = " | ".join(_mean([cell[f"{k}-way"] for cell in held], ".4f") for k in (1, 2, 3))
+            said.append(f"{name} | {epsilon:g} | {far}")
+            for column in held[0]["columns"]:
+                of = [cell["columns"][column] for cell in held if cell["columns"][column]]
+                if of:
+                    off = _mean([abs(one["real"] - one["made"]) for one in of])
+                    digits = _mean([one["digits"] for one in of])
+                    distinct = statistics.fmean(one["distinct"] for one in of)
+                    p99 = statistics.fmean(one["p99"] for one in of)
+                    said.append(
+                        f"    {column}: multiples off by {off}, at {of[0]['unit']:g} {of[0]['real']:.3f} became "
+                        f"{of[0]['made']:.3f}; digits {digits}; {of[0]['distinct real']:.0f} values became "
+                        f"{distinct:.0f}; 99th percentile {of[0]['p99 real']:.6g} became {p99:.6g}"
+                    )
     return said
 
 
@@ -153,12 +149,11 @@ def main() -> None:
         table = loaded(name)
         for epsilon in asked.epsilons:
             for seed in range(asked.seeds):
-                for way in WAYS:
-                    cell = {"table": name, "way": way, "epsilon": epsilon, "seed": seed}
-                    if not any(one.items() >= cell.items() for one in done):
-                        done.append(measure(table, way, epsilon, seed))
-                        if asked.json:
-                            asked.json.write_text(json.dumps(done, indent=1))
+                cell = {"table": name, "epsilon": epsilon, "seed": seed}
+                if not any(one.items() >= cell.items() for one in done):
+                    done.append(measure(table, epsilon, seed))
+                    if asked.json:
+                        asked.json.write_text(json.dumps(done, indent=1))
         print("\n".join(lines(done, [name])), flush=True)
 
 

@@ -1,7 +1,7 @@
 """Rules that the owner declared: what keeping them does to the rows, for every generator.
 
     HERMITAGE_DATA=FOLDER python benchmarks/rules.py [--tables adult titanic visits] [--seeds 3] [--epsilon 1] \
-        [--generators dp-hp-adaptive ...] [--options '{"logic": "repaired"}'] [--undeclared] [--json FILE]
+        [--generators dp-hp-adaptive ...] [--options '{"bins": 16}'] [--undeclared] [--json FILE]
 
 Every generator is fitted once a seed, with default options (or those given) and fresh noise, and draws as many rows as
 were learned from. These rows are looked at twice: as drawn, and as a run keeps rules (``kept``). Printed for each, as

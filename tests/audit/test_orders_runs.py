@@ -49,7 +49,7 @@ STAYS = Together(
         NumberColumn("paid", 0, 40, 0.5, fallback=0),
         CategoryColumn("kind", ("short", "long"), other=True),
     ),
-    (("bins", 6), ("cells", 2000), ("whole_rows", "never")),
+    (("bins", 6), ("cells", 2000)),
     of_stays,
     ("3", "4", "10", "10", "short"),
     {
@@ -60,6 +60,7 @@ STAYS = Together(
     },
     ("differences", "one-way tables"),
     ("left >= came", "paid <= bill"),
+    sets=False,
 )
 
 FIRST = datetime.date(2024, 1, 1)
@@ -99,6 +100,7 @@ DATES = Together(
     },
     ("differences of dates", "one-way tables"),
     ("paid <= bill",),
+    sets=False,
 )
 
 TABLES = (STAYS, DATES)

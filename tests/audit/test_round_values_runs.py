@@ -42,7 +42,7 @@ def of_incomes(random: np.random.Generator, rows: int) -> list[list[str]]:
 INCOMES = Together(
     "numbers with heaps",
     (INCOME, NumberColumn("pressure", 60, 260, 1, fallback=120), CategoryColumn("kind", ("low", "high"), other=True)),
-    (("bins", 6), ("cells", 1000), ("whole_rows", "never")),
+    (("bins", 6), ("cells", 1000)),
     of_incomes,
     ("20000", "120", "low"),
     {

@@ -55,7 +55,7 @@ schema = Schema(tuple(CategoryColumn(f"c{place}", tuple("abcdef")) for place in 
 first = random.integers(6, size=5000)
 codes = {name: np.where(random.random(5000) < 0.5, first, random.integers(6, size=5000)) for name in schema.names}
 session = PrivateSession(PrivateTable.from_codes(schema, codes), PrivacyBudget(1.0, 1e-5, schema.neighbours))
-make("dp-hp-adaptive", GeneratorTask(schema, "c0"), {"all_pairs": "never"}).fit(session, NullProgress()).sample(100, 0)
+make("dp-hp-adaptive", GeneratorTask(schema, "c0"), {"model": "field"}).fit(session, NullProgress()).sample(100, 0)
 """
 
 

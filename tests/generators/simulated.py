@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import datetime
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numpy as np
+import pytest
 from recorded_noise import RecordedNoise
 from suited import suited
 
 from synth import generators
 from synth.generators import GeneratorTask
+from synth.generators.adaptive import dp_hp_adaptive
 from synth.privacy.accounting import PrivacyBudget
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
@@ -79,6 +84,14 @@ def session(
     if not declared.rows_are_public:
         opened.count_rows(share=0.05)
     return opened
+
+
+@contextmanager
+def no_sets() -> Iterator[None]:
+    """Ask no sets of many columns, as where a table has too few rows for them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(dp_hp_adaptive, "_CLEAR_WHOLE_ROWS", math.inf)
+        yield
 
 
 def task(declared: Schema, label: str | None = "outcome", *, seed: int = 0, device: str = "cpu") -> GeneratorTask:

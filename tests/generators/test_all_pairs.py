@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from choosing import each_once
 from safetensors.numpy import load, save
-from simulated import check_domain, session, task
+from simulated import check_domain, no_sets, session, task
 
 from synth import generators
 from synth.bundle.recorded_session import RecordedSession
@@ -70,7 +70,6 @@ def few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(all_pairs, "_MORE", ())
     monkeypatch.setattr(all_pairs, "_FITS", 2)
     monkeypatch.setattr(all_pairs, "_COMPONENTS", 16)
-    monkeypatch.setattr(all_pairs, "_COMPONENTS_OF_ONE", 32)
 
 
 def left(correlations: np.ndarray, *, noise: float = 0.0, cells: int = 5000, tables: float = 20.0) -> float:
@@ -127,10 +126,11 @@ def test_the_look_knows_covariances_of_halves_within_classes():
     ("then", "row_count"), each_once(["never", "all pairs again", "whole rows"], ["public", "private"])
 )
 def test_a_dense_table_is_asked_for_all_pairs_at_once(row_count, then, monkeypatch):
-    if then != "never":
-        monkeypatch.setattr(dp_hp_adaptive, "STANDS_OUT", math.inf if then == "all pairs again" else -math.inf)
+    if then == "never":
+        monkeypatch.setattr(dp_hp_adaptive, "_CLEAR_WHOLE_ROWS", math.inf)
+    monkeypatch.setattr(dp_hp_adaptive, "STANDS_OUT", math.inf if then == "all pairs again" else -math.inf)
     opened = session(declared(row_count), numbers_of(dense()), epsilon=3.0)
-    made = fitted(opened, whole_rows="never" if then == "never" else "auto")
+    made = fitted(opened)
     queries = [receipt.query for receipt in opened.receipts]
     place = queries.index(ALL)
     assert queries[place - 1] == LOOK
@@ -150,7 +150,7 @@ def test_a_dense_table_is_asked_for_all_pairs_at_once(row_count, then, monkeypat
     assert [part.columns for part in parts] == list(itertools.combinations(opened.schema.names, 2))
     # The same answers, the same model; a saved model draws the same rows.
     recorded = RecordedSession(opened.schema, opened.budget, rows=opened.rows, answers=opened.answers)
-    again = fitted(recorded, whole_rows="never" if then == "never" else "auto")
+    again = fitted(recorded)
     saved = load(save(made.state()))
     restored = DpHpAdaptive.from_state(made._task, made._options, saved)
     rows = made.sample(500, 4)
@@ -203,7 +203,6 @@ def test_two_columns_that_are_nearly_one_are_told_by_their_table():
     correlations[3, 4] = correlations[4, 3] = -0.99
     arguments = {"noise": 1e-3, "deviations": np.ones(6), "sizes": (16,) * 6, "cells": 5000, "tables": 20}
     assert relations_left(halved(correlations), **arguments) < 1e-3
-    assert relations_left(halved(correlations), **arguments, told=False) > 0.02
     assert left(dense()) > 0.05
 
 
@@ -231,7 +230,7 @@ def test_the_noise_of_all_pairs_is_that_of_the_question():
     bins = coarsen(one_ways, CoarseningOptions(bins=16))
     survey = all_pairs.Survey(opened, opened.schema.modelled, 6, "test")
     pairs = all_pairs.AllPairs(
-        survey, bins, total=6000, unit_noise=one_ways.unit_noise, share=0.5, seed=0, device="cpu", averaged=True
+        survey, bins, total=6000, unit_noise=one_ways.unit_noise, share=0.5, seed=0, device="cpu"
     )
     pairs.measure(0.5, "all pairs")
     noise = {one.noise_std for one in pairs.answers.measured}
@@ -262,8 +261,8 @@ def test_the_same_answers_are_fitted_once(monkeypatch):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(("epsilon", "averaged", "fits"), [(100.0, True, 3), (100.0, False, 1), (0.2, True, 1)])
-def test_a_fit_goes_on_while_it_is_off_by_more_than_noise(epsilon, averaged, fits, monkeypatch):
+@pytest.mark.parametrize(("epsilon", "fits"), [(100.0, 3), (0.2, 1)])
+def test_a_fit_goes_on_while_it_is_off_by_more_than_noise(epsilon, fits, monkeypatch):
     begun, off, made_of = [], [], []
     right = mixture_estimation.fit_mixtures
 
@@ -290,17 +289,14 @@ def test_a_fit_goes_on_while_it_is_off_by_more_than_noise(epsilon, averaged, fit
     bins = coarsen(one_ways, CoarseningOptions(bins=16))
     survey = all_pairs.Survey(opened, opened.schema.modelled, 6, "test")
     pairs = all_pairs.AllPairs(
-        survey, bins, total=6000, unit_noise=one_ways.unit_noise, share=0.5, seed=0, device="cpu", averaged=averaged
+        survey, bins, total=6000, unit_noise=one_ways.unit_noise, share=0.5, seed=0, device="cpu"
     )
     pairs.measure(0.5, "all pairs")
     told = []
     pairs.refit([one.measured(d) for d, one in enumerate(bins)], last=True, report=lambda *one: told.append(one))
     # At epsilon 100 not even 180 steps reach the noise; at .2 noise is all that there is.
     assert [steps for steps, *_ in begun] == [40, 60, 80][:fits]
-    assert [None if seeds is None else list(seeds) for _, seeds, _ in begun] == [
-        [0, 1] if averaged else [0],
-        *[None] * (fits - 1),
-    ]
+    assert [None if seeds is None else list(seeds) for _, seeds, _ in begun] == [[0, 1], *[None] * (fits - 1)]
     assert [starts for *_, starts in begun] == [None, *made_of[: fits - 1]]
     assert off == sorted(off, reverse=True)
     assert all((one <= 1.0) == (epsilon < 1) for one in off[0])
@@ -321,31 +317,27 @@ def test_only_fits_that_are_off_by_more_than_noise_go_on(monkeypatch):
 
     monkeypatch.setattr(mixture_estimation, "fit_mixtures", told)
     monkeypatch.setattr(all_pairs, "_MORE", (60, 80))
-    model = fitted(session(declared(), numbers_of(dense()), epsilon=3.0), whole_rows="never")._model
+    with no_sets():
+        model = fitted(session(declared(), numbers_of(dense()), epsilon=3.0))._model
     (_, _), (first, second), (steps, starts), (longer,) = begun
     assert (steps, list(starts)) == (60, [second])
     assert np.array_equal(model.probabilities, np.concatenate([first.probabilities, longer.probabilities]))
 
 
 def test_the_model_of_all_pairs_is_the_mean_of_its_fits(monkeypatch):
-    """Fits from other first components differ; a single one has more of them."""
+    """Fits from other first components differ."""
     made = []
     right = mixture_estimation.fit_mixtures
     monkeypatch.setattr(
         mixture_estimation, "fit_mixtures", lambda *args, **more: made.append(right(*args, **more)) or made[-1]
     )
-    rows = numbers_of(dense())
-    model = fitted(session(declared(), rows, epsilon=3.0), whole_rows="never")._model
+    with no_sets():
+        model = fitted(session(declared(), numbers_of(dense()), epsilon=3.0))._model
     assert isinstance(model, Mixture)
     ((first, second),) = made
     assert np.abs(first.marginal((0, 1)) - second.marginal((0, 1))).max() > 1e-5
     for columns in ((0,), (0, 1), (1, 4, 6)):
         assert np.allclose(model.marginal(columns), (first.marginal(columns) + second.marginal(columns)) / 2)
-    made.clear()
-    single = fitted(session(declared(), rows, epsilon=3.0), whole_rows="never", fit="single")._model
-    ((only,),) = made
-    assert only.weights.size == 32
-    assert np.array_equal(single.weights, only.weights)
 
 
 def test_groups_are_of_neighbours_and_about_even():

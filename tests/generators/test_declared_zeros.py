@@ -72,17 +72,17 @@ def broken(rows: np.ndarray) -> np.ndarray:
     return np.array([rule.broken(table).sum() for rule in read_rules(RULES, SCHEMA).rules])
 
 
-def model_of(opened: object, rules: tuple[str, ...] = RULES, **options: object) -> DpHpAdaptive:
+def model_of(opened: object, rules: tuple[str, ...] = RULES) -> DpHpAdaptive:
     asked = replace(task(SCHEMA, None), constraints=rules)
-    return generators.make("dp-hp-adaptive", asked, {"all_pairs": "never", **options}).fit(opened, NullProgress())  # type: ignore[arg-type, return-value]
+    return generators.make("dp-hp-adaptive", asked, {"model": "field"}).fit(opened, NullProgress())  # type: ignore[arg-type, return-value]
 
 
 @pytest.fixture(scope="module")
 def opened() -> dict[str, object]:
     found: dict[str, object] = {}
-    for logic in ("modelled", "repaired"):
+    for name, rules in (("told", RULES), ("untold", ())):
         asked = session(SCHEMA, CODES, epsilon=2.0)
-        found[logic] = (asked, model_of(asked, logic=logic))
+        found[name] = (asked, model_of(asked, rules))
     return found
 
 
@@ -130,7 +130,7 @@ def impossible(made: DpHpAdaptive) -> list[int]:
 
 @pytest.mark.thorough
 def test_hardly_a_row_is_where_none_can_be(opened):
-    with_zeros, without = (impossible(opened[logic][1]) for logic in ("modelled", "repaired"))
+    with_zeros, without = (impossible(opened[name][1]) for name in ("told", "untold"))
     assert max(with_zeros) <= 10
     assert sum(without) > 1000
 
@@ -139,9 +139,9 @@ def test_hardly_a_row_is_where_none_can_be(opened):
 def test_no_question_is_another_one_for_it():
     """The model is, and with it which tables are chosen; what is asked before it is the same, but for an order's."""
     asked = []
-    for logic in ("modelled", "repaired"):
+    for rules in (RULES[1:], ()):
         opened = session(SCHEMA, CODES, epsilon=2.0)
-        model_of(opened, RULES[1:], logic=logic)
+        model_of(opened, rules)
         asked.append([receipt for answer in opened.answers for receipt in answer.receipts])
     first, second = ([one for one in own if one.query == "one-way tables"] for own in asked)
     assert first
@@ -152,7 +152,7 @@ def test_no_question_is_another_one_for_it():
 
 @pytest.mark.thorough
 def test_other_rows_and_the_same_answers_make_the_same_model(opened):
-    source, made = opened["modelled"]
+    source, made = opened["told"]
     again = model_of(RecordedSession(SCHEMA, source.budget, rows=source.rows, answers=source.answers))
     np.testing.assert_array_equal(again.sample(300, 5), made.sample(300, 5))
 

@@ -13,7 +13,7 @@ import torch
 from choosing import each_once
 from recorded_noise import RecordedNoise
 from safetensors.numpy import load, save
-from simulated import COLUMNS, check_domain, dependent_codes, schema, session, task
+from simulated import COLUMNS, check_domain, dependent_codes, no_sets, schema, session, task
 from timing import require_within
 
 from synth import generators
@@ -78,7 +78,8 @@ def test_all_that_the_model_is_fitted_to_was_answered_with_a_receipt(model, row_
 
     monkeypatch.setattr(kind, "refit", refit)
     opened = opened_on(row_count=row_count)
-    made = fit(opened, model=model, whole_rows="never")
+    with no_sets():
+        made = fit(opened, model=model)
     answers = {release.receipt.query: release for release in opened.sums}
     assert [receipt.query for receipt in opened.receipts if receipt.mechanism == "discrete_gaussian"] == list(answers)
 
@@ -252,7 +253,7 @@ def test_numbers_in_one_bin_are_counted_again_and_nothing_else_is_asked(monkeypa
     declared = Schema((NumberColumn("a", 0, 499, 1), NumberColumn("b", 0, 499, 1)))
     codes = {name: np.random.default_rng(0).integers(0, 500, 4000) for name in "ab"}
     opened = session(declared, codes, epsilon=5.0)
-    made = fit(opened, label=None, whole_rows="never")
+    made = fit(opened, label=None)
     first, *queries = [receipt.query for receipt in opened.receipts]
     assert first == "round values"
     assert all(query.startswith("one-way tables") for query in queries)
@@ -273,7 +274,7 @@ def test_rounds_end_where_columns_would_gain_more(related):
         for name in declared.names
     }
     opened = session(declared, {name: one.astype(int) for name, one in codes.items()}, epsilon=1.0)
-    made = fit(opened, label=None, whole_rows="never")
+    made = fit(opened, label=None)
     queries = [receipt.query for receipt in opened.receipts]
     assert counted_together(opened)
     assert opened.remaining_share < 1e-8
@@ -417,7 +418,8 @@ def test_pairs_with_the_label_are_candidates_where_others_are_left_out(monkeypat
     monkeypatch.setattr(dp_hp_adaptive, "_MOST_CANDIDATES", 3)
     declared, codes = alike(7, 1500)
     noting = Noting(session(declared, codes, epsilon=3.0))
-    fit(noting, label="c5", whole_rows="never")
+    with no_sets():
+        fit(noting, label="c5")
     wanted = {tuple(sorted(("c5", f"c{d}"))) for d in range(7) if d != 5}
     assert len(noting.candidates) > 3
     for candidates in noting.candidates:
@@ -442,7 +444,8 @@ def test_a_small_model_takes_the_label_first():
 def test_the_model_never_outgrows_its_cells():
     declared, codes = alike(9, 4000)
     for cells in (1000, 3000):
-        made = fit(session(declared, codes, epsilon=20.0), label="c0", cells=cells, model="field", whole_rows="never")
+        with no_sets():
+            made = fit(session(declared, codes, epsilon=20.0), label="c0", cells=cells, model="field")
         assert made._model.tree.cells <= cells
 
 
@@ -596,7 +599,7 @@ def test_two_identical_columns_come_out_alike():
 
 @pytest.mark.parametrize(
     "options",
-    [{"bins": 1}, {"columns_share": 0.0}, {"choosing_share": 0.95}, {"cells": 10}, {"model": "copula"}],
+    [{"bins": 1}, {"columns_share": 0.0}, {"label_share": 0.6}, {"cells": 10}, {"model": "copula"}],
     ids=lambda options: next(iter(options)),
 )
 def test_useless_options_are_refused(options):
@@ -722,10 +725,11 @@ def test_larger_tables_pay_a_larger_penalty_and_important_ones_in_proportion():
 
 def test_options_as_the_form_shows_them():
     names = {field.name for field in generators.options_of(NAME)}
-    shares = {"columns_share", "label_share", "choosing_share", "moments_share"}
-    ways = {"model", "all_pairs", "whole_rows", "tilt", "scores", "values", "logic", "orders", "groups", "look", "fit"}
-    assert names == shares | ways | {"bins", "cells", "purpose"}
+    assert names == {"bins", "columns_share", "label_share", "cells", "model", "purpose"}
     assert AdaptiveOptions().model == "auto"
+    # Switches of earlier versions are unknown.
+    with pytest.raises(ConfigError, match="whole_rows"):
+        generators.make(NAME, task(schema()), {"whole_rows": "never"})
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device on this machine")

@@ -64,9 +64,9 @@ def order_of(schema: Schema, *lines: str) -> list[Order]:
     return orders_of(read_rules(lines, schema).rules, schema.modelled)
 
 
-def model_of(opened: object, **options: object) -> DpHpAdaptive:
-    asked = replace(task(STAYS, None), constraints=RULES)
-    return generators.make("dp-hp-adaptive", asked, options).fit(opened, NullProgress())  # type: ignore[arg-type, return-value]
+def model_of(opened: object, rules: Sequence[str] = RULES) -> DpHpAdaptive:
+    asked = replace(task(STAYS, None), constraints=tuple(rules))
+    return generators.make("dp-hp-adaptive", asked, {}).fit(opened, NullProgress())  # type: ignore[arg-type, return-value]
 
 
 @pytest.mark.parametrize("line", ["left >= came", "came <= left", "left > came", "came < left"])
@@ -237,7 +237,7 @@ def test_rows_lie_as_far_apart_as_was_counted(settled: bool) -> None:
 def test_from_rows_to_rows() -> None:
     codes = stays()
     told, plain = (session(STAYS, codes, epsilon=3.0) for _ in range(2))
-    made, before = model_of(told), model_of(plain, logic="repaired")
+    made, before = model_of(told), model_of(plain, ())
     truly = apart(codes["came"], codes["left"])
     lengths = [apart(*one.sample(6000, 1)[:, :2].T) for one in (made, before)]
     assert distance(truly, lengths[0]) < 0.08 < 0.2 < distance(truly, lengths[1])
@@ -312,9 +312,16 @@ def dates_apart(rows: np.ndarray) -> np.ndarray:
     return np.bincount(np.clip(rows[told, 1] - BEFORE - rows[told, 0], -400, 430) + 400, minlength=831) / told.sum()
 
 
-def fitted_to_dates(opened: object, declared: Schema = DATES, **options: object) -> DpHpAdaptive:
-    made = generators.make("dp-hp-adaptive", task(declared, None), options)
+def fitted_to_dates(opened: object, declared: Schema = DATES) -> DpHpAdaptive:
+    made = generators.make("dp-hp-adaptive", task(declared, None), {})
     return made.fit(opened, NullProgress())  # type: ignore[arg-type, return-value]
+
+
+def fitted_without(opened: object) -> DpHpAdaptive:
+    """Fit to the dates and ask nothing of how far apart they are, as of pairs that noise would hide."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Differences, "_can_tell", lambda self, order: False)
+        return fitted_to_dates(opened)
 
 
 def asked_of(*columns: ModelledColumn, rules: Sequence[str] = (), n_rows: int = 20_000) -> list[tuple[str, ...]]:
@@ -322,7 +329,7 @@ def asked_of(*columns: ModelledColumn, rules: Sequence[str] = (), n_rows: int = 
     declared = Schema(columns, row_count="public")
     codes = {column.name: np.zeros(n_rows, dtype=np.int64) for column in columns}
     survey = Survey(session(declared, codes), columns, None, "test")
-    found = Differences(survey, read_rules(rules, declared).rules, cells=1000, dates=True)._orders
+    found = Differences(survey, read_rules(rules, declared).rules, cells=1000)._orders
     return [(columns[one.earlier].name, columns[one.later].name, *("*" * one.both)) for one in found]
 
 
@@ -377,7 +384,7 @@ def test_which_dates_are_asked() -> None:
 def test_an_order_that_nobody_declared_is_found(turned: bool) -> None:
     codes = dated(-lengths() if turned else lengths())
     opened, plain = (session(DATES, codes, epsilon=3.0) for _ in range(2))
-    made, before = fitted_to_dates(opened), fitted_to_dates(plain, orders="declared")
+    made, before = fitted_to_dates(opened), fitted_without(plain)
     truly = dates_apart(np.stack(list(codes.values()), axis=1))
     rows = made.sample(6000, 1)
     found, binned_only = dates_apart(rows), dates_apart(before.sample(6000, 1))
@@ -404,9 +411,7 @@ def test_an_order_that_nobody_declared_is_found(turned: bool) -> None:
 @pytest.mark.thorough
 def test_dates_that_lie_on_both_sides_are_followed_on_both() -> None:
     codes = dated(both_ways())
-    made, before = (
-        fitted_to_dates(session(DATES, codes, epsilon=3.0), orders=orders) for orders in ("found", "declared")
-    )
+    made, before = (fit(session(DATES, codes, epsilon=3.0)) for fit in (fitted_to_dates, fitted_without))
     truly = dates_apart(np.stack(list(codes.values()), axis=1))
     found, binned_only = (dates_apart(one.sample(6000, 1)) for one in (made, before))
     assert distance(truly, found) < 0.05 < 0.1 < distance(truly, binned_only)
@@ -416,7 +421,7 @@ def test_dates_that_lie_on_both_sides_are_followed_on_both() -> None:
 def test_unrelated_dates_are_left_as_they_are() -> None:
     codes = unrelated()
     opened = session(DATES, codes, epsilon=3.0)
-    made, before = fitted_to_dates(opened), fitted_to_dates(session(DATES, codes, epsilon=3.0), orders="declared")
+    made, before = fitted_to_dates(opened), fitted_without(session(DATES, codes, epsilon=3.0))
     assert OF_DATES in [one.query for one in opened.receipts]
     assert made._pairs == ()
     assert not [name for name in made.state() if name.startswith("pair.")]
@@ -431,7 +436,7 @@ def test_of_few_rows_or_a_small_budget_nothing_is_asked_of_dates(n_rows: int, ep
     """The same questions, answers and rows as without, and all of the budget is spent."""
     codes = dated(lengths(n_rows))
     opened, plain = (session(DATES, codes, epsilon=epsilon) for _ in range(2))
-    made, before = fitted_to_dates(opened), fitted_to_dates(plain, orders="declared")
+    made, before = fitted_to_dates(opened), fitted_without(plain)
     assert [one.query for one in opened.receipts] == [one.query for one in plain.receipts]
     np.testing.assert_array_equal(made.sample(200, 1), before.sample(200, 1))
     assert opened.remaining_share < 1e-3

@@ -108,8 +108,9 @@ def test_where_nothing_stands_out_one_set_is_asked_and_the_model_is_the_field():
     assert len(wide(opened)) == 1
     assert isinstance(made._model, MarkovRandomField)
     assert opened.remaining_share < 1e-8
-    silent = opened_on()
-    fit(silent, whole_rows="never")
+    # Of too few rows not even one.
+    silent = session(*parity(400), epsilon=2.0)
+    fit(silent)
     assert not wide(silent)
 
 
@@ -177,10 +178,7 @@ def test_a_set_cut_in_two_is_a_sum_of_the_same_cut_in_four_and_not_one_cut_in_th
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(("asked", "parts"), [("auto", {2, 4}), ("sets", {2, 3, 4})])
-def test_columns_are_cut_in_two_and_in_four_and_of_sets_alone_in_three_too(
-    asked: str, parts: set[int], monkeypatch: pytest.MonkeyPatch
-):
+def test_columns_are_cut_in_two_and_in_four(monkeypatch: pytest.MonkeyPatch):
     found: set[int] = set()
     right = whole_rows._Candidates.sets
 
@@ -190,8 +188,8 @@ def test_columns_are_cut_in_two_and_in_four_and_of_sets_alone_in_three_too(
         return sets
 
     monkeypatch.setattr(whole_rows._Candidates, "sets", noted)
-    fit(session(*two_causes(), epsilon=4.0, noise_key=1), whole_rows=asked)
-    assert found == parts
+    fit(session(*two_causes(), epsilon=4.0, noise_key=1))
+    assert found == {2, 4}
 
 
 @pytest.mark.thorough
@@ -223,7 +221,7 @@ def test_the_question_puts_a_row_where_the_pool_does(monkeypatch: pytest.MonkeyP
 
 @pytest.mark.thorough
 def test_rows_are_counted_by_centres_where_sets_told_something_to_the_end(found, monkeypatch: pytest.MonkeyPatch):
-    """Not in a parity, which one set tells whole, and not where they are left out."""
+    """Not in a parity, which one set tells whole."""
     monkeypatch.setattr(dp_hp_adaptive, "STANDS_OUT", -9.0)
     opened = session(*two_causes(), epsilon=4.0, noise_key=1)
     made = fit(opened)
@@ -234,13 +232,10 @@ def test_rows_are_counted_by_centres_where_sets_told_something_to_the_end(found,
     rows = made.sample(999, seed=3)
     assert (again.sample(999, seed=3) == rows).all()
     assert (replayed.sample(999, seed=3) == rows).all()
-    without = session(*two_causes(), epsilon=4.0, noise_key=1)
-    kept = fit(without, whole_rows="sets")
     of_parity, of_one_set, _ = found
-    for session_of, model in ((without, kept._model), (of_parity, of_one_set._model)):
-        assert not by_centre(session_of)
-        assert all(isinstance(one, CellsOfSet) for one in model.cells)
-        assert session_of.remaining_share < 1e-8
+    assert not by_centre(of_parity)
+    assert all(isinstance(one, CellsOfSet) for one in of_one_set._model.cells)
+    assert of_parity.remaining_share < 1e-8
 
 
 @pytest.mark.thorough
@@ -256,18 +251,14 @@ def test_too_few_rows_for_centres_leave_the_rest_to_the_columns(monkeypatch: pyt
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("tilt", ["tempered", "all_or_none"])
-def test_pairs_go_on_where_too_few_rows_would_carry_a_pool(monkeypatch: pytest.MonkeyPatch, tilt: str):
+def test_pairs_go_on_where_too_few_rows_would_carry_a_pool(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(whole_rows, "_LEAST_EFFECTIVE", 99_999.0)
     opened = opened_on()
-    made = fit(opened, tilt=tilt)
+    made = fit(opened)
     assert len(wide(opened)) == 1
     assert opened.remaining_share < 1e-8
-    if tilt == "all_or_none":
-        assert isinstance(made._model, MarkovRandomField)
-    else:
-        assert isinstance(made._model, TiltedPool)
-        assert effective_rows(made._model.pool(0)[1]) >= 99_999.0
+    assert isinstance(made._model, TiltedPool)
+    assert effective_rows(made._model.pool(0)[1]) >= 99_999.0
 
 
 def test_parts_hold_about_as_much_and_follow_the_order():

@@ -27,54 +27,18 @@ class AdaptiveOptions(Options):
     label_share: Annotated[float, Between(0.0, 0.5)] = 0.2
     """Part of the budget for counting every column by class of the label, if there is one; small tables give more."""
 
-    choosing_share: Annotated[float, Between(0.01, 0.9)] = 0.15
-    """Part of every round that goes into choosing which columns to count together."""
-
     cells: Annotated[int, Between(1000, 10**8)] = 200_000
     """Most cells of the joint model: more follow more relations between columns and take longer to fit."""
 
     model: Literal["auto", "field", "mixture"] = "auto"
-    """Joint model: field (Markov random field), mixture (of products), or auto: a field where it can hold the table."""
-
-    all_pairs: Literal["auto", "never"] = "auto"
-    """Whether all pairs of columns are looked at first, and counted in one question where nearly all go together."""
-
-    fit: Literal["averaged", "single"] = "averaged"
-    """How a model of all pairs is fitted: as the mean of several fits, each until it is off by no more than noise is,
-    or by one of 300 steps."""
-
-    look: Literal["tables", "normal"] = "tables"
-    """How a first look judges a field: by what tables of two columns tell of them, or as if columns were normal."""
-
-    whole_rows: Literal["auto", "sets", "never"] = "auto"
-    """What is counted of many columns together, where a first set stands out: sets of three to six columns and whole
-    rows by the nearest of some centres (auto), sets alone, or nothing."""
-
-    tilt: Literal["tempered", "all_or_none"] = "tempered"
-    """How far rows follow sets of columns that few of them could: tempered as far as enough can, or not at all."""
-
-    scores: Literal["honest", "distance"] = "honest"
-    """How tables are chosen: honest takes off what chance makes of so few rows, and offers coarse tables too."""
-
-    values: Literal["round", "even"] = "round"
-    """How numbers are written inside their bins: as round as they were counted, in one question more, or evenly."""
-
-    logic: Literal["modelled", "repaired"] = "modelled"
-    """Whether the model knows which cells the declared rules rule out, or rows are repaired that break them."""
-
-    orders: Literal["found", "declared"] = "found"
-    """Whether dates that no rule compares are counted by their difference too, or only columns that a rule orders."""
-
-    groups: Literal["weighed", "alike"] = "weighed"
-    """Whether a table of a declared column of groups with another column counts twice when tables are chosen."""
+    """Joint model. auto: a Markov random field where it can hold the table, else a mixture of products, and a mixture
+    where nearly all columns depend on each other. field: always a field, which needs less memory and starts faster.
+    mixture: always a mixture, which a graphics card fits faster."""
 
     purpose: Annotated[str, PURPOSE] = "balanced"
     """What the rows are for: prediction gives tables with the label more, marginals takes it for a column like any
     other, regression asks how every two columns go together on average (regression of Y on X, Z: those), balanced does
     neither."""
-
-    moments_share: Annotated[float, Between(0.05, 0.9)] = 0.4
-    """Part of the budget for how every two columns go together on average, where rows are for regressions."""
 
 
 _SETS = "synth.generators.adaptive.whole_rows"

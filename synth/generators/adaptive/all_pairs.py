@@ -72,9 +72,6 @@ _FITS, _COMPONENTS = 8, 64
 """Mixtures that are fitted, each from first components of its own, and the components of each. Their mean is the model:
 what each alone makes of the noise cancels in part, as where models of several samples are averaged (Breiman 1996)."""
 
-_COMPONENTS_OF_ONE = 256
-"""Of a single mixture."""
-
 _STEPS = 300
 """Steps of a fit."""
 
@@ -213,7 +210,7 @@ class PairsLook:
         self.can_tell = useful > 2 + by_class and _CLEARER * self._noise < _MOST_MISSING
         """Whether a table could be dense at all."""
 
-    def is_dense(self, model: JointModel, *, cells: int, tables: float, by_label: bool, told: bool) -> bool:
+    def is_dense(self, model: JointModel, *, cells: int, tables: float, by_label: bool) -> bool:
         """Look, with the part ``LOOK`` of the budget.
 
         Parameters
@@ -226,8 +223,6 @@ class PairsLook:
             Most tables that it can be given.
         by_label : bool
             Whether it would hold every column by class of the label.
-        told : bool
-            As in :func:`relations_left`.
         """
         halved = Halves(self._survey, self._bins, by_class=self._by_class, model=model)
         n = len(halved.columns)
@@ -245,7 +240,6 @@ class PairsLook:
             cells=cells // classes,
             tables=tables,
             hub=halved.columns.index(label) if by_label and label in halved.columns else None,
-            told=told,
         )
         return missing > max(_MISSING, _CLEARER * self._noise)
 
@@ -259,7 +253,6 @@ def relations_left(
     cells: int,
     tables: float,
     hub: int | None = None,
-    told: bool = True,
 ) -> float:
     """Return how much of the covariances a field would miss, root mean square over pairs; noise is taken off.
 
@@ -282,8 +275,6 @@ def relations_left(
         Most tables that it is given.
     hub : int, optional
         A column of which it holds every pair in any case.
-    told : bool
-        Whether a table of two columns tells all of how they go together, or as much as of normal ones.
     """
     n = len(sizes)
     scale = _Halving(np.outer(deviations, deviations), np.array(sizes) > 2)
@@ -297,9 +288,9 @@ def relations_left(
     added = 0
     while True:
         away = np.abs(covariances - scale.halved(_implied(correlations, JunctionTree.of(sizes, subsets))))[upper]
-        if told:
-            held = set(subsets)
-            away[[pair in held for pair in zip(*(one.tolist() for one in upper), strict=True)]] = 0.0
+        # A table of two columns tells all of how they go together.
+        held = set(subsets)
+        away[[pair in held for pair in zip(*(one.tolist() for one in upper), strict=True)]] = 0.0
         found = 0
         for one in np.argsort(-away, kind="stable")[: 2 * n]:
             if away[one] < _SIGNAL * noise or added + found >= tables or found >= max(1, n // 4):
@@ -374,9 +365,6 @@ class AllPairs:
         Part of the budget that all pairs will get together: it decides how coarse groups are.
     seed : int
     device : str
-    averaged : bool
-        Whether the model is the mean of several mixtures, whose fits go on as long as they are off by more than noise
-        is, up to a limit; or a single one.
     """
 
     def __init__(
@@ -389,12 +377,9 @@ class AllPairs:
         share: float,
         seed: int,
         device: str,
-        averaged: bool,
     ) -> None:
         self._survey, self._bins, self._total, self._device = survey, bins, total, device
-        self._seeds = range(seed, seed + _FITS) if averaged else (seed,)
-        self._components = _COMPONENTS if averaged else _COMPONENTS_OF_ONE
-        self._steps = (_STEPS, *_MORE) if averaged else (_STEPS,)
+        self._seeds = range(seed, seed + _FITS)
         self._model = independent(bins)
         useful = [d for d, one in enumerate(bins) if one.size > 1]
         self._pairs = list(itertools.combinations(useful, 2))
@@ -458,17 +443,16 @@ class AllPairs:
             self._model.sizes,
             measured,
             self._total,
-            components=self._components,
+            components=_COMPONENTS,
             overlap=0.0,
             price=_PRICE,
             device=self._device,
             grouped=self.answers,
             report=told,
         )
-        first, *more = self._steps
-        fits = fit(steps=first, seeds=self._seeds)
+        fits = fit(steps=_STEPS, seeds=self._seeds)
         going = list(range(len(fits)))
-        for steps in more:
+        for steps in _MORE:
             # The true table would be off by about one a cell (Morozov 1966): from there on a fit follows noise.
             going = [one for one, chi_square in zip(going, off, strict=True) if chi_square > 1.0]
             if not going:

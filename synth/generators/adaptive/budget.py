@@ -14,6 +14,7 @@ from synth.privacy.answers import AnswerSource
 from synth.privacy.costs import Bound, between_neighbours
 
 __all__ = [
+    "CHOOSING",
     "WIDE",
     "AdaptiveBudget",
     "allocate_budget",
@@ -27,6 +28,9 @@ _BINS = 1.2
 """Bins of a column, divided by the root of the rows in units of their noise; at 1.2 a cell of a table of two columns of
 even bins holds about 0.7 times the noise of a count."""
 
+CHOOSING = 0.15
+"""Part of every round that goes into choosing which columns to count together."""
+
 _ROUNDS_PER_COLUMN = 3.0
 
 _FEWEST_ROUNDS, _FEWEST_ROUNDS_PER_COLUMN = 4.0, 0.25
@@ -35,7 +39,7 @@ nine tables of 300 to 1,200 rows a few coarse rounds brought sets of three colum
 rounds on, and nothing below; without a label, 25 columns at .28 rounds each lost .013 in pairs."""
 
 _FEWEST_OF_FINE = 0.75
-"""Rounds for each column below which this holds of tables that are not coarse."""
+"""Rounds for each column below which only coarse tables are worth them."""
 
 _LARGEST_SHARE = 0.5
 """Most of the budget that columns by themselves get where there is any left for tables of several."""
@@ -106,7 +110,6 @@ def allocate_budget(
     for_columns: float,
     label_share: float,
     label_size: int,
-    coarse: bool = True,
     most_rounds: float | None = None,
 ) -> AdaptiveBudget:
     """Divide a session's budget.
@@ -125,8 +128,6 @@ def allocate_budget(
         drown even a few bins by class.
     label_size : int
         Classes of the label; 1 without one.
-    coarse : bool
-        Whether tables are offered in coarse cells: then a few rounds are worth holding where many are too dear.
     most_rounds : float, optional
         Most rounds of chosen tables; by default three a column.
     """
@@ -148,8 +149,7 @@ def allocate_budget(
     left = 1.0 - for_columns - for_label
     most_rounds = _ROUNDS_PER_COLUMN * columns if most_rounds is None else most_rounds
     n_rounds = min(most_rounds, left * (_TABLE_NOISE * rows) ** 2 / variance)
-    fewest = max(_FEWEST_ROUNDS, _FEWEST_ROUNDS_PER_COLUMN * columns) if coarse else _FEWEST_OF_FINE * columns
-    if n_rounds >= fewest:
+    if n_rounds >= max(_FEWEST_ROUNDS, _FEWEST_ROUNDS_PER_COLUMN * columns):
         few = n_rounds < _FEWEST_OF_FINE * columns
         return AdaptiveBudget(whole * for_columns, whole * for_label, whole * left, n_rounds, few)
     for_label = min(max(_LABEL_WITHOUT_ROUNDS, label_share if wide else 0.0), 1.0 - for_columns) if for_label else 0.0
@@ -216,7 +216,7 @@ def share_for_columns(one_ways: OneWayMarginals, spent: float) -> float:
 
 
 def coarseness_for(
-    budget: AdaptiveBudget, one_ways: OneWayMarginals, *, choosing: float, classes: int, most_bins: int, many: bool
+    budget: AdaptiveBudget, one_ways: OneWayMarginals, *, classes: int, most_bins: int, many: bool
 ) -> CoarseningOptions:
     """Return how coarse bins have to be for a table of two columns to tell more than noise.
 
@@ -225,8 +225,6 @@ def coarseness_for(
     budget : AdaptiveBudget
     one_ways : OneWayMarginals
         As answered so far.
-    choosing : float
-        Part of every round that goes into choosing a table.
     classes : int
         Classes of the label; 1 without one.
     most_bins : int
@@ -235,7 +233,7 @@ def coarseness_for(
         Whether there are so many columns that a tree of them is counted.
     """
     columns = len(one_ways.columns)
-    table = max(budget.table * (1.0 - choosing), budget.by_label / columns)
+    table = max(budget.table * (1.0 - CHOOSING), budget.by_label / columns)
     if table <= 0:
         return CoarseningOptions(bins=most_bins)
     rows, least = one_ways.rows / (one_ways.unit_noise / math.sqrt(table)), 4.0

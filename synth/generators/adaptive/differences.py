@@ -109,8 +109,6 @@ class Differences:
         Declared, as far as a model may know of them.
     cells : int
         Most cells of a table that is worked out.
-    dates : bool
-        Whether dates are asked too that no rule compares, where noise leaves something of the answer.
 
     Attributes
     ----------
@@ -118,12 +116,11 @@ class Differences:
         Of declared orders, once asked; of dates that go together, once tables or pairs are asked for.
     """
 
-    def __init__(self, survey: Survey, rules: Sequence[Rule], *, cells: int, dates: bool = False) -> None:
+    def __init__(self, survey: Survey, rules: Sequence[Rule], *, cells: int) -> None:
         self._survey, self._cells = survey, cells
         self._orders = orders_of(rules, survey.columns)
-        if dates:
-            undeclared = _dates_without_order(rules, survey.columns, self._orders)
-            self._orders += [one for one in undeclared if self._can_tell(one)]
+        undeclared = _dates_without_order(rules, survey.columns, self._orders)
+        self._orders += [one for one in undeclared if self._can_tell(one)]
         self.counted: list[CountedDifferences] = []
         self._open: list[CountedDifferences] = []
 

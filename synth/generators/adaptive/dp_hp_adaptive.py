@@ -59,6 +59,9 @@ _TO_PREDICT = 0.35
 _PART_FOR_RULES = 0.05
 """Part of the model's cells that tables of declared rules may take: at half, other tables found no room."""
 
+_MOMENTS_SHARE = 0.4
+"""Part of the budget for how every two columns go together on average, where rows are for regressions."""
+
 _DUST = 1e-3
 """Part of the budget that rounding may leave."""
 
@@ -192,7 +195,7 @@ class _Fit:
         self._task, self._options, self._progress = task, options, progress
         # What is left of the whole session is spent last.
         regression = options.purpose.startswith("regression")
-        self._session = session.sub_session(1.0 - options.moments_share) if regression else session
+        self._session = session.sub_session(1.0 - _MOMENTS_SHARE) if regression else session
         self._last = session if regression else None
         self._columns = task.schema.modelled
         named = None if options.purpose == "marginals" else task.label
@@ -200,7 +203,6 @@ class _Fit:
         self._survey = Survey(self._session, self._columns, label, source)
         self._classes = 1 if label is None else self._columns[label].size
         self._many = len(self._columns) > MANY_COLUMNS
-        self._honest = options.scores == "honest"
         self._most_bins = bins_that_fit(declared_bins(self._columns, options.bins), options.bins)
         self._most_rounds: float | None = None
         if self._many:
@@ -214,10 +216,9 @@ class _Fit:
         self._base: Fitter | AllPairs
         self._whole: WholeRows | None = None
         self._round: dict[str, RoundCounts] = {}
-        self._rules = () if options.logic == "repaired" else read_rules(task.constraints, task.schema).rules
+        self._rules = read_rules(task.constraints, task.schema).rules
         self._room = round(_PART_FOR_RULES * options.cells)
-        dates = (options.logic, options.orders) == ("modelled", "found")
-        self.differences = Differences(self._survey, self._rules, cells=self._room, dates=dates)
+        self.differences = Differences(self._survey, self._rules, cells=self._room)
         self._left = self._session.remaining_share
         self._moments: CountedMoments | None = None
 
@@ -228,8 +229,6 @@ class _Fit:
 
     def measure_round_values(self) -> None:
         """Count how round the numbers are that have too many places to be counted one by one."""
-        if self._options.values == "even":
-            return
         long = long_numbers(self._columns)
         plan = plan_round_values(self._session, long)
         if plan.share:
@@ -263,7 +262,6 @@ class _Fit:
         coarseness = coarseness_for(
             self._budget,
             self._one_ways,
-            choosing=self._options.choosing_share,
             classes=self._classes,
             most_bins=self._most_bins,
             many=self._many,
@@ -286,7 +284,7 @@ class _Fit:
         classes no half tells: columns are counted by class before.
         """
         left = self._session.remaining_share - LOOK
-        asked = self._options.all_pairs == self._options.model == "auto" and self._kind() == "field"
+        asked = self._options.model == "auto" and self._kind() == "field"
         if not asked or not self._choosing or self._many or left <= LOOK:
             return
         label = self._survey.label
@@ -309,7 +307,6 @@ class _Fit:
             cells=self._options.cells,
             tables=self._budget.n_rounds,
             by_label=self._by_label and not by_class,
-            told=self._options.look == "tables",
         )
 
     def start_model(self) -> None:
@@ -348,7 +345,6 @@ class _Fit:
             share=share,
             seed=self._task.seed,
             device=self._device,
-            averaged=self._options.fit == "averaged",
         )
         self._base = pairs
         if not self._can_ask_whole_rows:
@@ -438,8 +434,6 @@ class _Fit:
 
     def bins_as_written(self) -> tuple[ColumnBins, ...]:
         """Return the bins with values inside them as people write them, as far as answers tell."""
-        if self._options.values == "even":
-            return self.bins
         rows = self._one_ways.rows
         return tuple(
             as_written(one, way, self._round.get(way.column.name), rows)
@@ -448,15 +442,10 @@ class _Fit:
 
     def _tilted(self) -> JointModel | None:
         """Return the pool that agrees with whole rows too, where they stood out: as far as enough rows carry it."""
-        if self._whole is None:
-            return None
-        tilted = self._whole.finished(self._measured[: len(self.bins)])
-        return tilted if self._whole.carries or self._options.tilt == "tempered" else None
+        return None if self._whole is None else self._whole.finished(self._measured[: len(self.bins)])
 
     def _groups(self) -> tuple[int, ...]:
         """Return the columns whose tables are weighed more, as their groups are compared."""
-        if self._options.groups == "alike":
-            return ()
         names = self._task.schema.names
         return tuple(names.index(name) for name in self._task.groups)
 
@@ -472,7 +461,6 @@ class _Fit:
             for_columns=for_columns,
             label_share=max(self._options.label_share, _TO_PREDICT if self._options.purpose == "prediction" else 0.0),
             label_size=self._classes,
-            coarse=self._honest,
             most_rounds=self._most_rounds,
         )
 
@@ -509,10 +497,8 @@ class _Fit:
         plan = RoundPlan(
             share=share,
             rounds=self._budget.n_rounds,
-            choosing=self._options.choosing_share,
             cells=self._options.cells,
             most_candidates=_MOST_CANDIDATES,
-            honest=self._honest,
             few=self._budget.few,
             for_label=self._options.purpose == "prediction",
             groups=self._groups(),
@@ -548,7 +534,7 @@ class _Fit:
         """Whether sets of many columns may be asked at all."""
         clear = self._one_ways.rows >= _CLEAR_WHOLE_ROWS * self._one_ways.unit_noise
         few = len(self._columns) >= _FEWEST_FOR_WHOLE_ROWS and sets_are_few(self.bins, self._survey.label)
-        return self._options.whole_rows != "never" and few and clear
+        return few and clear
 
     def _whole_rows_stand_out(self) -> bool:
         """Ask for one set of many columns, and see whether a model of what was answered so far is far off there."""
@@ -560,7 +546,6 @@ class _Fit:
             total=self._one_ways.rows,
             unit_noise=self._one_ways.unit_noise,
             seed=self._task.seed,
-            centres=self._options.whole_rows == "auto",
             checked=self._progress.check_cancelled,
         )
         part = self._session.remaining_share / (2 * WHOLE_ROUNDS)

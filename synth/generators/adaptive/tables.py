@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from synth.generators.adaptive.all_pairs import Halves
 from synth.generators.adaptive.bins import ColumnBins
-from synth.generators.adaptive.budget import columns_gain
+from synth.generators.adaptive.budget import CHOOSING, columns_gain
 from synth.generators.adaptive.survey import Survey
 from synth.models.joint_model import Fitter
 from synth.models.junction_tree import ColumnSet
@@ -179,15 +179,10 @@ class RoundPlan:
         Part of the session's budget for all rounds.
     rounds : float
         Rounds that the first round's part would last; a round's part grows when tables tell too little.
-    choosing : float
-        Part of a round that goes into its choice.
     cells : int
         Most cells of the joint model.
     most_candidates : int
         Most pairs of a round; a public draw where there are more.
-    honest : bool
-        Whether a table that so few rows would leave uneven anyway is no worse for that, none is asked again soon, and
-        several are asked before a round's part grows.
     few : bool
         Whether so few rounds are held that tables are better coarse.
     for_label : bool
@@ -198,13 +193,11 @@ class RoundPlan:
 
     share: float
     rounds: float
-    choosing: float
     cells: int
     most_candidates: int
-    honest: bool = True
-    few: bool = False
-    for_label: bool = False
-    groups: tuple[int, ...] = ()
+    few: bool
+    for_label: bool
+    groups: tuple[int, ...]
 
 
 class SelectionRounds:
@@ -250,7 +243,7 @@ class SelectionRounds:
         self._pairs = list(itertools.combinations(useful, 2))
         self._random = np.random.Generator(np.random.PCG64(seed))
         self._asked: list[ColumnSet] = []
-        self._rest = max(len(useful) // _REST, 1) if plan.honest else 0
+        self._rest = max(len(useful) // _REST, 1)
         self.left = plan.share
         self._part = plan.share / plan.rounds
 
@@ -291,8 +284,7 @@ class SelectionRounds:
             self._fitter.refit(measured, last=False)
             refitted(1.0 - left / self._plan.share)
             if self._several and self._below_noise(chosen):
-                per = before - left if self._plan.honest else part
-                if self._moved(believed) * left / per < self._columns_gain(left):
+                if self._moved(believed) * left / (before - left) < self._columns_gain(left):
                     return True
                 part = self._part = 2 * part
         return left <= 0 or not self._pairs
@@ -312,18 +304,18 @@ class SelectionRounds:
 
     def _rested(self, subsets: list[ColumnSet]) -> list[ColumnSet]:
         """Return the tables that were not asked lately, where there are any."""
-        lately = set(self._asked[-self._rest :]) if self._rest else set()
+        lately = set(self._asked[-self._rest :])
         return [subset for subset in subsets if subset not in lately] or subsets
 
     @property
     def _several(self) -> bool:
         """Whether so many different tables were asked that a dull answer tells of more than its own."""
-        return not self._plan.honest or len(set(self._asked)) >= min(_SEVERAL, len(self._pairs))
+        return len(set(self._asked)) >= min(_SEVERAL, len(self._pairs))
 
     def _offered(self, believed: dict[ColumnSet, NDArray[np.float64]], part: float) -> list[TableOffered]:
         """Return tables of bins, and coarser ones beside those that noise and chance alone would leave too far off."""
         offered = [TableOffered(columns, self._counted(columns), table) for columns, table in believed.items()]
-        if not (self._plan.honest and self._fitter.takes_coarse):
+        if not self._fitter.takes_coarse:
             return offered
         most = (_TOO_FINE_OF_FEW if self._plan.few else _TOO_FINE) * self._total
         noise = self._noise(part)
@@ -348,17 +340,16 @@ class SelectionRounds:
 
     def _noise(self, part: float) -> float:
         """Return the noise of a table's counts in a round."""
-        return self._unit_noise / math.sqrt(part - self._plan.choosing * part)
+        return self._unit_noise / math.sqrt(part - CHOOSING * part)
 
     def _ask(self, offered: Sequence[TableOffered], part: float, left: float) -> tuple[NoisyMarginal, float]:
         """Choose one table and count it; returns the answer and the part of the budget that it took."""
-        choosing = self._plan.choosing * min(part, left)
+        choosing = CHOOSING * min(part, left)
         tables = [one.believed for one in offered]
         errors = expected_errors(tables, self._noise(part))
-        chances = sampling_errors(tables) if self._plan.honest else np.zeros(len(tables))
         sharper = _sharper(errors)
         # Noise and chance know nothing of each other: they add up in squares.
-        penalties = np.hypot(errors / np.sqrt(sharper), chances)
+        penalties = np.hypot(errors / np.sqrt(sharper), sampling_errors(tables))
         weights = [self._weight(one.columns) for one in offered]
         candidates = [
             Candidate(one.one_hot, one.believed, weight=weight, penalty=weight * float(penalty))
@@ -369,7 +360,7 @@ class SelectionRounds:
         )
         chosen = offered[selection.index]
         self._asked.append(chosen.columns)
-        counting = (1.0 - self._plan.choosing) * part * float(sharper[selection.index])
+        counting = (1.0 - CHOOSING) * part * float(sharper[selection.index])
         # A rest too small for a round of its own goes into this one.
         last = left - choosing - counting < part
         release = self._session.noisy_sum(

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synth.generators.adaptive.bins import ColumnBins
+from synth.generators.adaptive.budget import CHOOSING
 from synth.generators.adaptive.survey import Survey
 from synth.generators.adaptive.tables import expected_errors
 from synth.models.cells import CellsOfSet, PoolCells, cells_of_columns
@@ -58,9 +59,6 @@ than the .17 to .98 of tables of up to twelve columns that hang together in many
 _ROUNDED = 1e-6
 """Part of a round by which rounding may move what is left: who repeats answers decides alike."""
 
-_CHOOSING = 0.15
-"""Part of a round that goes into its choice."""
-
 CENTRES_SHARE = 1.0 / 3.0
 """Part of what whole rows get that goes to tables by the nearest centre; a half was not better."""
 
@@ -90,9 +88,6 @@ _LABEL_WEIGHT = 2.0
 _PARTS = (2, 4)
 """Parts that a column is cut into; all columns of a set are cut alike. Halves of parts lie in them, so that coarse sets
 and fine ones tell of the same relations."""
-
-_PARTS_OF_SETS_ALONE = (2, 3, 4)
-"""The same where sets alone are asked."""
 
 _WITH_LABEL, _WITHOUT_LABEL = (2, 3, 4, 5), (3, 4)
 """Columns of a set, beside the label and where it has none."""
@@ -150,8 +145,6 @@ class WholeRows:
     unit_noise : float
         Noise of a count that is asked for the whole budget, in rows.
     seed : int
-    centres : bool
-        Whether tables by the nearest centre follow sets, as long as these told something.
     checked : callable
         Called now and then, so that a fit can be cancelled.
     """
@@ -166,16 +159,14 @@ class WholeRows:
         total: float,
         unit_noise: float,
         seed: int,
-        centres: bool,
         checked: Callable[[], None],
     ) -> None:
-        self._survey, self._bins, self._centres = survey, bins, centres
+        self._survey, self._bins = survey, bins
         self._total, self._unit_noise, self._seed, self._checked = max(total, 1.0), unit_noise, seed, checked
         self._answers: list[CountedCells] = []
         self._asked = 0
         self._start(base, measured)
-        parts = _PARTS if centres else _PARTS_OF_SETS_ALONE
-        self._sets = _Candidates(survey, bins, self._pool, self._total, seed, parts).sets()
+        self._sets = _Candidates(survey, bins, self._pool, self._total, seed).sets()
         self._within = _larger_by_one([one.cells for one in self._sets])
         self._finer = _finer([one.cells for one in self._sets])
 
@@ -208,13 +199,13 @@ class WholeRows:
         told : callable
             Told which part of the share is spent.
         """
-        of_centres = CENTRES_SHARE * share if self._centres else 0.0
+        of_centres = CENTRES_SHARE * share
         of_sets = share - of_centres
         left, told_something = self._ask_in_rounds(
-            of_sets, WHOLE_ROUNDS, self.ask, lambda left: told((of_sets - left) / share), ends=not self._centres
+            of_sets, WHOLE_ROUNDS, self.ask, lambda left: told((of_sets - left) / share), ends=False
         )
         # All columns together tell little where few of them do no more: of parities centres showed noise.
-        if self._centres and told_something:
+        if told_something:
             # What sets left is not theirs.
             self._ask_in_rounds(
                 of_centres, _CENTRE_ROUNDS, self.ask_by_centre, lambda left: told(1.0 - left / share), ends=left <= 0
@@ -261,7 +252,7 @@ class WholeRows:
         clear : bool
             Whether it shows anything beyond them.
         """
-        noise = self._unit_noise / math.sqrt((1.0 - _CHOOSING) * part)
+        noise = self._unit_noise / math.sqrt((1.0 - CHOOSING) * part)
         session, source = self._survey.session, self._survey.source
         self._asked += 1
         believed = self._tables()
@@ -270,12 +261,12 @@ class WholeRows:
             for one, table, chance in zip(self._sets, believed, self._chances(believed, noise), strict=True)
         ]
         choice = session.noisy_max(
-            candidates, share=_CHOOSING * part, query=f"choice of wide table {self._asked}", source=source
+            candidates, share=CHOOSING * part, query=f"choice of wide table {self._asked}", source=source
         )
         chosen, table = self._sets[choice.index], believed[choice.index]
         answer = session.noisy_sum(
             chosen.one_hot,
-            share=session.remaining_share if last else (1.0 - _CHOOSING) * part,
+            share=session.remaining_share if last else (1.0 - CHOOSING) * part,
             query=f"wide table {self._asked}: {' x '.join(chosen.one_hot.columns)}",
             source=source,
         )
@@ -460,7 +451,6 @@ class _Candidates:
     pool: Pool
     total: float
     seed: int
-    parts: tuple[int, ...]
     _cuts: dict[tuple[int, int], tuple[NDArray[np.int32], NDArray[np.int32]]] = field(default_factory=dict)
 
     def sets(self) -> list[_Set]:
@@ -468,7 +458,7 @@ class _Candidates:
         limit = min(self.total / _ROWS_PER_CELL, _MOST_CELLS)
         found: dict[tuple[ColumnSet, tuple[int, ...]], _Set] = {}
         for subset in self._subsets():
-            for b in self.parts:
+            for b in _PARTS:
                 cuts = [self._cut(column, b) for column in subset]
                 cells = CellsOfSet(subset, tuple(parts for parts, _ in cuts))
                 if cells.size > limit or (subset, cells.shape) in found:
