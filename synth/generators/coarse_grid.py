@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from synth.schema import ModelledColumn, Schema, Weight
+from synth.schema import ModelledColumn, Schema
 
-__all__ = ["LABEL_BINS", "CoarseGrid", "GroupAxis", "coarse_grid", "column_weights", "numbers_and_groups"]
+__all__ = ["LABEL_BINS", "CoarseGrid", "GroupAxis", "coarse_grid", "numbers_and_groups"]
 
 LABEL_BINS = 10
 """Classes of a label that is a number or date: equal parts of its declared range."""
-
-_IMPORTANCE = {Weight.LOW: 0.5, Weight.NORMAL: 1.0, Weight.HIGH: 2.0}
-"""Relative part of a shared question's squared norm that a column gets."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -128,13 +124,6 @@ def numbers_and_groups(
             bins = np.concatenate([np.zeros(column.levels), np.arange(1, column.size - column.levels + 1)])
             axes.append(GroupAxis(column, bins.astype(np.int32)))
     return tuple(numbers), tuple(axes)
-
-
-def column_weights(columns: tuple[ModelledColumn, ...]) -> tuple[float, ...]:
-    """Weights of a stacked question over columns: squares sum to 1 and follow the owner's declared importance."""
-    importance = [_IMPORTANCE[column.weight] for column in columns]
-    whole = sum(importance)
-    return tuple(math.sqrt(value / whole) for value in importance)
 
 
 def _equal_widths(codes: int, most: int) -> NDArray[np.int64]:

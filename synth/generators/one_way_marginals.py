@@ -11,14 +11,13 @@ from __future__ import annotations
 import functools
 import math
 from dataclasses import dataclass, replace
-from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 
-from synth.generators.coarse_grid import CoarseGrid, coarse_grid, column_weights
+from synth.generators.coarse_grid import CoarseGrid, coarse_grid
 from synth.generators.hierarchical_histogram import HierarchicalHistogram, bottom_depth, nearest_masses, node_starts
-from synth.generators.options import Between, Options, check_between
+from synth.generators.stacked import answers_of_parts, column_weights
 from synth.privacy.answers import AnswerSource
 from synth.privacy.feature_maps import OneHot, Stack, frozen
 from synth.schema import ModelledColumn
@@ -26,7 +25,6 @@ from synth.schema import ModelledColumn
 __all__ = [
     "OneWayMarginal",
     "OneWayMarginals",
-    "OneWayOptions",
     "fine_grid",
     "measure_one_way_marginals",
     "place_near_zero",
@@ -43,26 +41,17 @@ _CLEAR = 3.0
 _LONG = 32
 """Codes from which on a column is a long one."""
 
+_MOST_PLACES = 2048
+"""Most places of a number or date."""
 
-@dataclass(frozen=True, slots=True)
-class OneWayOptions(Options):
-    """How finely columns are counted."""
+_MOST_CATEGORIES = 4096
+"""Most places of a category; longer lists share places between neighbouring codes."""
 
-    grid: Annotated[int, Between(16, 2**16)] = 2048
-    """Most places of a number or date."""
+_COARSE_PART = 0.7
+"""Part of a number's squared norm for its 32 widest cells; what the three parts leave goes to single places."""
 
-    categories: Annotated[int, Between(1, 2**16)] = 4096
-    """Most places of a category; longer lists share places between neighbouring codes."""
-
-    coarse_part: Annotated[float, Between(0.01, 0.9)] = 0.7
-    """Part of a number's squared norm for its 32 widest cells; what the three parts leave goes to single places."""
-
-    middle_part: float = 0.2
-    """Part of a number's squared norm for the cells in between, where there are any."""
-
-    def __post_init__(self) -> None:
-        Options.__post_init__(self)
-        check_between("middle_part", self.middle_part, 0.01, 0.99 - self.coarse_part)
+_MIDDLE_PART = 0.2
+"""Part of a number's squared norm for the cells in between, where there are any."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -145,7 +134,6 @@ def measure_one_way_marginals(
     label: str | None,
     share: float,
     source: str,
-    options: OneWayOptions,
     earlier: OneWayMarginals | None = None,
 ) -> OneWayMarginals:
     """Count every column by itself, all in one question.
@@ -160,31 +148,26 @@ def measure_one_way_marginals(
         Part of the session's budget to spend, in mu^2.
     source : str
         Who asks.
-    options : OneWayOptions
     earlier : OneWayMarginals, optional
         What the same question said before; both answers are averaged, each with the inverse of its variance.
     """
     if earlier is None:
-        layouts = _layouts(columns, options)
+        layouts = _layouts(columns)
         question = _question(columns, layouts, label)
     else:
         layouts, question = earlier.layouts, earlier.question
     query = "one-way tables" if earlier is None else f"one-way tables again ({earlier.asked})"
     release = session.noisy_sum(question, share=share, query=query, source=source)
-    pieces = np.split(
-        np.asarray(release.value, dtype=np.float64).reshape(-1),
-        np.cumsum([part.dimension for part in question.parts])[:-1],
-    )
     rows = session.rows
     total = max(rows.value, 1.0)
-    pieces_by_depth = iter(zip(pieces, question.weights, strict=True))
+    by_depth = iter(answers_of_parts(release, question))
     learned, kept = [], []
     untold: dict[tuple[object, ...], OneWayMarginal] = {}
     for d, layout in enumerate(layouts):
         tables = []
         for depth in range(len(layout.depths)):
-            piece, weight = next(pieces_by_depth)
-            answer = (piece / weight, (release.noise_std / weight) ** 2)
+            counts, noise_std = next(by_depth)
+            answer = (counts, noise_std**2)
             tables.append(answer if earlier is None else _averaged(answer, earlier.answers[d][depth]))
         kept.append(tuple(tables))
         # Nothing but zeros, as in a plan, tells the same of all columns of the same codes.
@@ -209,17 +192,17 @@ def _averaged(one: tuple[Vector, float], other: tuple[Vector, float]) -> tuple[V
     return (one[0] / one[1] + other[0] / other[1]) / precision, 1.0 / precision
 
 
-def fine_grid(column: ModelledColumn, options: OneWayOptions) -> CoarseGrid:
-    """Return the cells in which a column is counted; decided by the schema and the options alone.
+def fine_grid(column: ModelledColumn) -> CoarseGrid:
+    """Return the cells in which a column is counted; decided by the schema alone.
 
-    A grid of more codes than ``options.grid`` has places of two kinds put together: half of equal width, and half that
+    A grid of more than 2,048 codes has places of two kinds put together: half of equal width, and half that
     widen in proportion to their distance from zero (from the end nearest to zero, where zero is not on the grid), since
     many columns have most of their rows there. Zero and both ends, to which cells from outside move, stand alone.
     """
-    equal = coarse_grid(column, grid=options.grid, atoms=options.categories)
-    if column.levels <= options.grid:
+    equal = coarse_grid(column, grid=_MOST_PLACES, atoms=_MOST_CATEGORIES)
+    if column.levels <= _MOST_PLACES:
         return equal
-    starts = _grid_starts(column.levels, options.grid, column.code_near_zero)
+    starts = _grid_starts(column.levels, column.code_near_zero)
     first = np.concatenate([starts, equal.first[equal.levels :]])
     return CoarseGrid(
         levels=len(starts),
@@ -234,10 +217,11 @@ def place_near_zero(column: ModelledColumn, grid: CoarseGrid) -> int:
     return int(np.searchsorted(grid.first[: grid.levels], column.code_near_zero, side="right")) - 1
 
 
-def _grid_starts(codes: int, most: int, anchor: int) -> NDArray[np.int64]:
-    even = (np.arange(most // 2, dtype=np.int64) * codes) // (most // 2)
+def _grid_starts(codes: int, anchor: int) -> NDArray[np.int64]:
+    half = _MOST_PLACES // 2
+    even = (np.arange(half, dtype=np.int64) * codes) // half
     above, below = math.log(codes - anchor), math.log(anchor + 1)
-    left = max(most - most // 2 - 4, 0)
+    left = _MOST_PLACES - half - 4
     widening = [
         np.expm1(np.linspace(0.0, length, int(left * length / (above + below)))).astype(np.int64)
         for length in (above, below)
@@ -288,28 +272,28 @@ class _Layout:
         return np.repeat(np.arange(2**depth), np.diff(node_starts(self.grid.levels, depth)))
 
 
-def _layouts(columns: tuple[ModelledColumn, ...], options: OneWayOptions) -> tuple[_Layout, ...]:
+def _layouts(columns: tuple[ModelledColumn, ...]) -> tuple[_Layout, ...]:
     """Return the layout of every column, one for all that have the same codes."""
     made: dict[tuple[int, ...], _Layout] = {}
     found = []
     for column in columns:
         codes = (column.size, column.levels, column.code_near_zero)
         if codes not in made:
-            made[codes] = _layout(column, options)
+            made[codes] = _layout(column)
         found.append(made[codes])
     return tuple(found)
 
 
-def _layout(column: ModelledColumn, options: OneWayOptions) -> _Layout:
-    grid = fine_grid(column, options)
+def _layout(column: ModelledColumn) -> _Layout:
+    grid = fine_grid(column)
     bottom = bottom_depth(grid.levels)
     coarse = bottom_depth(_ONE_LEVEL) - 1
     unordered = np.arange(grid.levels, grid.size)
     if grid.levels <= _ONE_LEVEL:
         return _Layout(grid, ((bottom, 1.0),), unordered)
-    depths = [(coarse, options.coarse_part)]
+    depths = [(coarse, _COARSE_PART)]
     if bottom - coarse >= 4:
-        depths.insert(0, ((bottom + coarse + 1) // 2, options.middle_part))
+        depths.insert(0, ((bottom + coarse + 1) // 2, _MIDDLE_PART))
     finest = (bottom, 1.0 - sum(part for _, part in depths))
     likely = np.unique([0, place_near_zero(column, grid), grid.levels - 1])
     return _Layout(grid, (finest, *depths), np.concatenate([likely, unordered]))

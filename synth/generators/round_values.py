@@ -26,7 +26,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from synth.generators.coarse_grid import column_weights
+from synth.generators.stacked import answers_of_parts, column_weights
 from synth.privacy.answers import AnswerSource
 from synth.privacy.costs import Bound, between_neighbours
 from synth.privacy.feature_maps import OneHot, Stack, frozen
@@ -328,18 +328,13 @@ def measure_round_values(
     whole = sum(parts_of_norm)
     question = Stack(parts=tuple(parts), weights=tuple(math.sqrt(part / whole) for part in parts_of_norm))
     answer = session.noisy_sum(question, share=plan.share, query="round values", source=source)
-    values = np.asarray(answer.value, dtype=np.float64).reshape(-1)
-    pieces = np.split(values, np.cumsum([part.dimension for part in parts])[:-1])
-    counted = iter(zip(pieces, question.weights, strict=True))
+    counted = iter(answers_of_parts(answer, question))
     found = {}
     for column, ((classes, magnitude, sets), tables) in zip(columns, known, strict=True):
-        piece, weight = next(counted)
-        remainders = None
-        if len(tables) > 1:
-            other, _ = next(counted)
-            remainders = other[1:] / weight
-        noise_std = answer.noise_std / weight
-        found[column.name] = RoundCounts(classes, magnitude, sets, piece / weight, noise_std, remainders)
+        counts, noise_std = next(counted)
+        # Both tables of a column have the same part of the norm.
+        remainders = next(counted)[0][1:] if len(tables) > 1 else None
+        found[column.name] = RoundCounts(classes, magnitude, sets, counts, noise_std, remainders)
     return found
 
 

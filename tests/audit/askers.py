@@ -19,7 +19,7 @@ from suited import suited
 from worlds import LABEL
 
 from synth.generators import GENERATORS, GeneratorTask, make
-from synth.generators.adaptive import all_pairs, dp_hp_adaptive, tables, whole_rows
+from synth.generators.adaptive import all_pairs, dp_hp_adaptive, pairs_look, tables, whole_rows
 from synth.generators.adaptive.tables import SelectionRounds
 from synth.generators.sums_of_squares import kernel_sos
 from synth.models import pool
@@ -141,7 +141,7 @@ def pairs(schema: Schema) -> Callable[[AnswerSource], Any]:
         task = GeneratorTask(schema, LABEL, seed=0, device="cpu")
         with pytest.MonkeyPatch.context() as patch:
             # Whatever is told of so few rows: a dense table.
-            patch.setattr(all_pairs, "relations_left", lambda *told, **more: 1.0)
+            patch.setattr(pairs_look, "relations_left", lambda *told, **more: 1.0)
             patch.setattr(all_pairs, "_STEPS", 2)
             patch.setattr(all_pairs, "_MORE", ())
             patch.setattr(all_pairs, "_FITS", 2)

@@ -18,8 +18,9 @@ from faults import tables_opened
 from pairs_and_sets import BOTH, DENSE, NAMED, PARITY, REGRESSION, Together
 
 from synth.bundle.recorded_session import RecordedSession
-from synth.generators.adaptive import all_pairs, dp_hp_adaptive, regression, whole_rows
-from synth.generators.adaptive.all_pairs import AllPairs, Halves, PairsLook
+from synth.generators.adaptive import dp_hp_adaptive, pairs_look, regression, whole_rows
+from synth.generators.adaptive.all_pairs import AllPairs
+from synth.generators.adaptive.pairs_look import Halves, PairsLook
 from synth.generators.adaptive.whole_rows import WholeRows
 from synth.models import pool
 from synth.models.centres import CellsOfCentres
@@ -574,11 +575,11 @@ def _(patch: pytest.MonkeyPatch) -> None:
 
 @fault("halves of the look come with another clip than was asked", DENSE_ADDED)
 def _(patch: pytest.MonkeyPatch) -> None:
-    right = all_pairs.RowMoments
+    right = pairs_look.RowMoments
 
     def moments(tables: Any, clip: float, *others: Any) -> Any:
         told = sum(int(rows._rows) for rows in opened[-1:])
         return right(tables, clip * (1.0 + 1e-6 * (told % 10)), *others)
 
     opened = tables_opened(patch)
-    patch.setattr(all_pairs, "RowMoments", moments)
+    patch.setattr(pairs_look, "RowMoments", moments)

@@ -13,11 +13,11 @@ from simulated import check_domain, no_sets, session, task
 
 from synth import generators
 from synth.bundle.recorded_session import RecordedSession
-from synth.generators.adaptive import all_pairs, dp_hp_adaptive, whole_rows
-from synth.generators.adaptive.all_pairs import halves, noise_of_all_pairs, relations_left
-from synth.generators.adaptive.bins import CoarseningOptions, coarsen
+from synth.generators.adaptive import all_pairs, dp_hp_adaptive, pairs_look, whole_rows
+from synth.generators.adaptive.coarsening import Coarseness, coarsen, grouped
 from synth.generators.adaptive.dp_hp_adaptive import DpHpAdaptive
-from synth.generators.one_way_marginals import OneWayOptions, measure_one_way_marginals
+from synth.generators.adaptive.pairs_look import halves, noise_of_all_pairs, relations_left
+from synth.generators.one_way_marginals import measure_one_way_marginals
 from synth.models import mixture_estimation
 from synth.models.mixture import Mixture
 from synth.privacy.session import PrivateSession
@@ -110,7 +110,7 @@ def test_the_look_knows_covariances_of_halves_within_classes():
             asked.update(covariances=covariances, noise=noise, deviations=deviations, **more)
             return 0.0
 
-        patch.setattr(all_pairs, "relations_left", kept)
+        patch.setattr(pairs_look, "relations_left", kept)
         made = fitted(opened)
     codes = numbers_of(dense())
     signs = np.stack([halves(one)[one.bins[codes[f"n{d}"]]] for d, one in enumerate(made._bins[:6])])
@@ -216,7 +216,7 @@ def test_nothing_is_looked_at_where_a_model_was_chosen(model):
 
 @pytest.mark.thorough
 def test_nothing_is_looked_at_where_noise_would_hide_every_pair(monkeypatch):
-    monkeypatch.setattr(all_pairs, "_MOST_MISSING", 1e-6)
+    monkeypatch.setattr(pairs_look, "_MOST_MISSING", 1e-6)
     opened = session(declared(), numbers_of(dense(), 1500), epsilon=3.0)
     fitted(opened)
     assert LOOK not in [receipt.query for receipt in opened.receipts]
@@ -224,10 +224,8 @@ def test_nothing_is_looked_at_where_noise_would_hide_every_pair(monkeypatch):
 
 def test_the_noise_of_all_pairs_is_that_of_the_question():
     opened = session(declared(), numbers_of(dense()), epsilon=3.0)
-    one_ways = measure_one_way_marginals(
-        opened, opened.schema.modelled, label="kind", share=0.2, source="test", options=OneWayOptions()
-    )
-    bins = coarsen(one_ways, CoarseningOptions(bins=16))
+    one_ways = measure_one_way_marginals(opened, opened.schema.modelled, label="kind", share=0.2, source="test")
+    bins = coarsen(one_ways, Coarseness(bins=16))
     survey = all_pairs.Survey(opened, opened.schema.modelled, 6, "test")
     pairs = all_pairs.AllPairs(
         survey, bins, total=6000, unit_noise=one_ways.unit_noise, share=0.5, seed=0, device="cpu"
@@ -283,10 +281,8 @@ def test_a_fit_goes_on_while_it_is_off_by_more_than_noise(epsilon, fits, monkeyp
     monkeypatch.setattr(mixture_estimation, "fit_mixtures", counted)
     monkeypatch.setattr(all_pairs, "_MORE", (60, 80))
     opened = session(declared(), numbers_of(dense()), epsilon=epsilon)
-    one_ways = measure_one_way_marginals(
-        opened, opened.schema.modelled, label="kind", share=0.2, source="test", options=OneWayOptions()
-    )
-    bins = coarsen(one_ways, CoarseningOptions(bins=16))
+    one_ways = measure_one_way_marginals(opened, opened.schema.modelled, label="kind", share=0.2, source="test")
+    bins = coarsen(one_ways, Coarseness(bins=16))
     survey = all_pairs.Survey(opened, opened.schema.modelled, 6, "test")
     pairs = all_pairs.AllPairs(
         survey, bins, total=6000, unit_noise=one_ways.unit_noise, share=0.5, seed=0, device="cpu"
@@ -342,11 +338,9 @@ def test_the_model_of_all_pairs_is_the_mean_of_its_fits(monkeypatch):
 
 def test_groups_are_of_neighbours_and_about_even():
     opened = session(declared(), numbers_of(dense()), epsilon=20.0)
-    one_ways = measure_one_way_marginals(
-        opened, opened.schema.modelled, label="kind", share=1.0, source="test", options=OneWayOptions()
-    )
-    for one in coarsen(one_ways, CoarseningOptions(bins=32)):
-        groups = one.grouped(5, 1.0)
+    one_ways = measure_one_way_marginals(opened, opened.schema.modelled, label="kind", share=1.0, source="test")
+    for one in coarsen(one_ways, Coarseness(bins=32)):
+        groups = grouped(one, 5, 1.0)
         assert groups.shape == (one.size,)
         assert set(groups.tolist()) == set(range(int(groups.max()) + 1))
         if one.size > 5:
@@ -355,8 +349,8 @@ def test_groups_are_of_neighbours_and_about_even():
             masses = np.bincount(groups, weights=one.expected)
             assert masses.max() < 2.5 / 5
         else:
-            assert one.grouped(one.size, 1.0).tolist() == list(range(one.size))
+            assert grouped(one, one.size, 1.0).tolist() == list(range(one.size))
     few = math.inf
     for most in (2, 3, 8):
-        assert (few := one.grouped(most, 1.0).max() + 1) <= max(most, one.size)
+        assert (few := grouped(one, most, 1.0).max() + 1) <= max(most, one.size)
     assert few == one.size

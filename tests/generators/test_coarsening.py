@@ -9,9 +9,10 @@ import pytest
 from simulated import dependent_codes, schema, session
 from timing import require_within
 
-from synth.generators.adaptive.bins import CoarseningOptions, ColumnBins, coarsen
+from synth.generators.adaptive.bins import ColumnBins
+from synth.generators.adaptive.coarsening import Coarseness, coarsen
 from synth.generators.coarse_grid import CoarseGrid
-from synth.generators.one_way_marginals import OneWayMarginals, OneWayOptions, fine_grid, measure_one_way_marginals
+from synth.generators.one_way_marginals import OneWayMarginals, fine_grid, measure_one_way_marginals
 from synth.generators.sampling import random_source
 from synth.schema import CategoryColumn, ModelledColumn, NumberColumn, Schema
 
@@ -22,21 +23,17 @@ COUNTRIES = CategoryColumn("country", tuple(f"country {number}" for number in ra
 FEW_COMMON = RANDOM.choice(40, 20_000, p=np.array([0.6, 0.2, 0.1, *([0.1 / 37] * 37)]))
 
 
-# Bins that hold plainly more than noise, whatever the default.
-CLEAR = {"clear": 8.0, "clear_code": 3.0}
-
-
 def learned(
     column: ModelledColumn, codes: np.ndarray, *, epsilon: float = 1.0, label: str | None = None
 ) -> OneWayMarginals:
     opened = session(Schema((column,)), {column.name: codes}, epsilon=epsilon)
     return measure_one_way_marginals(
-        opened, (column,), label=label, share=1.0, source="test", options=OneWayOptions()
+        opened, (column,), label=label, share=1.0, source="test"
     )  # fmt: skip
 
 
 def binned(column: ModelledColumn, codes: np.ndarray, *, epsilon: float = 1.0, label=None, **options) -> ColumnBins:
-    return coarsen(learned(column, codes, epsilon=epsilon, label=label), CoarseningOptions(**(CLEAR | options)))[0]
+    return coarsen(learned(column, codes, epsilon=epsilon, label=label), Coarseness(**options))[0]
 
 
 def bin_of_code(bins: ColumnBins) -> np.ndarray:
@@ -65,14 +62,14 @@ def test_a_smooth_column_gets_bins_of_about_the_same_mass() -> None:
 @pytest.mark.parametrize("most", [1, 7, 32])
 def test_bins_are_as_many_as_the_noise_allows(epsilon: float, most: int) -> None:
     one_ways = learned(LONG, SMOOTH, epsilon=epsilon)
-    bins = coarsen(one_ways, CoarseningOptions(bins=most, **CLEAR))[0]
-    clear = 8.0 * one_ways.columns[0].cell_std
+    bins = coarsen(one_ways, Coarseness(bins=most))[0]
+    clear = one_ways.columns[0].cell_std
     assert 1 <= bins.size <= min(most, max(math.ceil(len(SMOOTH) / clear), 1))
     assert bins.size == 1 or bins.expected.min() * len(SMOOTH) > 0.4 * clear
 
 
 def test_fewer_bins_for_more_noise() -> None:
-    sizes = [binned(LONG, SMOOTH, epsilon=epsilon).size for epsilon in (0.005, 0.03, 1.0)]
+    sizes = [binned(LONG, SMOOTH, epsilon=epsilon).size for epsilon in (0.0001, 0.001, 1.0)]
     assert sizes[0] < sizes[1] < sizes[2]
 
 
@@ -88,45 +85,33 @@ def test_a_spike_has_a_bin_of_its_own(spike: int) -> None:
     assert bins.expected[mine] == pytest.approx(1 / 3, abs=0.05)
 
 
-def test_unordered_codes_of_numbers_follow_the_rule() -> None:
+def test_unordered_codes_of_numbers_have_bins_of_their_own() -> None:
     column = NumberColumn("gain", 0, 99_999, 1, special=(-1.0, -2.0, -3.0), missing=True)
     codes = SMOOTH.copy()
-    codes[:4000] = column.levels  # clear
+    codes[:4000] = column.levels
     codes[4000:4006] = column.levels + 1  # faint, as the two that follow
-    bins = binned(column, codes)
-    of_code = bin_of_code(bins)
-    # The first is clear; together the others hold next to nothing, so they join the fullest bin, which is the first's.
-    held = np.flatnonzero(of_code == of_code[column.levels])
-    np.testing.assert_array_equal(held, column.levels + np.array([0, 1, 2, 3]))
-    assert of_code[column.levels] == np.argmax(bins.expected)
-
-    codes[4000:4300], codes[4300:4600] = column.levels + 1, column.levels + 2
-    shared = binned(column, codes, clear_code=60.0)
-    of_code = bin_of_code(shared)
-    held = np.flatnonzero(of_code == of_code[column.levels + 1])
-    np.testing.assert_array_equal(held, column.levels + np.array([1, 2, 3]))
+    of_code = bin_of_code(binned(column, codes))
+    assert np.diff(of_code[column.levels - 1 :]).tolist() == [1, 1, 1, 1]
 
 
 def test_rare_categories_share_a_bin_but_never_those_of_the_label() -> None:
     one_ways = learned(COUNTRIES, FEW_COMMON, epsilon=0.1)
-    bins = coarsen(one_ways, CoarseningOptions(**CLEAR))[0]
+    bins = coarsen(one_ways, Coarseness(categories=8))[0]
     of_code = bin_of_code(bins)
     assert of_code[:3].tolist() == [0, 1, 2]
-    assert np.count_nonzero(of_code == bins.size - 1) > 30
-    clear = 3.0 * one_ways.columns[0].cell_std
-    assert (bins.expected[:-1] * len(FEW_COMMON) >= clear).all()
-    assert binned(COUNTRIES, FEW_COMMON, epsilon=0.1, label="country").bins is None
+    assert np.count_nonzero(of_code == bins.size - 1) == 33
+    assert binned(COUNTRIES, FEW_COMMON, epsilon=0.1, label="country", categories=8).bins is None
 
 
 def test_two_rare_categories_are_not_worth_a_bin() -> None:
     column = CategoryColumn("ten", tuple("abcdefghij"))
     codes = RANDOM.integers(8, size=20_000)
-    assert binned(column, codes).bins is None
-    assert binned(column, codes, rare=2).size == 9
+    assert binned(column, codes, categories=9).bins is None
+    assert binned(column, codes, categories=8).size == 8
 
 
 def test_long_category_lists_are_cut() -> None:
-    bins = binned(COUNTRIES, np.arange(20_000) % 40, epsilon=10.0, most_categories=12)
+    bins = binned(COUNTRIES, np.arange(20_000) % 40, epsilon=10.0, categories=12)
     assert bins.size == 12
     assert np.bincount(bin_of_code(bins)).tolist() == [1] * 11 + [29]
 
@@ -142,9 +127,8 @@ def test_small_columns_stay_as_they_are(epsilon: float) -> None:
         label=None,
         share=1.0,
         source="test",
-        options=OneWayOptions(),
     )
-    for column, bins in zip(declared.modelled, coarsen(one_ways, CoarseningOptions(**CLEAR)), strict=True):
+    for column, bins in zip(declared.modelled, coarsen(one_ways, Coarseness()), strict=True):
         assert bins.bins is None
         assert bins.is_identity
         codes_drawn = bins.codes(np.arange(column.size), random_source(0))
@@ -153,7 +137,7 @@ def test_small_columns_stay_as_they_are(epsilon: float) -> None:
 
 def test_the_table_is_the_sum_of_the_counts() -> None:
     one_ways = learned(LONG, SMOOTH)
-    bins = coarsen(one_ways, CoarseningOptions(**CLEAR))[0]
+    bins = coarsen(one_ways, Coarseness())[0]
     starts = np.flatnonzero(np.diff(bins.bin_of_place, prepend=-1))
     np.testing.assert_allclose(bins.table, np.add.reduceat(one_ways.columns[0].counts, starts))
     exact = np.bincount(bin_of_code(bins)[SMOOTH], minlength=bins.size)
@@ -218,7 +202,7 @@ def test_an_empty_bin_is_filled_evenly() -> None:
 @pytest.mark.parametrize("column", [LONG, COUNTRIES], ids=["number", "category"])
 def test_saved_bins_draw_the_same_bytes(column: ModelledColumn) -> None:
     bins = binned(column, SMOOTH if column is LONG else FEW_COMMON, epsilon=0.3)
-    restored = ColumnBins.from_state(fine_grid(column, OneWayOptions()), bins.state())
+    restored = ColumnBins.from_state(fine_grid(column), bins.state())
     given = random_source(5).integers(bins.size, size=3000)
     first, second = bins.codes(given, random_source(6)), restored.codes(given, random_source(6))
     assert first.tobytes() == second.tobytes()

@@ -19,11 +19,11 @@ from timing import require_within
 from synth import generators
 from synth.bundle.recorded_session import RecordedSession
 from synth.errors import ConfigError, RunCancelledError
-from synth.generators.adaptive import AdaptiveOptions, dp_hp_adaptive
-from synth.generators.adaptive.bins import CoarseningOptions
+from synth.generators.adaptive import AdaptiveOptions, dp_hp_adaptive, tables
 from synth.generators.adaptive.budget import columns_error, share_for_columns
+from synth.generators.adaptive.coarsening import Coarseness
 from synth.generators.adaptive.dp_hp_adaptive import DpHpAdaptive
-from synth.generators.one_way_marginals import OneWayOptions, measure_one_way_marginals
+from synth.generators.one_way_marginals import measure_one_way_marginals
 from synth.models.joint_model import MarkovRandomFieldFitter, MixtureFitter, kind_for
 from synth.models.marginals import NoisyMarginal
 from synth.privacy.answers import of_kind
@@ -116,7 +116,6 @@ def test_all_that_the_model_is_fitted_to_was_answered_with_a_receipt(model, row_
             label="outcome",
             share=0.25,
             source="test",
-            options=OneWayOptions(),
             earlier=one_ways,
         )
     assert [one.columns for one in alone] == [(d,) for d in range(len(opened.schema.names))]
@@ -249,7 +248,7 @@ def test_few_rows_spend_everything_on_columns_and_choose_nothing(n_rows, asked):
 
 def test_numbers_in_one_bin_are_counted_again_and_nothing_else_is_asked(monkeypatch):
     # Bins so wide that no number has two of them.
-    monkeypatch.setattr(dp_hp_adaptive, "coarseness_for", lambda *_, **named: CoarseningOptions(bins=1))
+    monkeypatch.setattr(dp_hp_adaptive, "coarseness_for", lambda *_, **named: Coarseness(bins=1))
     declared = Schema((NumberColumn("a", 0, 499, 1), NumberColumn("b", 0, 499, 1)))
     codes = {name: np.random.default_rng(0).integers(0, 500, 4000) for name in "ab"}
     opened = session(declared, codes, epsilon=5.0)
@@ -304,9 +303,7 @@ def test_columns_get_more_where_tables_of_several_could_tell_little():
     def wanted(codes: dict[str, np.ndarray], epsilon: float) -> float:
         declared = Schema(tuple(YesNoColumn(name) for name in codes), row_count="public")
         opened = session(declared, codes, epsilon=epsilon)
-        one_ways = measure_one_way_marginals(
-            opened, declared.modelled, label=None, share=0.2, source="test", options=OneWayOptions()
-        )
+        one_ways = measure_one_way_marginals(opened, declared.modelled, label=None, share=0.2, source="test")
         return share_for_columns(one_ways, 0.2)
 
     random = np.random.default_rng(0)
@@ -321,9 +318,7 @@ def test_a_share_for_columns_is_where_both_errors_are_least():
     declared = Schema((YesNoColumn("a"), YesNoColumn("b"), YesNoColumn("c")))
     codes = {name: np.random.default_rng(3).integers(0, 2, 4000) for name in "abc"}
     opened = session(declared, codes, epsilon=0.3)
-    one_ways = measure_one_way_marginals(
-        opened, declared.modelled, label=None, share=0.3, source="test", options=OneWayOptions()
-    )
+    one_ways = measure_one_way_marginals(opened, declared.modelled, label=None, share=0.3, source="test")
     # Noise of a cell for the whole budget, as a part of the rows: two cells of one half each, in two pairs a column.
     noise = one_ways.columns[0].cell_std * math.sqrt(0.3) / 4000
     columns, tables = 3 * 2 * math.sqrt(2 / math.pi) * noise, 0.1 * 3 * 0.5
@@ -415,7 +410,7 @@ def test_columns_of_high_weight_are_counted_with_others_more_often():
 
 
 def test_pairs_with_the_label_are_candidates_where_others_are_left_out(monkeypatch):
-    monkeypatch.setattr(dp_hp_adaptive, "_MOST_CANDIDATES", 3)
+    monkeypatch.setattr(tables, "_MOST_CANDIDATES", 3)
     declared, codes = alike(7, 1500)
     noting = Noting(session(declared, codes, epsilon=3.0))
     with no_sets():

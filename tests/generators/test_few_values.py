@@ -9,11 +9,11 @@ import pytest
 from simulated import session, task
 
 from synth import generators
-from synth.generators.adaptive.bins import CoarseningOptions, ColumnBins, coarsen
-from synth.generators.adaptive.few_values import as_written, few_values
+from synth.generators.adaptive.bins import ColumnBins
+from synth.generators.adaptive.coarsening import Coarseness, coarsen
+from synth.generators.adaptive.written_values import as_written, few_values, with_round_values, with_tails
 from synth.generators.one_way_marginals import (
     OneWayMarginals,
-    OneWayOptions,
     fine_grid,
     measure_one_way_marginals,
 )
@@ -47,15 +47,12 @@ def asked(
 ) -> tuple[OneWayMarginals, dict[str, RoundCounts]]:
     opened = session(Schema((column,), PrivacyUnit(), "private"), {column.name: codes}, epsilon=epsilon, noise_key=key)
     counted = measure_round_values(opened, (column,), plan=RoundPlan(share=share / 4), source="test")
-    options = OneWayOptions()
-    return measure_one_way_marginals(
-        opened, (column,), label=None, share=share, source="test", options=options
-    ), counted
+    return measure_one_way_marginals(opened, (column,), label=None, share=share, source="test"), counted
 
 
 def written(one_ways: OneWayMarginals, counted: dict[str, RoundCounts]) -> ColumnBins:
     way = one_ways.columns[0]
-    bins = coarsen(one_ways, CoarseningOptions())[0]
+    bins = coarsen(one_ways, Coarseness())[0]
     return as_written(bins, way, counted[way.column.name], one_ways.rows)
 
 
@@ -71,8 +68,8 @@ def test_five_values_come_back_as_exactly_five(column: NumberColumn, key: int) -
     codes = spiked(column, 0.0)
     one_ways, counted = asked(column, codes, key=key)
     bins = written(one_ways, counted)
-    before = coarsen(one_ways, CoarseningOptions())[0]
-    before = before.with_round_values(counted[column.name], one_ways.rows, one_ways.columns[0].cell_std)
+    before = coarsen(one_ways, Coarseness())[0]
+    before = with_round_values(before, counted[column.name], one_ways.rows, one_ways.columns[0].cell_std)
     assert len(np.unique(drawn(before))) > 5
     made = drawn(bins)
     on_grid = made[made < column.levels]
@@ -149,7 +146,7 @@ def test_a_sixth_value_is_one_more(column: NumberColumn) -> None:
 
 def test_two_values_in_one_place_are_both_kept() -> None:
     codes = spiked(DENSITY, 0.0)
-    first = fine_grid(DENSITY, OneWayOptions()).first
+    first = fine_grid(DENSITY).first
     at = int(first[first > 9000][0])
     codes[:3000], codes[3000:5000] = at, at + 2
     one_ways, counted = asked(DENSITY, codes, share=0.05)
@@ -191,7 +188,7 @@ def test_special_values_and_missing_cells_keep_what_they_had() -> None:
     codes = spiked(RATE, 0.0)
     codes[:3000], codes[3000:4000] = RATE.levels, RATE.size - 1
     one_ways, counted = asked(RATE, codes, share=0.05)
-    bins = coarsen(one_ways, CoarseningOptions())[0]
+    bins = coarsen(one_ways, Coarseness())[0]
     after = as_written(bins, one_ways.columns[0], counted["rate"], one_ways.rows)
     kept = slice(bins.grid.levels, None)
     np.testing.assert_array_equal(after.proportions[kept], bins.proportions[kept])
@@ -202,7 +199,7 @@ def test_special_values_and_missing_cells_keep_what_they_had() -> None:
 @COLUMNS
 def test_bins_keep_their_rows_and_those_without_a_value_are_drawn_as_the_nearest(column: NumberColumn) -> None:
     one_ways, counted = asked(column, spiked(column, 0.0))
-    bins = coarsen(one_ways, CoarseningOptions())[0]
+    bins = coarsen(one_ways, Coarseness())[0]
     after = as_written(bins, one_ways.columns[0], counted[column.name], one_ways.rows)
     np.testing.assert_allclose(after.expected, bins.expected, atol=1e-12)
     np.testing.assert_array_equal(after.bin_of_place, bins.bin_of_place)
@@ -222,16 +219,16 @@ def test_without_the_question_or_an_answer_nothing_is_changed(column: NumberColu
     way, told = one_ways.columns[0], counted[column.name]
     assert few_values(way, None) is None
     assert few_values(way, replace(told, counts=np.zeros_like(told.counts))) is None
-    even = coarsen(one_ways, CoarseningOptions())[0]
+    even = coarsen(one_ways, Coarseness())[0]
     plain = as_written(even, way, None, one_ways.rows)
-    np.testing.assert_array_equal(plain.proportions, even.with_tails(way).proportions)
+    np.testing.assert_array_equal(plain.proportions, with_tails(even, way).proportions)
 
 
 @COLUMNS
 def test_saved_and_rebuilt_they_draw_the_same_bytes(column: NumberColumn) -> None:
     one_ways, counted = asked(column, spiked(column, 0.0))
     bins = written(one_ways, counted)
-    again = ColumnBins.from_state(fine_grid(column, OneWayOptions()), bins.state(), column)
+    again = ColumnBins.from_state(fine_grid(column), bins.state(), column)
     assert again.drawn_as is not None
     np.testing.assert_array_equal(again.drawn_as, bins.drawn_as)
     rows = np.arange(5000) % bins.size

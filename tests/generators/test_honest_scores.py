@@ -11,14 +11,14 @@ from simulated import no_sets, session, task
 
 from synth import generators
 from synth.bundle.recorded_session import RecordedSession
-from synth.generators.adaptive import all_pairs, dp_hp_adaptive, tables
-from synth.generators.adaptive.bins import CoarseningOptions, coarsen
+from synth.generators.adaptive import all_pairs, dp_hp_adaptive, pairs_look, tables
 from synth.generators.adaptive.budget import allocate_budget
+from synth.generators.adaptive.coarsening import Coarseness, coarsen
 from synth.generators.adaptive.dp_hp_adaptive import DpHpAdaptive
 from synth.generators.adaptive.survey import Survey
 from synth.generators.adaptive.tables import CoarseTables, expected_errors, sampling_errors
 from synth.generators.adaptive.whole_rows import WholeRows
-from synth.generators.one_way_marginals import OneWayOptions, measure_one_way_marginals
+from synth.generators.one_way_marginals import measure_one_way_marginals
 from synth.models.marginals import NoisyMarginal, coarse
 from synth.models.mrf_estimation import fit_markov_random_field
 from synth.privacy.answers import of_kind
@@ -179,10 +179,8 @@ def test_coarse_tables_hold_sums_of_what_is_expected_of_fine_ones(weighed):
     """Fewer and fewer parts, whose expected counts are sums of the model's; nothing coarser of a short column."""
     declared = weighed.schema
     opened = session(*codebook(1500), epsilon=3.0)
-    one_ways = measure_one_way_marginals(
-        opened, declared.modelled, label=None, share=0.2, source="test", options=OneWayOptions()
-    )
-    bins = coarsen(one_ways, CoarseningOptions(bins=32))
+    one_ways = measure_one_way_marginals(opened, declared.modelled, label=None, share=0.2, source="test")
+    bins = coarsen(one_ways, Coarseness(bins=32))
     made = CoarseTables(Survey(opened, declared.modelled, None, "test"), bins)
     believed = 1500 * np.outer(bins[0].expected, bins[1].expected)
     shapes = [one.one_hot.shape for one in made.of((0, 1), believed)]
@@ -251,7 +249,7 @@ def test_rounds_divide_what_a_look_at_all_pairs_has_left(monkeypatch):
 
     class Planned(tables.SelectionRounds):
         def __init__(self, survey, bins, **told):
-            planned.append((told["plan"].share, survey.session.remaining_share))
+            planned.append((told["share"], survey.session.remaining_share))
             super().__init__(survey, bins, **told)
 
     monkeypatch.setattr(dp_hp_adaptive, "SelectionRounds", Planned)
@@ -266,7 +264,7 @@ def test_rounds_divide_what_a_look_at_all_pairs_has_left(monkeypatch):
 
 def test_what_sets_of_columns_leave_is_spent_on_a_dense_table_too(monkeypatch):
     """Its columns are counted again; a bundle whose receipts spend less than all does not verify."""
-    monkeypatch.setattr(all_pairs, "relations_left", lambda *told, **more: 1.0)
+    monkeypatch.setattr(pairs_look, "relations_left", lambda *told, **more: 1.0)
     monkeypatch.setattr(all_pairs, "_STEPS", 2)
     monkeypatch.setattr(all_pairs, "_MORE", ())
     monkeypatch.setattr(all_pairs, "_FITS", 2)

@@ -11,11 +11,10 @@ import numpy as np
 import pytest
 from simulated import dependent_codes, schema, session
 
-from synth.errors import ConfigError
-from synth.generators.adaptive.bins import CoarseningOptions, coarsen
+from synth.generators.adaptive.coarsening import Coarseness, coarsen
 from synth.generators.independent import IndependentOptions
 from synth.generators.independent.independent import Independent
-from synth.generators.one_way_marginals import OneWayMarginals, OneWayOptions, fine_grid, measure_one_way_marginals
+from synth.generators.one_way_marginals import OneWayMarginals, fine_grid, measure_one_way_marginals
 from synth.generators.protocol import GeneratorTask
 from synth.privacy.accounting import PrivacyBudget
 from synth.privacy.feature_maps import Stack
@@ -43,10 +42,8 @@ LONG = NumberColumn("long", 0, 99_999, 1)
 SIGNED = NumberColumn("signed", -60, 60, 0.01, missing=True)
 
 
-def measured(opened: PrivateSession, label: str | None = None, **options: float) -> OneWayMarginals:
-    return measure_one_way_marginals(
-        opened, opened.schema.modelled, label=label, share=1.0, source="test", options=OneWayOptions(**options)
-    )
+def measured(opened: PrivateSession, label: str | None = None) -> OneWayMarginals:
+    return measure_one_way_marginals(opened, opened.schema.modelled, label=label, share=1.0, source="test")
 
 
 def alone(column: ModelledColumn, codes: np.ndarray, **options: float) -> np.ndarray:
@@ -55,7 +52,7 @@ def alone(column: ModelledColumn, codes: np.ndarray, **options: float) -> np.nda
 
 
 def by_place(column: ModelledColumn, codes: np.ndarray) -> np.ndarray:
-    places = fine_grid(column, OneWayOptions())
+    places = fine_grid(column)
     return np.add.reduceat(np.bincount(codes, minlength=column.size), places.first).astype(float)
 
 
@@ -73,9 +70,7 @@ def test_two_answers_are_averaged_by_their_precision() -> None:
     for share in (0.2, 0.6):
         first, both = (
             both,
-            measure_one_way_marginals(
-                opened, columns, label=None, share=share, source="test", options=OneWayOptions(), earlier=both
-            ),
+            measure_one_way_marginals(opened, columns, label=None, share=share, source="test", earlier=both),
         )
     assert first is not None
     assert both is not None
@@ -124,17 +119,17 @@ def test_columns_share_what_follows_from_the_same_codes_and_nothing_else() -> No
 def test_a_plan_learns_of_columns_together_what_it_learns_of_each() -> None:
     def planned(columns: tuple[ModelledColumn, ...], share: float) -> OneWayMarginals:
         plan = PlannedSession(Schema(columns, PrivacyUnit()), PrivacyBudget(1.0, 1e-5, Neighbours.ADD_REMOVE), rows=900)
-        return measure_one_way_marginals(plan, columns, label=None, share=share, source="test", options=OneWayOptions())
+        return measure_one_way_marginals(plan, columns, label=None, share=share, source="test")
 
     together = planned(ALIKE_AND_NEARLY, 1.0)
     squares = {part.columns[0]: 0.0 for part in together.question.parts}
     for part, weight in zip(together.question.parts, together.question.weights, strict=True):
         squares[part.columns[0]] += weight**2
-    bins = coarsen(together, CoarseningOptions())
+    bins = coarsen(together, Coarseness())
     for d, column in enumerate(ALIKE_AND_NEARLY):
         one = together.columns[d]
         by_itself = planned((column,), squares[column.name])
-        (alone_bins,) = coarsen(by_itself, CoarseningOptions())
+        (alone_bins,) = coarsen(by_itself, Coarseness())
         assert one.column is column
         assert one.cell_std == pytest.approx(by_itself.columns[0].cell_std, rel=1e-6)
         np.testing.assert_allclose(one.proportions, by_itself.columns[0].proportions)
@@ -197,7 +192,6 @@ def measured_rest(opened: PrivateSession) -> OneWayMarginals:
         label=None,
         share=opened.remaining_share,
         source="test",
-        options=OneWayOptions(),
     )
 
 
@@ -247,7 +241,7 @@ def test_proportions_are_possible(epsilon: float) -> None:
     ids=lambda column: column.name,
 )
 def test_places_hold_every_code_once(column: ModelledColumn) -> None:
-    places = fine_grid(column, OneWayOptions())
+    places = fine_grid(column)
     assert (places.width > 0).all()
     assert places.first[0] == 0
     np.testing.assert_array_equal(places.first[1:], np.cumsum(places.width)[:-1])
@@ -262,7 +256,7 @@ def test_places_hold_every_code_once(column: ModelledColumn) -> None:
     ids=lambda one: None,
 )
 def test_zero_and_the_ends_stand_alone(column: NumberColumn, zero: int) -> None:
-    places = fine_grid(column, OneWayOptions())
+    places = fine_grid(column)
     width_of_code = np.repeat(places.width, places.width)
     assert width_of_code[[0, zero, column.levels - 1]].tolist() == [1, 1, 1]
     # Near zero places are narrow, and nowhere wider than twice an equal share.
@@ -281,7 +275,7 @@ def test_spikes_survive(spike: int, epsilon: float) -> None:
 
 def test_a_smooth_column_stays_smooth() -> None:
     codes = np.clip(np.random.default_rng(2).normal(40_000, 8_000, 20_000), 0, 99_999).astype(int)
-    places = fine_grid(LONG, OneWayOptions())
+    places = fine_grid(LONG)
     made = np.cumsum(np.repeat(alone(LONG, codes, epsilon=0.3) / places.width, places.width))
     real = np.cumsum(np.bincount(codes, minlength=LONG.size)) / len(codes)
     assert np.abs(made - real).max() < 0.03
@@ -324,11 +318,6 @@ def test_a_measured_number_of_rows_may_be_below_zero() -> None:
         seen.append(float(opened.sums[0].value[0]))
         assert measured_rest(opened).columns[0].proportions.sum() == pytest.approx(1.0)
     assert min(seen) < 0
-
-
-def test_options_out_of_range_are_refused() -> None:
-    with pytest.raises(ConfigError):
-        OneWayOptions(coarse_part=0.9, middle_part=0.2)
 
 
 @pytest.mark.skipif(DATA is None, reason="HERMITAGE_DATA does not name a folder of real tables")

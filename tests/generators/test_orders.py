@@ -13,7 +13,8 @@ from simulated import session, task
 
 from synth import generators
 from synth.bundle.recorded_session import RecordedSession
-from synth.generators.adaptive.bins import CoarseningOptions, ColumnBins, coarsen
+from synth.generators.adaptive.bins import ColumnBins
+from synth.generators.adaptive.coarsening import Coarseness, coarsen
 from synth.generators.adaptive.differences import Differences, orders_of
 from synth.generators.adaptive.dp_hp_adaptive import DpHpAdaptive
 from synth.generators.adaptive.orders import (
@@ -25,7 +26,7 @@ from synth.generators.adaptive.orders import (
     state_of_pairs,
 )
 from synth.generators.adaptive.survey import Survey
-from synth.generators.one_way_marginals import OneWayOptions, measure_one_way_marginals
+from synth.generators.one_way_marginals import measure_one_way_marginals
 from synth.models.marginals import NoisyMarginal
 from synth.progress import NullProgress
 from synth.schema import CategoryColumn, DateColumn, DateStep, ModelledColumn, NumberColumn, Schema
@@ -143,10 +144,8 @@ def test_what_noise_hides_is_empty() -> None:
 
 def bins_of(codes: dict[str, np.ndarray], bins: int) -> tuple[ColumnBins, ...]:
     opened = session(STAYS, codes, epsilon=500.0)
-    counted = measure_one_way_marginals(
-        opened, STAYS.modelled, label=None, share=0.5, source="test", options=OneWayOptions()
-    )
-    return coarsen(counted, CoarseningOptions(bins=bins))
+    counted = measure_one_way_marginals(opened, STAYS.modelled, label=None, share=0.5, source="test")
+    return coarsen(counted, Coarseness(bins=bins))
 
 
 def known(codes: dict[str, np.ndarray], columns: Sequence[ModelledColumn]) -> CountedDifferences:

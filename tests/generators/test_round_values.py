@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 from simulated import session
 
-from synth.generators.adaptive.bins import CoarseningOptions, ColumnBins, coarsen
-from synth.generators.one_way_marginals import OneWayOptions, fine_grid, measure_one_way_marginals
+from synth.generators.adaptive.bins import ColumnBins
+from synth.generators.adaptive.coarsening import Coarseness, coarsen
+from synth.generators.adaptive.written_values import with_round_values, with_tails
+from synth.generators.one_way_marginals import fine_grid, measure_one_way_marginals
 from synth.generators.round_values import (
     RoundCounts,
     RoundPlan,
@@ -56,10 +58,8 @@ def learned(
 ) -> tuple[ColumnBins, RoundCounts, float]:
     opened = session(schema_of(column), {column.name: codes}, epsilon=epsilon)
     counted = measure_round_values(opened, (column,), plan=plan, source="test")[column.name]
-    one_ways = measure_one_way_marginals(
-        opened, (column,), label=None, share=0.5, source="test", options=OneWayOptions()
-    )
-    return coarsen(one_ways, CoarseningOptions())[0], counted, one_ways.columns[0].cell_std
+    one_ways = measure_one_way_marginals(opened, (column,), label=None, share=0.5, source="test")
+    return coarsen(one_ways, Coarseness())[0], counted, one_ways.columns[0].cell_std
 
 
 # Classes
@@ -205,7 +205,7 @@ def test_heaps_are_written_as_often_as_they_were(
 ) -> None:
     codes = heaped(column, unit, share)
     bins, counted, noise = learned(column, codes, epsilon)
-    rounder = bins.with_round_values(counted, ROWS, noise)
+    rounder = with_round_values(bins, counted, ROWS, noise)
     drawn = np.random.default_rng(1).choice(bins.size, ROWS, p=bins.expected / bins.expected.sum())
     real = (written(column, codes) % unit == 0).mean()
     before, after = (one.codes(drawn, random_source(3)) for one in (bins, rounder))
@@ -225,10 +225,8 @@ def test_heaps_of_few_rows_come_back_though_every_class_is_noisy() -> None:
         plan = plan_round_values(opened, (age, FARE))
         counted = measure_round_values(opened, (age, FARE), plan=plan, source="test")["age"]
         assert counted.noise_std > 0.04 * 700
-        one_ways = measure_one_way_marginals(
-            opened, (age,), label=None, share=0.5, source="test", options=OneWayOptions()
-        )
-        bins = coarsen(one_ways, CoarseningOptions())[0].with_round_values(counted, 700, one_ways.columns[0].cell_std)
+        one_ways = measure_one_way_marginals(opened, (age,), label=None, share=0.5, source="test")
+        bins = with_round_values(coarsen(one_ways, Coarseness())[0], counted, 700, one_ways.columns[0].cell_std)
         drawn = np.random.default_rng(1).choice(bins.size, 5000, p=bins.expected / bins.expected.sum())
         of_grid = bins.codes(drawn, random_source(3))
         made.append((written(age, of_grid[of_grid < age.levels]) % 100 == 0).mean())
@@ -255,7 +253,7 @@ def test_counts_are_put_right_by_what_the_bins_hold() -> None:
 
 def test_bins_keep_their_rows() -> None:
     bins, counted, noise = learned(INCOME, heaped(INCOME, 1000, 0.62))
-    rounder = bins.with_round_values(counted, ROWS, noise)
+    rounder = with_round_values(bins, counted, ROWS, noise)
     np.testing.assert_allclose(rounder.expected, bins.expected, atol=1e-12)
     np.testing.assert_array_equal(rounder.table, bins.table)
     drawn = np.arange(20_000) % bins.size
@@ -267,7 +265,7 @@ def test_without_heaps_nothing_is_changed() -> None:
     random = np.random.default_rng(5)
     codes = np.clip(random.gamma(3.0, 20_000.0, ROWS), 0, 300_000).astype(int)
     bins, counted, noise = learned(INCOME, codes)
-    assert bins.with_round_values(counted, ROWS, noise) is bins
+    assert with_round_values(bins, counted, ROWS, noise) is bins
 
 
 def test_nothing_but_zeros_says_nothing() -> None:
@@ -275,14 +273,14 @@ def test_nothing_but_zeros_says_nothing() -> None:
     empty = RoundCounts(
         counted.classes, counted.magnitudes, counted.sets, np.zeros_like(counted.counts), counted.noise_std
     )
-    assert bins.with_round_values(empty, ROWS, noise) is bins
+    assert with_round_values(bins, empty, ROWS, noise) is bins
 
 
 def test_zero_both_ends_and_other_codes_keep_what_they_had() -> None:
     codes = heaped(INCOME, 1000, 0.62)
     codes[:3000], codes[3000:4000], codes[4000:5000] = 0, INCOME.levels - 1, INCOME.levels
     bins, counted, noise = learned(INCOME, codes)
-    rounder = bins.with_round_values(counted, ROWS, noise)
+    rounder = with_round_values(bins, counted, ROWS, noise)
     kept = [0, bins.grid.levels - 1, *range(bins.grid.levels, bins.grid.size)]
     assert rounder is not bins
     np.testing.assert_allclose(rounder.proportions[kept], bins.proportions[kept])
@@ -323,8 +321,8 @@ def test_a_class_without_any_place_in_the_bins_does_no_harm() -> None:
 @pytest.mark.parametrize("column", [INCOME, PRESSURE], ids=lambda one: one.name)
 def test_saved_and_rebuilt_they_draw_the_same_bytes(column: NumberColumn, fine: bool) -> None:
     bins, counted, noise = learned(column, heaped(column, 10, 0.5), plan=RoundPlan(share=0.03, fine=fine))
-    rounder = bins.with_round_values(counted, ROWS, noise)
-    again = ColumnBins.from_state(fine_grid(column, OneWayOptions()), rounder.state(), column)
+    rounder = with_round_values(bins, counted, ROWS, noise)
+    again = ColumnBins.from_state(fine_grid(column), rounder.state(), column)
     drawn = np.arange(5000) % bins.size
     for seed in (0, 1):
         one, other = rounder.codes(drawn, random_source(seed)), again.codes(drawn, random_source(seed))
@@ -336,7 +334,7 @@ def test_half_a_million_codes_inside_bins_are_as_likely_as_their_factors() -> No
     """Against the distribution worked out code by code."""
     column = NumberColumn("x", 0, 9_999, 1)
     bins, counted, noise = learned(column, heaped(column, 100, 0.5))
-    rounder = bins.with_round_values(counted, ROWS, noise)
+    rounder = with_round_values(bins, counted, ROWS, noise)
     drawn = np.arange(500_000) % bins.size
     made = np.bincount(rounder.codes(drawn, random_source(0)), minlength=column.levels) / len(drawn)
     assert rounder.chances is not None
@@ -356,11 +354,9 @@ def tails(codes: np.ndarray, *, epsilon: float, key: int = 0) -> tuple[ColumnBin
     """The bins of incomes on a wide range, as they were cut and with the tails that they are given."""
     column = NumberColumn("income", 0, 1_000_000, 1)
     opened = session(schema_of(column), {"income": codes}, epsilon=epsilon, noise_key=key)
-    one_ways = measure_one_way_marginals(
-        opened, (column,), label=None, share=0.9, source="test", options=OneWayOptions()
-    )
-    bins = coarsen(one_ways, CoarseningOptions())[0]
-    return bins, bins.with_tails(one_ways.columns[0])
+    one_ways = measure_one_way_marginals(opened, (column,), label=None, share=0.9, source="test")
+    bins = coarsen(one_ways, Coarseness())[0]
+    return bins, with_tails(bins, one_ways.columns[0])
 
 
 def quantile(bins: ColumnBins, at: float) -> float:

@@ -13,7 +13,7 @@ from synth import generators
 from synth.bundle.recorded_session import RecordedSession
 from synth.generators.adaptive.budget import WIDE, allocate_budget
 from synth.generators.adaptive.dp_hp_adaptive import DpHpAdaptive
-from synth.generators.adaptive.tables import MANY_COLUMNS, bins_of_tree, maximum_spanning_forest
+from synth.generators.adaptive.tree import MANY_COLUMNS, bins_of_tree, maximum_spanning_forest
 from synth.privacy.session import PrivateSession
 from synth.progress import NullProgress
 from synth.schema import CategoryColumn, Column, NumberColumn, Schema, YesNoColumn

@@ -42,13 +42,14 @@ class AdaptiveOptions(Options):
 
 
 _SETS = "synth.generators.adaptive.whole_rows"
+_LOOK = "synth.generators.adaptive.pairs_look"
 _PAIRS = "synth.generators.adaptive.all_pairs"
 _FIT = "synth.generators.adaptive.dp_hp_adaptive"
 _MOMENTS = "synth.generators.adaptive.regression"
 _BUDGET = "synth.generators.adaptive.budget"
 _ROUNDS = "synth.generators.adaptive.tables"
 _VALUES = "synth.generators.round_values"
-_INSIDE = "synth.generators.adaptive.bins"
+_INSIDE = "synth.generators.adaptive.written_values"
 _ORDERS = "synth.generators.adaptive.orders"
 _DIFFERENCES = "synth.generators.adaptive.differences"
 
@@ -70,11 +71,11 @@ CONSTANTS = (
     Tuned("_ROOM", "few rows are longer than this part above what is expected", "none", _MOMENTS),
     Tuned("_PART_FOR_RULES", "one table of two columns of 32 bins in ten takes that much", "visits", _FIT),
     Tuned("_TO_PREDICT", "between a fifth, the default, and half", "insurance, titanic", _FIT),
-    Tuned("LOOK", "a small part of the budget; less cannot tell dense tables of some 50,000 rows", "none", _PAIRS),
-    Tuned("_MISSING", "between the dense tables and those that a field holds better", "g30, simple, census", _PAIRS),
-    Tuned("_CLEARER", "at three, sets of many columns that followed told less of a class", "characters", _PAIRS),
-    Tuned("_ROOM", "rows a little longer than expected are not shortened", "none", _PAIRS),
-    Tuned("_SIGNAL", "three standard deviations of noise", "none", _PAIRS),
+    Tuned("LOOK", "a small part of the budget; less cannot tell dense tables of some 50,000 rows", "none", _LOOK),
+    Tuned("_MISSING", "between the dense tables and those that a field holds better", "g30, simple, census", _LOOK),
+    Tuned("_CLEARER", "at three, sets of many columns that followed told less of a class", "characters", _LOOK),
+    Tuned("_ROOM", "rows a little longer than expected are not shortened", "none", _LOOK),
+    Tuned("_SIGNAL", "three standard deviations of noise", "none", _LOOK),
     Tuned("_GROUPS", "a cell holds about 0.7 times the noise of a count, as in rounds", "none", _PAIRS),
     Tuned("_MOST_GROUPS", "more cost time and show noise alone", "g30", _PAIRS),
     Tuned("_FITS", "more cost time", "g10, g30, scm_tree", _PAIRS),

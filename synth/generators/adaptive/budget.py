@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from synth.generators.adaptive.bins import CoarseningOptions, ColumnBins
+from synth.generators.adaptive.bins import ColumnBins
+from synth.generators.adaptive.coarsening import MOST_CATEGORIES, Coarseness
 from synth.generators.one_way_marginals import OneWayMarginals
 from synth.privacy.answers import AnswerSource
 from synth.privacy.costs import Bound, between_neighbours
@@ -217,7 +218,7 @@ def share_for_columns(one_ways: OneWayMarginals, spent: float) -> float:
 
 def coarseness_for(
     budget: AdaptiveBudget, one_ways: OneWayMarginals, *, classes: int, most_bins: int, many: bool
-) -> CoarseningOptions:
+) -> Coarseness:
     """Return how coarse bins have to be for a table of two columns to tell more than noise.
 
     Parameters
@@ -235,7 +236,7 @@ def coarseness_for(
     columns = len(one_ways.columns)
     table = max(budget.table * (1.0 - CHOOSING), budget.by_label / columns)
     if table <= 0:
-        return CoarseningOptions(bins=most_bins)
+        return Coarseness(bins=most_bins)
     rows, least = one_ways.rows / (one_ways.unit_noise / math.sqrt(table)), 4.0
     bins = _BINS * math.sqrt(rows)
     if columns >= WIDE and not budget.n_rounds:
@@ -244,5 +245,4 @@ def coarseness_for(
     elif many:
         bins, least = _BINS * math.sqrt(rows / classes), float(min(4, most_bins))
     bins = round(min(max(bins, least), float(most_bins)))
-    categories = min((1 if many else 8) * bins, CoarseningOptions().most_categories)
-    return CoarseningOptions(bins=bins, most_categories=categories)
+    return Coarseness(bins, min((1 if many else 8) * bins, MOST_CATEGORIES))

@@ -12,6 +12,7 @@ import numpy as np
 from synth.generators.adaptive.bins import ColumnBins
 from synth.generators.adaptive.orders import CountedDifferences, Order, OrderedPair
 from synth.generators.adaptive.survey import Survey
+from synth.generators.stacked import answers_of_parts
 from synth.models.marginals import JointModel, NoisyMarginal
 from synth.privacy.costs import Bound, between_neighbours
 from synth.privacy.feature_maps import Stack
@@ -151,11 +152,9 @@ class Differences:
         question = Stack(parts, (math.sqrt(1.0 / len(parts)),) * len(parts))
         query = "differences of dates" if any(one.both for one in self._orders) else "differences"
         answer = self._survey.session.noisy_sum(question, share=self.share, query=query, source=self._survey.source)
-        pieces = np.split(np.asarray(answer.value, dtype=np.float64), np.cumsum([one.dimension for one in parts])[:-1])
-        weight = question.weights[0]
         found = [
-            CountedDifferences(order, order.kept(piece.reshape(-1) / weight), answer.noise_std / weight)
-            for order, piece in zip(self._orders, pieces, strict=True)
+            CountedDifferences(order, order.kept(counts), noise_std)
+            for order, (counts, noise_std) in zip(self._orders, answers_of_parts(answer, question), strict=True)
         ]
         self.counted = [one for one in found if not one.order.both]
         self._open = [one for one in found if one.order.both]

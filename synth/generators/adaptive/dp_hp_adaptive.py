@@ -14,38 +14,33 @@ from numpy.typing import NDArray
 
 from synth.errors import InputError
 from synth.generators.adaptive import CARD, PURPOSE, AdaptiveOptions
-from synth.generators.adaptive.all_pairs import LOOK, AllPairs, PairsLook, independent
-from synth.generators.adaptive.bins import CoarseningOptions, ColumnBins, bins_that_fit, coarsen, declared_bins
+from synth.generators.adaptive.all_pairs import AllPairs, independent
+from synth.generators.adaptive.bins import ColumnBins
 from synth.generators.adaptive.budget import AdaptiveBudget, allocate_budget, coarseness_for, share_for_columns
+from synth.generators.adaptive.coarsening import Coarseness, bins_that_fit, coarsen, declared_bins
 from synth.generators.adaptive.differences import Differences
-from synth.generators.adaptive.few_values import as_written
 from synth.generators.adaptive.orders import OrderedPair, pairs_from_state, place_in_order, state_of_pairs
-from synth.generators.adaptive.regression import measured_moments, with_moments
+from synth.generators.adaptive.pairs_look import LOOK, PairsLook
+from synth.generators.adaptive.regression import measured_moments
 from synth.generators.adaptive.survey import Survey, declared_zeros, measure_label_marginals
-from synth.generators.adaptive.tables import (
-    MANY_COLUMNS,
-    ChowLiuTree,
-    RoundPlan,
-    SelectionRounds,
-    bins_of_tree,
-    rounds_of_tree,
-)
+from synth.generators.adaptive.tables import SelectionRounds
+from synth.generators.adaptive.tree import MANY_COLUMNS, ChowLiuTree, bins_of_tree, rounds_of_tree
 from synth.generators.adaptive.whole_rows import STANDS_OUT, WHOLE_ROUNDS, WholeRows, sets_are_few
-from synth.generators.one_way_marginals import OneWayMarginals, OneWayOptions, fine_grid, measure_one_way_marginals
+from synth.generators.adaptive.written_values import as_written
+from synth.generators.one_way_marginals import OneWayMarginals, fine_grid, measure_one_way_marginals
 from synth.generators.protocol import Card, Generator, GeneratorTask, State
 from synth.generators.round_values import RoundCounts, long_numbers, measure_round_values, plan_round_values
 from synth.generators.sampling import check_rows, random_source
 from synth.models.joint_model import FEW_COLUMNS, Fitter, fitter_of, kind_for, restored_model
 from synth.models.marginals import JointModel, NoisyMarginal, misfit
 from synth.models.moments import CountedMoments
+from synth.models.pool import tilted_to_moments
 from synth.privacy.answers import AnswerSource
 from synth.progress import Progress
 from synth.schema.rule_lines import read_rules
 from synth.system.machine import resolved_device
 
 __all__ = ["DpHpAdaptive"]
-
-_MOST_CANDIDATES = 10_000
 
 _WORTH_ASKING = 0.03
 """Part of the budget below which columns are not counted again."""
@@ -61,6 +56,9 @@ _PART_FOR_RULES = 0.05
 
 _MOMENTS_SHARE = 0.4
 """Part of the budget for how every two columns go together on average, where rows are for regressions."""
+
+_MOST_STEPS_OF_MOMENTS = 200
+"""Most steps of a fit to moments; it ends where a step gains nothing that counts."""
 
 _DUST = 1e-3
 """Part of the budget that rounding may leave."""
@@ -165,7 +163,7 @@ class DpHpAdaptive(Generator):
         for d, column in enumerate(task.schema.modelled):
             prefix = f"column.{d}."
             parts = {name.removeprefix(prefix): one for name, one in state.items() if name.startswith(prefix)}
-            bins.append(ColumnBins.from_state(fine_grid(column, OneWayOptions()), parts, column))
+            bins.append(ColumnBins.from_state(fine_grid(column), parts, column))
         generator._bins = tuple(bins)
         generator._pairs = pairs_from_state(state, task.schema.modelled, bins)
         model = {name.removeprefix("model."): one for name, one in state.items() if name.startswith("model.")}
@@ -274,7 +272,7 @@ class _Fit:
         if not self._by_label and not self._choosing and self._session.remaining_share > _DUST:
             # Columns that might have varied do not: nothing else is worth asking.
             self._one_ways = self._counted(self._session.remaining_share, self._one_ways)
-            self.bins = coarsen(self._one_ways, CoarseningOptions(bins=self._most_bins))
+            self.bins = coarsen(self._one_ways, Coarseness(bins=self._most_bins))
         self._measured = [one.measured(d) for d, one in enumerate(self.bins)]
 
     def look_at_pairs(self) -> None:
@@ -407,12 +405,13 @@ class _Fit:
         model = self._fitted_model()
         if self._moments is None:
             return model
-        return with_moments(
+        return tilted_to_moments(
             model,
             self._measured[: len(self.bins)],
             self._moments,
             self._one_ways.rows,
             seed=self._task.seed,
+            steps=_MOST_STEPS_OF_MOMENTS,
             checked=self._progress.check_cancelled,
         )
 
@@ -473,7 +472,6 @@ class _Fit:
             label=self._task.label,
             share=share,
             source=self._survey.source,
-            options=OneWayOptions(),
             earlier=earlier,
         )
 
@@ -494,20 +492,16 @@ class _Fit:
 
     def _measure_in_rounds(self, share: float) -> None:
         """Choose, count and fit in rounds."""
-        plan = RoundPlan(
-            share=share,
-            rounds=self._budget.n_rounds,
-            cells=self._options.cells,
-            most_candidates=_MOST_CANDIDATES,
-            few=self._budget.few,
-            for_label=self._options.purpose == "prediction",
-            groups=self._groups(),
-        )
         rounds = SelectionRounds(
             self._survey,
             self.bins,
             fitter=self._fitter,
-            plan=plan,
+            share=share,
+            rounds=self._budget.n_rounds,
+            cells=self._options.cells,
+            few=self._budget.few,
+            for_label=self._options.purpose == "prediction",
+            groups=self._groups(),
             unit_noise=self._one_ways.unit_noise,
             total=self._one_ways.rows,
             columns_spent=self._budget.columns,

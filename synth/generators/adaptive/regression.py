@@ -9,7 +9,7 @@ each in units of its standard deviation, so that noise is the same part of what 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,16 +17,14 @@ from numpy.typing import NDArray
 
 from synth.generators.adaptive.bins import ColumnBins
 from synth.generators.adaptive.survey import Survey
-from synth.models.marginals import JointModel, NoisyMarginal
 from synth.models.moments import Coordinates, CountedMoments
-from synth.models.pool import TiltedPool, tilted_to_moments
 from synth.privacy.answers import AnswerSource
 from synth.privacy.more.lookups import Lookup
 from synth.privacy.more.row_moments import RowMoments
 from synth.schema import ModelledColumn
 from synth.schema.columns.base import Weight
 
-__all__ = ["measured_moments", "with_moments"]
+__all__ = ["measured_moments"]
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -42,9 +40,6 @@ _MOST_COORDINATES = 64
 
 _ROOM = 1.2
 """Length at which rows are shortened, in units of the expected one."""
-
-_STEPS = 200
-"""Most steps of a fit; it ends where a step gains nothing that counts."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -108,19 +103,6 @@ def measured_moments(
     sums[np.triu_indices(n)] = np.asarray(release.value, dtype=np.float64) / question.factors
     pairs = coordinates.pairs
     return CountedMoments(coordinates, sums[pairs], release.noise_std / float(question.factors[1]))
-
-
-def with_moments(
-    model: JointModel,
-    columns: Sequence[NoisyMarginal],
-    counted: CountedMoments,
-    total: float,
-    *,
-    seed: int,
-    checked: Callable[[], None],
-) -> TiltedPool:
-    """Tilt a model to the moments."""
-    return tilted_to_moments(model, columns, counted, total, seed=seed, steps=_STEPS, checked=checked)
 
 
 def _chosen(

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synth.generators.adaptive.bins import ColumnBins
+from synth.generators.stacked import answers_of_parts
 from synth.models.junction_tree import ColumnSet, triangulated_cliques
 from synth.models.marginals import NoisyMarginal
 from synth.privacy.answers import AnswerSource
@@ -63,14 +64,8 @@ class Survey:
         """Ask for several tables in one question; returns the counts of each and the noise of one of them."""
         question = Stack(parts=tuple(parts), weights=weights)
         answer = self.session.noisy_sum(question, share=share, query=query, source=self.source)
-        pieces = np.split(
-            np.asarray(answer.value, dtype=np.float64).reshape(-1),
-            np.cumsum([part.dimension for part in question.parts])[:-1],
-        )
-        return [
-            ((piece / weight).reshape(part.shape), answer.noise_std / weight)
-            for piece, weight, part in zip(pieces, question.weights, question.parts, strict=True)
-        ]
+        counted = answers_of_parts(answer, question)
+        return [(counts.reshape(part.shape), noise) for (counts, noise), part in zip(counted, parts, strict=True)]
 
 
 def measure_label_marginals(

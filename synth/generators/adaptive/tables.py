@@ -1,18 +1,9 @@
-"""Which marginals of several columns are measured, and how.
+"""Tables of two and three columns, chosen one after another.
 
-- Every column by class of the label, in one question: what a classifier needs first
-  (``survey.measure_label_marginals``).
-- All pairs of columns in one question, where nearly all go together (``all_pairs``).
-- Round by round, the marginal that the model so far describes worst, chosen privately as in AIM (McKenna 2022)
-  (``SelectionRounds``).
-- Of a table with more cells than rows can tell of, coarser versions beside it (``CoarseTables``). How coarse follows
-  from what a model of earlier answers expects in the cells and from the number of rows as far as it is known, never
-  from the counts themselves.
-- Where there are too many columns to choose among, a tree of them in two questions (``ChowLiuTree``). The first asks
-  for the products of all columns in pairs, each column cut in two and taken about its mean in the row's class: which
-  columns go together. The tree that holds most of that (Chow 1968) is post-processing of the answer. The second counts
-  its edges, all in one stack, by class of the label where one is declared. So the number of questions does not grow
-  with the number of columns, and a table of a thousand columns takes minutes.
+Round by round, the marginal that the model so far describes worst is chosen privately as in AIM (McKenna 2022) and
+counted (``SelectionRounds``). Of a table with more cells than rows can tell of, coarser versions are offered beside it
+(``CoarseTables``). How coarse follows from what a model of earlier answers expects in the cells and from the number of
+rows as far as it is known, never from the counts themselves.
 """
 
 from __future__ import annotations
@@ -25,9 +16,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from synth.generators.adaptive.all_pairs import Halves
 from synth.generators.adaptive.bins import ColumnBins
 from synth.generators.adaptive.budget import CHOOSING, columns_gain
+from synth.generators.adaptive.coarsening import grouped
 from synth.generators.adaptive.survey import Survey
 from synth.models.joint_model import Fitter
 from synth.models.junction_tree import ColumnSet
@@ -36,19 +27,7 @@ from synth.privacy.feature_maps import OneHot
 from synth.privacy.selection import Candidate
 from synth.schema import Weight
 
-__all__ = [
-    "MANY_COLUMNS",
-    "ChowLiuTree",
-    "CoarseTables",
-    "RoundPlan",
-    "SelectionRounds",
-    "TableOffered",
-    "bins_of_tree",
-    "expected_errors",
-    "maximum_spanning_forest",
-    "rounds_of_tree",
-    "sampling_errors",
-]
+__all__ = ["CoarseTables", "SelectionRounds", "TableOffered", "expected_errors", "sampling_errors"]
 
 Vector = NDArray[np.float64]
 
@@ -70,6 +49,9 @@ _SHARPER = 0.5
 
 _ROOT = math.sqrt(2.0 / math.pi)
 
+_MOST_CANDIDATES = 10_000
+"""Most pairs that are weighed in a round; of more, a public draw."""
+
 _SEVERAL = 4
 """Different tables that are asked before a round's part grows or the rounds end: one dull answer tells little."""
 
@@ -80,18 +62,6 @@ _TOO_FINE, _TOO_FINE_OF_FEW = 1.0, 0.25
 """Part of the rows that noise and chance may leave a table off by before it is offered in a coarser version too; less
 where a few rounds are all that a small table has. In larger tables coarse answers came before fine ones and hid them:
 sets of three columns were .006 further off on white wine, .014 on simulated trips."""
-
-MANY_COLUMNS = 128
-"""Columns from which on tables are not chosen one by one."""
-
-_STRUCTURE = 0.25
-"""Part of the budget of a tree that goes into finding it."""
-
-_FEWEST_BINS = 3
-"""Bins of a number below which a column by class says nearly as much as an edge."""
-
-_MOST_PAIRED = 2048
-"""Columns whose products are asked for; of more, those that vary most."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -162,42 +132,11 @@ class CoarseTables:
         """Return the part of every bin of a column, and of every code."""
         if (column, parts) not in self._groups:
             one = self._bins[column]
-            group = one.grouped(one.size if column == self._survey.label else parts, 0.0)
+            group = grouped(one, one.size if column == self._survey.label else parts, 0.0)
             codes = group if one.bins is None else np.ascontiguousarray(group[one.bins])
             codes.setflags(write=False)  # questions share what nobody can change
             self._groups[column, parts] = group, codes
         return self._groups[column, parts]
-
-
-@dataclass(frozen=True, slots=True)
-class RoundPlan:
-    """How the budget of the rounds is spent.
-
-    Attributes
-    ----------
-    share : float
-        Part of the session's budget for all rounds.
-    rounds : float
-        Rounds that the first round's part would last; a round's part grows when tables tell too little.
-    cells : int
-        Most cells of the joint model.
-    most_candidates : int
-        Most pairs of a round; a public draw where there are more.
-    few : bool
-        Whether so few rounds are held that tables are better coarse.
-    for_label : bool
-        Whether a wrong row of a table with the label counts more.
-    groups : tuple of int
-        Positions of columns whose groups are compared: tables of two columns with one of them count more.
-    """
-
-    share: float
-    rounds: float
-    cells: int
-    most_candidates: int
-    few: bool
-    for_label: bool
-    groups: tuple[int, ...]
 
 
 class SelectionRounds:
@@ -209,7 +148,18 @@ class SelectionRounds:
         Pairs with its label are always candidates, as far as the model can ever hold them.
     bins : tuple of ColumnBins
     fitter : Fitter
-    plan : RoundPlan
+    share : float
+        Part of the session's budget for all rounds.
+    rounds : float
+        Rounds that the first round's part would last; a round's part grows when tables tell too little.
+    cells : int
+        Most cells of the joint model.
+    few : bool
+        Whether so few rounds are held that tables are better coarse.
+    for_label : bool
+        Whether a wrong row of a table with the label counts more.
+    groups : tuple of int
+        Positions of columns whose groups are compared: tables of two columns with one of them count more.
     unit_noise : float
         Noise of a count that is asked for the whole budget, in rows.
     total : float
@@ -225,7 +175,12 @@ class SelectionRounds:
         bins: tuple[ColumnBins, ...],
         *,
         fitter: Fitter,
-        plan: RoundPlan,
+        share: float,
+        rounds: float,
+        cells: int,
+        few: bool,
+        for_label: bool,
+        groups: tuple[int, ...],
         unit_noise: float,
         total: float,
         columns_spent: float,
@@ -233,7 +188,9 @@ class SelectionRounds:
     ) -> None:
         self._survey, self._session, self._columns = survey, survey.session, survey.columns
         self._label, self._source = survey.label, survey.source
-        self._fitter, self._plan, self._unit_noise, self._total = fitter, plan, unit_noise, total
+        self._fitter, self._unit_noise, self._total = fitter, unit_noise, total
+        self._share, self._cells, self._for_label, self._groups = share, cells, for_label, groups
+        self._too_fine = _TOO_FINE_OF_FEW if few else _TOO_FINE
         self._columns_gain = columns_gain(bins, columns_spent)
         # Looked up once: a column may have millions of codes.
         self._bins = [one.bins for one in bins]
@@ -244,31 +201,31 @@ class SelectionRounds:
         self._random = np.random.Generator(np.random.PCG64(seed))
         self._asked: list[ColumnSet] = []
         self._rest = max(len(useful) // _REST, 1)
-        self.left = plan.share
-        self._part = plan.share / plan.rounds
+        self.left = share
+        self._part = share / rounds
 
     def run(self, measured: list[NoisyMarginal], refitted: Callable[[float], None], *, until: float = 1.0) -> bool:
-        """Ask until the plan's share is spent or is better spent on columns, adding every answer to ``measured``.
+        """Ask until the share is spent or is better spent on columns, adding every answer to ``measured``.
 
         Parameters
         ----------
         measured : list of NoisyMarginal
             Answers so far; the fitter has been fitted to them.
         refitted : callable
-            Told the part of the plan that is spent, whenever the model was fitted again.
+            Told the part of the share that is spent, whenever the model was fitted again.
         until : float
-            Part of the plan's share after which it stops; what is left is asked by another call.
+            Part of the share after which it stops; what is left is asked by another call.
 
         Returns
         -------
         bool
             Whether nothing is left that is better spent on tables.
         """
-        kept = (1.0 - until) * self._plan.share
+        kept = (1.0 - until) * self._share
         left, part = self.left, self._part
         while self._pairs and left > kept:
-            spent = 1.0 - left / self._plan.share
-            limit = int(self._plan.cells * max(0.2, spent))
+            spent = 1.0 - left / self._share
+            limit = int(self._cells * max(0.2, spent))
             subsets = self._rested(self._candidates(limit))
             believed = {columns: self._total * table for columns, table in self._fitter.tables(subsets).items()}
             offered = self._offered(believed, part)
@@ -282,7 +239,7 @@ class SelectionRounds:
                 offered = [one for one in offered if one.columns != answer.columns]
             measured.extend(chosen)
             self._fitter.refit(measured, last=False)
-            refitted(1.0 - left / self._plan.share)
+            refitted(1.0 - left / self._share)
             if self._several and self._below_noise(chosen):
                 if self._moved(believed) * left / (before - left) < self._columns_gain(left):
                     return True
@@ -292,13 +249,13 @@ class SelectionRounds:
     def _candidates(self, limit: int) -> list[ColumnSet]:
         """Return what may be counted next, from declared facts and earlier answers."""
         pairs = self._pairs
-        if len(pairs) > self._plan.most_candidates:
-            drawn = self._random.choice(len(pairs), self._plan.most_candidates, replace=False)
+        if len(pairs) > _MOST_CANDIDATES:
+            drawn = self._random.choice(len(pairs), _MOST_CANDIDATES, replace=False)
             pairs = [pairs[one] for one in np.sort(drawn)]
         subsets = dict.fromkeys(self._fitter.candidates(pairs, limit))
         if self._label is not None:
             labelled = [pair for pair in self._pairs if self._label in pair]
-            subsets.update(dict.fromkeys(self._fitter.candidates(labelled, self._plan.cells)))
+            subsets.update(dict.fromkeys(self._fitter.candidates(labelled, self._cells)))
         # The model may hold no pair at all any more; some question has to be asked.
         return list(subsets) or [self._pairs[0]]
 
@@ -317,7 +274,7 @@ class SelectionRounds:
         offered = [TableOffered(columns, self._counted(columns), table) for columns, table in believed.items()]
         if not self._fitter.takes_coarse:
             return offered
-        most = (_TOO_FINE_OF_FEW if self._plan.few else _TOO_FINE) * self._total
+        most = self._too_fine * self._total
         noise = self._noise(part)
         for one, off in zip(list(offered), self._unexplained(offered, noise), strict=True):
             if off > most:
@@ -377,9 +334,9 @@ class SelectionRounds:
     def _weight(self, columns: ColumnSet) -> float:
         """Return what a wrong row counts: the geometric mean of declared importance, more with a label to predict."""
         weight = math.prod(_IMPORTANCE[self._columns[d].weight] for d in columns) ** (1 / len(columns))
-        if self._plan.for_label and self._label in columns:
+        if self._for_label and self._label in columns:
             weight *= _FOR_LABEL
-        if len(columns) == 2 and any(group in columns for group in self._plan.groups):
+        if len(columns) == 2 and any(group in columns for group in self._groups):
             weight *= _FOR_GROUPS
         return weight * (_TRIPLE_WEIGHT if len(columns) > 2 else 1.0)
 
@@ -429,135 +386,3 @@ def sampling_errors(believed: Sequence[NDArray[np.float64]]) -> NDArray[np.float
     expected = np.concatenate([table.reshape(-1) for table in believed])
     starts = np.cumsum([0, *(table.size for table in believed[:-1])])
     return np.asarray(np.add.reduceat(np.minimum(2.0 * expected, _ROOT * np.sqrt(expected)), starts))
-
-
-def bins_of_tree(columns: int, classes: int, cells: int) -> int:
-    """Return how many bins of each column let a tree of columns, by class, fit into ``cells``; 0 where too few do.
-
-    Parameters
-    ----------
-    columns : int
-    classes : int
-        Classes of the label; 1 without one.
-    cells : int
-        Most cells of the joint model.
-    """
-    bins = math.isqrt(cells // max(columns * classes, 1))
-    return bins if bins >= _FEWEST_BINS else 0
-
-
-def rounds_of_tree(columns: int) -> float:
-    """Return among how many tables the budget of a tree is divided, the question that finds it included."""
-    return columns / (1.0 - _STRUCTURE)
-
-
-class ChowLiuTree:
-    """Finds and counts the tree.
-
-    Parameters
-    ----------
-    survey : Survey
-    bins : tuple of ColumnBins
-    by_class : bool
-        Whether edges are counted by class of the label, which then has more than one bin.
-    fitter : Fitter
-        Fitted to the columns by themselves and by class.
-    total : float
-        Number of rows, as far as it is known.
-    """
-
-    def __init__(
-        self, survey: Survey, bins: tuple[ColumnBins, ...], *, by_class: bool, fitter: Fitter, total: float
-    ) -> None:
-        self._survey, self._total = survey, total
-        self._label = survey.label if by_class else None
-        self._bin_of_code = [one.bins for one in bins]
-        self._halves = Halves(survey, bins, by_class=by_class, model=fitter.model)
-
-    def ask(self, share: float) -> list[NoisyMarginal]:
-        """Return the tables of the edges, having spent all that is left; none where noise hides them all.
-
-        Parameters
-        ----------
-        share : float
-            Part of the session's budget meant for the tree: what finding it gets is worked out from this, and all that
-            is spent where no edge is found.
-        """
-        if len(self._halves.columns) < 2:
-            return []
-        edges = self._edges(_STRUCTURE * share)
-        return self._counted(edges, self._survey.session.remaining_share) if edges else []
-
-    def _edges(self, share: float) -> list[ColumnSet]:
-        """Ask for the products of columns in pairs, and return the tree that holds most of them."""
-        variances = self._halves.variances
-        places = np.sort(np.argsort(-variances, kind="stable")[:_MOST_PAIRED])
-        asked = [self._halves.columns[place] for place in places]
-        products, noise = self._halves.products(places, share=share, query="pairs of columns")
-        n = len(asked)
-        strengths = np.zeros((n, n))
-        strengths[np.triu_indices(n)] = np.abs(products)
-        # Of as many products that are noise and chance alone, the largest is expected about here (Donoho 1994).
-        least = math.sqrt(2.0 * math.log(n * (n - 1) / 2 + 1) * (noise**2 + self._total))
-        found = maximum_spanning_forest(strengths, least=least)
-        return [(asked[first], asked[second]) for first, second in found]
-
-    def _counted(self, edges: Sequence[ColumnSet], share: float) -> list[NoisyMarginal]:
-        """Count the edges in one question, by class where there is a label."""
-        label = self._label
-        tables = [tuple(sorted(edge if label is None else (label, *edge))) for edge in edges]
-        parts = [self._survey.one_hot(table, self._bin_of_code) for table in tables]
-        weights = (math.sqrt(1.0 / len(parts)),) * len(parts)
-        counted = self._survey.counted_once(parts, weights, share=share, query="tables of a tree")
-        return [
-            NoisyMarginal(table, counts, noise_std, self._believed(table, edge))
-            for table, edge, (counts, noise_std) in zip(tables, edges, counted, strict=True)
-        ]
-
-    def _believed(self, table: ColumnSet, edge: ColumnSet) -> Vector:
-        """Return what the model says of an edge, in rows: nothing but what both columns share with the label."""
-        if self._label is None:
-            alone = [self._halves.by_class(d)[0] for d in edge]
-            return np.asarray(self._total * np.outer(*alone))
-        first, second = (self._halves.by_class(d) for d in edge)
-        sizes = np.maximum(first.sum(axis=1), 1e-300)
-        joint = first[:, :, None] * second[:, None, :] / sizes[:, None, None]
-        # Axes of a table ascend with its columns: the label's goes where the label stands.
-        return np.asarray(self._total * np.moveaxis(joint, 0, table.index(self._label)))
-
-
-def maximum_spanning_forest(strengths: Vector, *, least: float) -> list[tuple[int, int]]:
-    """Return the edges of the forest of greatest total strength (Kruskal's algorithm).
-
-    Parameters
-    ----------
-    strengths : array of shape (n, n)
-        Of every pair, above the diagonal; not negative.
-    least : float
-        Pairs that are not stronger are no edges.
-
-    Returns
-    -------
-    list of (first, second), ascending
-    """
-    n = len(strengths)
-    firsts, seconds = np.triu_indices(n, 1)
-    values = strengths[firsts, seconds]
-    clear = np.flatnonzero(values > least)
-    group = list(range(n))
-
-    def root(one: int) -> int:
-        while group[one] != one:
-            group[one] = group[group[one]]
-            one = group[one]
-        return one
-
-    edges = []
-    for place in clear[np.argsort(-values[clear], kind="stable")]:
-        first, second = int(firsts[place]), int(seconds[place])
-        if root(first) != root(second):
-            group[root(first)] = root(second)
-            edges.append((first, second))
-        if len(edges) == n - 1:
-            break
-    return sorted(edges)

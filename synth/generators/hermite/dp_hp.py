@@ -25,10 +25,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from synth.errors import ConfigError
-from synth.generators.coarse_grid import column_weights
 from synth.generators.hermite import CARD, DpHpOptions
 from synth.generators.neural import ClassBatch, Draw, NeuralGenerator, OutputHead, OutputHeads
 from synth.generators.protocol import Card, GeneratorTask
+from synth.generators.stacked import column_weights
 from synth.models.simplex import project_to_simplex
 from synth.privacy.answers import AnswerSource
 from synth.privacy.feature_maps import Constant, FeatureMap, Stack

@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synth.errors import InputError
-from synth.generators.coarse_grid import LABEL_BINS, coarse_grid, column_weights
+from synth.generators.coarse_grid import LABEL_BINS, coarse_grid
 from synth.generators.independent import BY_CLASS, INDEPENDENT, IndependentOptions
 from synth.generators.protocol import Card, Generator, GeneratorTask, State
 from synth.generators.sampling import check_rows, random_source, rounded_counts
+from synth.generators.stacked import answers_of_parts, column_weights
 from synth.models.simplex import project_to_simplex
 from synth.privacy.answers import AnswerSource
 from synth.privacy.feature_maps import OneHot, Stack
@@ -54,9 +55,10 @@ class IndependentByClass(Generator):
             source=f"generator {self.card.name}",
         )
         progress.phase("Fitting")
-        counts = self._split(np.asarray(release.value, dtype=np.float64).reshape(-1), question)
+        answers = answers_of_parts(release, question)
+        counts = [piece.reshape(places.size, -1) for (piece, _), places in zip(answers, self._places, strict=True)]
         total = max(session.rows.value, 1.0)
-        noise = [release.noise_std / weight for weight in question.weights]
+        noise = [noise_std for _, noise_std in answers]
         self._tables = self._fit_tables(counts, noise, total)
         return self
 
@@ -108,15 +110,6 @@ class IndependentByClass(Generator):
             bins=tuple(self._places[d].bins for d in positions),
             sizes=tuple(self._columns[d].size for d in positions),
         )
-
-    def _split(self, value: NDArray[np.float64], question: Stack) -> list[NDArray[np.float64]]:
-        ends = np.cumsum([part.dimension for part in question.parts])
-        pieces = np.split(value, ends[:-1])
-        shapes = [(places.size, -1) for places in self._places]
-        return [
-            (piece / weight).reshape(shape)
-            for piece, weight, shape in zip(pieces, question.weights, shapes, strict=True)
-        ]
 
     def _fit_tables(
         self, counts: list[NDArray[np.float64]], noise: list[float], total: float

@@ -28,7 +28,7 @@ from synth.errors import ConfigError, InputError
 from synth.generators.coarse_grid import LABEL_BINS, CoarseGrid, coarse_grid
 from synth.generators.kahm import KahmOptions
 from synth.generators.kahm.blocks import MOST_CLASSES, FabricatedBlock, fabricated_blocks, facts_of_blocks
-from synth.generators.one_way_marginals import OneWayMarginals, OneWayOptions, fine_grid, measure_one_way_marginals
+from synth.generators.one_way_marginals import OneWayMarginals, fine_grid, measure_one_way_marginals
 from synth.generators.protocol import Fact, GeneratorTask, State
 from synth.generators.row_encoding import CalibratedColumn, ColumnEncoding
 from synth.generators.sampling import check_rows, random_source, rounded_counts
@@ -168,7 +168,7 @@ class RecordMode:
         for place, column in enumerate(others):
             prefix = f"column.{place}."
             own = {name.removeprefix(prefix): one for name, one in state.items() if name.startswith(prefix)}
-            columns.append(CalibratedColumn.from_state(column, start, fine_grid(column, OneWayOptions()), own))
+            columns.append(CalibratedColumn.from_state(column, start, fine_grid(column), own))
             start += columns[-1].base.width
         model = {name.removeprefix("model."): one for name, one in state.items() if name.startswith("model.")}
         generator._model = RowModel(tuple(columns), ClassGaussians.from_state(model))
@@ -311,7 +311,6 @@ class RecordQuestions:
             label=None if self._label is None else self._columns[self._label].name,
             share=share,
             source=self._source,
-            options=OneWayOptions(),
         )
 
     def _label_alone(self) -> RowModel:

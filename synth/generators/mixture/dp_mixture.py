@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synth.errors import InputError
-from synth.generators.coarse_grid import CoarseGrid, coarse_grid, column_weights
+from synth.generators.coarse_grid import CoarseGrid, coarse_grid
 from synth.generators.mixture import CARD, MixtureOptions
 from synth.generators.protocol import Card, Fact, Generator, GeneratorTask, Picture, State
 from synth.generators.sampling import check_rows, random_source, rounded_counts
+from synth.generators.stacked import column_weights
 from synth.models.mixture import LEAST_PROBABILITY, Mixture
 from synth.models.simplex import project_to_simplex
 from synth.privacy.answers import AnswerSource

@@ -1,33 +1,46 @@
-"""Numbers of few values: where the answers allow it, the values that stand out are all there are.
+"""Values inside bins as people write them, as far as answers tell; post-processing, and bins keep their mass.
 
-Noise leaves a column of five densities about one row in a hundred at other places. Whether these rows are there is
-asked of the answers that are given anyway. Values are named by places of one code that are clear by themselves and, in
-clear places of several codes, by the remainders of codes. Then each answer by itself says how many rows are elsewhere:
-the counts of places, of remainders, and of classes of roundness. Only if none of them says more than its noise
-explains, nothing else stands out, and noise is so little that no more than a few in a hundred of the rows beside the
-fullest value can be elsewhere, the column has no other values. All of it is post-processing.
+- Tails end where the mass does, and not where a wide declared range does (``with_tails``).
+- Codes are as round as they were counted (``with_round_values``).
+- Numbers of few values: where the answers allow it, the values that stand out are all there are (``few_values``). Noise
+  leaves a column of five densities about one row in a hundred at other places. Whether these rows are there is asked of
+  the answers that are given anyway. Values are named by places of one code that are clear by themselves and, in clear
+  places of several codes, by the remainders of codes. Then each answer by itself says how many rows are elsewhere: the
+  counts of places, of remainders, and of classes of roundness. Only if none of them says more than its noise explains,
+  nothing else stands out, and noise is so little that no more than a few in a hundred of the rows beside the fullest
+  value can be elsewhere, the column has no other values.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from synth.generators.adaptive.bins import FAINT, ColumnBins
 from synth.generators.one_way_marginals import OneWayMarginal
-from synth.generators.round_values import REMAINDERS, CodeChances, RoundCounts
+from synth.generators.round_values import REMAINDERS, CodeChances, RoundCounts, class_factors, single_values
 
-if TYPE_CHECKING:
-    from synth.generators.adaptive.bins import ColumnBins
-
-__all__ = ["FewValues", "as_written", "few_values"]
+__all__ = ["FewValues", "as_written", "few_values", "with_round_values", "with_tails"]
 
 Vector = NDArray[np.float64]
 
 Whole = NDArray[np.int64]
+
+_CLEAR_PLACE = 10.0
+"""Rows, in units of the noise of a count that got a column's whole part, from which on a place is clear by itself: that
+is three standard deviations where a tenth of the part goes to single places."""
+
+_FEWEST_BROAD = 3
+"""Bins of several places from which on the first and last one can be told from what is beside them."""
+
+_TAIL = 3.0
+"""Shape of the tails: between those of incomes and exponential ones."""
+
+_CLEAR_TAIL = 1.0
+"""Standard deviations from which on there is clearly more far out."""
 
 _MOST_VALUES = 32
 """Places that may be named; a column of one value would be none, and noise that hides a second one no proof of it."""
@@ -51,6 +64,131 @@ _LEAST = 1e-12
 
 _ONLY = 1e12
 """By what a named code is likelier than others of its place: none of these is drawn."""
+
+
+def as_written(bins: ColumnBins, one_way: OneWayMarginal, counted: RoundCounts | None, rows: float) -> ColumnBins:
+    """Return bins of the same mass with values inside them as people write them, as far as answers tell.
+
+    Of a number of few values, bins that hold none of them are drawn as the nearest that does.
+
+    Parameters
+    ----------
+    bins : ColumnBins
+    one_way : OneWayMarginal
+    counted : RoundCounts, optional
+        Of the same column.
+    rows : float
+        Number of rows, as far as it is known.
+    """
+    few = few_values(one_way, counted)
+    if few is not None and counted is not None:
+        return _only(bins, few, counted)
+    tails = with_tails(bins, one_way)
+    return tails if counted is None else with_round_values(tails, counted, rows, one_way.cell_std)
+
+
+def with_tails(bins: ColumnBins, one_way: OneWayMarginal) -> ColumnBins:
+    """Return bins of the same mass, the first and last of which do not reach farther than what is beside them says.
+
+    Mass that noise leaves undecided is spread evenly, which makes a tail as long as a wide declared range. So from
+    its inner edge on an outermost bin holds at least as much as a Lomax distribution of shape 3, whose density
+    begins with what that of the two bins beside it comes to at the edge: not so light that it cuts off the tails of
+    incomes. Where the counts say clearly that there is more far out, the bin is left as it is.
+
+    Parameters
+    ----------
+    bins : ColumnBins
+    one_way : OneWayMarginal
+        The counts that the bins were made of.
+    """
+    levels, masses = bins.grid.levels, bins.expected
+    of_place = bins.bin_of_place[:levels]
+    starts = np.flatnonzero(np.diff(of_place, prepend=-1))
+    ends = np.append(starts[1:], levels)
+    # Single places are spikes, which say nothing of a density.
+    broad = np.flatnonzero((ends - starts > 1) & (masses[of_place[starts]] > FAINT))
+    if len(broad) < _FEWEST_BROAD:
+        return bins
+    proportions = bins.proportions.copy()
+    first = bins.grid.first[starts[broad]].astype(np.float64)
+    last = (bins.grid.first + bins.grid.width)[ends[broad] - 1].astype(np.float64)
+    held = masses[of_place[starts[broad]]]
+    for outer, beside, before, edges in ((-1, -2, -3, first), (0, 1, 2, last)):
+        fall = math.log1p((held[beside] + held[before]) / held[outer]) / abs(edges[before] - edges[outer])
+        width = last[beside] - first[beside]
+        at_edge = held[beside] / width * math.exp(-fall * width / 2)
+        places = np.arange(starts[broad[outer]], ends[broad[outer]])
+        places = places if outer else places[::-1]
+        reach = np.cumsum(bins.grid.width[places])
+        inner = 1.0 - (1.0 + at_edge / held[outer] * reach / _TAIL) ** -_TAIL
+        proportions[places] = _held_in(bins, one_way, places, inner / inner[-1])
+    return replace(bins, proportions=proportions)
+
+
+def _held_in(bins: ColumnBins, one_way: OneWayMarginal, places: Whole, least: Vector) -> Vector:
+    """Return the mass of places from the inside out, at least this part of it up to each; or as it is."""
+    now = bins.proportions[places]
+    whole = float(now.sum())
+    if whole <= 0:
+        return now
+    parts = np.cumsum(now) / whole
+    farther = least - parts
+    if not (farther > 0).any():
+        return now
+    # Is there clearly more beyond the place where both differ most?
+    beyond = places[int(np.argmax(farther)) + 1 :]
+    counted = float(one_way.counts[beyond].sum())
+    wanted = whole * (1.0 - float(least[np.argmax(farther)])) * max(float(bins.table.sum()), 1.0)
+    if counted - wanted > _CLEAR_TAIL * math.sqrt(_variance(one_way, beyond)):
+        return now
+    least = np.maximum(parts, least)
+    # Half of it lies near, as it was counted: heaps there are not spread.
+    half = int(np.searchsorted(least, 0.5))
+    if parts[half] > 0:
+        least[:half] = parts[:half] * (least[half] / parts[half])
+    return np.diff(least, prepend=0.0) * whole
+
+
+def with_round_values(bins: ColumnBins, counted: RoundCounts, rows: float, cell_std: float) -> ColumnBins:
+    """Return bins of the same mass in which codes are as round as they were counted.
+
+    Places of one code that are clear by themselves stay as they are.
+
+    Parameters
+    ----------
+    bins : ColumnBins
+    counted : RoundCounts
+        Of the same column.
+    rows : float
+        Number of rows, as far as it is known.
+    cell_std : float
+        As of the column's one-way marginal, in rows.
+    """
+    if not counted.counts.any():
+        # A plan's answers tell nothing.
+        return bins
+    levels, classes = bins.grid.levels, counted.classes
+    first, width, bin_of_place = bins.grid.first[:levels], bins.grid.width[:levels], bins.bin_of_place[:levels]
+    proportions = bins.proportions.copy()
+    single, chances = single_values(counted, first, width, proportions[:levels] * rows)
+    each = CodeChances(classes, np.ones(len(counted.counts)), single, chances, counted.fine).of_codes
+    each *= np.repeat(proportions[:levels] / np.add.reduceat(each, first), width)
+    kinds = len(counted.counts)
+    clear = (width == 1) & (proportions[:levels] * rows > _CLEAR_PLACE * cell_std)
+    of_code = np.where(np.repeat(clear, width), 0, classes)
+    known = np.bincount(classes, weights=np.where(of_code == 0, each, 0.0), minlength=kinds) * rows
+    cells = np.repeat(bin_of_place.astype(np.int64) * kinds, width) + of_code
+    held = np.bincount(cells, weights=each, minlength=bins.size * kinds).astype(np.float64)
+    masses = held.reshape(bins.size, kinds)
+    factors = class_factors(replace(counted, counts=counted.counts - known), masses, rows=rows)
+    if (factors == 1.0).all() and not len(single):
+        return bins
+    # What is in no class keeps its mass, and so does the rest of every bin.
+    before, after = masses[:, 1:].sum(axis=1), masses[:, 1:] @ factors[1:]
+    by_bin = np.divide(before, after, out=np.ones_like(before), where=after > 0)
+    each *= np.where(of_code == 0, 1.0, factors[classes] * np.repeat(by_bin[bin_of_place], width))
+    proportions[:levels] = np.add.reduceat(each, first)
+    return replace(bins, proportions=proportions, chances=CodeChances(classes, factors, single, chances, counted.fine))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -87,27 +225,6 @@ def few_values(one_way: OneWayMarginal, counted: RoundCounts | None) -> FewValue
     named = _clear_places(one_way)
     found = None if named is None else _values(one_way, counted, named)
     return None if found is None or not _are_all(found, one_way, counted) else found
-
-
-def as_written(bins: ColumnBins, one_way: OneWayMarginal, counted: RoundCounts | None, rows: float) -> ColumnBins:
-    """Return bins of the same mass with values inside them as people write them, as far as answers tell.
-
-    Of a number of few values, bins that hold none of them are drawn as the nearest that does.
-
-    Parameters
-    ----------
-    bins : ColumnBins
-    one_way : OneWayMarginal
-    counted : RoundCounts, optional
-        Of the same column.
-    rows : float
-        Number of rows, as far as it is known.
-    """
-    few = few_values(one_way, counted)
-    if few is not None and counted is not None:
-        return _only(bins, few, counted)
-    tails = bins.with_tails(one_way)
-    return tails if counted is None else tails.with_round_values(counted, rows, one_way.cell_std)
 
 
 def _only(bins: ColumnBins, few: FewValues, counted: RoundCounts) -> ColumnBins:
