@@ -205,9 +205,7 @@ class HierarchicalHistogram:
 
 
 def _interleave(left: Vector, right: Vector) -> Vector:
-    both = np.empty(2 * len(left))
-    both[::2], both[1::2] = left, right
-    return both
+    return np.column_stack([left, right]).reshape(-1)
 
 
 def _spread(n_leaves: int, depth: int, counts: Vector, variance: Vector) -> tuple[Vector, Vector]:

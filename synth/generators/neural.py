@@ -42,9 +42,6 @@ __all__ = [
     "OutputHead",
     "OutputHeads",
     "RowNetwork",
-    "TrainingPlan",
-    "sample_rows",
-    "train",
 ]
 
 LATENT = 16
@@ -263,109 +260,13 @@ class ClassBatch:
         return (squared - 2 * (embedding * target).sum(dim=-1) + target.square().sum(dim=-1)).sum(dim=-1)
 
 
-@dataclass(frozen=True, slots=True)
-class TrainingPlan:
-    """How long and how fast to train; public."""
-
-    steps: int
-    learning_rate: float
-    seed: int
-    device: torch.device
-
-
-def train(
-    network: RowNetwork,
-    layout: OutputHeads,
-    batch: ClassBatch,
-    loss_of: Callable[[Draw, int], Tensor],
-    *,
-    plan: TrainingPlan,
-    progress: Progress,
-) -> None:
-    """Fit a network to released embeddings by Adam with a cosine schedule.
-
-    Parameters
-    ----------
-    network : RowNetwork
-        Trained in place, on ``plan.device``.
-    layout : OutputHeads
-    batch : ClassBatch
-    loss_of : callable
-        Loss of a drawn batch at a step; reads releases only.
-    plan : TrainingPlan
-    progress : Progress
-        Told of steps and losses; asked whether to stop.
-    """
-    optimiser = torch.optim.Adam(network.parameters(), lr=plan.learning_rate, betas=(0.9, 0.99))
-    for step, noise in enumerate(_latent_noise((batch.size, LATENT + len(layout.continuous)), plan)):
-        for group in optimiser.param_groups:
-            group["lr"] = plan.learning_rate * 0.5 * (1.0 + math.cos(math.pi * step / plan.steps))
-        outputs = network(noise[:, :LATENT], batch.one_hot)
-        loss = loss_of(layout.draw(outputs, noise[:, LATENT:]), step)
-        optimiser.zero_grad(set_to_none=True)
-        # Distances are far below 1; the factor keeps Adam's epsilon out of the way.
-        torch.autograd.backward(1e4 * loss)
-        optimiser.step()
-        if step % 20 == 0 or step == plan.steps - 1:
-            progress.check_cancelled()
-            progress.step(step + 1, plan.steps)
-            progress.loss(float(loss.detach()))
-
-
-def _latent_noise(shape: tuple[int, int], plan: TrainingPlan) -> Iterator[Tensor]:
+def _latent_noise(shape: tuple[int, int], steps: int, seed: int, device: torch.device) -> Iterator[Tensor]:
     """Draw the noise of every step on the processor, the same for every device; many steps are uploaded at once."""
-    source = torch.Generator().manual_seed(plan.seed)
-    together = 1 if plan.device.type == "cpu" else max(1, _UPLOADED // math.prod(shape))
-    for start in range(0, plan.steps, together):
-        drawn = [torch.randn(shape, generator=source) for _ in range(min(together, plan.steps - start))]
-        yield from drawn if plan.device.type == "cpu" else torch.stack(drawn).to(plan.device)
-
-
-def sample_rows(
-    network: RowNetwork | None,
-    layout: OutputHeads,
-    probabilities: NDArray[np.float64],
-    *,
-    n_rows: int,
-    seed: int,
-    device: str = "cpu",
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Draw classes and codes in float64, on one thread of a CPU or on a card.
-
-    What is random is drawn on the processor, in one order for every device; a card gets many batches of it at a time.
-
-    Parameters
-    ----------
-    network : RowNetwork or None
-        None where no column leaves a choice.
-    layout : OutputHeads
-    probabilities : array of shape (classes,)
-    n_rows, seed : int
-    device : str
-
-    Returns
-    -------
-    classes : array of shape (n_rows,), int64
-    codes : array of shape (n_rows, n_heads), int64
-    """
-    random = random_source(seed)
-    counts = rounded_counts(probabilities, n_rows, random)
-    classes = random.permutation(np.repeat(np.arange(len(counts)), counts))
-    double = None if network is None else copy.deepcopy(network).to(device).double()
-    widest = max(layout.outputs, HIDDEN)
-    together = SAMPLE_BATCH * (1 if device == "cpu" else max(1, _SAMPLED // (SAMPLE_BATCH * widest)))
-    parts = []
-    with single_thread(), torch.no_grad():
-        for start in range(0, n_rows, together):
-            here = classes[start : start + together]
-            noise, uniforms = _randomness(layout, len(here), random)
-            latent = torch.from_numpy(noise).to(device)
-            one_hot = torch.nn.functional.one_hot(torch.from_numpy(here).to(device), len(counts)).double()
-            outputs = latent[:, :0] if double is None else double(latent[:, :LATENT], one_hot)
-            draw = layout.draw(outputs, latent[:, LATENT:])
-            picked = layout.picked(draw, torch.from_numpy(uniforms[0]).to(device))
-            parts.append(layout.codes(picked.cpu().numpy(), uniforms[1]))
-    return classes, np.concatenate(parts)
+    source = torch.Generator().manual_seed(seed)
+    together = 1 if device.type == "cpu" else max(1, _UPLOADED // math.prod(shape))
+    for start in range(0, steps, together):
+        drawn = [torch.randn(shape, generator=source) for _ in range(min(together, steps - start))]
+        yield from drawn if device.type == "cpu" else torch.stack(drawn).to(device)
 
 
 def _randomness(
@@ -419,13 +320,33 @@ class NeuralGenerator(Generator):
         return 1 if self._label_places is None else self._label_places.size
 
     def sample(self, n_rows: int, seed: int) -> NDArray[np.int64]:
-        """Draw rows in float64; classes follow the fitted proportions to within one row."""
+        """Draw rows in float64, on one thread of a CPU or on a card; classes follow the fitted proportions.
+
+        Every class has its expected number of rows to within one. What is random is drawn on the processor, in one
+        order for every device; a card gets many batches of it at a time.
+        """
         check_rows(n_rows)
         if self._probabilities is None:
             raise InputError("This generator has not been fitted yet.")
-        classes, codes = sample_rows(
-            self._network, self._layout, self._probabilities, n_rows=n_rows, seed=seed, device=self.device
-        )
+        layout, device = self._layout, self.device
+        random = random_source(seed)
+        counts = rounded_counts(self._probabilities, n_rows, random)
+        classes = random.permutation(np.repeat(np.arange(len(counts)), counts))
+        double = None if self._network is None else copy.deepcopy(self._network).to(device).double()
+        widest = max(layout.outputs, HIDDEN)
+        together = SAMPLE_BATCH * (1 if device == "cpu" else max(1, _SAMPLED // (SAMPLE_BATCH * widest)))
+        parts = []
+        with single_thread(), torch.no_grad():
+            for start in range(0, n_rows, together):
+                here = classes[start : start + together]
+                noise, uniforms = _randomness(layout, len(here), random)
+                latent = torch.from_numpy(noise).to(device)
+                one_hot = torch.nn.functional.one_hot(torch.from_numpy(here).to(device), len(counts)).double()
+                outputs = latent[:, :0] if double is None else double(latent[:, :LATENT], one_hot)
+                draw = layout.draw(outputs, latent[:, LATENT:])
+                picked = layout.picked(draw, torch.from_numpy(uniforms[0]).to(device))
+                parts.append(layout.codes(picked.cpu().numpy(), uniforms[1]))
+        codes = np.concatenate(parts)
         if self._label_places is not None and self._task.label is not None:
             uniforms = random_source(seed + 1).random(n_rows)
             position = self._task.schema.names.index(self._task.label)
@@ -485,23 +406,37 @@ class NeuralGenerator(Generator):
         steps: int,
         progress: Progress,
     ) -> None:
-        device = torch.device(self.device)
-        network = self._new_network()
+        """Fit the network to released embeddings by Adam with a cosine schedule.
+
+        Parameters
+        ----------
+        loss_of : callable
+            Loss of a drawn batch at a step; reads releases only.
+        steps : int
+        progress : Progress
+            Told of steps and losses; asked whether to stop.
+        """
+        network, device = self._new_network(), torch.device(self.device)
         if network is None or self._probabilities is None:
             return
         progress.phase("Fitting")
+        layout, rate = self._layout, self._options.learning_rate
         with single_thread():
             network.to(device)
             batch = ClassBatch(self._probabilities, batch_size=self._options.batch_size, device=device)
-            plan = TrainingPlan(
-                steps=steps, learning_rate=self._options.learning_rate, seed=self._task.seed, device=device
-            )
-            train(
-                network,
-                self._layout,
-                batch,
-                lambda draw, step: loss_of(batch, draw, step),
-                plan=plan,
-                progress=progress,
-            )
+            optimiser = torch.optim.Adam(network.parameters(), lr=rate, betas=(0.9, 0.99))
+            shape = (batch.size, LATENT + len(layout.continuous))
+            for step, noise in enumerate(_latent_noise(shape, steps, self._task.seed, device)):
+                for group in optimiser.param_groups:
+                    group["lr"] = rate * 0.5 * (1.0 + math.cos(math.pi * step / steps))
+                outputs = network(noise[:, :LATENT], batch.one_hot)
+                loss = loss_of(batch, layout.draw(outputs, noise[:, LATENT:]), step)
+                optimiser.zero_grad(set_to_none=True)
+                # Distances are far below 1; the factor keeps Adam's epsilon out of the way.
+                torch.autograd.backward(1e4 * loss)
+                optimiser.step()
+                if step % 20 == 0 or step == steps - 1:
+                    progress.check_cancelled()
+                    progress.step(step + 1, steps)
+                    progress.loss(float(loss.detach()))
         self._network = network.cpu()

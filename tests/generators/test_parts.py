@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from simulated import COLUMNS, schema
 
-from synth.generators.coarse_grid import coarse_grid, column_weights
+from synth.generators.coarse_grid import coarse_grid
 from synth.generators.fourier.dp_merf import ExpectedFourier
 from synth.generators.hermite.dp_hp import ExpectedTables, ProductEmbeddings, SumEmbedding
 from synth.generators.neural import ClassBatch, Draw, OutputHeads
 from synth.generators.sampling import random_source, rounded_counts
+from synth.generators.stacked import column_weights
 from synth.privacy.more.fourier import Fourier
 from synth.schema import NumberColumn, Weight
 from synth.system.machine import single_thread

@@ -323,7 +323,7 @@ class _Fit:
             self._device if self._kind() == "mixture" else self._device_of_fields,
             seed=self._task.seed,
             triple_cells=self._options.cells // (64 if len(sizes) > FEW_COLUMNS else 16),
-            known=self._known(),
+            known=declared_zeros(self._survey, self.bins, self._rules, total=self._one_ways.rows, cells=self._room),
         )
         self._base = self._fitter
         if self._fitter.takes_coarse:
@@ -419,7 +419,8 @@ class _Fit:
         if self.differences.counted and self._kind() == "field" and not self.is_dense:
             self._refit_to_all()
             self._measured += self.differences.tables(self.bins, self._one_ways.rows, self._base.model)
-        tilted = self._tilted()
+        # Where whole rows stood out, a pool agrees with them too, as far as enough rows carry it.
+        tilted = None if self._whole is None else self._whole.finished(self._measured[: len(self.bins)])
         if tilted is None:
             self._refit_to_all()
         # All held against all answers: against those of its own round alone a later model, which has more to fit, would
@@ -438,19 +439,6 @@ class _Fit:
             as_written(one, way, self._round.get(way.column.name), rows)
             for way, one in zip(self._one_ways.columns, self.bins, strict=True)
         )
-
-    def _tilted(self) -> JointModel | None:
-        """Return the pool that agrees with whole rows too, where they stood out: as far as enough rows carry it."""
-        return None if self._whole is None else self._whole.finished(self._measured[: len(self.bins)])
-
-    def _groups(self) -> tuple[int, ...]:
-        """Return the columns whose tables are weighed more, as their groups are compared."""
-        names = self._task.schema.names
-        return tuple(names.index(name) for name in self._task.groups)
-
-    def _known(self) -> list[NoisyMarginal]:
-        """Return what the declared rules say of tables of several columns."""
-        return declared_zeros(self._survey, self.bins, self._rules, total=self._one_ways.rows, cells=self._room)
 
     def _divided(self, whole: float, for_columns: float) -> AdaptiveBudget:
         return allocate_budget(
@@ -501,7 +489,7 @@ class _Fit:
             cells=self._options.cells,
             few=self._budget.few,
             for_label=self._options.purpose == "prediction",
-            groups=self._groups(),
+            groups=tuple(self._task.schema.names.index(name) for name in self._task.groups),
             unit_noise=self._one_ways.unit_noise,
             total=self._one_ways.rows,
             columns_spent=self._budget.columns,

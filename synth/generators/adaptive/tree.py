@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse.csgraph import minimum_spanning_tree
 
 from synth.generators.adaptive.bins import ColumnBins
 from synth.generators.adaptive.pairs_look import Halves
@@ -134,7 +135,7 @@ class ChowLiuTree:
 
 
 def maximum_spanning_forest(strengths: Vector, *, least: float) -> list[tuple[int, int]]:
-    """Return the edges of the forest of greatest total strength (Kruskal's algorithm).
+    """Return the edges of the forest of greatest total strength.
 
     Parameters
     ----------
@@ -147,24 +148,7 @@ def maximum_spanning_forest(strengths: Vector, *, least: float) -> list[tuple[in
     -------
     list of (first, second), ascending
     """
-    n = len(strengths)
-    firsts, seconds = np.triu_indices(n, 1)
-    values = strengths[firsts, seconds]
-    clear = np.flatnonzero(values > least)
-    group = list(range(n))
-
-    def root(one: int) -> int:
-        while group[one] != one:
-            group[one] = group[group[one]]
-            one = group[one]
-        return one
-
-    edges = []
-    for place in clear[np.argsort(-values[clear], kind="stable")]:
-        first, second = int(firsts[place]), int(seconds[place])
-        if root(first) != root(second):
-            group[root(first)] = root(second)
-            edges.append((first, second))
-        if len(edges) == n - 1:
-            break
-    return sorted(edges)
+    # The library looks for least weights, and takes a weight of zero for no edge.
+    weights = np.where(np.triu(strengths, 1) > least, -strengths, 0.0)
+    firsts, seconds = minimum_spanning_tree(weights).nonzero()
+    return sorted(zip(firsts.tolist(), seconds.tolist(), strict=True))

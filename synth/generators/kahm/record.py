@@ -28,9 +28,10 @@ from synth.errors import ConfigError, InputError
 from synth.generators.coarse_grid import LABEL_BINS, CoarseGrid, coarse_grid
 from synth.generators.kahm import KahmOptions
 from synth.generators.kahm.blocks import MOST_CLASSES, FabricatedBlock, fabricated_blocks, facts_of_blocks
+from synth.generators.kahm.calibrated import CalibratedColumn
 from synth.generators.one_way_marginals import OneWayMarginals, fine_grid, measure_one_way_marginals
 from synth.generators.protocol import Fact, GeneratorTask, State
-from synth.generators.row_encoding import CalibratedColumn, ColumnEncoding
+from synth.generators.row_encoding import ColumnEncoding
 from synth.generators.sampling import check_rows, random_source, rounded_counts
 from synth.models.class_gaussians import ClassGaussians, leading_directions, shrunk_covariances, shrunk_spread
 from synth.models.fabrication import in_blocks
