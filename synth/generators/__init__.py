@@ -1,6 +1,6 @@
-"""Generators: what turns noisy answers into rows. Adding one is a folder and one line in the registry.
+"""Generators: they turn noisy answers into rows. Adding one takes a folder and one line in the registry.
 
-A folder says in ``CARDS`` what is known of its generators before they are built (``protocol.Card``).
+A folder describes its generators in ``CARDS`` before they are built (``protocol.Card``).
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _FAMILIES = (
     "synth.generators.sums_of_squares",
     "synth.generators.mixture",
 )
-"""Where generators stand, in the order the app shows them: the default, the controls, the published methods."""
+"""The folders, in the order the app shows them: the default, the controls, the published methods."""
 
 GENERATORS: dict[str, Card] = {
     card.name: card for family in _FAMILIES for card in importlib.import_module(family).CARDS
@@ -67,7 +67,7 @@ GENERATORS: dict[str, Card] = {
 """The card of every generator, by name."""
 
 CONTROL = "independent"
-"""The generator that every other has to beat: rehearsals and reports show it beside them."""
+"""The generator that every other has to beat: rehearsals and reports show it next to them."""
 
 
 def make(name: str, task: GeneratorTask, options: Mapping[str, object]) -> Generator:
@@ -79,24 +79,24 @@ def make(name: str, task: GeneratorTask, options: Mapping[str, object]) -> Gener
         A key of ``GENERATORS``.
     task : GeneratorTask
     options : mapping
-        Option names and values as a configuration holds them; what is absent keeps its default.
+        Option names and values as in a configuration; an absent option keeps its default.
 
     Raises
     ------
     ConfigError
-        If the generator or an option is unknown, of the wrong kind or out of range, or the table declares less than
-        the generator needs.
+        If the generator or an option is unknown, an option has the wrong type or is out of range, or the table declares
+        less than the generator needs.
     """
     return cast(Generator, build(describe(name), task, options))
 
 
 def restore(name: str, task: GeneratorTask, options: Mapping[str, object], state: State) -> Generator:
-    """Rebuild a fitted generator from its saved arrays; sampling from it gives the same bytes as before."""
+    """Rebuild a fitted generator from its saved arrays; it draws the same bytes as before."""
     return cast(Generator, build_from_state(describe(name), task, options, state))
 
 
 def build(card: Card, task: GeneratorTask, options: Mapping[str, object]) -> PrivateModel:
-    """Build what a card describes, unfitted; parameters and refusals are those of :func:`make`."""
+    """Build the model of a card, unfitted; parameters and exceptions are those of :func:`make`."""
     who = f"{card.kind} '{card.name}'"
     if not card.needs.are_met(task.schema, task.label):
         instead = f", such as '{next(iter(GENERATORS))}'," if card.needs.numbers and card.kind == "generator" else ""
@@ -109,14 +109,14 @@ def build(card: Card, task: GeneratorTask, options: Mapping[str, object]) -> Pri
     made = card.model(task, build_options(card.options, options, of=who))
     if not task.schema.allows_sums and not made.perturbs_rows:
         raise ConfigError(
-            f"{who} protects whole rows and cannot promise one cell; declare 'protection: record', or choose "
+            f"{who} protects whole rows and cannot protect single cells; declare 'protection: record', or choose "
             f"{_that_hide_cells()}."
         )
     return made
 
 
 def build_from_state(card: Card, task: GeneratorTask, options: Mapping[str, object], state: State) -> PrivateModel:
-    """Rebuild what a card describes from its saved arrays."""
+    """Rebuild the model of a card from its saved arrays."""
     return card.model.from_state(task, build_options(card.options, options, of=f"{card.kind} '{card.name}'"), state)
 
 
@@ -126,7 +126,7 @@ def describe(name: str) -> Card:
     Raises
     ------
     ConfigError
-        If there is none of that name.
+        If there is no generator of that name.
     """
     if name not in GENERATORS:
         raise ConfigError(f"There is no generator called '{name}'. Choose one of: {', '.join(GENERATORS)}.")
@@ -134,7 +134,7 @@ def describe(name: str) -> Card:
 
 
 def cards() -> tuple[Card, ...]:
-    """Return every generator's card, in the order of the registry."""
+    """Return the cards of all generators, in the order of the registry."""
     return tuple(GENERATORS.values())
 
 
@@ -144,7 +144,7 @@ def options_of(name: str) -> tuple[OptionField, ...]:
 
 
 def _that_hide_cells() -> str:
-    """Name the generators and modes that can promise one cell."""
+    """Name the generators and modes that can protect single cells."""
     return " or ".join(
         f"generator {card.name} with mode {mode.name}"
         for card in cards()

@@ -1,4 +1,4 @@
-"""How generators see a column: a public, equal-width coarsening of its codes, decided by the schema alone."""
+"""Group a column's codes into equal-width cells, which are public and follow from the schema alone."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from synth.schema import ModelledColumn, Schema
 __all__ = ["LABEL_BINS", "CoarseGrid", "GroupAxis", "coarse_grid", "numbers_and_groups"]
 
 LABEL_BINS = 10
-"""Classes of a label that is a number or date: equal parts of its declared range."""
+"""Number of classes of a label that is a number or date: equal parts of its declared range."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,7 +41,7 @@ class CoarseGrid:
         return np.repeat(np.arange(self.size, dtype=np.int32), self.width)
 
     def codes(self, places: NDArray[np.int64], uniforms: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Return a code inside each place; ``uniforms`` in [0, 1) pick it evenly."""
+        """Return a code inside each place, picked evenly by ``uniforms`` in [0, 1)."""
         width = self.width[places]
         inside = np.minimum((uniforms * width).astype(np.int64), width - 1)
         return np.asarray(self.first[places] + inside, dtype=np.int64)
@@ -54,7 +54,7 @@ def coarse_grid(column: ModelledColumn, *, grid: int, atoms: int) -> CoarseGrid:
     ----------
     column : ModelledColumn
     grid, atoms : int
-        Most places for the ordered and for the unordered codes, at least 1.
+        Maximum number of places for the ordered and for the unordered codes, at least 1.
     """
     grid_widths = _equal_widths(column.levels, grid)
     atom_widths = _equal_widths(column.size - column.levels, atoms)
@@ -65,7 +65,7 @@ def coarse_grid(column: ModelledColumn, *, grid: int, atoms: int) -> CoarseGrid:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GroupAxis:
-    """A column by whose codes rows are told apart: by every code, or a number's grid as one cell and its other codes.
+    """A column that divides rows into groups: by every code, or by a number's grid as one cell and its other codes.
 
     ``bins`` is an int32 array of shape (column size,), the cell of every code, or None where the code is the cell.
     """
@@ -79,15 +79,15 @@ class GroupAxis:
         return self.column.size if self.bins is None else self.column.size - self.column.levels + 1
 
     def is_off(self, cell: int) -> bool:
-        """Whether a cell is one code, and not a number's whole grid."""
+        """Whether a cell is a single code rather than a number's whole grid."""
         return self.bins is None or cell > 0
 
     def code(self, cell: int) -> int:
-        """Return the code that a cell is."""
+        """Return the code of a cell that is a single code."""
         return cell if self.bins is None else self.column.levels + cell - 1
 
     def words(self, cell: int) -> str:
-        """Return a cell in words."""
+        """Describe a cell in words."""
         if not self.is_off(cell):
             return f"{self.column.name} in its range"
         return f"{self.column.name} {self.column.texts([self.code(cell)], missing='missing')[0]}"
@@ -96,27 +96,27 @@ class GroupAxis:
 def numbers_and_groups(
     schema: Schema, label: str | None, most_groups: int
 ) -> tuple[tuple[ModelledColumn, ...], tuple[GroupAxis, ...]]:
-    """Tell columns apart that a model of numbers takes as such, and those by which it tells rows apart.
+    """Split the columns into those that a model treats as numbers and those that divide rows into groups.
 
     Parameters
     ----------
     schema : Schema
     label : str, optional
-        It tells rows apart where it has no more codes than groups are allowed, number or not.
+        It divides rows if it has at most ``most_groups`` codes, whether it is a number or not.
     most_groups : int
-        Most groups.
+        Maximum number of groups.
 
     Returns
     -------
     tuple of ModelledColumn
-        Numbers and dates of at least two places.
+        Numbers and dates with at least two values.
     tuple of GroupAxis
-        All other columns, and the numbers that have codes beside their grid; groups are the products of their cells.
+        All other columns, and the numbers that have codes outside their grid; groups are the products of their cells.
     """
     numbers, axes = [], []
     for column in schema.modelled:
-        tells_apart = column.name == label and column.size <= most_groups
-        if column.levels < 2 or tells_apart:
+        divides = column.name == label and column.size <= most_groups
+        if column.levels < 2 or divides:
             axes.append(GroupAxis(column, None))
             continue
         numbers.append(column)

@@ -1,14 +1,14 @@
-"""Hierarchical histograms: noisy counts of nested intervals, made consistent and then possible (Hay 2010).
+"""Hierarchical histograms: noisy counts of nested intervals, made consistent and then non-negative (Hay 2010).
 
 The places of an ordered column are the leaves of a binary tree: the nodes of depth d are the intervals between
-floor(j K / 2^d), so every depth divides the one above. Some depths were counted with noise, each cell of a depth with
-the same; all of it is post-processing of those counts. They are put together by least squares, then made possible
+floor(j K / 2^d), so every depth divides the one above. Some depths were counted, with the same noise in every cell of a
+depth; everything here is post-processing of those counts. They are combined by least squares, then made non-negative
 without inventing spikes.
 
-Where counts are clear, each division of a node can be settled by itself (``split_evenly``). Where they are hardly
-clearer than their noise, it matters that no cell is below zero and that most cells of most columns are nearly empty: a
-single peak says how little is left for all others. There the mass is cut into units and the posterior of a binary tree
-is summed exactly (``sparse_histogram``).
+If counts are clear, each node can be divided on its own (``split_evenly``). If they are hardly larger than their noise,
+it matters that no cell is negative and that most cells of most columns are nearly empty: a single peak shows how little
+is left for all other cells. Then the mass is divided into units, and the posterior of a binary tree is summed exactly
+(``sparse_histogram``).
 """
 
 from __future__ import annotations
@@ -37,24 +37,24 @@ Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 
 _TOGETHER = 5
-"""Depth whose nodes are divided together where counts are not clear."""
+"""Depth whose nodes are divided together if counts are not clear."""
 
 _UNIT_OF_NOISE = 4 / 3
-"""Widest unit of mass, in standard deviations of the noise, that divides cells together without loss."""
+"""Largest unit of mass, in standard deviations of the noise, that divides cells together without loss."""
 
 _SMOOTH = (0.0, 0.03, 0.12)
-"""Prior spreads of a node's left share around the even one; 0 is exactly even."""
+"""Prior spreads of a node's left share around an even division; 0 is exactly even."""
 
 _PRIOR = np.array([0.05, 0.05, 0.60, 0.15, 0.10, 0.05])
 """Prior probabilities: all mass right, all left, then the spreads of ``_SMOOTH``, then anything."""
 
 _PRIOR_NODES = 8.0
-"""How many nodes the prior is worth when a depth's own nodes say otherwise."""
+"""Weight of the prior, in nodes, when a depth's own nodes say otherwise."""
 
 _ROUNDS = 6
 
 UNITS = 128
-"""Units into which the mass is cut; a unit must not be much wider than the noise."""
+"""Number of units into which the mass is divided; a unit must not be much larger than the noise."""
 
 
 def bottom_depth(n_leaves: int) -> int:
@@ -69,15 +69,15 @@ def node_starts(n_leaves: int, depth: int) -> NDArray[np.int64]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HierarchicalHistogram:
-    """What noisy counts of several depths say together, for every node of the tree.
+    """The combined evidence of noisy counts at several depths, for every node of the tree.
 
     Attributes
     ----------
     n_leaves : int
         Number of leaves that hold a place.
     values, variances : tuple of arrays, one per depth from the root, shape (2^depth,)
-        Best estimate of a node's count from its own subtree, and its variance, in rows; 0 and 0 for a node that holds
-        nothing.
+        Best estimate of a node's count from its own subtree, and its variance, in rows; both 0 for a node without a
+        place.
     """
 
     n_leaves: int
@@ -86,13 +86,13 @@ class HierarchicalHistogram:
 
     @classmethod
     def combine(cls, n_leaves: int, answers: Mapping[int, tuple[Vector, Vector]]) -> HierarchicalHistogram:
-        """Average a node's own count with the sum of its children, from the leaves up, by inverse variance.
+        """Average each node's own count with the sum of its children, from the leaves up, by inverse variance.
 
         Parameters
         ----------
         n_leaves : int
         answers : mapping of depth to (noisy counts of its nodes that hold a place, their variances)
-            The bottom depth must be among them. A place of variance 0 holds nothing.
+            The bottom depth must be among them. A place of variance 0 is empty.
         """
         bottom = bottom_depth(n_leaves)
         values, variances = _spread(n_leaves, bottom, *answers[bottom])
@@ -126,7 +126,7 @@ class HierarchicalHistogram:
         return counts[self.leaves]
 
     def spread_of(self, groups: NDArray[np.int64], size: int) -> tuple[Vector, Vector]:
-        """Return how the estimates of groups of places vary: with the total, and by themselves.
+        """Return how the estimates of groups of places vary, with the total and independently of it.
 
         Parameters
         ----------
@@ -151,17 +151,17 @@ class HierarchicalHistogram:
     def possible(self, total: float, widths: NDArray[np.int64], near: int = 0) -> Vector:
         """Return counts of the places that add up to ``total``, none negative.
 
-        From the root down, the share of a node's mass that goes left is the mean of its posterior under a prior that
-        mixes: nothing, everything, evenly by width, nearly evenly, anything. How often each happens is learned from the
-        nodes of the depth. So a difference that noise explains leaves a node flat, and what noise cannot explain stays.
-        Where even the widest cells are not clear, they are divided together.
+        From the root down, the share of a node's mass that goes left is its posterior mean under a mixture prior:
+        nothing, everything, evenly by width, nearly evenly, anything. How often each occurs is learned from the nodes
+        of the depth. So a difference that noise explains leaves a node flat, and what noise cannot explain stays. If
+        even the widest cells are not clear, they are divided together.
 
         Parameters
         ----------
         total : float
             Mass to divide, in rows, not negative.
         widths : array of shape (n_leaves,)
-            Number of codes in each place, 0 where it holds nothing.
+            Number of codes in each place, 0 if it is empty.
         near : int
             The place nearest to zero.
         """
@@ -181,7 +181,7 @@ class HierarchicalHistogram:
         return counts[self.leaves]
 
     def _divided_at_the_top(self, total: float, leaf_widths: Vector, near: int) -> tuple[int, Vector]:
-        """Return a depth and its masses: the root, or a few nodes divided together where counts are not clear."""
+        """Return a depth and its masses: the root, or a few nodes divided together if counts are not clear."""
         top = min(_TOGETHER, len(self.values) - 1)
         noise = math.sqrt(float(self.variances[top].max()))
         if total <= 0 or total > _UNIT_OF_NOISE * UNITS * noise:
@@ -191,7 +191,7 @@ class HierarchicalHistogram:
         return top, sparse_histogram(self.values[top], self.variances[top], widths, total=total, near=leaf)
 
     def _shares(self, depth: int) -> tuple[Vector, Vector]:
-        """Return, for the parents of a depth, the part of a correction that goes left, and the error of the split."""
+        """Return, for the parents of a depth, the share of a correction that goes left, and the error of the split."""
         left, right = self.variances[depth][::2], self.variances[depth][1::2]
         both = left + right
         share = np.divide(left, both, out=np.zeros_like(both), where=both > 0)
@@ -209,7 +209,7 @@ def _interleave(left: Vector, right: Vector) -> Vector:
 
 
 def _spread(n_leaves: int, depth: int, counts: Vector, variance: Vector) -> tuple[Vector, Vector]:
-    """Lay out counts over all nodes of a depth, those without a place included."""
+    """Place counts on all nodes of a depth, including those without a place."""
     kept = np.diff(node_starts(n_leaves, depth)) > 0
     values, variances = np.zeros(2**depth), np.zeros(2**depth)
     values[kept], variances[kept] = counts, variance
@@ -226,7 +226,7 @@ def nearest_masses(counts: Vector, variances: Vector, total: float) -> Vector:
 
 def _excess(counts: Vector, variances: Vector, total: float) -> float:
     """Return the t for which the masses max(counts - t * variances, 0) have the sum ``total``, which is positive."""
-    # Sort by where each count reaches zero.
+    # Sort by the t at which each count reaches zero.
     order = np.argsort(-counts / variances)
     excess = (np.cumsum(counts[order]) - total) / np.cumsum(variances[order])
     kept = max(int(np.count_nonzero(counts[order] / variances[order] > excess)), 1)
@@ -239,8 +239,8 @@ def split_evenly(mass: Vector, left: Vector, std: Vector, even: Vector) -> Vecto
     Parameters
     ----------
     mass, left, std, even : arrays of shape (nodes,)
-        Mass of the node, noisy mass on its left, standard deviation of that noise, and the part that even density puts
-        there; all masses in rows, ``mass`` and ``std`` positive.
+        Mass of the node, noisy mass on its left, standard deviation of that noise, and the share that an even density
+        puts there; all masses in rows, ``mass`` and ``std`` positive.
 
     Returns
     -------
@@ -267,8 +267,8 @@ def split_evenly(mass: Vector, left: Vector, std: Vector, even: Vector) -> Vecto
 
 
 def _flat_posterior(mass: Vector, left: Vector, std: Vector) -> tuple[Vector, Vector]:
-    """Return mean and log marginal density where every division of the mass is equally likely."""
-    # By symmetry, look at the side on which the tail probabilities are the larger, so that logarithms stay exact.
+    """Return the posterior mean and log marginal density if every division of the mass is equally likely."""
+    # By symmetry, take the side with the larger tail probabilities, so that logarithms stay exact.
     mirrored = left > mass / 2
     near = np.where(mirrored, mass - left, left)
     low, high = -near / std, (mass - near) / std
@@ -287,16 +287,16 @@ def _log_normal(difference: Vector, std: Vector) -> Vector:
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
-    """What is thought of a column before it is counted, for every division of its tree.
+    """Prior for every division of a column's tree.
 
     Attributes
     ----------
     likely : float
         Prior probability of the shape.
     all_near, all_far, flat : float
-        Prior probabilities: the whole mass in the half nearer to zero, in the other half, divided anyhow.
+        Prior probabilities: the whole mass in the half nearer to zero, in the other half, divided arbitrarily.
     spreads : tuple of (float, float)
-        How far a left share may be from the even one by width, and the prior probability of that; what is left of 1.
+        How far a left share may be from an even division by width, and the prior probability of that: the rest of 1.
     """
 
     likely: float
@@ -307,12 +307,12 @@ class _Shape:
 
 
 _SHAPES = (
-    # Most columns: declared wider than they are, with peaks.
+    # Most columns: narrower than their declared range, with peaks.
     _Shape(likely=0.97, all_near=0.45, all_far=0.25, flat=0.14, spreads=((0.03, 0.08), (0.12, 0.08))),
-    # Broad and smooth ones: so many cells bear witness to it that they are found all the same.
+    # Broad and smooth columns: so many cells give evidence of it that they are recognised all the same.
     _Shape(likely=0.03, all_near=0.06, all_far=0.04, flat=0.20, spreads=((0.03, 0.20), (0.12, 0.50))),
 )
-"""The counts of a column say which of them it has."""
+"""The counts of a column decide between them."""
 
 _STEPS = np.arange(UNITS + 1)
 
@@ -324,14 +324,14 @@ _POSSIBLE = _REST >= 0
 def sparse_histogram(counts: Vector, variances: Vector, widths: Vector, *, total: float, near: int) -> Vector:
     """Return the posterior means of the masses of the leaves of a complete binary tree.
 
-    The prior says of every node where its mass lies: all in one half, spread evenly by width, or anyhow. All in the
-    half nearer to zero is likelier, as declared ranges are wider than most columns are. Columns come in two shapes,
-    with peaks or smooth; the means under both are weighted by what the counts say for each.
+    For every node, the prior allows all mass in one half, an even division by width, or an arbitrary one. All mass in
+    the half nearer to zero is more likely, as declared ranges are wider than most columns. Columns have one of two
+    shapes, peaked or smooth; the means under both are weighted by their evidence in the counts.
 
     Parameters
     ----------
     counts, variances, widths : arrays of shape (2^depth,)
-        Noisy count of each leaf, in rows, its variance, and how many codes it covers; a leaf of width 0 holds nothing.
+        Noisy count of each leaf, in rows, its variance, and how many codes it covers; a leaf of width 0 is empty.
     total : float
         Mass to divide, in rows, positive.
     near : int
@@ -342,9 +342,9 @@ def sparse_histogram(counts: Vector, variances: Vector, widths: Vector, *, total
     array of shape (2^depth,), not negative, sum ``total``
     """
     masses = (_STEPS * (total / UNITS)).astype(np.float64)
-    # All divisions have the same sum, so t * variances may be taken from the counts: the likelihood of each changes by
-    # the same factor. With the t of the nearest masses every leaf is likeliest near its own, and no likelihood that
-    # matters underflows, however far a declared total lies from what was counted.
+    # All divisions have the same sum, so t * variances may be subtracted from the counts: every likelihood changes by
+    # the same factor. With the t of the nearest masses, every leaf is most likely near its own mass, and no relevant
+    # likelihood underflows, however far a declared total is from the counts.
     holding = widths > 0
     nearest = counts.copy()
     nearest[holding] -= _excess(counts[holding], variances[holding], total) * variances[holding]
@@ -357,7 +357,7 @@ def sparse_histogram(counts: Vector, variances: Vector, widths: Vector, *, total
 
 
 def _divided(leaves: Matrix, widths: Vector, near: int, shape: _Shape) -> tuple[Matrix, float]:
-    """Return the posterior of every leaf's units under one shape, and the logarithm of the shape's own evidence."""
+    """Return the posterior of every leaf's units under one shape, and the log evidence of the shape."""
     divisions: list[Matrix] = []
     evidence, covered, log_scale = leaves, widths, 0.0
     while len(evidence) > 1:

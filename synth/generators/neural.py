@@ -1,7 +1,7 @@
-r"""What dp-merf and dp-hp share: a network that makes rows, its training on a released mean embedding, and sampling.
+r"""Shared by dp-merf and dp-hp: a network that generates rows, its training on a released embedding, and sampling.
 
-A row is made from a class, shared latent noise and, for each long grid, noise of its own. Given the noise the columns
-are independent, so a feature of the row has an exact expectation: categories enter as probabilities, numbers as
+A row is generated from a class, shared latent noise and, for each long grid, noise of its own. Given the noise, the
+columns are independent, so a feature of the row has an exact expectation: categories enter as probabilities, numbers as
 values (``OutputHeads``). The squared distance between the released embedding and that of a batch of B rows is estimated
 without bias (``ClassBatch``),
 
@@ -9,7 +9,7 @@ without bias (``ClassBatch``),
           \frac{1}{B(B-1)} \sum_{i \ne j} \langle f_i, f_j\rangle - \frac2B \sum_i \langle \hat\mu, f_i\rangle +
           \|\hat\mu\|^2,
 
-because the biased form adds a B-th of the rows' variance and so pays a generator for making all rows alike.
+because the biased form adds a B-th of the rows' variance, which rewards a generator for making all rows alike.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ __all__ = [
 ]
 
 LATENT = 16
-"""Numbers of shared latent noise for a row."""
+"""Dimension of the latent noise that the columns of a row share."""
 
 HIDDEN = 128
 """Width of the two hidden layers."""
@@ -53,22 +53,22 @@ HIDDEN = 128
 SAMPLE_BATCH = 8192
 
 SOFTMAX_LEVELS = 32
-"""A grid of at most so many places is drawn from exact probabilities; a longer one from a value, which is smooth.
+"""Longest grid that is drawn from exact probabilities; a longer one is drawn from a value, which is smooth.
 
-With a probability for each of 128 parts of longer grids both neural generators lost on Adult: they follow the noise.
+With a probability for each of 128 parts of longer grids, both neural generators were worse on Adult: they fitted noise.
 """
 
 MOST_PLACES = 1024
-"""Longer grids and category lists are grouped into so many public, equal-width places."""
+"""Longer grids and category lists are grouped into this many public places of equal width."""
 
 _UPLOADED = 2**23
-"""Numbers of latent noise uploaded at a time: 32 MB."""
+"""Amount of latent noise uploaded at a time, in numbers: 32 MB."""
 
 _SAMPLED = 2**27
-"""Numbers of a layer's outputs that a card holds at a time: 1 GB, or one batch."""
+"""Outputs of a layer that a card holds at a time, in numbers: 1 GB, or one batch."""
 
 _MOST_CLASSES = 1000
-"""A training batch holds at least two rows of every class."""
+"""Maximum number of classes: a training batch has at least two rows of each."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,7 +90,7 @@ class OutputHead:
 
     @property
     def choices(self) -> int:
-        """Number of probabilities: every place, or the grid as a whole and every atom."""
+        """Number of probabilities: one for every place, or one for the whole grid and one for every atom."""
         return 1 + self.grid.atoms if self.is_continuous else self.grid.size
 
     def positions(self, *, ordered: int) -> NDArray[np.float64]:
@@ -102,11 +102,11 @@ class OutputHead:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Draw:
-    """A batch of rows before codes are picked.
+    """A batch of rows before codes are drawn.
 
     ``choices[d]`` holds the probabilities of column d, shape (batch, choices); ``values`` holds one column for each
-    continuous head, shape (batch, n_continuous), in [0, 1]. Given its latent noise a row's columns are independent, so
-    the expected feature of a row is made of these numbers exactly.
+    continuous head, shape (batch, n_continuous), in [0, 1]. Given its latent noise, a row's columns are independent,
+    so these numbers give the expected feature of a row exactly.
     """
 
     choices: list[Tensor]
@@ -114,7 +114,7 @@ class Draw:
 
 
 class OutputHeads:
-    """Where each column's outputs lie in the last layer: centres and spreads of values first, then probabilities."""
+    """The outputs of each column in the last layer: centres and spreads of values first, then probabilities."""
 
     def __init__(self, schema: Schema, label: str | None) -> None:
         modelled = [column for column in schema.modelled if column.name != label]
@@ -136,7 +136,7 @@ class OutputHeads:
         ----------
         outputs : Tensor of shape (batch, outputs)
         noise : Tensor of shape (batch, n_continuous)
-            Standard normal; each continuous column has its own, besides the shared latent noise.
+            Standard normal; each continuous column has its own, in addition to the shared latent noise.
         """
         n = len(self.continuous)
         spread = torch.nn.functional.softplus(outputs[:, n : 2 * n])
@@ -148,7 +148,7 @@ class OutputHeads:
         return Draw(choices=choices, values=values)
 
     def picked(self, draw: Draw, uniforms: Tensor) -> Tensor:
-        """Pick from a drawn batch, where it lies.
+        """Draw a choice for every head, on the device of the batch.
 
         Parameters
         ----------
@@ -160,7 +160,7 @@ class OutputHeads:
         Returns
         -------
         int64 Tensor of shape (batch, n_heads + n_continuous)
-            The choice of every head, then the place on the grid of every continuous one.
+            The choice of every head, then the place on the grid of every continuous head.
         """
         parts = []
         for d, probabilities in enumerate(draw.choices):
@@ -172,7 +172,7 @@ class OutputHeads:
         return torch.stack(parts, dim=1) if parts else uniforms.long()
 
     def codes(self, picked: NDArray[np.int64], uniforms: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Return the codes, shape (batch, n_heads), of what was picked; ``uniforms``, of that shape, pick in places."""
+        """Return the codes of drawn choices, shape (batch, n_heads); ``uniforms`` of that shape pick inside places."""
         codes = np.empty((len(picked), len(self.heads)), dtype=np.int64)
         on_grid = dict(zip(self.continuous, picked.T[len(self.heads) :], strict=True))
         for d, head in enumerate(self.heads):
@@ -190,9 +190,9 @@ class OutputHeads:
 
 
 class RowNetwork(nn.Module):
-    """From latent noise and class to the outputs of every column's head.
+    """Map latent noise and a class to the outputs of every column's head.
 
-    The class also reaches the outputs directly, so one-way tables by class need nothing of the hidden layers.
+    The class also reaches the outputs directly, so one-way tables by class do not need the hidden layers.
     """
 
     def __init__(self, *, classes: int, outputs: int) -> None:
@@ -213,10 +213,10 @@ class RowNetwork(nn.Module):
 
 
 class ClassBatch:
-    """A batch with a fixed number of rows of each class, and the mean embedding it estimates.
+    """A batch with a fixed number of rows in each class, and the mean embedding that it estimates.
 
-    Every class gets at least two rows; beyond that half of the batch follows the class probabilities and half is even,
-    so that rare classes are learned too. Rows are weighted back to the class probabilities.
+    Every class gets at least two rows. Half of the batch follows the class probabilities and half is divided evenly,
+    so that rare classes are learned too. Weights restore the class probabilities.
 
     Parameters
     ----------
@@ -243,7 +243,7 @@ class ClassBatch:
         return self.weights @ features
 
     def squared_distance(self, embedding: Tensor, norms: Tensor, target: Tensor) -> Tensor:
-        """Estimate the squared distance to a target without bias.
+        """Return an unbiased estimate of the squared distance to a target.
 
         Parameters
         ----------
@@ -261,7 +261,7 @@ class ClassBatch:
 
 
 def _latent_noise(shape: tuple[int, int], steps: int, seed: int, device: torch.device) -> Iterator[Tensor]:
-    """Draw the noise of every step on the processor, the same for every device; many steps are uploaded at once."""
+    """Draw the noise of every step on the processor, the same for every device, and upload many steps at once."""
     source = torch.Generator().manual_seed(seed)
     together = 1 if device.type == "cpu" else max(1, _UPLOADED // math.prod(shape))
     for start in range(0, steps, together):
@@ -284,9 +284,9 @@ def _randomness(
 
 
 class NeuralGenerator(Generator):
-    """Base of the generators that train a row network on released mean embeddings.
+    """Base class of generators that train a row network on released mean embeddings.
 
-    A subclass asks its questions in ``fit`` and calls ``_train`` with a loss made of the answers.
+    A subclass asks its questions in ``fit`` and calls ``_train`` with a loss computed from the answers.
     """
 
     def __init__(self, task: GeneratorTask, options: Any) -> None:
@@ -311,7 +311,7 @@ class NeuralGenerator(Generator):
 
     @property
     def device(self) -> str:
-        """What trains the network and draws from it, "cpu" or "cuda"."""
+        """The device that trains the network and draws from it, "cpu" or "cuda"."""
         return resolved_device(self._task.device)
 
     @property
@@ -320,10 +320,10 @@ class NeuralGenerator(Generator):
         return 1 if self._label_places is None else self._label_places.size
 
     def sample(self, n_rows: int, seed: int) -> NDArray[np.int64]:
-        """Draw rows in float64, on one thread of a CPU or on a card; classes follow the fitted proportions.
+        """Draw rows in float64, on one CPU thread or on a card.
 
-        Every class has its expected number of rows to within one. What is random is drawn on the processor, in one
-        order for every device; a card gets many batches of it at a time.
+        Every class gets its expected number of rows to within one. Random numbers are drawn on the processor, in the
+        same order for every device; a card receives many batches at a time.
         """
         check_rows(n_rows)
         if self._probabilities is None:
@@ -363,7 +363,7 @@ class NeuralGenerator(Generator):
 
     @classmethod
     def from_state(cls, task: GeneratorTask, options: Any, state: State) -> Self:
-        """Rebuild a fitted generator; sampling from it gives the same bytes as before."""
+        """Rebuild a fitted generator; it draws the same bytes as before."""
         generator = cls(task, options)
         generator._probabilities = state["probabilities"].astype(np.float64)
         network = generator._new_network()
@@ -380,10 +380,10 @@ class NeuralGenerator(Generator):
         return generator
 
     def _by_class(self, features: FeatureMap | None) -> FeatureMap:
-        """Multiply features by the one-hot label, where there is one (Vinaroz 2022, eq. 14)."""
+        """Multiply features by the one-hot label, if there is one (Vinaroz 2022, eq. 14)."""
         if self._label_places is None or self._task.label is None:
             if features is None:
-                raise InputError("There is nothing to learn: the table has no column beside the label.")
+                raise InputError("There is nothing to learn: the table has no column other than the label.")
             return features
         label = OneHot(
             columns=(self._task.label,),
@@ -411,10 +411,10 @@ class NeuralGenerator(Generator):
         Parameters
         ----------
         loss_of : callable
-            Loss of a drawn batch at a step; reads releases only.
+            Returns the loss of a drawn batch at a step; depends on releases only.
         steps : int
         progress : Progress
-            Told of steps and losses; asked whether to stop.
+            Receives steps and losses; may stop the training.
         """
         network, device = self._new_network(), torch.device(self.device)
         if network is None or self._probabilities is None:
@@ -432,7 +432,7 @@ class NeuralGenerator(Generator):
                 outputs = network(noise[:, :LATENT], batch.one_hot)
                 loss = loss_of(batch, layout.draw(outputs, noise[:, LATENT:]), step)
                 optimiser.zero_grad(set_to_none=True)
-                # Distances are far below 1; the factor keeps Adam's epsilon out of the way.
+                # Distances are far below 1; the factor keeps Adam's epsilon negligible.
                 torch.autograd.backward(1e4 * loss)
                 optimiser.step()
                 if step % 20 == 0 or step == steps - 1:

@@ -1,9 +1,9 @@
-"""One-way marginals of all columns in one question: what a model knows of each column by itself.
+"""One-way marginals of all columns in one question: what a model knows about each column on its own.
 
 A category is counted code by code. A number or date is counted at several resolutions, so that both its shape (coarse
-cells, little noise each) and its spikes (fine places) survive; zero and both ends, where spikes are likeliest, have a
-cell of their own at each. The finest cells are public, narrow where rows are likely, and decided by the schema alone
-(``fine_grid``). Everything after the one answer is post-processing.
+cells with little noise each) and its spikes (fine places) survive; zero and both ends, where spikes are most likely,
+have a cell of their own at each resolution. The finest cells are public, narrow where rows are likely, and follow from
+the schema alone (``fine_grid``). Everything after the one answer is post-processing.
 """
 
 from __future__ import annotations
@@ -33,30 +33,30 @@ __all__ = [
 Vector = NDArray[np.float64]
 
 _ONE_LEVEL = 64
-"""Grids of at most this many places are counted once, place by place."""
+"""Longest grid that is counted once, place by place."""
 
 _CLEAR = 3.0
-"""Standard deviations from which on a place where a spike was likely is taken for one."""
+"""Standard deviations above which a place where a spike was likely is treated as one."""
 
 _LONG = 32
-"""Codes from which on a column is a long one."""
+"""Number of codes from which a column counts as long."""
 
 _MOST_PLACES = 2048
-"""Most places of a number or date."""
+"""Maximum number of places of a number or date."""
 
 _MOST_CATEGORIES = 4096
-"""Most places of a category; longer lists share places between neighbouring codes."""
+"""Maximum number of places of a category; in longer lists, neighbouring codes share places."""
 
 _COARSE_PART = 0.7
-"""Part of a number's squared norm for its 32 widest cells; what the three parts leave goes to single places."""
+"""Share of a number's squared norm for its 32 widest cells; the remainder of all shares goes to single places."""
 
 _MIDDLE_PART = 0.2
-"""Part of a number's squared norm for the cells in between, where there are any."""
+"""Share of a number's squared norm for the cells in between, if there are any."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OneWayMarginal:
-    """What was learned of one column.
+    """What was learned about one column.
 
     Attributes
     ----------
@@ -64,11 +64,11 @@ class OneWayMarginal:
     grid : CoarseGrid
         The cells of every array below: ordered places of the grid, then unordered ones.
     counts : array of shape (places,)
-        Unbiased counts with noise, in rows, of any sign; they agree with each other and with the total.
+        Unbiased noisy counts, in rows, of any sign; they are consistent with each other and with the total.
     proportions : array of shape (places,)
-        The same made possible: not negative, sum 1, without structure that noise explains.
+        Estimates from these counts: not negative, sum 1, without structure that noise explains.
     cell_std : float
-        Noise of one count if the column's whole part of the question had gone into it, in rows.
+        Noise of one count if the column's whole share of the question had gone into it, in rows.
     """
 
     column: ModelledColumn
@@ -100,31 +100,31 @@ class OneWayMarginal:
             share, own = cells.nested.spread_of(groups[: self.grid.levels], size)
             variance += own + share**2 * variances[0]
             slope += share * variances[0]
-        # The total ties all counts together, and so takes some of their noise away.
+        # The total constrains all counts together, and so reduces their noise.
         return np.asarray(np.maximum(variance - slope**2 / (variances.sum() + self._slack), 0.0))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OneWayMarginals:
-    """One-way tables of all modelled columns, from one release or several."""
+    """One-way tables of all modelled columns, from one or several answers."""
 
     columns: tuple[OneWayMarginal, ...]
     label: int | None
     rows: float
-    """Number of rows, as far as it is known; at least 1."""
+    """Known or estimated number of rows; at least 1."""
 
     unit_noise: float
-    """Noise of one count of a one-hot table that is asked for all of the session's budget by itself, in rows."""
+    """Noise of one count of a one-hot table that gets the session's whole budget, in rows."""
 
     asked: int
-    """How often they were asked for."""
+    """How many times they were asked for."""
 
     answers: tuple[tuple[tuple[Vector, float], ...], ...]
-    """For every column, its noisy tables, the finest first, with the variance of a count."""
+    """For every column, its noisy tables, finest first, with the variance of a count."""
 
     layouts: tuple[_Layout, ...]
     question: Stack
-    """What was asked, which is the same when it is asked again."""
+    """The question, which is the same when it is asked again."""
 
 
 def measure_one_way_marginals(
@@ -136,20 +136,20 @@ def measure_one_way_marginals(
     source: str,
     earlier: OneWayMarginals | None = None,
 ) -> OneWayMarginals:
-    """Count every column by itself, all in one question.
+    """Count every column on its own, all in one question.
 
     Parameters
     ----------
     session : AnswerSource
     columns : tuple of ModelledColumn
     label : str, optional
-        Name of the column that counts as a long one, and whose categories are never put together.
+        Name of the column that counts as long, and whose categories are never merged.
     share : float
-        Part of the session's budget to spend, in mu^2.
+        Share of the session's budget to spend, in mu^2.
     source : str
-        Who asks.
+        Who asks, for the receipt.
     earlier : OneWayMarginals, optional
-        What the same question said before; both answers are averaged, each with the inverse of its variance.
+        Earlier answers to the same question; both are averaged, weighted by inverse variance.
     """
     if earlier is None:
         layouts = _layouts(columns)
@@ -162,7 +162,7 @@ def measure_one_way_marginals(
     total = max(rows.value, 1.0)
     by_depth = iter(answers_of_parts(release, question))
     learned, kept = [], []
-    untold: dict[tuple[object, ...], OneWayMarginal] = {}
+    unanswered: dict[tuple[object, ...], OneWayMarginal] = {}
     for d, layout in enumerate(layouts):
         tables = []
         for depth in range(len(layout.depths)):
@@ -170,14 +170,14 @@ def measure_one_way_marginals(
             answer = (counts, noise_std**2)
             tables.append(answer if earlier is None else _averaged(answer, earlier.answers[d][depth]))
         kept.append(tuple(tables))
-        # Nothing but zeros, as in a plan, tells the same of all columns of the same codes.
-        told = any(table.any() for table, _ in tables)
+        # An answer of zeros, as in a plan, says the same about all columns with the same codes.
+        answered = any(table.any() for table, _ in tables)
         alike = (id(layout), *(variance for _, variance in tables))
-        one = None if told else untold.get(alike)
+        one = None if answered else unanswered.get(alike)
         if one is None:
-            one = _learn(columns[d], layout, tables, total, rows.noise_std**2, told=told)
-        if not told:
-            untold[alike] = one
+            one = _learn(columns[d], layout, tables, total, rows.noise_std**2, answered=answered)
+        if not answered:
+            unanswered[alike] = one
         learned.append(replace(one, column=columns[d]))
     names = [column.name for column in columns]
     unit_noise = release.noise_std * math.sqrt(share)
@@ -187,17 +187,17 @@ def measure_one_way_marginals(
 
 
 def _averaged(one: tuple[Vector, float], other: tuple[Vector, float]) -> tuple[Vector, float]:
-    """Average two answers to one question, each with the inverse of its variance."""
+    """Average two answers to one question, weighted by inverse variance."""
     precision = 1.0 / one[1] + 1.0 / other[1]
     return (one[0] / one[1] + other[0] / other[1]) / precision, 1.0 / precision
 
 
 def fine_grid(column: ModelledColumn) -> CoarseGrid:
-    """Return the cells in which a column is counted; decided by the schema alone.
+    """Return the cells in which a column is counted; they follow from the schema alone.
 
-    A grid of more than 2,048 codes has places of two kinds put together: half of equal width, and half that
-    widen in proportion to their distance from zero (from the end nearest to zero, where zero is not on the grid), since
-    many columns have most of their rows there. Zero and both ends, to which cells from outside move, stand alone.
+    A grid of more than 2,048 codes combines places of two kinds: half have equal width, and half widen in proportion to
+    their distance from zero (from the end nearest to zero, if zero is not on the grid), since many columns have most of
+    their rows there. Zero and both ends, to which cells from outside the grid move, stand alone.
     """
     equal = coarse_grid(column, grid=_MOST_PLACES, atoms=_MOST_CATEGORIES)
     if column.levels <= _MOST_PLACES:
@@ -213,7 +213,7 @@ def fine_grid(column: ModelledColumn) -> CoarseGrid:
 
 
 def place_near_zero(column: ModelledColumn, grid: CoarseGrid) -> int:
-    """Return the ordered place of zero, or nearest to it."""
+    """Return the ordered place of zero, or the one nearest to it."""
     return int(np.searchsorted(grid.first[: grid.levels], column.code_near_zero, side="right")) - 1
 
 
@@ -232,10 +232,10 @@ def _grid_starts(codes: int, anchor: int) -> NDArray[np.int64]:
 
 @dataclass(frozen=True, eq=False)
 class _Layout:
-    """Where the counts of one column stand, or of several with the same codes.
+    """The layout of the counts of one column, or of several with the same codes.
 
-    ``depths`` are the counted depths of its tree with their parts of the squared norm, the finest first. ``alone`` are
-    the places with a cell of their own at every depth: those where spikes are likeliest, then the unordered ones.
+    ``depths`` are the counted depths of its tree with their shares of the squared norm, finest first. ``alone`` are the
+    places with a cell of their own at every depth: those where spikes are most likely, then the unordered ones.
     """
 
     grid: CoarseGrid
@@ -244,19 +244,19 @@ class _Layout:
 
     @functools.cached_property
     def bins(self) -> tuple[NDArray[np.int32] | None, ...]:
-        """For every depth, the cell of each code: a node without the places that stand alone, or one of those."""
+        """For every depth, the cell of each code: a node without the places that stand alone, or such a place."""
         found = [self.grid.bins]
         for cells, present in self.cells.values():
             rank = np.empty(int(cells.max()) + 1, dtype=np.int32)
             rank[present] = np.arange(len(present))
             found.append(np.repeat(rank[cells], self.grid.width))
-        return tuple(None if one is None else frozen(one) for one in found)  # questions share what nobody can change
+        return tuple(None if one is None else frozen(one) for one in found)  # questions share read-only arrays
 
     @functools.cached_property
     def cells(self) -> dict[int, tuple[NDArray[np.int64], NDArray[np.int64]]]:
         """By depth above the finest, the cell of every place, and the cells in order of their first place.
 
-        Cells are the nodes of the depth, then the places that stand alone; a node may be left without any place.
+        Cells are the nodes of the depth, then the places that stand alone; a node may have no place left.
         """
         found = {}
         for depth, _ in self.depths[1:]:
@@ -273,7 +273,7 @@ class _Layout:
 
 
 def _layouts(columns: tuple[ModelledColumn, ...]) -> tuple[_Layout, ...]:
-    """Return the layout of every column, one for all that have the same codes."""
+    """Return the layout of every column; columns with the same codes share one."""
     made: dict[tuple[int, ...], _Layout] = {}
     found = []
     for column in columns:
@@ -309,10 +309,10 @@ def _question(columns: tuple[ModelledColumn, ...], layouts: tuple[_Layout, ...],
 
 
 def _weights(columns: tuple[ModelledColumn, ...], label: str | None) -> list[float]:
-    """Share the squared norm by declared importance, and so that long columns are not drowned by short ones.
+    """Divide the squared norm by declared importance and by length, so that long columns are not drowned by short ones.
 
-    The summed error of a table grows with its cells, so more of the norm for a long one makes the sum over columns
-    smaller; the cube root leaves the short ones nearly as they were. The label counts as a long one.
+    The summed error of a table grows with its cells, so a larger share for long columns reduces the sum over columns;
+    the cube root leaves the short ones nearly as they were. The label counts as a long column.
     """
     lengths = [_LONG if column.name == label else min(column.size, _LONG) for column in columns]
     parts = [weight**2 * length ** (1 / 3) for weight, length in zip(column_weights(columns), lengths, strict=True)]
@@ -322,9 +322,9 @@ def _weights(columns: tuple[ModelledColumn, ...], label: str | None) -> list[flo
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _ColumnCounts:
-    """The counts of one column: a tree of ordered places, and places ``alone`` beside it.
+    """The counts of one column: a tree of ordered places, and the places ``alone``.
 
-    ``values`` and ``variances`` are of the tree as a whole, where there is one, and of each place alone.
+    ``values`` and ``variances`` are those of the whole tree, if there is one, and of each place alone.
     """
 
     nested: HierarchicalHistogram | None
@@ -334,7 +334,7 @@ class _ColumnCounts:
 
 
 def _cells(layout: _Layout, tables: list[tuple[Vector, float]], *, faint: NDArray[np.int64]) -> _ColumnCounts:
-    """Put the tables of a column together; ``faint`` places go back into the tree."""
+    """Combine the tables of a column; ``faint`` places go back into the tree."""
     levels = layout.grid.levels
     kept = ~np.isin(layout.alone, faint)
     alone = layout.alone[kept]
@@ -376,9 +376,9 @@ def _learn(
     rows: float,
     rows_variance: float,
     *,
-    told: bool,
+    answered: bool,
 ) -> OneWayMarginal:
-    """Put together what the tables of a column say; ``told`` is whether they say anything but zeros."""
+    """Combine the tables of a column; ``answered`` is whether they hold anything but zeros."""
     grid = layout.grid
     cells = _cells(layout, tables, faint=np.array([], dtype=np.int64))
     own = _tied(cells, rows, rows_variance)
@@ -387,10 +387,10 @@ def _learn(
         counts[: grid.levels] = cells.nested.estimate(float(own[0]))
     counts[cells.alone] = own[len(own) - len(cells.alone) :]
 
-    # A place in which a spike was likely but is not clear counts like any other.
+    # A place where a spike was likely, but is not clear, is treated like any other.
     cell_std = math.sqrt(1.0 / sum(1.0 / variance for _, variance in tables))
-    if not told:
-        # Every code is as likely, and nothing need be worked out.
+    if not answered:
+        # Every code is equally likely, so nothing needs to be computed.
         return OneWayMarginal(column, grid, counts, grid.width / grid.width.sum(), cell_std, cells, rows_variance)
     ordered = cells.alone[cells.alone < grid.levels]
     possible = _cells(layout, tables, faint=ordered[counts[ordered] < _CLEAR * cell_std])

@@ -1,7 +1,7 @@
-"""Options of a generator, each declared once: its type, its bounds, its default, and its help text below it.
+"""Options of a generator, each declared once: its type, its bounds, its default, and the help text below it.
 
-From that one declaration it is read from a configuration, checked, and drawn as a form; the help text is a docstring,
-so it is read from the source once.
+That one declaration is enough to read an option from a configuration, check it and draw it as a form. The help text is
+a docstring, so it is read from the source.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ __all__ = ["Between", "Naming", "OptionField", "Options", "build_options", "chec
 
 @dataclass(frozen=True, slots=True)
 class Between:
-    """The least and the largest value of an option: ``bins: Annotated[int, Between(2, 256)] = 32``."""
+    """The smallest and the largest value of an option: ``bins: Annotated[int, Between(2, 256)] = 32``."""
 
     low: float
     high: float
 
     def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> Any:
-        """Take no text and no truth value for a number; whether it lies between, :class:`Options` sees."""
+        """Accept only numbers, no text and no truth value; :class:`Options` checks the bounds."""
         return {**handler(source), "strict": True}
 
 
@@ -45,25 +45,25 @@ _MOST_NAMED = 20
 
 @dataclass(frozen=True, slots=True)
 class Naming:
-    """Words of an option, one of which may have columns behind it: with ``regression``, ``regression of Y on X, Z``.
+    """The words that an option accepts, one of which may be followed by columns: ``regression of Y on X, Z``.
 
     Attributes
     ----------
     words : tuple of str
-        What the option may be.
+        The values of the option.
     names : str
-        Of these, that which columns may stand behind.
+        The word that may be followed by columns.
     """
 
     words: tuple[str, ...]
     names: str
 
     def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> Any:
-        """Take texts alone; which they may be, :class:`Options` sees."""
+        """Accept only text; :class:`Options` checks which."""
         return {**handler(source), "strict": True}
 
     def check(self, option: str, value: str) -> None:
-        """Refuse what is no word and names no columns."""
+        """Refuse a value that is neither one of the words nor names columns."""
         if value not in self.words and not value.startswith(f"{self.names} of "):
             raise ConfigError(
                 f"option '{option}' must be one of {', '.join(self.words)}, or '{self.names} of COLUMN on COLUMN, "
@@ -71,38 +71,38 @@ class Naming:
             )
 
     def written(self, outcome: str, predictors: Sequence[str]) -> str:
-        """Return the value that names columns; a name with a comma or a quotation mark stands in quotation marks."""
+        """Return the value that names columns, with quotation marks around names with a comma or a quotation mark."""
         return f"{self.names} of {_quoted(outcome)} on {', '.join(map(_quoted, predictors))}"
 
     def columns(self, value: str, known: Sequence[str]) -> tuple[str, ...]:
-        """Return the columns that a value names, the outcome first; none where it is one word.
+        """Return the columns that a value names, the outcome first; none if it is a single word.
 
         Raises
         ------
         ConfigError
-            If it names one that there is not, or fewer than two.
+            If a column does not exist, or fewer than two are named.
         """
         _, of, asked = value.partition(f"{self.names} of ")
         if not of:
             return ()
-        # The longest first: of "net on loan on age" the outcome is "net on loan", where there is such a column.
+        # The longest first: of "net on loan on age" the outcome is "net on loan", if there is such a column.
         forms = sorted({(form, name) for name in known for form in (name, _quoted(name))}, key=lambda one: -len(one[0]))
         ends = ((name, asked[len(form) + 4 :]) for form, name in forms if asked.startswith(f"{form} on "))
         outcome, rest = next(ends, ("", ""))
         listed = ", ".join(known[:_MOST_NAMED]) + (", ..." if len(known) > _MOST_NAMED else "")
         if not outcome:
             raise ConfigError(
-                f"'{shown(value)}' names no outcome of the table. Write: {self.names} of COLUMN on COLUMN, COLUMN. "
-                f"Columns that are learned: {listed}."
+                f"'{shown(value)}' does not name an outcome in the table. Write: {self.names} of COLUMN on COLUMN, "
+                f"COLUMN. Columns to choose from: {listed}."
             )
         found = (outcome, *(name.strip() for name in next(csv.reader([rest], skipinitialspace=True), [])))
         unknown = next((name for name in found if name not in known), None)
         if unknown is not None:
             raise ConfigError(
-                f"'{shown(value)}': there is no column '{shown(unknown)}'. Columns that are learned: {listed}."
+                f"'{shown(value)}': there is no column '{shown(unknown)}'. Columns to choose from: {listed}."
             )
         if len(set(found)) < max(len(found), 2):
-            raise ConfigError(f"'{shown(value)}': an outcome and at least one other column are needed, each once.")
+            raise ConfigError(f"'{shown(value)}': name an outcome and at least one other column, each once.")
         return found
 
 
@@ -113,7 +113,7 @@ def _quoted(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the options of a generator begin as: a class below it lists them, and none can be out of its bounds."""
+    """Base of the options of a generator: a subclass lists them, and none can be outside its bounds."""
 
     def __post_init__(self) -> None:
         declared = _marked(type(self), Between)  # type: ignore[arg-type]  # mypy doubts that a class can be hashed
@@ -125,9 +125,9 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class OptionField:
-    """One field of a form: ``kind`` is int, float, bool or str; ``choices`` are the texts that are allowed.
+    """One field of a form: ``kind`` is int, float, bool or str; ``choices`` are the allowed texts.
 
-    With ``naming`` there may be columns behind one of them.
+    With ``naming``, one of them may be followed by columns.
     """
 
     name: str
@@ -138,7 +138,7 @@ class OptionField:
     naming: Naming | None = None
 
     def choice(self, value: object) -> object:
-        """Return the choice that a value stands for, else the value: a configuration reads "0.2" as a number."""
+        """Return the choice that a value means, or the value itself: a configuration reads "0.2" as a number."""
         text = str(value) if isinstance(value, float) else value
         return text if text in self.choices else value
 
@@ -162,12 +162,12 @@ def build_options(options_type: type[Any], values: Mapping[str, object], *, of: 
     Parameters
     ----------
     options_type : type
-        A class of :class:`Options` whose fields are numbers with bounds, a Flag, or texts (a Literal, or words of which
-        one names columns), with defaults.
+        A class of :class:`Options` whose fields have defaults and are numbers with bounds, a Flag, or texts (a Literal,
+        or words of which one names columns).
     values : mapping
-        Option names and values; what is absent keeps its default.
+        Option names and values; an absent option keeps its default.
     of : str
-        Whose, for the message: "generator 'independent'".
+        The owner of the options, for the message: "generator 'independent'".
 
     Raises
     ------
@@ -180,15 +180,15 @@ def build_options(options_type: type[Any], values: Mapping[str, object], *, of: 
 
 
 def check_between(name: str, value: float, low: float, high: float) -> None:
-    """Refuse an option outside [low, high], naming option, bounds and value."""
+    """Refuse an option outside [low, high]; the message names the option, its bounds and the value."""
     if not low <= value <= high:
-        given = f"{value:g}" if isinstance(value, float) else shown(str(value))  # a whole number may be larger than any
+        given = f"{value:g}" if isinstance(value, float) else shown(str(value))  # an int may be too large for a float
         raise ConfigError(f"option '{name}' must lie between {low:g} and {high:g}, got {given}.")
 
 
 @functools.cache
 def _marked(options_type: type[Any], sort: type[_Mark]) -> dict[str, _Mark]:
-    """Return the marks of one sort by option."""
+    """Return the annotations of one type, by option."""
     hints = get_type_hints(options_type, include_extras=True)
     return {
         name: mark
@@ -198,7 +198,7 @@ def _marked(options_type: type[Any], sort: type[_Mark]) -> dict[str, _Mark]:
     }
 
 
-@functools.cache  # read from the source, and pages ask at every view
+@functools.cache  # parsed from the source, and pages need it at every view
 def _field_docstrings(options_type: type) -> dict[str, str]:
     found: dict[str, str] = {}
     for base in options_type.__bases__:

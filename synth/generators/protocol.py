@@ -1,4 +1,4 @@
-"""What is fitted to private rows: a card that says what it is for, and a class that asks, learns, draws or tells."""
+"""The protocol of generators and models: a card that describes one, and a class that asks, learns and draws."""
 
 from __future__ import annotations
 
@@ -37,18 +37,18 @@ __all__ = [
 ]
 
 State = Mapping[str, NDArray[Any]]
-"""Everything that drawing rows, or telling what was learned, needs: named arrays."""
+"""Everything needed to draw rows or to describe what was learned: named arrays."""
 
 LARGEST_SIDE, MOST_POINTS = 40, 200
-"""Cells along a side of a heat map, and points of a trace: more is neither readable nor a summary."""
+"""Maximum cells along a side of a heat map, and points of a trace: more is neither readable nor a summary."""
 
 
 @dataclass(frozen=True, slots=True)
 class GeneratorTask:
-    """Everything public that a generator or a model is told before it asks its first question.
+    """The public facts that a generator or a model knows before it asks its first question.
 
     ``seed`` is public: it draws feature maps, starting weights and training batches, never privacy noise. ``device`` is
-    "auto", "cpu" or "cuda". ``constraints`` are the lines of ``rules:`` that every row keeps, ``groups`` the
+    "auto", "cpu" or "cuda". ``constraints`` are the lines of ``rules:`` that every row satisfies, ``groups`` the
     columns whose groups are compared.
     """
 
@@ -69,7 +69,7 @@ class GeneratorTask:
 
     @classmethod
     def of(cls, config: RunConfig, *, device: str | None = None) -> Self:
-        """Return what a configuration says; ``device`` where another one carries it out."""
+        """Return the task of a configuration; ``device`` replaces its device."""
         return cls(
             schema=config.schema,
             label=config.label,
@@ -82,18 +82,18 @@ class GeneratorTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Needs:
-    """What has to be declared before a generator may start.
+    """What must be declared before a generator can start.
 
     Attributes
     ----------
     label : bool
-        Whether it needs a column to predict, of at least two values.
+        Whether it needs a column to predict, with at least two values.
     columns : int
-        Modelled columns, at least; the label is one of them.
+        Minimum number of modelled columns, including the label.
     numbers : int
-        Numbers and dates, at most, and at least one; 0 where they may be as many as they like.
+        Maximum number of numbers and dates, of which there must be at least one; 0 for no limit.
     groups : int
-        Where numbers are limited: groups of rows, at most, that everything else tells apart.
+        If numbers are limited: maximum number of groups of rows that all other columns form.
     """
 
     label: bool = False
@@ -103,11 +103,11 @@ class Needs:
 
     @property
     def words(self) -> str:
-        """What is needed, as it stands behind "needs"; empty where every table will do."""
+        """The requirements, as they follow the word "needs"; empty if every table will do."""
         label = "a label of at least two values" if self.label else ""
         columns = f"at least {self.columns} columns to learn" if self.columns > 1 else ""
         numbers = (
-            f"1 to {self.numbers} numbers or dates, and at most {self.groups} groups of rows by all else together "
+            f"1 to {self.numbers} numbers or dates, and at most {self.groups} groups of rows formed by everything else "
             "(categories, special values, missing cells)"
             if self.numbers
             else ""
@@ -115,7 +115,7 @@ class Needs:
         return " and ".join(filter(None, (label, columns, numbers)))
 
     def are_met(self, schema: Schema, label: str | None) -> bool:
-        """Whether a declared table and its label have it."""
+        """Whether a declared table and its label meet the requirements."""
         if self.label:
             if label is None:
                 return False
@@ -131,7 +131,7 @@ class Needs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mode:
-    """One of several promises that a generator can be run with: a value of its option ``mode``.
+    """One of several guarantees that a generator can run with: a value of its option ``mode``.
 
     Attributes
     ----------
@@ -140,13 +140,13 @@ class Mode:
     title : str
         A few words.
     promise, beware : str
-        What is hidden; and what is not, or what it costs.
+        What is protected; what is not, or what the protection costs.
     hides : {"record", "cell"}
-        What has to be declared as protected.
+        What must be declared as protected.
     perturbs_rows : bool
-        Whether it lets out one noisy row for every private one.
+        Whether it releases one noisy row for every private one.
     refusal : str
-        Why it makes no release; empty where it makes one.
+        Why it makes no release; empty if it makes one.
     """
 
     name: str
@@ -160,10 +160,10 @@ class Mode:
 
 @dataclass(frozen=True, slots=True)
 class Tuned:
-    """A number that somebody chose, and that another choice would make rows better or worse.
+    """A number that was chosen, where another choice would make rows better or worse.
 
-    ``module`` is where it is defined, empty for an option of the same name; its value stands there alone. ``why`` says
-    what speaks for it, ``tuned_on`` which tables it was chosen on ("none": by reason). ``benchmarks/sensitivity.py``
+    ``module`` is where it is defined, and the only place of its value; empty for an option of the same name. ``why``
+    gives the reason, ``tuned_on`` the tables it was chosen on ("none": by reasoning). ``benchmarks/sensitivity.py``
     halves and doubles each.
     """
 
@@ -174,49 +174,49 @@ class Tuned:
 
     @property
     def is_option(self) -> bool:
-        """Whether it is an option, which a configuration sets."""
+        """Whether it is an option that a configuration can set."""
         return not self.module
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Card:
-    """Everything that is known of a generator or a model before it is built: what its folder brings; all of it public.
+    """The public description of a generator or a model before it is built, given by its folder.
 
     Attributes
     ----------
     name : str
-        In configurations and receipts; no generator and no model share one.
+        Used in configurations and receipts; unique among generators and models.
     kind : {"generator", "model"}
-        Whether rows are drawn from it, or it is what is released; the key under which configurations name it.
+        Whether rows are drawn from it, or it is released itself; also its key in configurations.
     title, summary, best_for, loses_where, reference : str
-        What the app shows.
+        Texts that the app shows.
     made_by : str or type
-        The class, as ``module:Class``; it is read when it is first built, as some start torch, which takes longer than
-        many runs and which not every installation has.
+        The class, as ``module:Class``. The module is imported when the class is first built: some import torch, which
+        takes longer than many runs and which not every installation has.
     options : type
-        A frozen dataclass of plain values; it draws the form and reads the configuration.
+        A frozen dataclass of plain values, for the form and for reading the configuration.
     needs : Needs
-        What has to be declared: a run without it starts nowhere.
+        What must be declared for a run to start.
     measures_one_ways : bool
-        Whether the answers hold a noisy one-way marginal of every column, which a report can then publish with error
+        Whether the answers contain a noisy one-way marginal of every column, which a report can publish with error
         bars.
     modes : tuple of Mode
-        Values of its option ``mode``, where it has one, and what each promises; the first is the default.
+        Values of its option ``mode``, if it has one, and the guarantee of each; the first is the default.
     questions : mapping of str to str
-        What its questions ask, in words, by the name of the query; for those whose name does not say it.
+        Its questions in words, by the name of the query, if that name does not explain it.
     short_training : mapping of str to int
-        Options that cost time and change no question, with values that are enough to try a configuration out.
+        Options that cost time and change no question, with values that are enough to try out a configuration.
     advice : callable
-        Told a schema, says where another generator is likely to be better; empty where nothing speaks for one.
+        Given a schema, returns why another generator is likely to be better; empty if there is no reason.
     predicts : bool
-        Whether a model foretells the label of rows that it is given.
+        Whether a model predicts the label of given rows.
     paid : {"", "number", "classes"}
-        Which kind of label's predictions, of held-out rows, can be paid for: the model's ``predictor`` is data then.
+        For which kind of label predictions of held-out rows can be paid for: the model's ``predictor`` is data then.
     on_card : {"never", "part", "whole"}
-        Which of its work a graphics card does quicker, and takes over where the device is left open; "never" computes
-        on the processor whatever is asked for.
+        How much of its work is faster on a graphics card, and runs there if the device is left open; "never" computes
+        on the processor whatever is requested.
     card_work : str
-        What that work is, and why it is quicker there, as it stands behind "The GPU does"; empty for "never".
+        That work, and why it is faster there, as it follows "The GPU does"; empty for "never".
     constants : tuple of Tuned
         The numbers that were chosen.
     """
@@ -261,7 +261,7 @@ class Card:
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """One number about a fit, and the table that it sums up; it follows from noisy answers alone, so it is public.
+    """One number about a fit, and the table that it summarises; it follows from noisy answers alone, so it is public.
 
     Attributes
     ----------
@@ -277,7 +277,7 @@ class Fact:
     rows : tuple of tuples
         Rows of the table.
     ranges : bool
-        Whether the last three cells of every row are a number and the ends of its range, which are drawn.
+        Whether the last three cells of every row are a number and the ends of its range, to be drawn.
     """
 
     name: str
@@ -298,9 +298,9 @@ class Trace:
     name : str
         What it shows.
     across, up : tuple of float
-        Where its points are, at most 200.
+        Coordinates of its points, at most 200.
     errors : tuple of float, optional
-        Half the width of the range that covers 95 %, up and down.
+        Half the width of the vertical 95 % range.
     """
 
     name: str
@@ -310,7 +310,7 @@ class Trace:
 
     def __post_init__(self) -> None:
         if not len(self.across) == len(self.up) == len(self.errors or self.up):
-            raise InputError(f"'{self.name}' needs one place up, and one error if any, for every place across.")
+            raise InputError(f"'{self.name}' needs as many numbers up, and errors if any, as across.")
         if len(self.up) > MOST_POINTS:
             raise InputError(f"'{self.name}' has {len(self.up)} points; a picture shows at most {MOST_POINTS}.")
         if not all(map(math.isfinite, (*self.across, *self.up, *(self.errors or ())))):
@@ -319,7 +319,7 @@ class Trace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Picture:
-    """A picture of a fit; like a :class:`Fact` it follows from noisy answers alone, so it is public.
+    """A picture of a fit; like a :class:`Fact`, it follows from noisy answers alone, so it is public.
 
     A heat map has ``columns``, ``rows`` and ``values``; lines and points have ``traces``.
 
@@ -335,11 +335,11 @@ class Picture:
     across, up : str
         What the axes show, such as the names of columns.
     unit : str
-        What one is one of in a heat map's cells.
+        Unit of the values in a heat map's cells.
     columns, rows : tuple of float or str
-        Where the cells' middles are, from left to right and from below upwards: numbers, or words such as dates.
+        Centres of the cells, from left to right and from bottom to top: numbers, or words such as dates.
     values : tuple of tuple of float or None
-        Of the cells, row by row from below; None where nothing was computed.
+        Values of the cells, row by row from the bottom; None if nothing was computed.
     traces : tuple of Trace
     """
 
@@ -369,21 +369,21 @@ class Picture:
 
 
 class PrivateModel(ABC):
-    """What is learned from noisy answers alone: a generator of rows, or a model that is itself what is released.
+    """Base of everything that learns from noisy answers alone: a generator of rows, or a model that is itself released.
 
     ``fit`` may be called once; the fitted object keeps neither the session nor a table.
 
     Attributes
     ----------
     card : Card
-        What is known of it before it is built.
+        Its description before it is built.
     """
 
     card: ClassVar[Card]
 
     @abstractmethod
     def __init__(self, task: GeneratorTask, options: Any) -> None:
-        """Take what is public; refuse what cannot be learned before anything is asked."""
+        """Take the public facts; refuse a task that cannot be learned before any question is asked."""
 
     @abstractmethod
     def fit(self, session: AnswerSource, progress: Progress) -> Self:
@@ -392,9 +392,9 @@ class PrivateModel(ABC):
         Parameters
         ----------
         session : AnswerSource
-            Answers questions about the rows with noise and a receipt; the only way to them.
+            Answers questions about the rows with noise and a receipt; the only access to them.
         progress : Progress
-            Told about phases, steps and losses (all post-processing of answers); may cancel the run.
+            Receives phases, steps and losses (all post-processing of answers); may cancel the run.
 
         Returns
         -------
@@ -403,51 +403,51 @@ class PrivateModel(ABC):
 
     @abstractmethod
     def state(self) -> State:
-        """Return everything that :meth:`from_state` needs."""
+        """Return the arrays that :meth:`from_state` needs."""
 
     @classmethod
     @abstractmethod
     def from_state(cls, task: GeneratorTask, options: Any, state: State) -> Self:
-        """Rebuild what was fitted from what ``state`` returned; it draws, and tells, the same bytes as before."""
+        """Rebuild the fitted object from what ``state`` returned; it draws and reports the same bytes as before."""
 
     @property
     def perturbs_rows(self) -> bool:
-        """Whether it asks for noisy rows, one for every private one: the one question where one cell is hidden."""
+        """Whether it asks for one noisy row for every private one: the only question that can protect single cells."""
         return False
 
     @property
     def device(self) -> str:
-        """What does its work, "cpu" or "cuda"; before a fit what is foreseen. Last bits of its numbers depend on it."""
+        """Where it computes, "cpu" or "cuda"; before a fit, where it will. The last bits of results depend on it."""
         return "cpu"
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """What its options take to be public knowledge, in sentences for the certificate; known before it is fitted."""
+        """What its options assume to be public knowledge, in sentences for the certificate; known before the fit."""
         return ()
 
     def expected(self, asked: Sequence[Answer], rows: float) -> tuple[Fact, ...]:
-        """Return what is known of a fit before it is paid for, such as the error that noise will cause.
+        """Return facts about a fit before it is paid for, such as the expected error due to noise.
 
         Parameters
         ----------
         asked : sequence of Answer
-            What it asks, planned: the noise of each answer is as it will be, its numbers are zeros.
+            Its planned answers: each has the noise of the real one, and zeros for its numbers.
         rows : float
-            Declared number of rows, or of units that there may be at most.
+            Declared number of rows, or maximum number of units.
         """
         return ()
 
     def facts(self) -> tuple[Fact, ...]:
-        """Return facts of the fit and of the rows that were last drawn; post-processing of noisy answers."""
+        """Return facts about the fit and the rows drawn last; post-processing of noisy answers."""
         return ()
 
     def pictures(self) -> tuple[Picture, ...]:
-        """Return pictures of the fit; post-processing of noisy answers, as facts are."""
+        """Return pictures of the fit; post-processing of noisy answers, like facts."""
         return ()
 
 
 class Generator(PrivateModel):
-    """A model of the joint distribution of the modelled columns, which rows are drawn from."""
+    """A model of the joint distribution of the modelled columns, from which rows are drawn."""
 
     @abstractmethod
     def sample(self, n_rows: int, seed: int) -> NDArray[np.int64]:
@@ -456,7 +456,7 @@ class Generator(PrivateModel):
         Parameters
         ----------
         n_rows : int
-            Public number of rows to make, at least 1.
+            Public number of rows, at least 1.
         seed : int
             Public; the same seed gives the same bytes on one machine with the versions in the certificate.
 
@@ -468,42 +468,42 @@ class Generator(PrivateModel):
 
 
 class ReleasedModel(PrivateModel):
-    """A model that is itself released: numbers that a reader uses without this program, and where it can, predictions.
+    """A model that is itself released: numbers that a reader can use without this program, and for some, predictions.
 
-    It draws no rows. Its card is of the kind "model".
+    It draws no rows. The kind of its card is "model".
     """
 
     @abstractmethod
     def document(self) -> dict[str, Any]:
-        """Return the fitted model as plain JSON values that are enough to use it without this program.
+        """Return the fitted model as plain JSON values, sufficient to use it without this program.
 
-        Coefficients with their intervals where there are, frequencies, means, how a row is coded: numbers that follow
-        from noisy answers and from what is public. What was declared (columns, options, label) stands beside it in
+        These are coefficients with their intervals if there are any, frequencies, means and how a row is coded: numbers
+        that follow from noisy answers and public facts. The declaration (columns, options, label) is next to it in
         ``model.json``. The same state gives the same values, to the last bit.
         """
 
     def predict(self, codes: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Foretell the label of rows; only models whose card ``predicts`` do.
+        """Predict the label of rows; only for models whose card ``predicts``.
 
         Parameters
         ----------
         codes : array of shape (n_rows, n_modelled)
-            Columns in ``schema.names`` order; the column of the label is not looked at.
+            Columns in ``schema.names`` order; the label's column is ignored.
 
         Returns
         -------
         array of shape (n_rows,) or (n_rows, n_classes)
-            In units of the label where it is a number or a date's code, else the chance of each of its codes.
+            In units of the label if it is a number, or a date's code; else the probability of each of its codes.
 
         Raises
         ------
         ConfigError
-            If it is no model that predicts.
+            If the model does not predict.
         """
         raise ConfigError(f"model '{self.card.name}' describes rows and predicts nothing.")
 
     def either(self, codes: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the numbers that the label of a row may be by the model, in its unit: the nearest counts as foretold.
+        """Return the numbers that the model considers possible for the label, in its unit; the nearest one counts.
 
         Parameters
         ----------
@@ -512,26 +512,26 @@ class ReleasedModel(PrivateModel):
         Returns
         -------
         array of shape (n_rows, n)
-            Of a model that foretells a number, that number alone.
+            For a model that predicts a number, only that number.
 
         Raises
         ------
         ConfigError
-            As :meth:`predict`.
+            As for :meth:`predict`.
         """
         return self.predict(codes)[:, None]
 
     @property
     def tells_of_a_label(self) -> bool:
-        """Whether it says anything of the label of a row, so that it can be wrong."""
+        """Whether it says anything about the label of a row, and so can be wrong."""
         return self.card.predicts
 
     def settled(self) -> dict[str, Any]:
-        """Return options under which a fit with another budget is of the same learner as this one."""
+        """Return options with which a fit at another budget uses the same learner as this one."""
         return {}
 
     def predictor(self, bins: int) -> Losses | Guess:
-        """Return what it predicts as data, which a hold-out can be asked about; only models whose card is ``paid`` do.
+        """Return its predictions as data about which a hold-out can be asked; only for models whose card is ``paid``.
 
         Parameters
         ----------
@@ -541,12 +541,12 @@ class ReleasedModel(PrivateModel):
         Returns
         -------
         Losses or Guess
-            Of a number by how much its prediction errs, the range of its declared grid being 1; of classes which one
-            it guesses, of those that are not missing.
+            For a number, the error of its prediction in units of its declared range; for classes, which one it guesses
+            among those that are not missing.
 
         Raises
         ------
         ConfigError
-            If it is no such model.
+            If its predictions cannot be paid for.
         """
         raise ConfigError(f"predictions of model '{self.card.name}' cannot be paid for.")

@@ -1,18 +1,19 @@
-"""How round the values of a number are: one question, and what it says of the codes inside a bin.
+"""How rounded the values of a number are: one question, and what it says about the codes inside a bin.
 
-People round. Of a long grid most places are too faint to be told from their neighbours, and a model that spreads a bin
-evenly writes incomes like 41,273 where the table has 41,000. How round a value is takes few cells: its trailing zeros,
-the digit before them, and its magnitude. The class of every code follows from the declared column alone; one table of
-counts for each column says how many rows are in each class, and all else is post-processing of it.
+People round. On a long grid most places hold too few rows to stand out from their neighbours, and a model that fills a
+bin evenly produces incomes like 41,273 where the table has 41,000. Few cells are enough to describe how rounded a value
+is: its trailing zeros, the digit before them, and its magnitude. The class of every code follows from the declared
+column alone. One table of counts for each column gives the number of rows in each class; everything else is
+post-processing of it.
 
-Where a number takes a few values on a grid that is not much longer than what is counted place by place, a second table
-says which codes these are: it counts the remainders of codes by ``REMAINDERS``. Codes of one place all have different
-ones, so a remainder that holds about what a clear place holds names the code in it.
+If a number takes few values, on a grid not much longer than what is counted place by place, a second table identifies
+these codes: it counts the remainders of codes modulo ``REMAINDERS``. All codes of one place have different remainders,
+so a remainder with about as many rows as a clear place identifies the code in it.
 
-A bin keeps its rows; inside it a code is as likely as the column's own counts make it, times a factor of its class. The
-factors are those that bring all bins together to the counted classes (Deming 1940), which of all
-distributions with these totals is the nearest to the even one. A class that stands out from it by no more than noise
-and chance has no factor of its own.
+A bin keeps its rows. Inside it, the probability of a code is that of the column's own counts, times a factor for its
+class. The factors make all bins together agree with the counted classes (Deming 1940): of all distributions with these
+totals this is the one nearest to the even one. A class that stands out by no more than noise and chance has no factor
+of its own.
 """
 
 from __future__ import annotations
@@ -51,49 +52,49 @@ Classes = NDArray[np.uint16]
 _RoundClasses = tuple[Classes, NDArray[np.int64], NDArray[np.bool_]]
 
 _LONG = 64
-"""Places up to which a column is counted place by place, where nothing is left to learn."""
+"""Longest grid that is counted place by place, so that nothing is left to learn."""
 
 REMAINDERS = 4096
 
 _PLACES_OF_SEVERAL = (2**11, 2**16)
-"""Lengths of a grid between which places hold several codes, and so few that remainders tell them apart."""
+"""Grids longer than the first and up to the second have several codes in a place, but few enough for remainders."""
 
 _LARGEST = 2**53
-"""Values from which on digits are those of the float and not of a person."""
+"""Values from which digits are those of the float and not of a person."""
 
 _MAGNITUDES = 4
-"""Numbers of digits that are told apart; all shorter numbers are taken together."""
+"""Numbers of digits that are distinguished; all shorter numbers form one class."""
 
 _QUARTER, _KINDS = 10, 11
-"""A kind beside the digits 1 to 9: the two digits before the zeros are 25 or 75."""
+"""A kind in addition to the digits 1 to 9: the two digits before the zeros are 25 or 75."""
 
 _OUT = 0
-"""Class of zero and both ends, which are counted by themselves, and of codes that are no number."""
+"""Class of zero and both ends, which are counted on their own, and of codes that are not numbers."""
 
 _AT_ONCE = 2**20
 
 _NOISE = 1 / 2000
-"""Noise of a class that is aimed at, as a part of the rows."""
+"""Target noise of a class, as a share of the rows."""
 
 _LEAST_SHARE = 0.002
 
 _MOST = 0.03
-"""Most of the budget that is worth it."""
+"""Maximum share of the budget."""
 
 _FAINT = 1 / 100
-"""Noise of a class, as a part of the rows, above which a few wide classes tell more."""
+"""Noise of a class, as a share of the rows, above which a few wide classes show more."""
 
 _DROWNED = 1 / 12
-"""Noise of a class, as a part of the rows, above which not even a quarter of them would stand out."""
+"""Noise of a class, as a share of the rows, above which not even a quarter of the rows would stand out."""
 
 _CLEAR = 3.0
-"""Standard deviations from which on a class stands out."""
+"""Standard deviations above which a class stands out."""
 
 _CLEAR_PLACE, _CLEAR_VALUE = 5.0, 4.0
-"""Standard deviations of noise from which on a place, and a remainder, hold more than that."""
+"""Standard deviations of noise above which a place, and a remainder, are clear."""
 
 _FEW = 0.25
-"""Clear remainders, for each place, above which those of other places would be taken for its own."""
+"""Expected clear remainders by chance, per place, above which those of other places would be mistaken for its own."""
 
 _FEW_TURNS, _TURNS = 5, 100
 
@@ -109,17 +110,17 @@ class RoundCounts:
     Attributes
     ----------
     classes : array of shape (levels,), uint16
-        Class of every place of the declared grid; 0 for those outside all classes.
+        Class of every code of the declared grid; 0 for those outside all classes.
     magnitudes : array of shape (classes,), int64
         Magnitude of every class, from 1 on; 0 for class 0.
     sets : array of shape (sets, classes), bool
         Sets of classes that may stand out together.
     counts : array of shape (classes,)
-        Noisy number of rows, of any sign; that of class 0 holds what is no number, too.
+        Noisy number of rows, of any sign; class 0 includes cells that are not numbers.
     noise_std : float
         Of each count, in rows.
     remainders : array of shape (REMAINDERS,), optional
-        Noisy number of rows of each remainder, with the same noise; absent where places hold one code or very many.
+        Noisy number of rows of each remainder, with the same noise; absent if places hold one code or very many.
     """
 
     classes: Classes
@@ -131,24 +132,24 @@ class RoundCounts:
 
     @property
     def fine(self) -> bool:
-        """Whether classes tell magnitudes apart."""
+        """Whether classes distinguish magnitudes."""
         return int(self.magnitudes.max()) > 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CodeChances:
-    """How likely codes of a grid are beside others of one place: a factor for each class.
+    """Relative probabilities of the codes inside a place: a factor for each class.
 
     Attributes
     ----------
     classes : array of shape (levels,), uint16
-        Class of every place of the declared grid.
+        Class of every code of the declared grid.
     factors : array of shape (classes,)
         Positive.
     single, chances : arrays of shape (values,)
-        Codes that are likelier than their class, and by what.
+        Codes that are more likely than their class, and by which factor.
     fine : bool
-        Whether classes tell magnitudes apart.
+        Whether classes distinguish magnitudes.
     """
 
     classes: Classes
@@ -165,8 +166,8 @@ class CodeChances:
         return found
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """Return everything beyond the schema that drawing needs."""
-        # Classes are those of the column, or those without magnitudes.
+        """Return everything that drawing needs beyond the schema."""
+        # The classes follow from the column and from whether they distinguish magnitudes.
         apart = np.array([int(self.fine)])
         return {
             "factors": self.factors.copy(),
@@ -189,33 +190,33 @@ class CodeChances:
 
 
 def long_numbers(columns: Sequence[ModelledColumn]) -> tuple[ModelledColumn, ...]:
-    """Return the numbers whose grid is longer than what is counted place by place; decided by the declaration."""
+    """Return the numbers whose grid is too long to be counted place by place; follows from the declaration."""
     return tuple(column for column in columns if column.is_summable and column.levels > _LONG and _has_digits(column))
 
 
 def round_classes(column: ModelledColumn, magnitudes: int = _MAGNITUDES) -> _RoundClasses:
-    """Return the class of every place of a number's grid, and which classes belong together; all public.
+    """Return the class of every code of a number's grid, and which classes belong together; all public.
 
-    A class is a number of digits (the four longest, and all shorter ones together), of trailing zeros, and the digit
-    before them: at the fewest zeros that the grid has any of 1 to 9, with 25 and 75 apart; before more zeros 5, 25 and
-    75 together, or any other. Where magnitudes are not told apart, 5, 25 and 75 are one kind at any zeros, and other
-    digits another. Digits are those of the value as it is printed, without sign and point.
+    A class is given by the number of digits (the four longest, and all shorter ones together), the number of trailing
+    zeros, and the digit before them. With the fewest zeros that the grid has, this digit is any of 1 to 9, with 25 and
+    75 separate; with more zeros it is 5, 25 or 75, or any other. If magnitudes are not distinguished, 5, 25 and 75 are
+    one kind with any zeros, and other digits another. Digits are those of the printed value, without sign and point.
 
     Parameters
     ----------
     column : ModelledColumn
         One of :func:`long_numbers`.
     magnitudes : int
-        Numbers of digits that are told apart: four, or one where classes of four would be too faint.
+        Numbers of digits that are distinguished: four, or one if classes of four would be too faint.
 
     Returns
     -------
     classes : array of shape (levels,), uint16
-        0 for zero, or the place nearest to it, and for both ends; other classes from 1 on, none without a place.
+        0 for zero, or the code nearest to it, and for both ends; other classes from 1 on, each with a code.
     magnitude : array of shape (number of classes,), int64
         From 1 on; 0 for class 0.
     sets : array of shape (number of sets, number of classes), bool
-        What is divisible by 1, 5 or 25 and a power of ten, and every kind, at any magnitude and at each.
+        Divisible by 1, 5 or 25 times a power of ten, and every kind, over all magnitudes and at each.
 
     Examples
     --------
@@ -256,21 +257,21 @@ def _sets(magnitudes: NDArray[np.int64], zeros: NDArray[np.int64], kinds: NDArra
     found += [whole & (magnitudes == magnitude) for magnitude in np.unique(magnitudes[1:]).tolist()]
     sets = np.concatenate([whole, *found[len(whole) :]])
     sets[:, _OUT] = False
-    # Sorted as their bytes are, each once.
+    # Each once, sorted by bytes.
     different = sorted({one.tobytes() for one in sets[sets.any(axis=1)]})
     return np.frombuffer(b"".join(different), dtype=np.bool_).reshape(-1, len(magnitudes))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundPlan:
-    """How the question is asked.
+    """How the question about rounding is asked.
 
     Attributes
     ----------
     share : float
-        Part of the session's budget, in mu^2; 0 where noise would drown every class, or there is nothing to ask.
+        Share of the session's budget, in mu^2; 0 if noise would drown every class, or there is nothing to ask.
     fine : bool
-        Whether magnitudes are told apart, and remainders are counted.
+        Whether magnitudes are distinguished and remainders are counted.
     """
 
     share: float
@@ -278,19 +279,19 @@ class RoundPlan:
 
 
 def plan_round_values(session: AnswerSource, columns: Sequence[ModelledColumn]) -> RoundPlan:
-    """Return how much the question is worth, and how fine it is asked.
+    """Return how much budget the question gets, and how fine it is.
 
     Parameters
     ----------
     session : AnswerSource
-        Its declared facts and its number of rows, public or released, are all that is looked at.
+        Only its declared facts and its number of rows, public or released, are used.
     columns : sequence of ModelledColumn
         Of :func:`long_numbers`.
     """
     if not columns:
         return RoundPlan(share=0.0)
     one_hot = between_neighbours(Bound(norm=1.0, diameter=math.sqrt(2.0)), session.schema)
-    # Squared noise that the whole budget would leave in each class of one table, as a part of the squared rows.
+    # Squared noise that the whole budget would leave in each class of one table, relative to the squared rows.
     least = one_hot**2 / session.budget.mu_squared / max(session.rows.value, 1.0) ** 2
     tables = len(columns) + sum(map(_has_remainders, columns))
     fine = tables * least <= _MOST * _FAINT**2
@@ -302,7 +303,7 @@ def plan_round_values(session: AnswerSource, columns: Sequence[ModelledColumn]) 
 def measure_round_values(
     session: AnswerSource, columns: Sequence[ModelledColumn], *, plan: RoundPlan, source: str
 ) -> dict[str, RoundCounts]:
-    """Count the classes of several columns, and remainders where these tell values, in one question.
+    """Count the classes of several columns, and remainders where they identify values, in one question.
 
     Parameters
     ----------
@@ -310,9 +311,9 @@ def measure_round_values(
     columns : sequence of ModelledColumn
         Of :func:`long_numbers`.
     plan : RoundPlan
-        Of these columns; of a share above 0.
+        For these columns; with a share above 0.
     source : str
-        Who asks.
+        Who asks, for the receipt.
 
     Returns
     -------
@@ -332,14 +333,14 @@ def measure_round_values(
     found = {}
     for column, ((classes, magnitude, sets), tables) in zip(columns, known, strict=True):
         counts, noise_std = next(counted)
-        # Both tables of a column have the same part of the norm.
+        # Both tables of a column have the same share of the norm.
         remainders = next(counted)[0][1:] if len(tables) > 1 else None
         found[column.name] = RoundCounts(classes, magnitude, sets, counts, noise_std, remainders)
     return found
 
 
 def _tables_of(columns: Sequence[ModelledColumn], *, fine: bool) -> list[tuple[_RoundClasses, list[NDArray[np.int32]]]]:
-    """Return the classes of every column, and the bins of its codes by class and by remainder; one for all alike."""
+    """Return the classes of every column, and the bins of its codes by class and by remainder; shared if alike."""
     made: dict[tuple[int, ...], tuple[_RoundClasses, list[NDArray[np.int32]]]] = {}
     found = []
     for column in columns:
@@ -349,7 +350,7 @@ def _tables_of(columns: Sequence[ModelledColumn], *, fine: bool) -> list[tuple[_
             tables: list[NDArray[Any]] = [known[0]]
             if fine and _has_remainders(column):
                 tables.append(np.where(known[0] == _OUT, 0, 1 + np.arange(column.levels) % REMAINDERS))
-            # Special values and missing cells are outside all classes, as zero and the ends are.
+            # Special values and missing cells are outside all classes, like zero and the ends.
             beside = np.zeros(column.size - column.levels, dtype=np.int32)
             made[codes] = (known, [frozen(np.concatenate([one, beside]).astype(np.int32)) for one in tables])
         found.append(made[codes])
@@ -359,7 +360,7 @@ def _tables_of(columns: Sequence[ModelledColumn], *, fine: bool) -> list[tuple[_
 def single_values(
     counted: RoundCounts, first: NDArray[np.int64], width: NDArray[np.int64], masses: Vector
 ) -> tuple[NDArray[np.int64], Vector]:
-    """Return codes that hold much of a clear place, and by what each is likelier than the others there.
+    """Return codes that hold much of a clear place, and how much more likely each is than the others there.
 
     Parameters
     ----------
@@ -367,7 +368,7 @@ def single_values(
     first, width : arrays of shape (ordered places,)
         First code and number of codes of each place.
     masses : array of shape (ordered places,)
-        Rows in each place, as the column's own counts have it.
+        Rows in each place, by the column's own counts.
 
     Returns
     -------
@@ -380,14 +381,14 @@ def single_values(
     noise = counted.noise_std
     if counted.remainders is not None and counted.remainders.any():
         clear = (width > 1) & (masses > _CLEAR_PLACE * noise)
-        # What the other places hold lies about evenly over all remainders.
+        # The rows of the other places are spread about evenly over all remainders.
         excess = counted.remainders - float(masses[~clear].sum()) / REMAINDERS
-        told = excess > _CLEAR_VALUE * noise
-        by_chance = float(told.mean())
+        stands_out = excess > _CLEAR_VALUE * noise
+        by_chance = float(stands_out.mean())
         for place in np.flatnonzero(clear & (width * by_chance < _FEW)).tolist():
             inside = np.arange(first[place], first[place] + width[place])
             held = excess[inside % REMAINDERS]
-            single = told[inside % REMAINDERS] & (counted.classes[inside] != _OUT)
+            single = stands_out[inside % REMAINDERS] & (counted.classes[inside] != _OUT)
             if not single.any() or single.all():
                 continue
             rows = np.minimum(held[single], masses[place])
@@ -401,20 +402,20 @@ def single_values(
 
 
 def class_factors(counted: RoundCounts, masses: Vector, *, rows: float) -> Vector:
-    """Return by what the codes of each class are likelier than the bins and the even spread inside them say.
+    """Return how much more likely the codes of each class are than bins that are filled evenly would make them.
 
     Parameters
     ----------
     counted : RoundCounts
     masses : array of shape (bins, classes)
-        Part of the rows of every bin that is in each class, as the column's own counts have it.
+        Share of the rows in every bin and class, by the column's own counts.
     rows : float
-        Number of rows, as far as it is known.
+        Known or estimated number of rows.
 
     Returns
     -------
     array of shape (classes,)
-        Positive; 1 throughout where no class stands out. Inside a bin only their ratios matter.
+        Positive; all 1 if no class stands out. Inside a bin only their ratios matter.
     """
     factors = np.ones(len(counted.counts))
     table = masses.copy()
@@ -424,7 +425,7 @@ def class_factors(counted: RoundCounts, masses: Vector, *, rows: float) -> Vecto
     chosen: list[int] = []
     sets = counted.sets.astype(np.float64)
     while len(chosen) < _MOST_SETS:
-        # Rows themselves differ by chance from what is even.
+        # Rows themselves differ from an even spread by chance.
         spread = np.sqrt(sets @ (counted.noise_std**2 + expected))
         clear = np.abs(sets @ (counts - expected)) / spread
         clear[chosen] = 0.0
@@ -440,25 +441,25 @@ def class_factors(counted: RoundCounts, masses: Vector, *, rows: float) -> Vecto
 
 
 def _as_bins_have_it(counted: RoundCounts, expected: Vector) -> Vector:
-    """Return counts of which each magnitude has as many rows as bins give it: they say it better than its classes."""
+    """Return counts in which each magnitude has as many rows as in the bins, which know it better than its classes."""
     kinds = np.maximum(np.bincount(counted.magnitudes), 1)
     own, held = (np.bincount(counted.magnitudes, each) for each in (counted.counts, expected))
-    # As much of the difference as noise explains is every class's alike, of counts below 0 too; the rest is a factor.
+    # Spread as much of the difference as noise explains equally over the classes, even below 0; the rest is a factor.
     noise = _CLEAR * counted.noise_std * np.sqrt(kinds)
-    told = np.clip(held - own, -noise, noise)
-    scale = np.clip(np.divide(held, own + told, out=np.ones_like(held), where=own + told > 0), 0.5, 2.0)
-    return np.asarray((counted.counts + (told / kinds)[counted.magnitudes]) * scale[counted.magnitudes])
+    explained = np.clip(held - own, -noise, noise)
+    scale = np.clip(np.divide(held, own + explained, out=np.ones_like(held), where=own + explained > 0), 0.5, 2.0)
+    return np.asarray((counted.counts + (explained / kinds)[counted.magnitudes]) * scale[counted.magnitudes])
 
 
 def _tilted(table: Vector, factors: Vector) -> Vector:
-    """Return the sums of the columns of a table times factors, while its rows keep their sums."""
+    """Return the column sums of a table after multiplying by factors, with its row sums kept."""
     rows, scaled = table.sum(axis=1), table @ factors
     by_row = np.divide(rows, scaled, out=np.zeros_like(rows), where=scaled > 0)
     return np.asarray((by_row @ table) * factors)
 
 
 def _raked(table: Vector, factors: Vector, sets: NDArray[np.bool_], wanted: Vector, *, turns: int) -> Vector:
-    """Return factors of the columns that bring sets of columns to what is wanted, while rows keep their sums."""
+    """Return column factors that give sets of columns the wanted sums, with row sums kept."""
     factors, whole = factors.copy(), float(table.sum())
     wanted = np.clip(wanted, _LEAST_FACTOR * whole, (1.0 - _LEAST_FACTOR) * whole)
     for _ in range(turns):
@@ -491,7 +492,7 @@ def _whole(column: ModelledColumn) -> tuple[int, int]:
 
 
 def _fewest_zeros(low: int, step: int, levels: int) -> int:
-    """Return how many zeros every value of a grid ends in."""
+    """Return how many trailing zeros all values of a grid share."""
     zeros, common = 0, math.gcd(low, step) if levels > 1 else low
     while common and common % 10 == 0:
         common //= 10
@@ -500,7 +501,7 @@ def _fewest_zeros(low: int, step: int, levels: int) -> int:
 
 
 def _keys(values: NDArray[np.int64], fewest: int, longest: int, magnitudes: int) -> Classes:
-    """Return a number for the class of every value: magnitude, trailing zeros, and the kind of the digit before."""
+    """Return a key for the class of every value: magnitude, trailing zeros, and the kind of the digit before them."""
     digits = np.searchsorted(10 ** np.arange(longest, dtype=np.int64), values, side="right")
     magnitude = np.clip(digits - (longest - magnitudes), 1, magnitudes) - 1
     zeros = np.zeros(len(values), dtype=np.int64)
@@ -516,7 +517,7 @@ def _keys(values: NDArray[np.int64], fewest: int, longest: int, magnitudes: int)
     many = zeros > fewest
     kind[many & (kind != 5) & (kind != _QUARTER)] = 1
     if magnitudes == 1:
-        # What is divisible by 5 at its last digit, or not: a few wide classes, which stand out from more noise.
+        # Whether the last digit is divisible by 5: a few wide classes, which stand out from more noise.
         kind = np.where((kind == 5) | (kind == _QUARTER), 5, 1)
     keys = 1 + (magnitude * (longest + 1) + zeros) * _KINDS + kind
     return np.where(values == 0, _OUT, keys).astype(np.uint16)

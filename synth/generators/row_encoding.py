@@ -1,8 +1,8 @@
-"""Rows of codes as vectors of real numbers and back: what geometry needs of a mixed table, from the schema alone.
+"""Encode rows of codes as vectors of real numbers, and decode them: for methods that need geometry, by schema alone.
 
-A number or date is one coordinate in [0, 1], its place on the declared grid. Its special values and missing cells have
-an indicator coordinate each and stand at the middle of the range, a public value that says nothing of the others. A
-category has one coordinate for each code. Nothing is fitted to rows.
+A number or date is one coordinate in [0, 1], its position on the declared grid. Special values and missing cells have
+an indicator coordinate each and are placed at the middle of the range, a public value that says nothing about the
+others. A category has one coordinate for each code. Nothing is fitted to rows.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from synth.schema import ModelledColumn, Schema
 __all__ = ["INDICATOR", "MIDDLE", "ColumnEncoding", "RowEncoding"]
 
 MIDDLE = 0.5
-"""Where a cell without a place on the grid stands in its range."""
+"""Coordinate of a cell that is not on the grid."""
 
 INDICATOR = math.sqrt(1.0 - MIDDLE**2)
-"""Indicator of a special value or a missing cell: with it the cell's vector has length 1, as a category's has."""
+"""Indicator of a special value or a missing cell: it gives the cell's vector length 1, as for a category."""
 
 _PLACES = 4096
-"""Most different values of a number's coordinate; finer grids are read at the middle of equal parts."""
+"""Maximum number of different coordinates of a number; finer grids are read at the middle of equal parts."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ColumnEncoding:
     """One column's coordinates: ``start`` ... ``start + width - 1``.
 
-    The first is the place on the grid, if the column has one (``levels`` > 0); the others are indicators.
+    The first is the position on the grid, if the column has one (``levels`` > 0); the others are indicators.
     """
 
     column: ModelledColumn
@@ -49,12 +49,12 @@ class ColumnEncoding:
 
     @property
     def coordinates(self) -> slice:
-        """The column's coordinates as a part of a row."""
+        """The slice of a row that holds the column's coordinates."""
         return slice(self.start, self.start + self.width)
 
     @property
     def table(self) -> Lookup:
-        """The vector of every code, as a map that a private session adds up; codes of one grid may share a vector."""
+        """The vector of every code, as a feature map for a private session; neighbouring codes may share a vector."""
         column = self.column
         atoms = column.size - column.levels
         grid = coarse_grid(column, grid=_PLACES, atoms=max(atoms, 1))
@@ -74,7 +74,7 @@ class ColumnEncoding:
         Parameters
         ----------
         coordinates : array of shape (n_rows, width)
-            Any numbers; what lies outside the range goes to its nearest end. The first of equally near codes wins.
+            Any numbers; values outside the range move to its nearest end. Of equally near codes, the first wins.
 
         Returns
         -------
@@ -98,7 +98,7 @@ class ColumnEncoding:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowEncoding:
-    """Columns side by side.
+    """The encodings of several columns side by side.
 
     Attributes
     ----------
@@ -140,7 +140,7 @@ class RowEncoding:
         return sum(column.width for column in self.columns)
 
     def encode(self, codes: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the vectors of made rows.
+        """Return the vectors of synthetic rows.
 
         Parameters
         ----------
@@ -176,7 +176,7 @@ class RowEncoding:
         if rows.ndim != 2 or rows.shape[1] != self.width:
             raise InputError(f"Rows of {self.width} coordinates are needed, got an array of shape {rows.shape}.")
         if not np.isfinite(rows).all():
-            raise InputError("A row to decode holds a number that is not finite.")
+            raise InputError("A row to decode contains a number that is not finite.")
         codes = np.zeros((len(rows), len(self.columns)), dtype=np.int64)
         for place, column in enumerate(self.columns):
             codes[:, place] = column.decode(rows[:, column.coordinates])

@@ -1,4 +1,4 @@
-"""One question about many tables: how the norm is shared among columns, and what each table was answered."""
+"""Stacked questions: share the norm among columns, and take the answer apart into its tables."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from synth.schema import ModelledColumn, Weight
 __all__ = ["answers_of_parts", "column_weights"]
 
 _IMPORTANCE = {Weight.LOW: 0.5, Weight.NORMAL: 1.0, Weight.HIGH: 2.0}
-"""Relative part of a shared question's squared norm that a column gets."""
+"""Relative share of a stacked question's squared norm, by the declared importance of a column."""
 
 
 def column_weights(columns: tuple[ModelledColumn, ...]) -> tuple[float, ...]:
-    """Weights of a stacked question over columns: squares sum to 1 and follow the owner's declared importance."""
+    """Return the weights of a stacked question over columns: their squares sum to 1 and follow declared importance."""
     importance = [_IMPORTANCE[column.weight] for column in columns]
     whole = sum(importance)
     return tuple(math.sqrt(value / whole) for value in importance)
 
 
 def answers_of_parts(answer: NoisyAnswer, question: Stack) -> list[tuple[NDArray[np.float64], float]]:
-    """Return the counts of every table of a stacked question, in rows, and the noise of one count of each."""
+    """Return the counts of each table of a stacked question, in rows, and the noise of one count of it."""
     pieces = np.split(
         np.asarray(answer.value, dtype=np.float64).reshape(-1),
         np.cumsum([part.dimension for part in question.parts])[:-1],

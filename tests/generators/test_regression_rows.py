@@ -185,11 +185,11 @@ def test_of_a_regression_that_is_named_only_its_columns_are_asked_about() -> Non
     ("purpose", "words"),
     [
         ("regresion", "option 'purpose' must be one of balanced, prediction, marginals, regression, or 'regression of"),
-        ("regression of wage on x0", "names no outcome of the table"),
-        ("regression of y on wage", "there is no column 'wage'. Columns that are learned: x0, x1, x2, y, group"),
-        ("regression of y on y", "an outcome and at least one other column are needed"),
-        ("regression of y on ", "an outcome and at least one other column are needed"),
-        ("regression of y", "names no outcome of the table"),
+        ("regression of wage on x0", "does not name an outcome in the table"),
+        ("regression of y on wage", "there is no column 'wage'. Columns to choose from: x0, x1, x2, y, group"),
+        ("regression of y on y", "name an outcome and at least one other column"),
+        ("regression of y on ", "name an outcome and at least one other column"),
+        ("regression of y", "does not name an outcome in the table"),
         (1, "purpose must be text"),
     ],
 )

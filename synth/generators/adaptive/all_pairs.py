@@ -1,7 +1,7 @@
-"""Dense tables: all their pairs of columns are counted in one question, in coarse groups of bins.
+"""Dense tables: count all pairs of columns in one question, in coarse groups of bins.
 
-A mixture of many products is fitted to all of them: where all columns go together that is better than a field, which
-asks for some relations one after another and leaves most pairs to what a near tree of them implies.
+A mixture of many products is fitted to all of them. If all columns depend on each other, that is better than a field,
+which asks for some relations one after another and leaves most pairs to what a near-tree of them implies.
 """
 
 from __future__ import annotations
@@ -29,30 +29,30 @@ __all__ = ["AllPairs", "independent"]
 Vector = NDArray[np.float64]
 
 _GROUPS = 1.2
-"""Groups of a column, divided by the root of the rows in units of their noise."""
+"""Groups of a column, relative to the root of the rows in units of their noise."""
 
 _MOST_GROUPS = 16
 
 _ALL_GROUPS = 480
-"""Most groups of all columns together: the time of a fit grows with their square."""
+"""Maximum number of groups of all columns together: the time of a fit grows with its square."""
 
 _FITS, _COMPONENTS = 8, 64
-"""Mixtures that are fitted, each from first components of its own, and the components of each. Their mean is the model:
-what each alone makes of the noise cancels in part, as where models of several samples are averaged (Breiman 1996)."""
+"""Number of mixtures, each fitted from its own initial components, and of components in each. Their mean is the model:
+how each fits the noise cancels in part, as when models of several samples are averaged (Breiman 1996)."""
 
 _STEPS = 300
 """Steps of a fit."""
 
 _MORE = (600, 1800)
-"""Steps by which it goes on where the answers are off by more than their noise, and once more where they still are: of
-census (41 columns) and ten dense columns at epsilon 10, 300 steps leave 1.3 and 2.1 times what noise explains."""
+"""Further steps if the errors exceed the noise of the answers, and once more if they still do: on census (41 columns)
+and ten dense columns at epsilon 10, 300 steps leave 1.3 and 2.1 times what noise explains."""
 
 _PRICE = 0.5
-"""Price of dependence in the fit: less than where most pairs were never asked for."""
+"""Price of dependence in the fit: lower than if most pairs were never asked for."""
 
 
 def independent(bins: Sequence[ColumnBins]) -> Mixture:
-    """Return a model of columns by themselves."""
+    """Return a model of independent columns."""
     everything = np.concatenate([one.expected for one in bins])
     return Mixture(tuple(one.size for one in bins), np.ones(1), everything[None, :])
 
@@ -65,11 +65,11 @@ class AllPairs:
     survey : Survey
     bins : tuple of ColumnBins
     total : float
-        Number of rows, as far as it is known.
+        Known or estimated number of rows.
     unit_noise : float
-        Noise of a count that is asked for the whole budget, in rows.
+        Noise of a count that gets the whole budget, in rows.
     share : float
-        Part of the budget that all pairs will get together: it decides how coarse groups are.
+        Share of the budget for all pairs together: it decides how coarse groups are.
     seed : int
     device : str
     """
@@ -99,7 +99,7 @@ class AllPairs:
         self._fitted_to: tuple[NoisyMarginal, ...] = ()
 
     def measure(self, share: float, query: str) -> None:
-        """Ask for all pairs; a further answer is averaged with those before."""
+        """Ask for all pairs; the fit averages further answers with earlier ones."""
         codes = [
             group if one.bins is None else np.ascontiguousarray(group[one.bins])
             for one, group in zip(self._bins, self._groups, strict=True)
@@ -114,32 +114,32 @@ class AllPairs:
 
     @property
     def answers(self) -> GroupedMarginals:
-        """What was answered."""
+        """The answers so far."""
         from synth.models.mixture_estimation import GroupedMarginals  # here, as it brings torch
 
         return GroupedMarginals(self._groups, tuple(self._answers))
 
     @property
     def model(self) -> Mixture:
-        """The mixture as last fitted; before, independent columns."""
+        """The mixture as last fitted; independent columns before the first fit."""
         return self._model
 
     def refit(
         self, measured: Sequence[NoisyMarginal], *, last: bool, report: Callable[[int, float], None] | None = None
     ) -> None:
-        """Fit the mixture to all pairs and to other tables of bins; ``last`` or not is all the same."""
+        """Fit the mixture to all pairs and to other tables of bins; ``last`` makes no difference."""
         answered = (*measured, *self._answers)
-        if answered != self._fitted_to:  # the same answers make the same mixture
+        if answered != self._fitted_to:  # the same answers give the same mixture
             self._fitted_to = answered
             self._model = mean_of(self._fits(measured, report))
 
     def _fits(self, measured: Sequence[NoisyMarginal], report: Callable[[int, float], None] | None) -> list[Mixture]:
-        """Fit the mixtures, each from first components of its own, all side by side."""
+        """Fit the mixtures, each from its own initial components, side by side."""
         from synth.models.mixture_estimation import fit_mixtures
 
         off: tuple[float, ...] = ()
 
-        def told(step: int, chi_squares: tuple[float, ...]) -> None:
+        def noted(step: int, chi_squares: tuple[float, ...]) -> None:
             nonlocal off
             off = chi_squares
             if report is not None:
@@ -155,12 +155,12 @@ class AllPairs:
             price=_PRICE,
             device=self._device,
             grouped=self.answers,
-            report=told,
+            report=noted,
         )
         fits = fit(steps=_STEPS, seeds=self._seeds)
         going = list(range(len(fits)))
         for steps in _MORE:
-            # The true table would be off by about one a cell (Morozov 1966): from there on a fit follows noise.
+            # The true table would have an error of about one per cell (Morozov 1966): beyond that, a fit follows noise.
             going = [one for one, chi_square in zip(going, off, strict=True) if chi_square > 1.0]
             if not going:
                 break

@@ -1,4 +1,4 @@
-"""A column as a joint model sees it: a few bins, what was counted in them, and how codes are drawn inside them."""
+"""A column as a joint model sees it: a few bins, their counts, and how codes are drawn inside them."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ Vector = NDArray[np.float64]
 Whole = NDArray[np.int64]
 
 _LEAST_KEY_BITS = 6
-"""Random bits that must fit into a 16-bit sorting key beside the bin; with fewer, values are shuffled instead."""
+"""Random bits that must fit next to the bin in a 16-bit sorting key; with fewer, values are shuffled instead."""
 
 FAINT = 1e-9
-"""Part of the rows below which a bin is empty."""
+"""Share of the rows below which a bin counts as empty."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,17 +37,17 @@ class ColumnBins:
     grid : CoarseGrid
         The finest cells in which the column was counted.
     bin_of_place : array of shape (places,), int32
-        Bin of every place; every bin holds at least one.
+        Bin of every place; every bin has at least one.
     proportions : array of shape (places,), float64
-        Estimated part of the rows in every place; codes inside a bin follow it.
+        Estimated share of the rows in every place; codes inside a bin follow it.
     table : array of shape (bins,), float64
-        Counts with noise, in rows, of any sign.
+        Noisy counts, in rows, of any sign.
     noise_std : array of shape (bins,), float64
         Standard deviation of the noise of each count, in rows; positive.
     chances : CodeChances, optional
-        How likely a code is beside the others of its place; absent, all are as likely.
+        Relative probabilities of the codes inside a place; all are equally likely if absent.
     drawn_as : array of shape (bins,), int32, optional
-        Bin whose codes the rows of each bin get, where a column has few values and some bins none of them.
+        Bin from which the rows of each bin get their codes, if a column has few values and some bins have none.
     """
 
     grid: CoarseGrid
@@ -70,10 +70,10 @@ class ColumnBins:
 
     @classmethod
     def of(cls, one_way: OneWayMarginal, bin_of_place: NDArray[np.int32]) -> Self:
-        """Sum a column's counts by bin, and work out the noise of every sum."""
+        """Sum a column's counts by bin, and compute the noise of every sum."""
         size = int(bin_of_place.max()) + 1
         variances = one_way.variances_of(bin_of_place.astype(np.int64), size)
-        # Where the number of rows is public, all rows together are known exactly: no noise, but a model needs some.
+        # If the number of rows is public, the total is known exactly, without noise, but a model needs some.
         least = 1e-3 * one_way.cell_std
         return cls(
             grid=one_way.grid,
@@ -90,15 +90,15 @@ class ColumnBins:
 
     @property
     def expected(self) -> Vector:
-        """Estimated part of the rows in every bin, shape (bins,): not negative, sum 1, nearer the truth than ``table``.
+        """Estimated share of the rows in every bin, shape (bins,): not negative, sum 1, more accurate than ``table``.
 
-        The table is unbiased and says how noisy it is; this is shrunk, where noise is large by much.
+        The table is unbiased and has a known noise; this estimate is shrunk, strongly if the noise is large.
         """
         return _summed(self.bin_of_place, self.proportions, self.size)
 
     @property
     def is_identity(self) -> bool:
-        """Whether every code is the bin of the same number."""
+        """Whether every code is a bin of its own, with the same number."""
         grid = self.grid
         return (
             self.size == grid.size == int(grid.width.sum())
@@ -107,24 +107,24 @@ class ColumnBins:
 
     @property
     def bins(self) -> NDArray[np.int32] | None:
-        """Bin of every code, shape (column size,), or None where the code is the bin; made when asked for."""
+        """Bin of every code, shape (column size,), or None if the code is the bin; computed on request."""
         if self.is_identity:
             return None
         bins = np.repeat(self.bin_of_place, self.grid.width)
-        bins.setflags(write=False)  # questions share bins that nobody can change
+        bins.setflags(write=False)  # questions share read-only arrays
         return bins
 
     def measured(self, position: int) -> NoisyMarginal:
-        """Return the expected counts as a joint model takes them, with the root mean square of the noise of ``table``.
+        """Return the expected counts for a joint model, with the root mean square of the noise of ``table``.
 
-        Expected rather than noisy counts, as they halve the error of the model's columns; the noise they are given is
-        therefore rather too large than too small.
+        Expected rather than noisy counts, because they halve the error of the model's columns; the stated noise is
+        therefore too large rather than too small.
         """
         rows = max(float(self.table.sum()), 1.0)
         return NoisyMarginal((position,), self.expected * rows, float(np.sqrt(np.mean(self.noise_std**2))))
 
     def masses_of_codes(self) -> Vector:
-        """Return the part of the rows at every code of the grid, shape (levels,); a bin without rows is even."""
+        """Return the share of the rows at every code of the grid, shape (levels,); an empty bin is even."""
         levels = self.grid.levels
         first, width, bins = self.grid.first[:levels], self.grid.width[:levels], self.bin_of_place[:levels]
         each = np.ones(int(width.sum())) if self.chances is None else self.chances.of_codes
@@ -142,8 +142,8 @@ class ColumnBins:
         Returns
         -------
         array of shape (n_rows,), int64
-            In each bin, the number of codes from each place is the floor or ceiling of its expectation; which row of
-            the bin gets which of them is random, so codes inside a bin are unrelated to anything else.
+            In each bin, the number of codes from each place is the floor or ceiling of its expectation. They are
+            assigned to the rows of the bin at random, so codes inside a bin are unrelated to anything else.
         """
         if self.is_identity:
             return bins.astype(np.int64)
@@ -155,8 +155,8 @@ class ColumnBins:
                 random.shuffle(sorted_codes[start:end])
             codes[np.argsort(bins, kind="stable")] = sorted_codes
             return codes
-        # Keys of 16 bits are sorted in linear time. Rows with the same key come in their own order and get neighbouring
-        # values, less than 2^-6 of the bin apart, or 2^-11 with 32 bins: too near to carry anything.
+        # Keys of 16 bits are sorted in linear time. Rows with the same key keep their order and get neighbouring
+        # values, less than 2^-6 of the bin apart, or 2^-11 with 32 bins: too close to carry information.
         keys = random.integers(0, 2**16, len(bins), dtype=np.uint16)
         keys >>= np.uint16(16 - free_bits)
         keys |= bins.astype(np.uint16) << np.uint16(free_bits)
@@ -164,7 +164,7 @@ class ColumnBins:
         return codes
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """Return everything beyond the schema and the options that drawing needs."""
+        """Return everything that drawing needs beyond the schema and the options."""
         chances = {} if self.chances is None else self.chances.state()
         if self.drawn_as is not None:
             chances["drawn_as"] = self.drawn_as.copy()
@@ -180,9 +180,9 @@ class ColumnBins:
     def from_state(
         cls, grid: CoarseGrid, state: Mapping[str, NDArray[Any]], column: ModelledColumn | None = None
     ) -> Self:
-        """Rebuild bins that draw the same bytes; ``grid`` as ``one_way_marginals.fine_grid`` makes them.
+        """Rebuild bins that draw the same bytes; ``grid`` is that of ``one_way_marginals.fine_grid``.
 
-        The column is needed where some of its codes are likelier than others of their place.
+        The column is needed if some codes are more likely than others in their place.
         """
         chances = None
         if column is not None and "factors" in state:
@@ -198,11 +198,11 @@ class ColumnBins:
         )
 
     def _shares_inside(self, order: Whole) -> Vector:
-        """Return, for places in order of their bins, the part of the bin up to and including each."""
+        """Return, for places in order of their bins, the share of the bin up to and including each."""
         bins = self.bin_of_place[order]
         mass = np.bincount(self.bin_of_place, weights=self.proportions, minlength=self.size)
         width = np.bincount(self.bin_of_place, weights=self.grid.width, minlength=self.size)
-        # A bin in which nothing is estimated to be is filled evenly.
+        # A bin that is estimated to be empty is filled evenly.
         empty = (mass <= 0)[bins]
         share = np.where(empty, self.grid.width[order] / width[bins], self.proportions[order])
         share = np.where(empty, share, share / np.where(mass > 0, mass, 1.0)[bins])
@@ -233,8 +233,8 @@ def _spread_inside(
 ) -> Whole:
     """Return steps from the first code of each place: as many as ``counts``, evenly spaced from a random start.
 
-    ``chances`` are the first code of each place and how likely every code of the grid is; steps are then evenly spaced
-    in what these add up to.
+    ``chances`` are the first code of each place and the relative probability of every code of the grid; steps are then
+    evenly spaced in cumulative probability.
     """
     kept = np.flatnonzero(counts)
     counts, width = counts[kept], width[kept]
@@ -247,7 +247,7 @@ def _spread_inside(
         return np.minimum(steps, np.repeat(width - 1, counts), out=steps)
     first, codes = chances[0][kept], chances[1]
     added = np.concatenate([[0.0], np.cumsum(codes)])
-    # Codes beside the grid are as likely as each other.
+    # Codes outside the grid are equally likely.
     ordered = first < len(codes)
     low = np.where(ordered, added[np.minimum(first, len(codes))], first)
     high = np.where(ordered, added[np.minimum(first + width, len(codes))], first + width)

@@ -1,4 +1,4 @@
-"""How the default generator divides its budget: by declared facts, the number of rows, and a first look at columns."""
+"""Divide the budget of the default generator by declared facts, the number of rows and a first look at columns."""
 
 from __future__ import annotations
 
@@ -26,69 +26,69 @@ __all__ = [
 ]
 
 _BINS = 1.2
-"""Bins of a column, divided by the root of the rows in units of their noise; at 1.2 a cell of a table of two columns of
+"""Bins of a column, relative to the root of the rows in units of their noise; at 1.2, a cell of a two-column table with
 even bins holds about 0.7 times the noise of a count."""
 
 CHOOSING = 0.15
-"""Part of every round that goes into choosing which columns to count together."""
+"""Share of every round that is spent on choosing which columns to count together."""
 
 _ROUNDS_PER_COLUMN = 3.0
 
 _FEWEST_ROUNDS, _FEWEST_ROUNDS_PER_COLUMN = 4.0, 0.25
-"""Rounds, and rounds for each column, below which chosen tables do more harm to the columns than good to the rest. On
-nine tables of 300 to 1,200 rows a few coarse rounds brought sets of three columns nearer by .01 to .07 from about four
-rounds on, and nothing below; without a label, 25 columns at .28 rounds each lost .013 in pairs."""
+"""Rounds, and rounds per column, below which chosen tables cost single columns more than they gain elsewhere. On nine
+tables of 300 to 1,200 rows, a few coarse rounds made sets of three columns more accurate by .01 to .07 with about four
+rounds or more, and not with fewer; without a label, 25 columns at .28 rounds each lost .013 in pairs."""
 
 _FEWEST_OF_FINE = 0.75
-"""Rounds for each column below which only coarse tables are worth them."""
+"""Rounds per column below which only coarse tables are worth asking."""
 
 _LARGEST_SHARE = 0.5
-"""Most of the budget that columns by themselves get where there is any left for tables of several."""
+"""Maximum share of the budget for single columns if any is left for tables of several."""
 
 _RELATED = 0.1
-"""Rows of which two even columns tell about each other, as a part of all: what tables of several could find."""
+"""Share of the rows for which two even columns say something about each other: what tables of several could find."""
 
 _COARSE = 32
-"""Cells of a number or date in which its error is looked at."""
+"""Cells of a number or date in which its error is measured."""
 
 _TABLE_NOISE = 0.02
-"""Noise of a count of several columns, as a part of the rows, from which on a table tells next to nothing."""
+"""Noise of a count of several columns, as a share of the rows, above which a table shows next to nothing."""
 
 _LABEL_WITHOUT_ROUNDS = 0.4
-"""Part of the budget for the columns by class where no table is chosen."""
+"""Share of the budget for the columns by class if no table is chosen."""
 
 _FEW_BINS = 4
 """Bins by class whose noise must stay below the number of rows for the label to be worth a question."""
 
 WIDE = 32
-"""Columns from which on a label's tables count together: each may be faint if all of them tell the classes apart."""
+"""Columns from which a label's tables count together: each may be faint if all of them distinguish the classes."""
 
 _CLEAR_CLASSES = 6.0
-"""Parts of a cell of a few bins by class that its noise is aimed at in a wide table: one."""
+"""Target for a cell of a few bins by class in a wide table, in units of its noise."""
 
 _FAINTEST = 2.0
-"""Noise of a cell of a few bins by class, in parts of the cell, that a wide table may have; another table one part."""
+"""Maximum noise of a cell of a few bins by class, relative to the cell, in a wide table; 1 in other tables."""
 
 _MOST_FOR_LABEL = 0.6
-"""Most of the budget that the columns by class get in a wide table."""
+"""Maximum share of the budget for the columns by class in a wide table."""
 
 
 @dataclass(frozen=True, slots=True)
 class AdaptiveBudget:
-    """Parts of the session's budget, in mu^2; they add up to all of it.
+    """Shares of the session's budget, in mu^2; they add up to all of it.
 
     Attributes
     ----------
     columns : float
-        For every column by itself.
+        For every column on its own.
     by_label : float
         For every column by class of the label; 0 without one.
     rounds : float
         For tables that are chosen.
     n_rounds : float
-        Rounds that the first round's part would last; 0 where noise would drown every table.
+        Number of rounds at the first round's share; 0 if noise would drown every table.
     few : bool
-        Whether these are so few that only coarse tables are worth them.
+        Whether these are so few that only coarse tables are worth asking.
     """
 
     columns: float
@@ -99,7 +99,7 @@ class AdaptiveBudget:
 
     @property
     def table(self) -> float:
-        """Budget of a typical table of two columns by chosen rounds; 0 where there are none."""
+        """Budget of a typical two-column table in a round; 0 if there are no rounds."""
         return self.rounds / self.n_rounds if self.n_rounds else 0.0
 
 
@@ -119,32 +119,32 @@ def allocate_budget(
     ----------
     session : AnswerSource
     whole : float
-        Part of the session's budget to divide.
+        Share of the session's budget to divide.
     sizes : sequence of int
-        Most bins of every column, by its declaration.
+        Maximum number of bins of every column, by its declaration.
     for_columns : float
-        Part of it for the columns by themselves; all that the label leaves where noise would drown the other tables.
+        Share of it for single columns; all that the label leaves if noise would drown the other tables.
     label_share : float
-        Part for the columns by class of the label; more where nothing else is left to ask, and none where noise would
-        drown even a few bins by class.
+        Share for the columns by class of the label; larger if nothing else is left to ask, and 0 if noise would drown
+        even a few bins by class.
     label_size : int
         Classes of the label; 1 without one.
     most_rounds : float, optional
-        Most rounds of chosen tables; by default three a column.
+        Maximum number of rounds; three per column by default.
     """
     columns = sum(size > 1 for size in sizes)
     if columns < 2:
         return AdaptiveBudget(whole, 0.0, 0.0, 0.0)
     one_hot = between_neighbours(Bound(norm=1.0, diameter=math.sqrt(2.0)), session.schema)
-    # Squared rows of noise that all of the budget would leave in one table.
+    # Squared noise, in rows, that the whole budget would leave in one table.
     variance = one_hot**2 / (session.budget.mu_squared * whole)
     rows = session.rows.value
     wide = columns >= WIDE
-    # Of the rows, what is in a cell of a few bins by class.
+    # Rows in a cell of a few bins by class.
     cell = max(rows, 1.0) / (_FEW_BINS * label_size)
     faintest = (_FAINTEST * cell if wide else cell) ** 2
     if wide and label_share > 0 and columns * variance / _MOST_FOR_LABEL <= faintest:
-        # A share at which the noise of the tables by class is a small part of their cells.
+        # A share at which the noise of the tables by class is small relative to their cells.
         label_share = max(label_share, min(columns * variance * (_CLEAR_CLASSES / cell) ** 2, _MOST_FOR_LABEL))
     for_label = min(label_share, 1.0 - for_columns) if label_size > 1 else 0.0
     left = 1.0 - for_columns - for_label
@@ -160,7 +160,7 @@ def allocate_budget(
 
 
 def columns_error(bins: Sequence[ColumnBins]) -> float:
-    """Return about how far the columns by themselves are off, all together, as a part of the rows."""
+    """Return the approximate total error of all single columns, as a share of the rows."""
     error = 0.0
     for one in bins:
         noise = one.noise_std / max(float(one.table.sum()), 1.0)
@@ -169,28 +169,28 @@ def columns_error(bins: Sequence[ColumnBins]) -> float:
 
 
 def columns_gain(bins: Sequence[ColumnBins], spent: float) -> Callable[[float], float]:
-    """Return what more of the budget for columns would gain in all pairs, where this was spent on them."""
+    """Return what an additional share for columns would gain in all pairs, given the share already spent."""
     error = (len(bins) - 1) * columns_error(bins)
     return lambda more: error * (1.0 - math.sqrt(spent / (spent + more)))
 
 
 def share_for_columns(one_ways: OneWayMarginals, spent: float) -> float:
-    r"""Return which part of a budget should go to the columns by themselves, from a first answer about them.
+    r"""Return which share of a budget should go to single columns, from a first answer about them.
 
-    Columns that are off by A in all pairs together for the whole budget, and tables of several that are off by T, leave
-    an error of
+    If columns had a total error of A in all pairs for the whole budget, and tables of several an error of T, a share f
+    for columns leaves an error of
 
     .. math:: A / \sqrt f + T / \sqrt{1 - f}
 
-    which is least where f / (1 - f) = (A / T)^(2/3). A is what noise makes of the columns as they were answered; T is a
-    fixed part of what two columns could tell about each other, which is little where most rows agree.
+    which is smallest for f / (1 - f) = (A / T)^(2/3). A follows from the noise in the first answer about columns; T is
+    a fixed part of what two columns could say about each other, which is little if most rows agree.
 
     Parameters
     ----------
     one_ways : OneWayMarginals
-        As answered so far.
+        The answers so far.
     spent : float
-        Part of the budget that this took.
+        Share of the budget that they took.
 
     Returns
     -------
@@ -208,7 +208,7 @@ def share_for_columns(one_ways: OneWayMarginals, spent: float) -> float:
         varied.append(1.0 - float((part**2).sum()))
     n = len(errors)
     columns = (n - 1) * sum(errors) * math.sqrt(spent)
-    # Of each pair the column that varies less; in ascending order, every one is the lesser beside all that follow.
+    # In each pair, the column that varies less; in ascending order, each is the lesser of all pairs with later ones.
     tables = _RELATED * float(np.sort(varied) @ np.arange(n - 1, -1, -1))
     if tables <= 0:
         return _LARGEST_SHARE
@@ -219,19 +219,19 @@ def share_for_columns(one_ways: OneWayMarginals, spent: float) -> float:
 def coarseness_for(
     budget: AdaptiveBudget, one_ways: OneWayMarginals, *, classes: int, most_bins: int, many: bool
 ) -> Coarseness:
-    """Return how coarse bins have to be for a table of two columns to tell more than noise.
+    """Return how coarse bins must be for a two-column table to show more than noise.
 
     Parameters
     ----------
     budget : AdaptiveBudget
     one_ways : OneWayMarginals
-        As answered so far.
+        The answers so far.
     classes : int
         Classes of the label; 1 without one.
     most_bins : int
-        Most bins of a number or date.
+        Maximum number of bins of a number or date.
     many : bool
-        Whether there are so many columns that a tree of them is counted.
+        Whether there are so many columns that a tree is counted.
     """
     columns = len(one_ways.columns)
     table = max(budget.table * (1.0 - CHOOSING), budget.by_label / columns)
@@ -240,7 +240,7 @@ def coarseness_for(
     rows, least = one_ways.rows / (one_ways.unit_noise / math.sqrt(table)), 4.0
     bins = _BINS * math.sqrt(rows)
     if columns >= WIDE and not budget.n_rounds:
-        # Only tables by class are counted: noise in their cells is what bounds the bins.
+        # Only tables by class are counted: noise in their cells limits the bins.
         bins, least = _BINS**2 * rows / classes, 2.0
     elif many:
         bins, least = _BINS * math.sqrt(rows / classes), float(min(4, most_bins))

@@ -1,16 +1,15 @@
-"""Which bins a column gets: roughly equal noisy mass, chosen from the one-way marginals alone.
+"""Choose the bins of a column: roughly equal noisy mass, from the one-way marginals alone.
 
-The rules, all in rows, where "clear" is a multiple of the noise of one count:
+The rules, where a bin is "clear" if it has at least as many rows as the noise of one count:
 
 - a column of at most 8 codes keeps them all;
-- a number or date gets at most ``bins`` bins over its grid. A place that holds as much as a bin should is a bin of its
-  own (a spike); what lies between spikes is cut into bins of equal noisy mass, no smaller than clear. What is left
-  between two spikes and is less than half a bin joins the smaller neighbour;
+- a number or date gets at most ``bins`` bins over its grid. A place with as many rows as a bin should have is a bin of
+  its own (a spike); the places between spikes are divided into clear bins of equal noisy mass. A remainder between two
+  spikes of less than half a bin joins the smaller neighbour;
 - special values and missing have bins of their own;
-- beyond ``categories`` bins of a category the smallest codes share one. The label's codes are never put together.
+- a category gets at most ``categories`` bins; its smallest codes share one. The label's codes are never merged.
 
-How many bins columns may get at most follows from their declaration alone (``declared_bins``), so that it tells nothing
-of the rows.
+The maximum number of bins follows from the declaration alone (``declared_bins``), so it reveals nothing about the rows.
 """
 
 from __future__ import annotations
@@ -34,24 +33,24 @@ Vector = NDArray[np.float64]
 Whole = NDArray[np.int64]
 
 MOST_CATEGORIES = 256
-"""Most bins of a category other than the label."""
+"""Maximum number of bins of a category other than the label."""
 
 _SMALL = 8
-"""Columns of at most this many codes are never coarsened."""
+"""Columns with at most this many codes are never coarsened."""
 
 _PAIR_CELLS = 2**24
-"""Most cells of all pairs of columns together; wide tables get coarser bins."""
+"""Maximum number of cells of all pairs of columns together; wide tables get coarser bins."""
 
 _CLEAR = 1.0
-"""Rows that a bin of a number or date should hold, in units of the noise of one count."""
+"""Minimum rows in a bin of a number or date, in units of the noise of one count."""
 
 _RARE = 3
-"""Fewest codes that are worth a shared bin for rare ones."""
+"""Fewest rare codes that are worth a shared bin."""
 
 
 @dataclass(frozen=True, slots=True)
 class Coarseness:
-    """How coarse bins are: most bins over the grid of a number or date, and of a category other than the label."""
+    """Maximum number of bins over the grid of a number or date, and of a category other than the label."""
 
     bins: int = 32
     categories: int = MOST_CATEGORIES
@@ -62,7 +61,7 @@ def coarsen(one_ways: OneWayMarginals, coarseness: Coarseness) -> tuple[ColumnBi
     made: dict[tuple[int, bool], ColumnBins] = {}
     chosen = []
     for d, one_way in enumerate(one_ways.columns):
-        # Columns share their counts in a plan, and then their bins.
+        # In a plan, columns share their counts, and so their bins.
         alike = (id(one_way.counts), d == one_ways.label)
         if alike not in made:
             bins = _bins_of(one_way, one_ways.rows, coarseness, is_label=d == one_ways.label)
@@ -97,13 +96,13 @@ def _category_bins(masses: Vector, most: int) -> NDArray[np.int32]:
 
 
 def _grid_bins(masses: Vector, clear: float, most: int) -> Whole:
-    """Cut ordered places into bins of at least ``clear`` rows; returns the bin of every place, ascending."""
+    """Divide ordered places into bins of at least ``clear`` rows; return the bin of every place, ascending."""
     clear = max(clear, 1e-9 * float(masses.sum()), 1e-12)
     if len(masses) <= most:
         return _numbered(_cut(masses, masses >= clear, clear), len(masses))
     spikes = np.zeros(len(masses), dtype=bool)
     while True:
-        # Every spike takes a bin and its mass away from the rest, which may make more spikes.
+        # Every spike takes a bin and its mass from the rest, which may create more spikes.
         left = max(most - int(spikes.sum()), 1)
         target = max(clear, float(masses[~spikes].sum()) / left)
         found = spikes | (masses >= target)
@@ -112,17 +111,17 @@ def _grid_bins(masses: Vector, clear: float, most: int) -> Whole:
         spikes = found
     starts = _cut(masses, spikes, target)
     while len(starts) > most:
-        # Rests between spikes were rounded up too often.
+        # Remainders between spikes were rounded up too often.
         target *= 1.1
         starts = _cut(masses, spikes & (masses >= target), target)
     return _numbered(starts, len(masses))
 
 
 def _cut(masses: Vector, spikes: NDArray[np.bool_], target: float) -> list[int]:
-    """Make a bin of every spike, and bins of about ``target`` of what lies between; returns where bins start."""
+    """Make every spike a bin, divide what lies between into bins of about ``target``; return where bins start."""
     starts: list[int] = []
     held: list[float] = []
-    rests: list[int] = []  # bins too small to stand alone
+    rests: list[int] = []  # bins that are too small to stand alone
     edges = [0, *(np.flatnonzero(spikes[1:] | spikes[:-1]) + 1).tolist(), len(masses)]
     for start, end in pairwise(edges):
         mass = float(masses[start:end].sum())
@@ -142,7 +141,7 @@ def _cut(masses: Vector, spikes: NDArray[np.bool_], target: float) -> list[int]:
 
 
 def _joined(starts: list[int], held: list[float], rests: list[int]) -> list[int]:
-    """Give every rest to the smaller of its neighbours."""
+    """Add every remainder to the smaller of its neighbours."""
     removed = set()
     for rest in rests:
         before = held[rest - 1] if rest > 0 else math.inf
@@ -161,7 +160,7 @@ def _numbered(starts: list[int], size: int) -> Whole:
 
 
 def declared_bins(columns: Sequence[ModelledColumn], bins: int) -> list[int]:
-    """Return the most bins that each column can get where numbers and dates have at most ``bins``."""
+    """Return the maximum number of bins of each column if numbers and dates have at most ``bins``."""
     return [
         min(column.levels, bins) + min(column.size - column.levels, MOST_CATEGORIES)
         if column.levels
@@ -176,7 +175,7 @@ def bins_that_fit(most: Sequence[int], bins: int) -> int:
     Parameters
     ----------
     most : sequence of int
-        Most bins of every column.
+        Maximum number of bins of every column.
     bins : int
     """
     while bins > 2:
@@ -188,16 +187,16 @@ def bins_that_fit(most: Sequence[int], bins: int) -> int:
 
 
 def grouped(one: ColumnBins, most: int, clear: float) -> NDArray[np.int32]:
-    """Return a group for every bin of a column, for tables that cannot bear as many cells.
+    """Return a group for every bin of a column, for tables that need fewer cells.
 
     Parameters
     ----------
     one : ColumnBins
     most : int
-        Most groups: of about equal mass where bins are in order, and of the fullest bins and the rest elsewhere.
-        Special values and missing stay by themselves.
+        Maximum number of groups: of about equal mass if bins are ordered, otherwise the fullest bins and the rest.
+        Special values and missing keep their own bins.
     clear : float
-        Rows that a group of ordered bins should hold.
+        Minimum rows in a group of ordered bins.
     """
     if one.size <= most:
         return np.arange(one.size, dtype=np.int32)

@@ -1,4 +1,4 @@
-"""Differences of one fit: which two columns are asked how far apart they lie, and what is made of the answer."""
+"""Differences of columns: which pairs are asked how far apart their values are, and how the answer is used."""
 
 from __future__ import annotations
 
@@ -22,38 +22,38 @@ from synth.schema.rules import Comparison, Rule, values_of
 __all__ = ["Differences", "orders_of"]
 
 _NOISE = 1 / 1000
-"""Noise of a band that is aimed at, as a part of the rows."""
+"""Target noise of a band, as a share of the rows."""
 
 _LEAST_SHARE, _MOST_SHARE = 0.005, 0.03
-"""Least and most of the budget that one order is worth."""
+"""Minimum and maximum share of the budget for one order."""
 
 _MOST_ORDERS = 3
-"""Orders that are counted; of more, each would be told less than the first ones are worth."""
+"""Maximum number of orders that are counted: with more, the answer about each would be too noisy."""
 
 _APART = 0.05
-"""How far differences of two dates are from those of unrelated ones, at least, where they are followed
-(Kolmogorov-Smirnov)."""
+"""Minimum distance (Kolmogorov-Smirnov) between the differences of two dates and those of unrelated dates, for the
+model to use them."""
 
 _CLEAR = 2.0
-"""Standard deviations of noise that differences of two dates are farther from those of unrelated ones than."""
+"""The same minimum, in standard deviations of the noise."""
 
 _SURE = 4.0
-"""Standard deviations of noise above which bands on one side of nothing hold something: there are many of them."""
+"""Standard deviations of noise above which bands on one side of zero are not empty: there are many bands."""
 
 _STRAY = 0.01
-"""Part of the rows that one side may hold where two dates are taken to be in order."""
+"""Maximum share of the rows on one side of zero for two dates to count as ordered."""
 
 _KNOWN_ALREADY = 0.25
-"""Noise of a table that has all answers about it already, in units of that of the differences."""
+"""Noise of a table about which all answers are known already, in units of the noise of the differences."""
 
 
 def orders_of(rules: Sequence[Rule], columns: Sequence[ModelledColumn]) -> list[Order]:
-    """Return the orders of two columns that hold of every row, in the order of the rules.
+    """Return the orders of two columns that hold for every row, in the order of the rules.
 
     Parameters
     ----------
     rules : sequence of Rule
-        Declared.
+        Declared rules.
     columns : sequence of ModelledColumn
     """
     position = {column.name: place for place, column in enumerate(columns)}
@@ -69,7 +69,7 @@ def orders_of(rules: Sequence[Rule], columns: Sequence[ModelledColumn]) -> list[
     settled: set[int] = set()
     while pairs and len(found) < _MOST_ORDERS:
         laters = {later for _, later in pairs}
-        # Along a chain from its beginning: a value that is settled is not drawn again.
+        # Follow a chain from its beginning: a value that is settled is not drawn again.
         earlier, later = next((pair for pair in pairs if pair[0] not in laters), next(iter(pairs)))
         strict = pairs.pop((earlier, later))
         if later not in settled:
@@ -81,7 +81,7 @@ def orders_of(rules: Sequence[Rule], columns: Sequence[ModelledColumn]) -> list[
 def _dates_without_order(
     rules: Sequence[Rule], columns: Sequence[ModelledColumn], orders: Sequence[Order]
 ) -> list[Order]:
-    """Return pairs of dates with ranges that overlap and no rule that compares them, nearest in the schema first."""
+    """Return pairs of dates whose ranges overlap and that no rule compares, nearest in the schema first."""
     place = {column.name: d for d, column in enumerate(columns)}
     compared = [
         {place[name] for name in rule.columns} for rule in rules if isinstance(rule.then, Comparison) and not rule.when
@@ -101,20 +101,20 @@ def _dates_without_order(
 
 
 class Differences:
-    """The orders of one fit: what counting them is worth, what was counted, and what that says.
+    """The orders of one fit: the budget for counting them, the counts, and the tables that follow from them.
 
     Parameters
     ----------
     survey : Survey
     rules : sequence of Rule
-        Declared, as far as a model may know of them.
+        Declared rules.
     cells : int
-        Most cells of a table that is worked out.
+        Maximum number of cells of a table that is computed.
 
     Attributes
     ----------
     counted : list of CountedDifferences
-        Of declared orders, once asked; of dates that go together, once tables or pairs are asked for.
+        For declared orders, once they are asked; for related dates, once tables or pairs are requested.
     """
 
     def __init__(self, survey: Survey, rules: Sequence[Rule], *, cells: int) -> None:
@@ -127,7 +127,7 @@ class Differences:
 
     @property
     def share(self) -> float:
-        """Part of the budget that the question is worth, by declared facts and a public or released n; 0 for none."""
+        """Share of the budget for the question, by declared facts and a public or released n; 0 without orders."""
         return len(self._orders) * self._share_of_one if self._orders else 0.0
 
     @property
@@ -141,13 +141,13 @@ class Differences:
         return between_neighbours(Bound(norm=1.0, diameter=math.sqrt(2.0)), self._survey.session.schema)
 
     def _can_tell(self, order: Order) -> bool:
-        """Return whether noise of all bands, known before it is drawn, can be told from half of the rows."""
+        """Return whether half of the rows would exceed the noise of all bands, which is known before it is drawn."""
         session = self._survey.session
         noise = self._one_hot * math.sqrt(len(order.bands[0]) / (self._share_of_one * session.budget.mu_squared))
         return session.rows.value > 2.0 * _CLEAR * noise
 
     def ask(self) -> None:
-        """Count rows by the differences of all orders, in one question for ``share``."""
+        """Count rows by the differences of all orders, in one question with the budget ``share``."""
         parts = tuple(order.question(self._survey.columns) for order in self._orders)
         question = Stack(parts, (math.sqrt(1.0 / len(parts)),) * len(parts))
         query = "differences of dates" if any(one.both for one in self._orders) else "differences"
@@ -160,11 +160,11 @@ class Differences:
         self._open = [one for one in found if one.order.both]
 
     def _settle(self, bins: Sequence[ColumnBins]) -> None:
-        """Take the dates that go together among those that were asked, clearest first; once, from answers alone."""
+        """Select the related dates among those that were asked, clearest first; once, from answers alone."""
         told = [(apart, one) for one in self._open for apart in [_apart(one, bins)] if apart > 0]
         settled = {d for one in self.counted for d in (one.order.earlier, one.order.later)}
         for _, one in sorted(told, key=lambda pair: -pair[0]):
-            # The later one's values are drawn again: which of the two is called so is free.
+            # The later column's values are drawn again, and either of the two can be the later one.
             way = one if one.order.later not in settled else one.turned()
             if way.order.later not in settled:
                 self.counted.append(_in_order(way))
@@ -172,16 +172,16 @@ class Differences:
         self._open = []
 
     def tables(self, bins: Sequence[ColumnBins], total: float, model: JointModel | None = None) -> list[NoisyMarginal]:
-        """Return what differences say of tables of both columns; no question is asked.
+        """Return the tables of both columns that follow from the differences; no question is asked.
 
         Parameters
         ----------
         bins : sequence of ColumnBins
             Of all columns.
         total : float
-            Number of rows, as far as it is known.
+            Known or estimated number of rows.
         model : JointModel, optional
-            What is known of tables of both; absent, only what is known of each column.
+            Known joint distribution; without it, only the single columns are known.
         """
         self._settle(bins)
         known = 1.0 if model is None else _KNOWN_ALREADY
@@ -193,15 +193,16 @@ class Differences:
         ]
 
     def pairs(self, bins: Sequence[ColumnBins], model: JointModel) -> tuple[OrderedPair, ...]:
-        """Return how rows lie apart inside the bins of a finished model."""
+        """Return how far apart the values of rows are inside the bins of a finished model."""
         self._settle(bins)
         return tuple(OrderedPair.fitted(one, bins, one.order.table_in(model), 1.0)[0] for one in self.counted)
 
 
 def _apart(counted: CountedDifferences, bins: Sequence[ColumnBins]) -> float:
-    """Return how far differences are from those of unrelated columns; 0 where noise, or what is left of it, hides it.
+    """Return the distance of differences from those of unrelated columns; 0 if noise hides it.
 
-    The largest difference of the distributions (Kolmogorov-Smirnov), which noise of all bands together is held against.
+    It is the largest difference of the distributions (Kolmogorov-Smirnov), compared with the noise of all bands
+    together.
     """
     rows, noise = float(counted.counts.sum()), counted.noise_std * math.sqrt(len(counted.counts))
     if rows <= _CLEAR * noise or counted.held(_SURE).sum() <= rows / 2:
@@ -212,7 +213,7 @@ def _apart(counted: CountedDifferences, bins: Sequence[ColumnBins]) -> float:
 
 
 def _in_order(counted: CountedDifferences) -> CountedDifferences:
-    """Return the counts with nothing on a side of nothing that holds no more than noise explains, and few rows."""
+    """Return the counts with a side of zero emptied if it holds few rows, or no more than noise explains."""
     counts, held, below = counted.counts.copy(), counted.held(_SURE), counted.order.n_below
     for side in (slice(0, below), slice(below + 1, None)):
         if held[side].sum() <= _STRAY * held.sum():

@@ -1,6 +1,6 @@
-"""DP-HP made adaptive: all columns by themselves once, then the marginals of several columns that matter most.
+"""DP-HP made adaptive: count every column on its own, then the marginals of several columns that matter most.
 
-How the budget is divided (``budget``) follows from declared facts, the number of rows, and a first look at columns.
+How the budget is divided (``budget``) follows from declared facts, the number of rows, and a first look at the columns.
 """
 
 from __future__ import annotations
@@ -43,58 +43,58 @@ from synth.system.machine import resolved_device
 __all__ = ["DpHpAdaptive"]
 
 _WORTH_ASKING = 0.03
-"""Part of the budget below which columns are not counted again."""
+"""Share of the budget below which columns are not counted again."""
 
 _COMPARED_COLUMNS = 20
-"""Most columns with which the models of earlier rounds are held against all answers."""
+"""Most columns for which the models of earlier rounds are compared with all answers."""
 
 _TO_PREDICT = 0.35
-"""Least part of the budget for counting columns by class of the label, where rows are made for its prediction."""
+"""Minimum share of the budget for counting columns by class of the label, if the rows are for predicting it."""
 
 _PART_FOR_RULES = 0.05
-"""Part of the model's cells that tables of declared rules may take: at half, other tables found no room."""
+"""Share of the model's cells for tables of declared rules: at one half, there was no room for other tables."""
 
 _MOMENTS_SHARE = 0.4
-"""Part of the budget for how every two columns go together on average, where rows are for regressions."""
+"""Share of the budget for how each pair of columns is related on average, if the rows are for regressions."""
 
 _MOST_STEPS_OF_MOMENTS = 200
-"""Most steps of a fit to moments; it ends where a step gains nothing that counts."""
+"""Maximum number of steps of a fit to moments; it ends earlier when a step gains nothing."""
 
 _DUST = 1e-3
-"""Part of the budget that rounding may leave."""
+"""Share of the budget that rounding may leave unspent."""
 
 _BEFORE_WHOLE_ROWS = 0.3
-"""Part of the rounds' budget after which a first set of many columns is asked."""
+"""Share of the rounds' budget that is spent before a first set of many columns is asked."""
 
 _PAIRS_BEFORE_WHOLE_ROWS = 0.5
-"""Part of what is left for all pairs of a dense table after which a first set of many columns is asked."""
+"""Share of what is left for all pairs of a dense table that is spent before a first set of many columns is asked."""
 
 _CLEAR_WHOLE_ROWS = 500.0
-"""Rows, in units of the noise of a count that is asked for the whole budget, from which on sets of many columns are
-asked: in a round of theirs, noise is about three quarters of what a cell of 64 holds."""
+"""Fewest rows for sets of many columns, in units of the noise of a count that gets the whole budget. At this size,
+noise in one of their rounds is about three quarters of what a cell of 64 holds."""
 
 _FEWEST_FOR_WHOLE_ROWS = 4
-"""Columns of which a table of three says less than all."""
+"""Fewest columns for sets of many columns: of three columns, one table says everything."""
 
 
 class DpHpAdaptive(Generator):
-    """A sum kernel on all columns once, product kernels on subsets chosen privately, one model of all answers.
+    """Ask one sum kernel on all columns and product kernels on privately chosen subsets; fit one model to all answers.
 
-    Columns are counted by themselves at several resolutions and put into bins of about equal noisy mass. Then, round by
-    round, the table of two or three columns that the model so far describes worst is chosen privately and counted, and
-    the model is fitted to all answers. Rows are drawn from the model; values inside a bin follow the columns.
+    Each column is counted on its own at several resolutions and put into bins of roughly equal noisy mass. Then, round
+    by round, the table of two or three columns that the current model describes worst is chosen privately and counted,
+    and the model is fitted to all answers. Rows are drawn from the model; values inside a bin follow the column.
 
     Notes
     -----
-    Vinaroz et al. (2022, section 5) release the embedding of one fixed product kernel. Here features are one-hot,
-    kernels are chosen as in AIM (McKenna 2022), noise is accounted for exactly, and the model is fitted to the answers
-    as in ``synth.models.mrf_estimation``.
+    Vinaroz et al. (2022, section 5) release the embedding of one fixed product kernel. Here the features are one-hot,
+    the kernels are chosen as in AIM (McKenna 2022), the noise is accounted for exactly, and the model is fitted to the
+    answers as in ``synth.models.mrf_estimation``.
     """
 
     card: ClassVar[Card] = CARD
 
     def __init__(self, task: GeneratorTask, options: AdaptiveOptions) -> None:
-        PURPOSE.columns(options.purpose, task.schema.names)  # refuses names that there are not
+        PURPOSE.columns(options.purpose, task.schema.names)  # refuses names that are not columns
         self._task, self._options = task, options
         self._bins: tuple[ColumnBins, ...] = ()
         self._model: JointModel | None = None
@@ -102,7 +102,7 @@ class DpHpAdaptive(Generator):
         self._fitted_on = "cpu"
 
     def fit(self, session: AnswerSource, progress: Progress) -> Self:
-        """Measure the columns, choose and measure marginals of several, and fit the model to all answers."""
+        """Measure the columns, choose and measure marginals of several columns, and fit the model to all answers."""
         fit = _Fit(self._task, self._options, session, source=f"generator {self.card.name}", progress=progress)
         progress.phase("Counting columns")
         fit.measure_round_values()
@@ -126,7 +126,7 @@ class DpHpAdaptive(Generator):
 
     @property
     def device(self) -> str:
-        """What fitted the joint model, "cpu" or "cuda"; rows are drawn on the processor."""
+        """The device that fitted the joint model, "cpu" or "cuda"; rows are drawn on the processor."""
         return self._fitted_on
 
     def sample(self, n_rows: int, seed: int) -> NDArray[np.int64]:
@@ -172,26 +172,26 @@ class DpHpAdaptive(Generator):
 
 
 class _Fit:
-    """What one fit knows: what was declared, how the budget is divided, and the answers so far.
+    """The state of one fit: what was declared, how the budget is divided, and the answers so far.
 
     Attributes
     ----------
     bins : tuple of ColumnBins
         How the model sees every column.
     is_dense : bool
-        Whether all pairs of columns are counted at once, as far as is known.
+        Whether all pairs of columns are counted at once; False until the look at them.
     differences : Differences
-        How far apart the values of columns lie that a rule puts in order, and dates.
+        How far apart the values lie in columns with a declared order, and in dates.
     """
 
     def __init__(
         self, task: GeneratorTask, options: AdaptiveOptions, session: AnswerSource, *, source: str, progress: Progress
     ) -> None:
         self._device = resolved_device(task.device)  # refuses a missing device before anything is spent
-        # The many small operations of a field are quicker on the processor: a card does them only where it is asked to.
+        # A field takes many small operations, which are faster on the processor: a card does them only on request.
         self._device_of_fields = self._device if task.device == "cuda" else "cpu"
         self._task, self._options, self._progress = task, options, progress
-        # What is left of the whole session is spent last.
+        # The rest of the whole session is spent last.
         regression = options.purpose.startswith("regression")
         self._session = session.sub_session(1.0 - _MOMENTS_SHARE) if regression else session
         self._last = session if regression else None
@@ -222,26 +222,26 @@ class _Fit:
 
     @property
     def device(self) -> str:
-        """What fitted the joint model."""
+        """The device that fits the joint model."""
         return self._device if self.is_dense or self._kind() == "mixture" else self._device_of_fields
 
     def measure_round_values(self) -> None:
-        """Count how round the numbers are that have too many places to be counted one by one."""
+        """Count how rounded the numbers are that have too many values to be counted one by one."""
         long = long_numbers(self._columns)
         plan = plan_round_values(self._session, long)
         if plan.share:
-            # Taken off as it is asked for, not as it is rounded when it is charged: who repeats answers knows no more.
+            # Subtract the share as requested, not as rounded when charged: a replay knows only the former.
             self._left -= plan.share
             self._round = measure_round_values(self._session, long, plan=plan, source=self._survey.source)
 
     def measure_differences(self) -> None:
-        """Count rows by the difference of columns that are declared to be in order, and of dates."""
+        """Count rows by the difference of columns with a declared order, and of dates."""
         if self.differences.share:
             self._left -= self.differences.share
             self.differences.ask()
 
     def measure_columns(self) -> None:
-        """Count columns with a small part of the budget, divide it by what they are like, and count them again."""
+        """Count columns with a small share of the budget, divide the rest by what was found, and count them again."""
         whole, least = self._left, self._options.columns_share
         self._budget = self._divided(whole, least)
         self._one_ways = self._counted(self._budget.columns, None)
@@ -256,7 +256,7 @@ class _Fit:
         self._one_ways = self._counted(share, self._one_ways)
 
     def choose_bins(self) -> None:
-        """Put every column into bins that tell more than noise, and see what is worth asking then."""
+        """Put every column into bins that show more than noise, and decide what is worth asking next."""
         coarseness = coarseness_for(
             self._budget,
             self._one_ways,
@@ -270,16 +270,16 @@ class _Fit:
         self._by_label = self._survey.label in varied and len(varied) > 1 and self._budget.by_label > 0
         self._choosing = len(varied) > 1 and self._budget.n_rounds > 0
         if not self._by_label and not self._choosing and self._session.remaining_share > _DUST:
-            # Columns that might have varied do not: nothing else is worth asking.
+            # No column varies, although some might have: nothing else is worth asking.
             self._one_ways = self._counted(self._session.remaining_share, self._one_ways)
             self.bins = coarsen(self._one_ways, Coarseness(bins=self._most_bins))
         self._measured = [one.measured(d) for d, one in enumerate(self.bins)]
 
     def look_at_pairs(self) -> None:
-        """See whether nearly all columns go together, where a model that holds all pairs would be another one.
+        """Look whether nearly all columns depend on each other, and so need a model of all pairs.
 
-        A label of two classes is a column like others there, and a dense table is not asked for it twice. Of more
-        classes no half tells: columns are counted by class before.
+        A label of two classes is treated as any other column here, and a dense table is not asked about it twice. With
+        more classes, halves of the label say nothing, so columns are counted by class first.
         """
         left = self._session.remaining_share - LOOK
         asked = self._options.model == "auto" and self._kind() == "field"
@@ -308,11 +308,11 @@ class _Fit:
         )
 
     def start_model(self) -> None:
-        """Count every column by class of the label, where that is worth asking, and fit a first model; once."""
+        """Count every column by class of the label, if that is worth asking, and fit a first model; only once."""
         if self._models:
             return
         if self._by_label:
-            # Shares are rounded down; the last question takes what that left.
+            # Shares are rounded down; the last question takes the remainder.
             share = self._budget.by_label if self._choosing else self._session.remaining_share
             self._measured += self._label_marginals(share, "tables by label")
         sizes = tuple(one.size for one in self.bins)
@@ -332,7 +332,7 @@ class _Fit:
         self._models.append(self._fitter.model)
 
     def measure_all_pairs(self) -> None:
-        """Count all pairs of columns in one question; then sets of many columns, or the pairs once more."""
+        """Count all pairs of columns in one question, then sets of many columns or the pairs once more."""
         self._progress.phase("Counting all pairs of columns")
         share = self._session.remaining_share
         pairs = AllPairs(
@@ -365,7 +365,7 @@ class _Fit:
             return
         share = self._budget.rounds if self._by_label else self._budget.rounds + self._budget.by_label
         if self._session.remaining_share < share - _DUST:
-            # A look at all pairs has taken its part of it.
+            # A look at all pairs has taken its share of it.
             share = self._session.remaining_share
         if self._many:
             self._progress.phase("Finding a tree of columns")
@@ -375,13 +375,13 @@ class _Fit:
             self._measure_in_rounds(share)
 
     def measure_columns_with_what_is_left(self) -> None:
-        """Count the columns once more where tables told less than columns still can; the model's bins stay."""
+        """Count the columns once more if tables would gain less; the model's bins stay."""
         if not self._choosing or self._session.remaining_share <= _DUST:
             return
         self._count_columns_again(self._session)
 
     def _count_columns_again(self, session: AnswerSource) -> None:
-        """Spend all that a session has left on columns by themselves."""
+        """Spend what a session has left on single columns."""
         self._one_ways = self._counted(session.remaining_share, self._one_ways, session)
         self.bins = tuple(
             ColumnBins.of(way, one.bin_of_place) for way, one in zip(self._one_ways.columns, self.bins, strict=True)
@@ -389,7 +389,7 @@ class _Fit:
         self._measured[: len(self.bins)] = [one.measured(d) for d, one in enumerate(self.bins)]
 
     def measure_moments(self) -> None:
-        """Ask how every two columns go together on average, where rows are for regressions."""
+        """Ask how each pair of columns is related on average, if the rows are for regressions."""
         if self._last is None:
             return
         self._progress.phase("Asking for moments")
@@ -419,13 +419,13 @@ class _Fit:
         if self.differences.counted and self._kind() == "field" and not self.is_dense:
             self._refit_to_all()
             self._measured += self.differences.tables(self.bins, self._one_ways.rows, self._base.model)
-        # Where whole rows stood out, a pool agrees with them too, as far as enough rows carry it.
+        # If whole rows stood out, take the pool that agrees with them too, tempered so that enough rows carry it.
         tilted = None if self._whole is None else self._whole.finished(self._measured[: len(self.bins)])
         if tilted is None:
             self._refit_to_all()
-        # All held against all answers: against those of its own round alone a later model, which has more to fit, would
-        # look worse than the one before. An earlier model is asked for sets of columns that it has no table of, which
-        # few columns allow only.
+        # Compare every model with all answers: with those of its own round alone, a later model, which has more to fit,
+        # would look worse than the one before. An earlier model has to say something about sets of columns that it has
+        # no table of, which is only possible with few columns.
         earlier = self._models if len(self._columns) <= _COMPARED_COLUMNS else []
         last = [self._base.model] if tilted is None else [self._base.model, tilted]
         for model in (*earlier, *last):
@@ -433,7 +433,7 @@ class _Fit:
         return last[-1]
 
     def bins_as_written(self) -> tuple[ColumnBins, ...]:
-        """Return the bins with values inside them as people write them, as far as answers tell."""
+        """Return the bins with values inside them as people write them, where the answers allow it."""
         rows = self._one_ways.rows
         return tuple(
             as_written(one, way, self._round.get(way.column.name), rows)
@@ -469,7 +469,7 @@ class _Fit:
         return measure_label_marginals(self._survey, self.bins, lengths=lengths, share=share, total=total, query=query)
 
     def _measure_tree(self, share: float) -> None:
-        """Find a tree of columns and count its edges; where there is none, count by label once more."""
+        """Find a tree of columns and count its edges; if there is none, count by label once more."""
         tree = ChowLiuTree(
             self._survey, self.bins, by_class=self._by_label, fitter=self._fitter, total=self._one_ways.rows
         )
@@ -479,7 +479,7 @@ class _Fit:
             self._measured += self._label_marginals(self._session.remaining_share, "tables by label again")
 
     def _measure_in_rounds(self, share: float) -> None:
-        """Choose, count and fit in rounds."""
+        """Choose, count and fit, round by round."""
         rounds = SelectionRounds(
             self._survey,
             self.bins,
@@ -496,30 +496,30 @@ class _Fit:
             seed=self._task.seed,
         )
         if not self._can_ask_whole_rows:
-            rounds.run(self._measured, self._tell_round)
+            rounds.run(self._measured, self._report_round)
             return
-        ended = rounds.run(self._measured, self._tell_round, until=_BEFORE_WHOLE_ROWS)
+        ended = rounds.run(self._measured, self._report_round, until=_BEFORE_WHOLE_ROWS)
 
-        def go_on() -> None:
+        def continue_rounds() -> None:
             if not ended:
                 rounds.left = self._session.remaining_share
-                rounds.run(self._measured, self._tell_round)
+                rounds.run(self._measured, self._report_round)
 
         if self._whole_rows_stand_out():
             self._refit_to_all()
-            self._measure_whole_rows(go_on)
+            self._measure_whole_rows(continue_rounds)
         else:
-            go_on()
+            continue_rounds()
 
     @property
     def _can_ask_whole_rows(self) -> bool:
-        """Whether sets of many columns may be asked at all."""
+        """Whether the table is large enough, and narrow enough, for sets of many columns."""
         clear = self._one_ways.rows >= _CLEAR_WHOLE_ROWS * self._one_ways.unit_noise
         few = len(self._columns) >= _FEWEST_FOR_WHOLE_ROWS and sets_are_few(self.bins, self._survey.label)
         return few and clear
 
     def _whole_rows_stand_out(self) -> bool:
-        """Ask for one set of many columns, and see whether a model of what was answered so far is far off there."""
+        """Ask about one set of many columns, and return whether the current model has a large error there."""
         whole = WholeRows(
             self._survey,
             self.bins,
@@ -535,30 +535,30 @@ class _Fit:
         self._whole = whole if found else None
         return found
 
-    def _measure_whole_rows(self, go_on: Callable[[], None]) -> None:
-        """Choose and count sets of many columns with all that is left, as far as the pool can follow them.
+    def _measure_whole_rows(self, otherwise: Callable[[], None]) -> None:
+        """Choose and count sets of many columns with all that is left, as long as enough rows of the pool follow them.
 
-        Where it cannot, ``go_on`` spends the rest, and the pool is drawn anew from what is learned.
+        If too few do, ``otherwise`` spends the rest, and a new pool is drawn from what was learned.
         """
         if self._whole is None:
             return
         self._progress.phase("Counting whole rows")
         self._whole.rebase(self._base.model, self._measured)
-        self._whole.run(self._session.remaining_share, self._told)
+        self._whole.run(self._session.remaining_share, self._report)
         if not self._whole.carries and self._session.remaining_share > _DUST:
-            go_on()
+            otherwise()
             self._refit_to_all()
             self._whole.rebase(self._base.model, self._measured)
 
     def _refit_to_all(self) -> None:
-        """Fit the joint model to all its answers, as long as it takes."""
+        """Fit the joint model to all its answers, with the full number of steps."""
         self._base.refit(self._measured, last=True, report=lambda _step, _loss: self._progress.check_cancelled())
 
-    def _tell_round(self, spent: float) -> None:
+    def _report_round(self, spent: float) -> None:
         self._models.append(self._fitter.model)
-        self._told(spent)
+        self._report(spent)
 
-    def _told(self, spent: float) -> None:
+    def _report(self, spent: float) -> None:
         self._progress.step(round(100 * spent), 100)
 
     def _kind(self) -> str:

@@ -1,11 +1,11 @@
-"""Orders of two columns: how far apart their values lie, in one question, and rows that lie so.
+"""Orders of two columns: ask in one question how far apart their values are, and draw rows with these differences.
 
-Bins of two dates are weeks wide where a stay in a hospital is days long: a table of both says in which weeks people
-come and leave, and nothing of how long they stay. So where a rule says ``left >= came`` the rows are counted by their
-difference, from nothing on in bands that widen; of two dates that no rule compares, in bands both ways. What is known
-then of the two columns, each by itself, their table and their difference, has one distribution of greatest entropy:
-what the others say, times a factor for each band. The factors are found as for any tables that have to agree (Deming
-1940); from them, rows get values inside their bins.
+Bins of two dates are weeks wide while a stay in a hospital lasts days: a table of both shows in which weeks people
+come and leave, but not how long they stay. So if a rule says ``left >= came``, rows are counted by their difference, in
+bands that widen from zero; for two dates that no rule compares, in bands both ways. The two single columns, their table
+and their difference then have one joint distribution of greatest entropy: that of the other tables, times a factor for
+each band. The factors are found by iterative proportional fitting (Deming 1940); they give rows values inside their
+bins.
 """
 
 from __future__ import annotations
@@ -39,45 +39,45 @@ Vector = NDArray[np.float64]
 Whole = NDArray[np.int64]
 
 _REACH = 2**20
-"""Steps between the first value of two columns and the last, at most; of more, several count as one."""
+"""Maximum number of steps between the first and the last value of two columns; otherwise several count as one."""
 
 _LOW_BITS = 14
-"""Bits of a place that one lookup holds, so that all its entries are whole; another one holds those above."""
+"""Bits of a position in one lookup, so that all its entries are exact; another lookup holds the higher bits."""
 
 _BANDS = 56
-"""Bands of differences above nothing, at most."""
+"""Maximum number of bands of positive differences."""
 
 _CLEAR = 2.0
-"""Standard deviations of noise above which bands hold something."""
+"""Standard deviations of noise above which bands are not empty."""
 
 _SLICES = 16
-"""Parts of equal mass into which a bin is cut, beside those that bands cut out of it."""
+"""Parts of equal mass into which a bin is divided, in addition to the cuts at band edges."""
 
 _TURNS = 200
 
 _UNHEARD = 1e-9
-"""Factor of a band that nobody is known to be in, beside that of the likeliest."""
+"""Factor of a band without any known rows, relative to that of the most likely band."""
 
 _AT_ONCE = 2**15
-"""Rows that get their values at a time."""
+"""Number of rows that get their values at a time."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Order:
-    """One column that is never below another; or two of which nobody says which is below.
+    """A column that is never below another, or two columns whose order is not declared.
 
     Attributes
     ----------
     earlier, later : int
         Positions of the columns.
     strict : bool
-        Whether they are never equal either.
+        Whether they are also never equal.
     both : bool
-        Whether the later column may lie below the earlier one too, in bands of their own.
+        Whether the later column may also be below the earlier one, with bands for negative differences.
     places : tuple of arrays of shape (column size,), int64
-        Of the earlier and the later column, steps of every code above the least value of both; -1 without a value.
+        For the earlier and the later column, steps of every code above the least value of both; -1 without a value.
     reach : int
-        Most steps.
+        Maximum number of steps.
     """
 
     earlier: int
@@ -91,7 +91,7 @@ class Order:
     def between(
         cls, columns: Sequence[ModelledColumn], earlier: int, later: int, *, strict: bool = False, both: bool = False
     ) -> Self:
-        """Work out the steps: those of the finer grid, or powers of two of them where these are too many."""
+        """Compute the steps: those of the finer grid, or powers of two of them if there are too many."""
         values = [values_of(columns[position]) for position in (earlier, later)]
         known = np.concatenate([one[np.isfinite(one)] for one in values])
         least, most = float(known.min()), float(known.max())
@@ -107,12 +107,12 @@ class Order:
         return cls(earlier, later, strict, (places[0], places[1]), int(max(map(np.max, places))), both)
 
     def turned(self) -> Self:
-        """Return the same two columns with the differences the other way round."""
+        """Return the same two columns with reversed differences."""
         return replace(self, earlier=self.later, later=self.earlier, places=self.places[::-1])
 
     @property
     def lasts(self) -> Whole:
-        """Last difference of every band above nothing, in steps, ascending; the last one is ``reach``."""
+        """Last difference of every positive band, in steps, ascending; the last one is ``reach``."""
         growth = 1.0
         while True:
             growth += 0.01
@@ -124,7 +124,7 @@ class Order:
 
     @property
     def bands(self) -> tuple[Whole, Whole]:
-        """First and last difference of every band that keeps the order, shape (bands,); ascending."""
+        """First and last difference of every band that satisfies the order, shape (bands,); ascending."""
         lasts = np.concatenate([[0], self.lasts])
         firsts = np.concatenate([[0], lasts[:-1] + 1])
         if self.both:
@@ -133,39 +133,39 @@ class Order:
 
     @property
     def n_below(self) -> int:
-        """Bands of differences below nothing; these come first."""
+        """Number of bands of negative differences, which come first."""
         return len(self.lasts) if self.both else 0
 
     def question(self, columns: Sequence[ModelledColumn]) -> LinearGuess:
-        """Return the question: the sign of the difference, and how large it is.
+        """Return the question about the sign and the size of the difference.
 
-        A row without one of the two values is farther off than any difference.
+        A row without one of the two values counts as farther apart than any difference.
         """
         far = (2 * self.reach + 2, 4 * self.reach + 4)
         tables = []
         for position, places, beyond in zip((self.earlier, self.later), self.places, far, strict=True):
             known = np.where(places < 0, beyond, places)
-            # A half of these is a whole number of steps of 2^-16, of which a confidence is made.
+            # Half of an entry is a whole number of steps of 2^-16, the unit of a confidence.
             for part in (known % 2**_LOW_BITS, known >> _LOW_BITS):
                 tables.append(Lookup(columns[position].name, part[:, None] / 2.0**15))
         signs = np.array([[-1.0, -(2.0**_LOW_BITS), 1.0, 2.0**_LOW_BITS]])
         lasts = self.lasts
-        # At or below nothing: nothing, below it, and no difference; above: the bands, and no difference.
+        # Zero or negative: zero, negative, and no difference. Positive: the bands, and no difference.
         edges = np.stack([np.concatenate([[0], np.full(len(lasts) - 1, self.reach)]), lasts])
         if self.both:
-            # Either way: nothing (and none of what is above that), the bands, and no difference.
+            # Either way: zero (counted on one side only), the bands, and no difference.
             edges = np.stack([np.concatenate([[0], lasts])] * 2)
         return LinearGuess(Stack(tuple(tables), (0.5,) * len(tables)), signs, edges.astype(np.int32))
 
     def table_in(self, model: JointModel | None) -> Vector | None:
-        """Return what a model says of the earlier column, in rows, and the later one."""
+        """Return a model's table of both columns, with the earlier one along the rows."""
         if model is None:
             return None
         table = model.marginal((min(self.earlier, self.later), max(self.earlier, self.later)))
         return table if self.earlier < self.later else table.T
 
     def kept(self, counts: Vector) -> Vector:
-        """Return the counts of the bands that keep the order, given all of a question's."""
+        """Return the counts of the bands that satisfy the order, from all counts of a question."""
         below, above = counts.reshape(2, -1)
         if self.both:
             return np.concatenate([below[-2:0:-1], below[:1], above[1:-1]])
@@ -175,7 +175,7 @@ class Order:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CountedDifferences:
-    """How many rows lie how far apart: noisy counts of every band of an order that keeps it, and their noise."""
+    """Noisy counts of rows in every band of differences that satisfies an order, and their noise."""
 
     order: Order
     counts: Vector
@@ -183,16 +183,16 @@ class CountedDifferences:
 
     @property
     def proportions(self) -> Vector:
-        """Of the rows that have a difference, the part in every band: not negative, sum 1."""
+        """Share of the rows with a difference in every band: not negative, sum 1."""
         found = self.held(_CLEAR)
         return np.asarray(found / found.sum() if found.any() else self._widths / self._widths.sum())
 
     def held(self, clear: float) -> Vector:
-        """Return the rows in every band, as far as they can be told from noise.
+        """Return the rows in every band that stand out from noise.
 
-        From the smallest differences on, each way by itself, bands are put together until they hold more than ``clear``
-        standard deviations of noise, and what is left in the end is empty: tails are long, and noise that is cut off at
-        nothing would fill them.
+        From the smallest differences on, in each direction, bands are merged until they hold more than ``clear``
+        standard deviations of noise. The remaining bands are empty: tails are long, and noise that is cut off at zero
+        would fill them.
         """
         widths, below = self._widths, self.order.n_below
         found: Vector = np.zeros(len(widths))
@@ -211,16 +211,16 @@ class CountedDifferences:
         return np.asarray(np.subtract(*self.order.bands[::-1]) + 1.0)
 
     def turned(self) -> Self:
-        """Return the same counts with the differences the other way round."""
+        """Return the same counts with reversed differences."""
         return replace(self, order=self.order.turned(), counts=self.counts[::-1])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Later:
-    """The later column by codes: where values begin, and how the mass of every bin adds up over its codes.
+    """The later column by codes: the first code at every position, and the cumulative mass over the codes of every bin.
 
-    ``first_at`` has the first code at or above every place, ``ends`` the first code of each bin and the one behind its
-    last, ``added`` the mass of all codes before each; bins without a place of the grid are empty.
+    ``first_at`` is the first code at or above every position, ``ends`` are the first code of each bin and the one after
+    its last, ``added`` is the mass of all codes before each; bins without a value on the grid are empty.
     """
 
     first_at: Whole
@@ -238,9 +238,9 @@ class _Later:
         )
 
     def ranges(self, places: Whole, bins: Whole, bands: tuple[Whole, Whole]) -> tuple[Whole, Whole]:
-        """Return the codes of a bin that lie in each band above a place, first and one behind the last.
+        """Return the codes of a bin in each band above a position: the first, and the one after the last.
 
-        ``places`` and ``bins`` have one shape; the answers have one axis more.
+        ``places`` and ``bins`` have the same shape; the results have one more axis.
         """
         start, end = (one[bins][..., None] for one in self.ends)
         low, high = (self.first_at[np.maximum(places[..., None] + one, 0)] for one in (bands[0], bands[1] + 1))
@@ -250,7 +250,7 @@ class _Later:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OrderedPair:
-    """Two columns in order, and what is known of their difference.
+    """Two ordered columns, and what is known about their difference.
 
     Attributes
     ----------
@@ -258,7 +258,7 @@ class OrderedPair:
     bins : tuple of ColumnBins
         Of the earlier and the later column.
     factors : array of shape (bands,)
-        How likely a difference of every band is beside what the columns and their table alone make of it.
+        How much more likely a difference in every band is than the columns and their table alone would make it.
     """
 
     order: Order
@@ -267,12 +267,12 @@ class OrderedPair:
 
     @classmethod
     def unrelated(cls, order: Order, bins: Sequence[ColumnBins]) -> Self:
-        """Return the pair whose differences are what the columns by themselves make of them, given bins of all."""
+        """Return the pair with the differences of unrelated columns, given the bins of all columns."""
         return cls(order, (bins[order.earlier], bins[order.later]), np.ones(len(order.bands[0])))
 
     @property
     def expected(self) -> Vector:
-        """Part of the rows in every band, where the table of both columns is that of unrelated ones; sum 1."""
+        """Share of the rows in every band if both columns are unrelated; sum 1."""
         found = np.einsum("i,j,ijb->b", *(one.expected for one in self.bins), self.shares())
         return np.asarray(found / max(float(found.sum()), 1e-300))
 
@@ -284,7 +284,7 @@ class OrderedPair:
         table: Vector | None,
         total: float,
     ) -> tuple[Self, list[NoisyMarginal]]:
-        """Find what agrees with both columns and their counted differences, and is nearest to a table of both.
+        """Find the distribution that agrees with both columns and their differences, and is nearest to a table of both.
 
         Parameters
         ----------
@@ -292,20 +292,21 @@ class OrderedPair:
         bins : sequence of ColumnBins
             Of all columns.
         table : array of shape (bins of the earlier column, bins of the later one), optional
-            Proportions of both; absent, only what is known of each column.
+            Proportions of both; without them, only the single columns are known.
         total : float
-            Number of rows, as far as it is known.
+            Known or estimated number of rows.
 
         Returns
         -------
         pair : OrderedPair
         tables : list of NoisyMarginal
-            Of both columns: bins, and coarse cells by difference. None where a column has no two bins with values.
+            Of both columns: by bins, and by coarse cells of equal difference. None if a column has fewer than two bins
+            with values.
         """
         order = counted.order
         even = cls.unrelated(order, bins)
         shares = even.shares()
-        # Bins that no place of the grid is in have no difference.
+        # Bins without a value on the grid have no difference.
         ordered = [np.flatnonzero(shares.sum(axis=axes) > 0) for axes in ((1, 2), (0, 2))]
         if min(map(len, ordered)) < 2:
             return even, []
@@ -318,13 +319,13 @@ class OrderedPair:
             within = joint / np.maximum(joint.sum(axis=2, keepdims=True), 1e-300)
             joint, more = _agreeing(table[inside][..., None] * within, table[inside], counted.proportions)
             factors = factors * more / max(float((factors * more).max()), 1e-300)
-        # Rows of a bin whose every difference is unheard of keep the order all the same.
+        # Rows of a bin without any known difference satisfy the order all the same.
         factors = np.maximum(factors, _UNHEARD)
         agreed = table.copy()
         agreed[inside] = joint.sum(axis=2)
-        # By chance and by what is not known of it, a count is off by about the root of what it holds.
+        # The error of a count, from chance and lack of knowledge, is about the root of the count.
         chance = math.sqrt(total * float((agreed**2).sum() / agreed.sum()) + 1.0)
-        # Sums of cells whose difference lies in one band are known best.
+        # Sums of cells with a difference in the same band are known best.
         bands = np.zeros(table.shape, dtype=np.intp)
         bands[inside] = 1 + np.argmax(shares[inside], axis=2)
         bands = np.unique(bands, return_inverse=True)[1].reshape(table.shape)
@@ -339,33 +340,34 @@ class OrderedPair:
         return cls(order, even.bins, factors), tables
 
     def placed(self, bins: Whole, codes: Whole, random: np.random.Generator, *, settled: bool) -> None:
-        """Give rows values of both columns that lie as far apart as was counted; ``codes`` are changed in place.
+        """Give rows values of both columns with the counted differences; ``codes`` are changed in place.
 
         Parameters
         ----------
         bins, codes : arrays of shape (rows, 2), int64
-            Of the earlier and the later column; values stay in their bins.
+            For the earlier and the later column; values stay in their bins.
         random : Generator
         settled : bool
-            Whether the earlier column's values are no longer to be exchanged between rows.
+            Whether the earlier column's values must no longer be exchanged between rows.
         """
-        told = np.flatnonzero((codes < [len(_bin_of_code(one)) for one in self.bins]).all(axis=1))
-        if not len(told):
+        known = np.flatnonzero((codes < [len(_bin_of_code(one)) for one in self.bins]).all(axis=1))
+        if not len(known):
             return
         later = _Later.of(self.order.places[1], self.order.reach, self.bins[1])
-        likely = None if settled else self._exchange(bins[told], codes, told, later, random)
-        for start in range(0, len(told), _AT_ONCE):
+        likely = None if settled else self._exchange(bins[known], codes, known, later, random)
+        for start in range(0, len(known), _AT_ONCE):
             part = slice(start, start + _AT_ONCE)
-            kept = self._place_later(told[part], bins, codes, later, random)
+            kept = self._place_later(known[part], bins, codes, later, random)
             if likely is not None and not kept.all():
-                # Of the value that a row got no other one of the bin keeps the order: of its likely one some do.
-                codes[told[part][~kept], 0] = likely[part][~kept]
-                self._place_later(told[part][~kept], bins, codes, later, random)
+                # No value of the bin satisfies the order with the earlier value that the row got, but some do with its
+                # likely value.
+                codes[known[part][~kept], 0] = likely[part][~kept]
+                self._place_later(known[part][~kept], bins, codes, later, random)
 
     def _place_later(
         self, rows: Whole, bins: Whole, codes: Whole, later: _Later, random: np.random.Generator
     ) -> NDArray[np.bool_]:
-        """Draw the later value of some rows, given the earlier one and the bin; returns where one keeps the order."""
+        """Draw the later value of some rows, given the earlier value and the bin; return where one is possible."""
         first, end = later.ranges(self.order.places[0][codes[rows, 0]], bins[rows, 1], self.order.bands)
         weights = (later.added[end] - later.added[first]) * self.factors
         summed = np.cumsum(weights, axis=1)
@@ -380,12 +382,12 @@ class OrderedPair:
         return np.asarray(kept)
 
     def _exchange(self, bins: Whole, codes: Whole, rows: Whole, later: _Later, random: np.random.Generator) -> Whole:
-        """Exchange the earlier values of rows inside each bin, so that they are as late as the later ones' bins ask.
+        """Exchange the earlier values of rows inside each bin so that they suit the bins of the later values.
 
         Returns
         -------
         array of shape (rows,)
-            A value for each row that goes together with its bin of the later column, where there is one.
+            For each row, a value that is compatible with its bin of the later column, if there is one.
         """
         slices = self._slices()
         most = max(len(points) for points, _ in slices)
@@ -395,7 +397,7 @@ class OrderedPair:
             if not len(own):
                 continue
             chances = (self._above(own, later).sum(axis=2) * masses[:, None]).T
-            # Where none keeps the order, any value will do.
+            # If no value satisfies the order, any value will do.
             chances = np.where(chances.sum(axis=1, keepdims=True) > 0, chances, masses)
             summed[one] = np.pad(np.cumsum(chances, axis=1), ((0, 0), (0, most - len(own))), mode="edge")
             points[one, : len(own)] = own
@@ -411,7 +413,7 @@ class OrderedPair:
         return np.asarray(points[bins[:, 0], np.minimum(chosen, most - 1)])
 
     def _above(self, codes: Whole, later: _Later) -> Vector:
-        """Return the part of every bin of the later column in each band above some codes; (codes, bins, bands)."""
+        """Return the share of every bin of the later column in each band above some codes; (codes, bins, bands)."""
         shape = (len(codes), self.bins[1].size)
         first, end = later.ranges(
             np.broadcast_to(self.order.places[0][codes][:, None], shape),
@@ -425,7 +427,7 @@ class OrderedPair:
         return np.asarray(parts * self.factors)
 
     def shares(self) -> Vector:
-        """Return the part of every pair of bins whose difference lies in each band; shape (bins, bins, bands)."""
+        """Return the share of every pair of bins with a difference in each band; shape (bins, bins, bands)."""
         later = _Later.of(self.order.places[1], self.order.reach, self.bins[1])
         found = np.zeros((self.bins[0].size, self.bins[1].size, len(self.factors)))
         for one, (codes, masses) in enumerate(self._slices()):
@@ -435,9 +437,9 @@ class OrderedPair:
         return found
 
     def _slices(self) -> list[tuple[Whole, Vector]]:
-        """Return, for each bin of the earlier column, codes that stand for slices of it and the parts of it they hold.
+        """Return, for each bin of the earlier column, codes that represent slices of it, and the shares of the slices.
 
-        It is cut where a band begins to reach over an edge of the later column's bins, and into parts of equal mass.
+        A bin is cut where a band begins to cross an edge of the later column's bins, and into parts of equal mass.
         """
         places, bins = self.order.places, self.bins[0]
         masses, of_code = bins.masses_of_codes(), _bin_of_code(bins)
@@ -461,7 +463,7 @@ class OrderedPair:
 
 
 def state_of_pairs(pairs: Sequence[OrderedPair]) -> dict[str, NDArray[Any]]:
-    """Return everything beyond the columns and their bins that drawing needs."""
+    """Return everything that drawing needs beyond the columns and their bins."""
     return {
         f"pair.{number}.{name}": array
         for number, pair in enumerate(pairs)
@@ -475,7 +477,7 @@ def state_of_pairs(pairs: Sequence[OrderedPair]) -> dict[str, NDArray[Any]]:
 def pairs_from_state(
     state: Mapping[str, NDArray[Any]], columns: Sequence[ModelledColumn], bins: Sequence[ColumnBins]
 ) -> tuple[OrderedPair, ...]:
-    """Rebuild pairs that draw the same values, from what :func:`state_of_pairs` gave among other arrays."""
+    """Rebuild pairs that draw the same values, from the arrays of :func:`state_of_pairs` and others."""
     found: list[OrderedPair] = []
     while f"pair.{len(found)}.order" in state:
         earlier, later, kind = (int(one) for one in state[f"pair.{len(found)}.order"])
@@ -490,9 +492,9 @@ def _kind(order: Order) -> int:
 
 
 def _agreeing(joint: Vector, table: Vector, proportions: Vector) -> tuple[Vector, Vector]:
-    """Return what agrees with both columns of a table and with proportions of bands, and the factors of the bands.
+    """Return the distribution that agrees with both columns of a table and with band proportions, and the band factors.
 
-    ``joint`` of shape (bins, bins, bands) is what it is nearest to.
+    Of all such distributions it is the one nearest to ``joint``, of shape (bins, bins, bands).
     """
     held, factors = float(table.sum()), np.ones(len(proportions))
     wanted = table.sum(axis=1)[:, None, None], table.sum(axis=0)[None, :, None], held * proportions[None, None, :]
@@ -507,14 +509,14 @@ def _agreeing(joint: Vector, table: Vector, proportions: Vector) -> tuple[Vector
 
 
 def place_in_order(pairs: Sequence[OrderedPair], bins: Whole, codes: Whole, random: np.random.Generator) -> None:
-    """Give rows values that lie as far apart as was counted.
+    """Give rows values with the counted differences.
 
     Parameters
     ----------
     pairs : sequence of OrderedPair
-        Of one chain from its beginning.
+        Pairs of one chain, from its beginning.
     bins, codes : arrays of shape (rows, columns), int64
-        Bins of all columns, and codes inside them; these are changed in place and stay in their bins.
+        Bins of all columns, and codes inside them; codes are changed in place and stay in their bins.
     random : Generator
     """
     settled: set[int] = set()

@@ -1,14 +1,14 @@
-"""A first look at all pairs of columns: how a table in which nearly all columns go together is told from others.
+"""A first look at all pairs of columns: recognise tables in which nearly all columns depend on each other.
 
-A field holds as many relations as its cells allow, and asks for them one after another. That is right where few pairs
-of columns tell most: every table gets much of the budget. Where all columns go together, one question for all pairs
-(``all_pairs``) is better.
+A field holds as many relations as its cells allow, and asks for them one after another. That is right if few pairs of
+columns carry most of the information: every table gets much of the budget. If all columns depend on each other, one
+question about all pairs (``all_pairs``) is better.
 
-Which of the two a table is follows from a small part of the budget (``PairsLook``). Every column is cut in two and
-taken about its mean in the row's class (``Halves``); the answer holds the products of all of them in pairs. What a
-field could make of that is worked out before a row is asked again (``relations_left``): relations are added to it, the
-strongest that is still missing first, as long as its cells and the rounds allow. A table is dense if what is then still
-missing is more than the noise that one question for all pairs would leave.
+A small share of the budget decides between the two (``PairsLook``). Every column is divided in two halves, coded -1 and
+1 and centred in the row's class (``Halves``); the answer holds the products of all pairs of columns. How well a field
+could describe them is computed before anything else is asked (``relations_left``): relations are added to it, the
+strongest missing one first, as long as its cells and the rounds allow. A table is dense if what is then still missing
+exceeds the noise of one question about all pairs.
 """
 
 from __future__ import annotations
@@ -30,46 +30,47 @@ __all__ = ["LOOK", "Halves", "PairsLook", "halves", "noise_of_all_pairs", "relat
 Vector = NDArray[np.float64]
 
 LOOK = 0.02
-"""Part of the budget that tells a dense table from others."""
+"""Share of the budget for the look."""
 
 _MISSING = 0.028
-"""Product of two halves, root mean square over pairs, that a field would miss in a dense table."""
+"""What a field must miss in a dense table: product of two halves, root mean square over pairs."""
 
 _CLEARER = 10.0
-"""How much more that has to be than the noise of such a product in one question for all pairs. At three, artificial
-characters (7,152 rows) were dense too: nearer in pairs, but sets of many columns that followed told less of a class."""
+"""Minimum of this in units of the noise of such a product in one question about all pairs. At three, artificial
+characters (7,152 rows) were dense too: pairs were more accurate, but the following sets of many columns said less about
+a class."""
 
 _MOST_MISSING = 0.2
-"""What can be missing at most, about: where noise is too large even for this, nothing is looked at."""
+"""Approximate maximum of what a field can miss: if noise is too large even for this, there is no look."""
 
 _ROOM = 1.1
-"""Clip of a row's vector, in units of its expected length; longer rows are shortened to it."""
+"""Clip norm of a row's vector, in units of its expected length."""
 
 _SIGNAL = 3.0
-"""Standard deviations of noise from which on a product counts as a relation."""
+"""Standard deviations of noise from which a product counts as a relation."""
 
 _LEAST_EIGENVALUE = 0.03
-"""Of a matrix of correlations with noise, whose inverse must exist."""
+"""Minimum eigenvalue of a noisy correlation matrix, so that its inverse exists."""
 
 
 class Halves:
-    """Columns cut in two, as -1 or 1, about their mean in the row's class.
+    """Columns divided in two halves, coded -1 and 1 and centred in the row's class.
 
     Parameters
     ----------
     survey : Survey
     bins : tuple of ColumnBins
     by_class : bool
-        Whether columns are taken by class of the label, which then has more than one bin.
+        Whether columns are centred by class of the label, which then has more than one bin.
     model : JointModel
-        Fitted to the columns by themselves and, if ``by_class``, by class.
+        Fitted to the single columns and, if ``by_class``, to the columns by class.
 
     Attributes
     ----------
     columns : tuple of int
-        Columns of more than one bin; without the label, if ``by_class``.
+        Columns with more than one bin; without the label if ``by_class``.
     variances : array of shape (columns,)
-        Of every half about its mean in the row's class, as far as the model knows.
+        Variance of every half around its mean in the row's class, by the model.
     """
 
     def __init__(self, survey: Survey, bins: tuple[ColumnBins, ...], *, by_class: bool, model: JointModel) -> None:
@@ -88,12 +89,12 @@ class Halves:
         return np.asarray(both if self._label < column else both.T)
 
     def products(self, places: NDArray[np.integer], *, share: float, query: str) -> tuple[Vector, float]:
-        """Ask for the sums over rows of all products of two halves.
+        """Ask for the sum over rows of every product of two halves.
 
         Parameters
         ----------
         places : array of whole numbers
-            Which n of ``columns``.
+            Positions of n columns in ``columns``.
         share : float
         query : str
 
@@ -119,7 +120,7 @@ class Halves:
         return products, release.noise_std / question.factors[1] * clip**2
 
     def _means_by_class(self) -> tuple[Vector, Vector]:
-        """Return what is believed of the halves' means by class, shape (classes, columns), and the classes' sizes."""
+        """Return the model's means of the halves by class, shape (classes, columns), and the class proportions."""
         by_class = [self.by_class(d) for d in self.columns]
         sizes = by_class[0].sum(axis=1)
         values = [table @ signs for table, signs in zip(by_class, self._signs.values(), strict=True)]
@@ -128,14 +129,14 @@ class Halves:
 
 
 def halves(bins: ColumnBins) -> Vector:
-    """Return -1 or 1 for every bin of a column: in order, two sets as nearly of half the rows as bins allow."""
+    """Return -1 or 1 for every bin of a column: two halves, as equal in rows as consecutive bins allow."""
     held = np.cumsum(bins.expected)[:-1]
     cut = int(np.argmin(np.abs(held - 0.5)))
     return np.where(np.arange(bins.size) <= cut, -1.0, 1.0)
 
 
 def noise_of_all_pairs(columns: int, unit_noise: float, total: float, share: float) -> float:
-    """Return the noise of the product of two halves in one question for all pairs, as a part of the rows."""
+    """Return the noise of the product of two halves in one question about all pairs, as a share of the rows."""
     pairs = columns * (columns - 1) / 2
     return 2.0 * unit_noise * math.sqrt(pairs / share) / max(total, 1.0)
 
@@ -148,13 +149,13 @@ class PairsLook:
     survey : Survey
     bins : tuple of ColumnBins
     total : float
-        Number of rows, as far as it is known.
+        Known or estimated number of rows.
     unit_noise : float
-        Noise of a count that is asked for the whole budget, in rows.
+        Noise of a count that gets the whole budget, in rows.
     share : float
-        Part of the budget that all pairs would get.
+        Share of the budget that all pairs would get.
     by_class : bool
-        Whether columns are taken by class of the label, as far as a model knows them so.
+        Whether columns are centred by class of the label.
     """
 
     def __init__(
@@ -174,16 +175,16 @@ class PairsLook:
         """Whether a table could be dense at all."""
 
     def is_dense(self, model: JointModel, *, cells: int, tables: float, by_label: bool) -> bool:
-        """Look, with the part ``LOOK`` of the budget.
+        """Look, with the share ``LOOK`` of the budget, and decide.
 
         Parameters
         ----------
         model : JointModel
-            Fitted to what was answered so far.
+            Fitted to the answers so far.
         cells : int
-            Most cells of a field.
+            Maximum number of cells of a field.
         tables : float
-            Most tables that it can be given.
+            Maximum number of its tables.
         by_label : bool
             Whether it would hold every column by class of the label.
         """
@@ -217,15 +218,15 @@ def relations_left(
     tables: float,
     hub: int | None = None,
 ) -> float:
-    """Return how much of the covariances a field would miss, root mean square over pairs; noise is taken off.
+    """Return how much of the covariances a field would miss, root mean square over pairs, with noise subtracted.
 
-    Columns are taken for normal ones that were cut in two, of whose correlations a field that holds some pairs makes
-    those of a decomposable graph (Lauritzen 1996, section 5.3).
+    Columns are treated as halved normal variables. A field with some pairs turns their correlations into those of a
+    decomposable graph (Lauritzen 1996, section 5.3).
 
     Parameters
     ----------
     covariances : array of shape (n, n)
-        With noise; the diagonal is not read.
+        With noise; the diagonal is not used.
     noise : float
         Standard deviation of an entry.
     deviations : array of shape (n,)
@@ -233,15 +234,15 @@ def relations_left(
     sizes : tuple of int
         Bins of each column.
     cells : int
-        Most cells of the field.
+        Maximum number of cells of the field.
     tables : float
-        Most tables that it is given.
+        Maximum number of its tables.
     hub : int, optional
-        A column of which it holds every pair in any case.
+        A column whose pairs the field holds in any case.
     """
     n = len(sizes)
     scale = _Halving(np.outer(deviations, deviations), np.array(sizes) > 2)
-    # Of what may be noise nothing is kept: a column that hardly varies would else seem to go with others.
+    # Keep nothing that may be noise: otherwise a column that hardly varies would seem related to others.
     kept = np.maximum(1.0 - noise**2 / np.maximum(covariances**2, 1e-300), 0.0)
     correlations = _proper(scale.whole(kept * covariances))
     subsets: list[ColumnSet] = [(d,) for d in range(n)]
@@ -251,7 +252,7 @@ def relations_left(
     added = 0
     while True:
         away = np.abs(covariances - scale.halved(_implied(correlations, JunctionTree.of(sizes, subsets))))[upper]
-        # A table of two columns tells all of how they go together.
+        # The table of two columns describes their relation completely.
         held = set(subsets)
         away[[pair in held for pair in zip(*(one.tolist() for one in upper), strict=True)]] = 0.0
         found = 0
@@ -266,17 +267,17 @@ def relations_left(
                 subsets.append(pair)
                 found += 1
         if not found:
-            # Noise alone adds up to no more than this in all but one of forty tables.
+            # Noise alone adds up to at most this in all but one of forty tables.
             chance = noise**2 * (1.0 + 2.0 * math.sqrt(2.0 / len(away)))
             return math.sqrt(max(float((away**2).mean()) - chance, 0.0))
         added += found
 
 
 class _Halving:
-    """What cutting columns in two does to their correlations; normal columns are cut in the middle.
+    """The effect on correlations of dividing columns in two; normal columns are divided in the middle.
 
-    The halves of two numbers with the correlation r have 2 / pi asin(r) (Sheppard 1899), the halves of one number and a
-    column that has two values anyway r sqrt(2 / pi).
+    The halves of two numbers with correlation r have the correlation 2 / pi asin(r) (Sheppard 1899); those of a number
+    and a column with only two values have r sqrt(2 / pi).
     """
 
     def __init__(self, scale: Vector, cut: NDArray[np.bool_]) -> None:
@@ -295,7 +296,7 @@ class _Halving:
 
 
 def _proper(correlations: Vector) -> Vector:
-    """Return the nearest matrix of correlations, about, whose inverse exists."""
+    """Return a nearby correlation matrix whose inverse exists."""
     bounded = np.clip(correlations, -0.97, 0.97)
     np.fill_diagonal(bounded, 1.0)
     values, vectors = np.linalg.eigh(bounded)

@@ -1,9 +1,10 @@
-"""Rows for regressions: second moments of all columns in one question, and rows weighed so that they agree.
+"""Rows for regressions: ask for the second moments of all columns in one question.
 
-A linear regression is made of the products of two columns' values, added up over the rows; a logistic one depends on
-the products of its classes with the others. They are asked for directly, where tables of counts would tell of them
-through coarse bins. A number is one coordinate, a category one for each class that noise does not hide but its largest,
-each in units of its standard deviation, so that noise is the same part of what sampling itself makes of every product.
+A linear regression depends on sums over the rows of products of two columns' values, a logistic one on products of its
+classes with the other columns. They are asked for directly, because tables of counts would show them only through
+coarse bins. A number has one coordinate; a category has one for each class that noise does not hide, except its
+largest. All are in units of their standard deviation, so that noise is the same fraction of the sampling error of every
+product.
 """
 
 from __future__ import annotations
@@ -30,13 +31,13 @@ Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 
 _LEAST_CLASS = 0.02
-"""Part of the rows that a class needs for a coordinate of its own; the others count as the largest class."""
+"""Minimum share of the rows for a class to have a coordinate of its own; others count as the largest class."""
 
 _FARTHEST = 4.0
-"""Standard deviations from the mean to which a number is moved: one row's product shall not outweigh the others."""
+"""Maximum distance of a number from the mean, in standard deviations: no row's product may outweigh the others."""
 
 _MOST_COORDINATES = 64
-"""Of the columns in order of importance; each takes its part of every row's length."""
+"""Maximum number of coordinates, in order of importance; each adds to the length of every row."""
 
 _ROOM = 1.2
 """Length at which rows are shortened, in units of the expected one."""
@@ -60,31 +61,31 @@ def measured_moments(
     share: float,
     noise: float,
 ) -> CountedMoments | None:
-    """Ask for the products of the coordinates of all columns, but for those of low importance, or of named ones.
+    """Ask for the products of the coordinates of named columns, or of all except those of low importance.
 
     Parameters
     ----------
     session : AnswerSource
     survey : Survey
     bins : sequence of ColumnBins
-        What is known of every column by itself.
+        What is known about every single column.
     named : sequence of str
-        Columns that are asked about, whatever their importance; empty, all are.
+        Columns to ask about, whatever their importance; all if empty.
     share : float
-        Part of the session's budget to spend, in mu^2.
+        Share of the session's budget to spend, in mu^2.
     noise : float
-        Noise of a count in what is known of columns, in rows.
+        Noise of a count of the single columns, in rows.
 
     Returns
     -------
     CountedMoments, optional
-        None, and nothing is asked, where fewer than two columns are known to vary.
+        None, and nothing is asked, if fewer than two columns are known to vary.
     """
     columns = _chosen(survey.columns, bins, noise, survey.label, named)
     if len(columns) < 2:
         return None
     clip = _ROOM * math.sqrt(sum(one.places.shape[1] for one in columns))
-    # A table's rows are at most 1 long: all are divided by the longest, and the length at which rows are cut with them.
+    # A lookup's rows have length at most 1: divide all by the longest, and the clipping length with them.
     longest = max(float(np.linalg.norm(one.places, axis=1).max()) for one in columns)
     question = RowMoments(
         tuple(
@@ -112,7 +113,7 @@ def _chosen(
     label: int | None,
     named: Sequence[str],
 ) -> list[_Column]:
-    """Return the coordinates of the columns that are asked about, in their order, the most important ones first."""
+    """Return the coordinates of the columns to ask about, in their order; important columns take precedence."""
     order = [d for d, one in enumerate(columns) if (one.name in named if named else one.weight is not Weight.LOW)]
     order.sort(key=lambda d: (d != label, columns[d].weight is not Weight.HIGH))
     found, left = [], _MOST_COORDINATES
@@ -144,7 +145,7 @@ def _coordinates(position: int, column: ModelledColumn, known: ColumnBins, noise
             return None
         share = shares[classes]
         places = (np.eye(len(shares))[:, classes] - share) / np.sqrt(share * (1.0 - share))
-    # Of a bin, the mean of its places: codes inside it are drawn apart from other columns, and add nothing to products.
+    # A bin has the mean of its places: codes inside it are drawn independently of other columns.
     sums = np.zeros((known.size, places.shape[1]))
     np.add.at(sums, known.bin_of_place, places * shares[:, None])
     held = known.expected
@@ -156,7 +157,7 @@ def _coordinates(position: int, column: ModelledColumn, known: ColumnBins, noise
 
 
 def _values(column: ModelledColumn, known: ColumnBins) -> Vector:
-    """Return the mean value of every place; what lies beyond the grid or is missing says nothing of it: the mean."""
+    """Return the mean value of every place, or the column's mean for values outside the grid and missing cells."""
     grid, values = known.grid, column.comparable_values()
     places = np.add.reduceat(values, grid.first) / grid.width
     ordered, shares = places[: grid.levels], known.proportions[: grid.levels]

@@ -1,4 +1,4 @@
-"""Who asks whom about which columns, and the two questions that every way of choosing tables asks alike."""
+"""What all questions of one fit share, columns counted by class of the label, and what declared rules say."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ __all__ = ["Survey", "declared_zeros", "measure_label_marginals"]
 Vector = NDArray[np.float64]
 
 _NEXT_TO_NONE = 0.1
-"""Rows that a cell may hold of which none is declared to be there: a field has no zeros."""
+"""Noise of a count of zero rows in cells that rules exclude: a field has no exact zeros."""
 
 _OF_SEVERAL = 3
-"""Columns that a rule may be about, at most, for the model to know of it."""
+"""Maximum number of columns in a rule that the model can take into account."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Survey:
-    """Who asks whom about which columns: what every question of one fit has in common.
+    """What all questions of one fit have in common: the session, the columns, the label and who asks.
 
     Attributes
     ----------
@@ -40,7 +40,7 @@ class Survey:
     label : int, optional
         Position of the column to predict.
     source : str
-        Who asks.
+        Who asks, for the receipts.
     """
 
     session: AnswerSource
@@ -61,7 +61,7 @@ class Survey:
     def counted_once(
         self, parts: Sequence[OneHot], weights: tuple[float, ...], *, share: float, query: str
     ) -> list[tuple[Vector, float]]:
-        """Ask for several tables in one question; returns the counts of each and the noise of one of them."""
+        """Ask for several tables in one question; return the counts of each and the noise of one count."""
         question = Stack(parts=tuple(parts), weights=weights)
         answer = self.session.noisy_sum(question, share=share, query=query, source=self.source)
         counted = answers_of_parts(answer, question)
@@ -76,22 +76,22 @@ def measure_label_marginals(
     Parameters
     ----------
     survey : Survey
-        Of a table with a label.
+        For a table with a label.
     bins : sequence of ColumnBins
     lengths : sequence of int
-        Most bins that every column can have: longer tables have more to be off by and get more of the norm, and the
-        noise is known before the question is asked.
+        Maximum number of bins of every column: longer tables have larger errors and get more of the norm, and the noise
+        is known before the question is asked.
     share : float
-        Part of the session's budget to spend, in mu^2.
+        Share of the session's budget to spend, in mu^2.
     total : float
-        Number of rows, as far as it is known.
+        Known or estimated number of rows.
     query : str
         Name of the question.
 
     Returns
     -------
     list of NoisyMarginal
-        One table for each other column that has more than one bin; none, and nothing spent, where the label has one.
+        One table for each other column with more than one bin; none, and nothing is spent, if the label has one bin.
     """
     label = survey.label
     if label is None or bins[label].size < 2:
@@ -115,23 +115,23 @@ def measure_label_marginals(
 def declared_zeros(
     survey: Survey, bins: Sequence[ColumnBins], rules: Sequence[Rule], *, total: float, cells: int
 ) -> list[NoisyMarginal]:
-    """Return what rules say of tables: how many rows there are in cells that no row can be in, namely none.
+    """Return what rules say about tables: cells that they exclude contain no rows.
 
     Parameters
     ----------
     survey : Survey
     bins : sequence of ColumnBins
     rules : sequence of Rule
-        Declared; where nobody declared which value determines which, every cell is possible.
+        Declared rules; every cell is possible if a rule does not declare which value determines which.
     total : float
-        Number of rows, as far as it is known.
+        Known or estimated number of rows.
     cells : int
-        Most cells of a model that holds all these tables; what no longer fits is left to repair.
+        Maximum number of cells of a model with all these tables; rules that do not fit are left to repair.
 
     Returns
     -------
     list of NoisyMarginal
-        Of all rows in cells that are possible, and in those that are not. No question is asked.
+        The rows in possible cells (all), and in excluded cells (none). No question is asked.
     """
     places = {column.name: place for place, column in enumerate(survey.columns)}
     by_columns: dict[ColumnSet, list[Rule]] = {}

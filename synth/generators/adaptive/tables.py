@@ -1,9 +1,9 @@
 """Tables of two and three columns, chosen one after another.
 
-Round by round, the marginal that the model so far describes worst is chosen privately as in AIM (McKenna 2022) and
-counted (``SelectionRounds``). Of a table with more cells than rows can tell of, coarser versions are offered beside it
-(``CoarseTables``). How coarse follows from what a model of earlier answers expects in the cells and from the number of
-rows as far as it is known, never from the counts themselves.
+Round by round, the marginal that the current model describes worst is chosen privately, as in AIM (McKenna 2022), and
+counted (``SelectionRounds``). If a table has more cells than its rows can support, coarser versions are offered too
+(``CoarseTables``). How coarse follows from what a model of earlier answers expects in the cells, and from the known
+number of rows, never from the counts themselves.
 """
 
 from __future__ import annotations
@@ -34,49 +34,49 @@ Vector = NDArray[np.float64]
 _IMPORTANCE = {Weight.LOW: 0.5, Weight.NORMAL: 1.0, Weight.HIGH: 2.0}
 
 _TRIPLE_WEIGHT = 0.5
-"""What a wrong row in a table of three columns counts beside one of two: three pairs share what it tells."""
+"""Weight of a wrong row in a table of three columns, relative to one of two: three pairs share the information."""
 
 _FOR_GROUPS = 2.0
-"""What a wrong row of a table with a column of groups counts, where groups are declared."""
+"""Weight of a wrong row in a table with a column of declared groups."""
 
 _FOR_LABEL = 2.0
-"""What a wrong row in a table with the label counts where rows are made for its prediction."""
+"""Weight of a wrong row in a table with the label, if rows are for predicting it."""
 
 _PARTS = (16, 8, 4)
-"""Most parts of a column in a coarse table, finest first; the label keeps its classes."""
+"""Maximum number of parts of a column in a coarse table, finest first; the label keeps its classes."""
 
 _SHARPER = 0.5
 
 _ROOT = math.sqrt(2.0 / math.pi)
 
 _MOST_CANDIDATES = 10_000
-"""Most pairs that are weighed in a round; of more, a public draw."""
+"""Maximum number of pairs that are compared in a round; a public draw if there are more."""
 
 _SEVERAL = 4
-"""Different tables that are asked before a round's part grows or the rounds end: one dull answer tells little."""
+"""Different tables that are asked before a round's share grows or the rounds end: one answer shows little."""
 
 _REST = 3
-"""Columns for each of which another table is asked before one is asked again: one for every three."""
+"""A table is asked again only after one other table for every this many columns."""
 
 _TOO_FINE, _TOO_FINE_OF_FEW = 1.0, 0.25
-"""Part of the rows that noise and chance may leave a table off by before it is offered in a coarser version too; less
-where a few rounds are all that a small table has. In larger tables coarse answers came before fine ones and hid them:
-sets of three columns were .006 further off on white wine, .014 on simulated trips."""
+"""Error from noise and chance, as a share of the rows, above which a table is offered in a coarser version too; smaller
+if a small table has only a few rounds. In larger tables, coarse answers came before fine ones and hid them: errors of
+sets of three columns were larger by .006 on white wine and .014 on simulated trips."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TableOffered:
-    """A table that may be counted next.
+    """A candidate: a table that may be counted next.
 
     Attributes
     ----------
     columns : tuple of int
     one_hot : OneHot
-        What would be counted.
+        The question that counts it.
     believed : array of the shape of ``one_hot``, float64
-        What a model of earlier answers says of these counts, in rows.
+        These counts by a model of earlier answers, in rows.
     cells : array of shape (bins of each column), whole numbers, optional
-        Of a coarse table: the count that each combination of bins belongs to.
+        For a coarse table, the count to which each combination of bins belongs.
     """
 
     columns: ColumnSet
@@ -86,7 +86,7 @@ class TableOffered:
 
 
 class CoarseTables:
-    """Makes coarse tables of a table's columns; each is made once, as it is weighed in many rounds.
+    """Make coarse versions of tables; each is made once, as it is a candidate in many rounds.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ class CoarseTables:
         self._made: dict[tuple[ColumnSet, int], tuple[NDArray[np.intp], OneHot] | None] = {}
 
     def of(self, columns: ColumnSet, believed: NDArray[np.float64]) -> Iterator[TableOffered]:
-        """Return a table of bins in fewer and fewer parts.
+        """Yield a table of bins with fewer and fewer parts.
 
         Parameters
         ----------
@@ -115,7 +115,7 @@ class CoarseTables:
                 yield TableOffered(columns, one_hot, coarse(believed, cells, one_hot.shape), cells)
 
     def _at(self, columns: ColumnSet, parts: int) -> tuple[NDArray[np.intp], OneHot] | None:
-        """Return the cells of a table in so many parts, and its question; None where that makes nothing coarser."""
+        """Return the cells of a table with so many parts, and its question; None if it is no coarser."""
         if (columns, parts) not in self._made:
             groups = [self._grouped(column, parts) for column in columns]
             sizes = [int(group.max()) + 1 for group, _ in groups]
@@ -134,38 +134,38 @@ class CoarseTables:
             one = self._bins[column]
             group = grouped(one, one.size if column == self._survey.label else parts, 0.0)
             codes = group if one.bins is None else np.ascontiguousarray(group[one.bins])
-            codes.setflags(write=False)  # questions share what nobody can change
+            codes.setflags(write=False)  # questions share read-only arrays
             self._groups[column, parts] = group, codes
         return self._groups[column, parts]
 
 
 class SelectionRounds:
-    """Chooses, counts and fits until the budget is spent.
+    """Choose, count and fit until the budget is spent.
 
     Parameters
     ----------
     survey : Survey
-        Pairs with its label are always candidates, as far as the model can ever hold them.
+        Pairs with its label are always candidates if the model can ever hold them.
     bins : tuple of ColumnBins
     fitter : Fitter
     share : float
-        Part of the session's budget for all rounds.
+        Share of the session's budget for all rounds.
     rounds : float
-        Rounds that the first round's part would last; a round's part grows when tables tell too little.
+        Number of rounds at the first round's share; the share grows when tables show too little.
     cells : int
-        Most cells of the joint model.
+        Maximum number of cells of the joint model.
     few : bool
-        Whether so few rounds are held that tables are better coarse.
+        Whether there are so few rounds that coarse tables are better.
     for_label : bool
-        Whether a wrong row of a table with the label counts more.
+        Whether a wrong row in a table with the label counts more.
     groups : tuple of int
         Positions of columns whose groups are compared: tables of two columns with one of them count more.
     unit_noise : float
-        Noise of a count that is asked for the whole budget, in rows.
+        Noise of a count that gets the whole budget, in rows.
     total : float
-        Number of rows, as far as it is known.
+        Known or estimated number of rows.
     columns_spent : float
-        Part of the session's budget that columns by themselves have got.
+        Share of the session's budget that single columns have got.
     seed : int
     """
 
@@ -192,7 +192,7 @@ class SelectionRounds:
         self._share, self._cells, self._for_label, self._groups = share, cells, for_label, groups
         self._too_fine = _TOO_FINE_OF_FEW if few else _TOO_FINE
         self._columns_gain = columns_gain(bins, columns_spent)
-        # Looked up once: a column may have millions of codes.
+        # Computed once: a column may have millions of codes.
         self._bins = [one.bins for one in bins]
         self._one_hots: dict[ColumnSet, OneHot] = {}
         self._coarse = CoarseTables(survey, bins)
@@ -205,21 +205,21 @@ class SelectionRounds:
         self._part = share / rounds
 
     def run(self, measured: list[NoisyMarginal], refitted: Callable[[float], None], *, until: float = 1.0) -> bool:
-        """Ask until the share is spent or is better spent on columns, adding every answer to ``measured``.
+        """Ask until the share is spent, or is better spent on columns, and add every answer to ``measured``.
 
         Parameters
         ----------
         measured : list of NoisyMarginal
             Answers so far; the fitter has been fitted to them.
         refitted : callable
-            Told the part of the share that is spent, whenever the model was fitted again.
+            Called with the spent fraction of the share after every fit of the model.
         until : float
-            Part of the share after which it stops; what is left is asked by another call.
+            Fraction of the share after which to stop; another call spends the rest.
 
         Returns
         -------
         bool
-            Whether nothing is left that is better spent on tables.
+            Whether nothing is left to spend on tables.
         """
         kept = (1.0 - until) * self._share
         left, part = self.left, self._part
@@ -247,7 +247,7 @@ class SelectionRounds:
         return left <= 0 or not self._pairs
 
     def _candidates(self, limit: int) -> list[ColumnSet]:
-        """Return what may be counted next, from declared facts and earlier answers."""
+        """Return the tables that may be counted next, by declared facts and earlier answers."""
         pairs = self._pairs
         if len(pairs) > _MOST_CANDIDATES:
             drawn = self._random.choice(len(pairs), _MOST_CANDIDATES, replace=False)
@@ -256,21 +256,21 @@ class SelectionRounds:
         if self._label is not None:
             labelled = [pair for pair in self._pairs if self._label in pair]
             subsets.update(dict.fromkeys(self._fitter.candidates(labelled, self._cells)))
-        # The model may hold no pair at all any more; some question has to be asked.
+        # The model may not hold any further pair, but some question has to be asked.
         return list(subsets) or [self._pairs[0]]
 
     def _rested(self, subsets: list[ColumnSet]) -> list[ColumnSet]:
-        """Return the tables that were not asked lately, where there are any."""
+        """Return the tables that were not asked recently, or all if there are none."""
         lately = set(self._asked[-self._rest :])
         return [subset for subset in subsets if subset not in lately] or subsets
 
     @property
     def _several(self) -> bool:
-        """Whether so many different tables were asked that a dull answer tells of more than its own."""
+        """Whether enough different tables were asked for an uninformative answer to say something about others."""
         return len(set(self._asked)) >= min(_SEVERAL, len(self._pairs))
 
     def _offered(self, believed: dict[ColumnSet, NDArray[np.float64]], part: float) -> list[TableOffered]:
-        """Return tables of bins, and coarser ones beside those that noise and chance alone would leave too far off."""
+        """Return tables of bins, and coarser versions of those with too large an error from noise and chance."""
         offered = [TableOffered(columns, self._counted(columns), table) for columns, table in believed.items()]
         if not self._fitter.takes_coarse:
             return offered
@@ -285,12 +285,12 @@ class SelectionRounds:
         return offered
 
     def _unexplained(self, offered: Sequence[TableOffered], noise: float) -> NDArray[np.float64]:
-        """Return by how many rows tables would be off though the model is right, once they were counted."""
+        """Return the error that counting would leave in tables if the model is right, in rows."""
         tables = [one.believed for one in offered]
         return np.asarray(np.hypot(expected_errors(tables, noise), sampling_errors(tables)))
 
     def _counted(self, columns: ColumnSet) -> OneHot:
-        """Return the table of counts of some columns; made once, as it is weighed in many rounds."""
+        """Return the question for a table of counts; made once, as it is a candidate in many rounds."""
         if columns not in self._one_hots:
             self._one_hots[columns] = self._survey.one_hot(columns, self._bins)
         return self._one_hots[columns]
@@ -300,12 +300,12 @@ class SelectionRounds:
         return self._unit_noise / math.sqrt(part - CHOOSING * part)
 
     def _ask(self, offered: Sequence[TableOffered], part: float, left: float) -> tuple[NoisyMarginal, float]:
-        """Choose one table and count it; returns the answer and the part of the budget that it took."""
+        """Choose one table and count it; return the answer and the share of the budget that it took."""
         choosing = CHOOSING * min(part, left)
         tables = [one.believed for one in offered]
         errors = expected_errors(tables, self._noise(part))
         sharper = _sharper(errors)
-        # Noise and chance know nothing of each other: they add up in squares.
+        # Noise and chance are independent, so they add up in squares.
         penalties = np.hypot(errors / np.sqrt(sharper), sampling_errors(tables))
         weights = [self._weight(one.columns) for one in offered]
         candidates = [
@@ -318,11 +318,11 @@ class SelectionRounds:
         chosen = offered[selection.index]
         self._asked.append(chosen.columns)
         counting = (1.0 - CHOOSING) * part * float(sharper[selection.index])
-        # A rest too small for a round of its own goes into this one.
+        # A remainder too small for a round of its own goes into this one.
         last = left - choosing - counting < part
         release = self._session.noisy_sum(
             chosen.one_hot,
-            # Shares are rounded down; the last question takes what that left.
+            # Shares are rounded down; the last question takes the remainder.
             share=self._session.remaining_share if last else counting,
             query=f"table {len(self._asked)}: {' x '.join(chosen.one_hot.columns)}",
             source=self._source,
@@ -332,7 +332,7 @@ class SelectionRounds:
         return answer, left if last else choosing + counting
 
     def _weight(self, columns: ColumnSet) -> float:
-        """Return what a wrong row counts: the geometric mean of declared importance, more with a label to predict."""
+        """Return the weight of a wrong row: the geometric mean of declared importance, more with a label to predict."""
         weight = math.prod(_IMPORTANCE[self._columns[d].weight] for d in columns) ** (1 / len(columns))
         if self._for_label and self._label in columns:
             weight *= _FOR_LABEL
@@ -341,13 +341,13 @@ class SelectionRounds:
         return weight * (_TRIPLE_WEIGHT if len(columns) > 2 else 1.0)
 
     def _moved(self, before: dict[ColumnSet, NDArray[np.float64]]) -> float:
-        """Return how far the last answers moved all pairs together, as a part of the rows."""
+        """Return how far the last answers moved all pairs together, as a share of the rows."""
         pairs = [columns for columns in before if len(columns) == 2]
         now = self._fitter.tables(pairs)
         return sum(float(np.abs(now[pair] - before[pair] / self._total).sum()) for pair in pairs) / 2
 
     def _below_noise(self, chosen: Sequence[NoisyMarginal]) -> bool:
-        """Whether the model moved by less than the noise would move it: then fewer, sharper questions are better."""
+        """Whether the model moved by less than noise alone would move it: then fewer, sharper questions are better."""
         tables = self._fitter.tables([one.columns for one in chosen])
         moved = allowed = 0.0
         for one in chosen:
@@ -358,20 +358,20 @@ class SelectionRounds:
 
 
 def _sharper(errors: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return how much more than its even part each table should get, from its expected error at the same noise.
+    """Return how much more than an equal share each table should get, by its expected error at the same noise.
 
     The error of a table grows with its cells and falls with the root of what is spent on it, so the sum over tables is
-    least where each gets its cells to the power of 2/3; the power is smaller here, as large tables are also the
-    sparsest, and bounded, as one table must not take it all.
+    smallest if each gets a share in proportion to its cells to the power of 2/3. The power is smaller here, as large
+    tables are also the sparsest, and the share is bounded, so that no table takes it all.
     """
     logs = np.log(np.maximum(errors, 1e-12))
     return np.asarray(np.clip(np.exp(_SHARPER * (logs - logs.mean())), 0.4, 3.0))
 
 
 def expected_errors(believed: Sequence[NDArray[np.float64]], noise: float) -> NDArray[np.float64]:
-    """Return about how many rows each table is off by after it was counted with noise and fitted.
+    """Return the approximate error of each table after it was counted with noise and fitted, in rows.
 
-    A fit leans towards what was believed, so that a small count ends no further off than about its own size.
+    A fit shrinks towards what was believed, so the error of a small count is at most about its own size.
     """
     variance = np.concatenate([table.reshape(-1) for table in believed]) ** 2
     starts = np.cumsum([0, *(table.size for table in believed[:-1])])
@@ -379,9 +379,9 @@ def expected_errors(believed: Sequence[NDArray[np.float64]], noise: float) -> ND
 
 
 def sampling_errors(believed: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
-    """Return about how many rows each table is off by where the model is right, as rows come one by one.
+    """Return the approximate sampling error of each table if the model is right, in rows.
 
-    A count of m expected rows, a Poisson one, is off by sqrt(2 m / pi) on average, and by 2 m where m is small.
+    A Poisson count with expectation m has an average error of sqrt(2 m / pi), and of 2 m if m is small.
     """
     expected = np.concatenate([table.reshape(-1) for table in believed])
     starts = np.cumsum([0, *(table.size for table in believed[:-1])])

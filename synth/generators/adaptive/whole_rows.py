@@ -1,12 +1,12 @@
-"""Tables of the whole row: what only many columns together tell, counted in coarse cells, and a pool tilted to them.
+"""Tables of the whole row: count many columns together in coarse cells, and tilt a pool of rows to the answers.
 
-A joint model of pairs and triples cannot hold a class that depends on four columns at once, and of a dense table it
-holds few pairs. Here rows are drawn from that model (a pool). Sets of three to six columns are cut into few parts of
-about equal mass; round by round the set that the pool describes worst is chosen privately and counted, and the pool's
-rows are weighed so that it agrees (``synth.models.pool``). Then all columns count together: rows are counted by the
-nearest of some centres of the pool (``synth.models.centres``) and the label. Whatever a row adds is one cell.
+A joint model of pairs and triples cannot represent a class that depends on four columns at once, and holds few pairs
+of a dense table. Here rows are drawn from that model (a pool). The columns of sets of three to six are divided into a
+few parts of about equal mass. Round by round, the set that the pool describes worst is chosen privately and counted,
+and the pool's rows are weighted to agree (``synth.models.pool``). Then all columns are counted together: rows by the
+nearest of some centres of the pool (``synth.models.centres``) and the label. A row adds to one cell of every table.
 
-Which sets may be asked follows from the pool, from declared facts and from the number of rows as far as it is known.
+The candidate sets follow from the pool, from declared facts and from the known number of rows.
 """
 
 from __future__ import annotations
@@ -50,79 +50,80 @@ Vector = NDArray[np.float64]
 _ROOT = math.sqrt(2.0 / math.pi)
 
 WHOLE_ROUNDS = 12
-"""Rounds among which the budget of whole rows is divided; fewer, sharper ones where an answer shows nothing."""
+"""Number of rounds for the budget of whole rows; fewer, sharper ones after an answer that shows nothing."""
 
 STANDS_OUT = 0.15
-"""Part of the rows that a first set has to be off by, beyond what noise and chance make, for more to be asked: less
-than the .17 to .98 of tables of up to twelve columns that hang together in many."""
+"""Minimum error of the model in a first set, as a share of the rows and beyond noise and chance, for more to be asked:
+less than the .17 to .98 of tables of up to twelve columns with relations among many."""
 
 _ROUNDED = 1e-6
-"""Part of a round by which rounding may move what is left: who repeats answers decides alike."""
+"""Fraction of a round by which rounding may change what is left: a replay of the answers must decide alike."""
 
 CENTRES_SHARE = 1.0 / 3.0
-"""Part of what whole rows get that goes to tables by the nearest centre; a half was not better."""
+"""Share of the budget of whole rows for tables by the nearest centre; one half was no better."""
 
 _CENTRE_ROUNDS = 4
-"""Rounds among which that is divided: in every one the pool has other centres."""
+"""Number of rounds for that share: the pool has new centres in each."""
 
 _ROWS_PER_NOISE = 2.5
-"""Rows of a cell by nearest centre and class on average, in units of the noise of its count."""
+"""Average rows in a cell by nearest centre and class, in units of the noise of its count."""
 
 _FEWEST_CENTRES, _MOST_CENTRES = 4, 256
 
 _CENTRE_ROWS = 10_000
-"""Rows of the pool of which centres are found."""
+"""Rows of the pool from which centres are found."""
 
 _STEPS_OF_UNIT = 16
-"""Steps of a coordinate in one standard deviation of a column, and of a category from none to it."""
+"""Steps of a coordinate in one standard deviation of a column, and between the two values of an indicator."""
 
 _MOST_KINDS = 64
-"""Values of a category that count in distances at most; columns with more are left out there."""
+"""Maximum number of values of a category that counts in distances; columns with more are left out."""
 
 _CLEAR = 2.0
-"""Standard deviations by which an answer's distance has to pass that of noise and chance to show anything."""
+"""Standard deviations by which an answer's distance must exceed that of noise and chance to show anything."""
 
 _LABEL_WEIGHT = 2.0
-"""What a wrong row counts in a set with the label: somebody means to predict it."""
+"""Weight of a wrong row in a set with the label: someone wants to predict it."""
 
 _PARTS = (2, 4)
-"""Parts that a column is cut into; all columns of a set are cut alike. Halves of parts lie in them, so that coarse sets
-and fine ones tell of the same relations."""
+"""Numbers of parts into which columns are divided, alike in all columns of a set. Fine parts are halves of coarse ones,
+so that coarse and fine sets show the same relations."""
 
 _WITH_LABEL, _WITHOUT_LABEL = (2, 3, 4, 5), (3, 4)
-"""Columns of a set, beside the label and where it has none."""
+"""Columns of a set in addition to the label, and of one without it."""
 
 _ROWS_PER_CELL = 8.0
-"""Rows that a cell of a set should hold on average: of public or released rows, never of counted ones."""
+"""Minimum average rows in a cell of a set, by the public or released number of rows, never by exact counts."""
 
 _MOST_CELLS = 2**12
 _MOST_CLASSES = 2**8
 
 _MOST_SETS = 600
-"""Sets that are weighed in a round; of more, a public draw, which is the same in all rounds."""
+"""Maximum number of candidate sets; a public draw if there are more, the same in all rounds."""
 
 _LEAST_WEIGHED = 1.0 / 3.0
-"""Part of all sets that has to be among those weighed: twelve columns with a label have 1,507. Of wider tables a draw
-holds few sets and each tells few relations; a first one stands out by its pairs alone. Discretised Adult (15 columns),
-census (41) and thirty dense columns lost by sets: 3-way .036 to .043, .049 to .069 and .115 to .142."""
+"""Minimum share of all sets that must be candidates: twelve columns with a label have 1,507 sets. In wider tables, a
+draw has few of the sets, each shows few relations, and a first one stands out merely by its pairs. Sets made
+discretised Adult (15 columns), census (41) and thirty dense columns worse: 3-way .036 to .043, .049 to .069 and .115 to
+.142."""
 
 _MOST_HELD = 64
-"""Tables of the base that a tilt is kept from moving; of more, the columns by themselves."""
+"""Maximum number of base tables that a tilt must not move; only the single columns if there are more."""
 
 _LEAST_EFFECTIVE = 4000.0
-"""Rows, of those of a pool, that have to carry its weight: of fewer, sets of other columns are made of too few. Thirty
-dense columns come to 1,000 in eight rounds and are then off by more in sets of five than before; artificial characters
-end at 5,000 and nine columns of a causal model at 9,000."""
+"""Minimum number of effective rows of a pool: with fewer, sets of other columns rest on too few rows. Thirty dense
+columns are left with 1,000 after eight rounds, and their errors in sets of five are then larger than before; artificial
+characters keep 5,000 and nine columns of a causal model 9,000."""
 
 _STEPS, _LAST_STEPS = 12, 80
 
 _ENTRY_BITS, _SCALE_BITS = 8, 4
-"""Powers of two by which coordinates are divided, so that no row of them is longer than 1, and scores."""
+"""Exponents of the powers of two by which coordinates, so that no row is longer than 1, and scores are divided."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Set:
-    """A set that may be asked: its cells in the pool, and the same as a question of private rows."""
+    """A candidate set: its cells in the pool, and the same cells as a question about private rows."""
 
     cells: CellsOfSet
     one_hot: OneHot
@@ -130,7 +131,7 @@ class _Set:
 
 
 class WholeRows:
-    """Chooses sets of columns, counts them, and tilts a pool of the base to all answers.
+    """Choose sets of columns, count them, and tilt a pool of the base to all answers.
 
     Parameters
     ----------
@@ -139,14 +140,14 @@ class WholeRows:
     base : JointModel
         Fitted to ``measured``.
     measured : sequence of NoisyMarginal
-        What the base was fitted to; first every column by itself.
+        The answers to which the base was fitted; the single columns first.
     total : float
-        Number of rows, as far as it is known.
+        Known or estimated number of rows.
     unit_noise : float
-        Noise of a count that is asked for the whole budget, in rows.
+        Noise of a count that gets the whole budget, in rows.
     seed : int
     checked : callable
-        Called now and then, so that a fit can be cancelled.
+        Called regularly, so that a fit can be cancelled.
     """
 
     def __init__(
@@ -172,43 +173,43 @@ class WholeRows:
 
     @property
     def can_ask(self) -> bool:
-        """Whether there is any set to ask for."""
+        """Whether there is any candidate set."""
         return bool(self._sets)
 
     @property
     def carries(self) -> bool:
-        """Whether enough rows of the pool carry its weight."""
+        """Whether the pool has enough effective rows."""
         return effective_rows(self._weights) >= _LEAST_EFFECTIVE
 
     def rebase(self, base: JointModel, measured: Sequence[NoisyMarginal]) -> None:
-        """Go on from a base that was fitted anew; what was answered is kept."""
+        """Continue from a newly fitted base, and keep the answers."""
         answers = self._answers
         self._start(base, measured)
         self._answers = [replace(one, believed=self._expected(one.cells)) for one in answers]
         self._tilt(_STEPS)
 
-    def run(self, share: float, told: Callable[[float], None]) -> None:
-        """Ask until a share of the session's budget is spent, or tables tell no more than noise and chance make.
+    def run(self, share: float, report: Callable[[float], None]) -> None:
+        """Ask until a share of the session's budget is spent, or tables show only noise and chance.
 
-        It ends too where too few rows of the pool carry the weight that the answers ask for.
+        It also ends if the pool has too few effective rows.
 
         Parameters
         ----------
         share : float
             All that the session has left.
-        told : callable
-            Told which part of the share is spent.
+        report : callable
+            Called with the spent fraction of the share.
         """
         of_centres = CENTRES_SHARE * share
         of_sets = share - of_centres
-        left, told_something = self._ask_in_rounds(
-            of_sets, WHOLE_ROUNDS, self.ask, lambda left: told((of_sets - left) / share), ends=False
+        left, informative = self._ask_in_rounds(
+            of_sets, WHOLE_ROUNDS, self.ask, lambda left: report((of_sets - left) / share), ends=False
         )
-        # All columns together tell little where few of them do no more: of parities centres showed noise.
-        if told_something:
-            # What sets left is not theirs.
+        # If sets of a few columns show nothing more, all columns together show little: on parities, only noise.
+        if informative:
+            # Centres do not get what sets have left.
             self._ask_in_rounds(
-                of_centres, _CENTRE_ROUNDS, self.ask_by_centre, lambda left: told(1.0 - left / share), ends=left <= 0
+                of_centres, _CENTRE_ROUNDS, self.ask_by_centre, lambda left: report(1.0 - left / share), ends=left <= 0
             )
 
     def _ask_in_rounds(
@@ -216,23 +217,23 @@ class WholeRows:
         share: float,
         rounds: int,
         ask: Callable[..., tuple[float, bool]],
-        told: Callable[[float], None],
+        report: Callable[[float], None],
         *,
         ends: bool,
     ) -> tuple[float, bool]:
-        """Ask again and again; returns what is left of the share, and whether answers still showed something.
+        """Ask repeatedly; return what is left of the share, and whether answers still showed something.
 
-        ``ends`` says whether the last question takes all that is left of the session.
+        With ``ends``, the last question takes all that is left of the session.
         """
         left, part, dull = share, share / rounds, 0
         while left > 0 and dull < 2 and self.carries:
-            # Parts double, so one and a half may be left; a session that rounds costs down has a little more.
+            # Shares double, so one and a half may be left; a session that rounds costs down has slightly more.
             last = left - part < (0.5 - _ROUNDED) * part
             _, clear = ask(left if last else part, last=last and ends)
             left -= left if last else part
-            # Fewer, sharper questions are better where one shows nothing.
+            # Fewer, sharper questions are better after one that shows nothing.
             dull, part = (0, part) if clear else (dull + 1, 2 * part)
-            told(left)
+            report(left)
         return left, dull < 2
 
     def ask(self, part: float, *, last: bool = False) -> tuple[float, bool]:
@@ -241,16 +242,16 @@ class WholeRows:
         Parameters
         ----------
         part : float
-            Part of the session's budget.
+            Share of the session's budget.
         last : bool
-            Whether it is all that is left: shares are rounded down, and the last question takes what that left.
+            Whether it is all that is left: shares are rounded down, and the last question takes the remainder.
 
         Returns
         -------
         excess : float
-            Part of the rows by which the answer was off, beyond what noise and chance make.
+            Difference between the answer and the pool beyond noise and chance, as a share of the rows.
         clear : bool
-            Whether it shows anything beyond them.
+            Whether it shows anything beyond noise and chance.
         """
         noise = self._unit_noise / math.sqrt((1.0 - CHOOSING) * part)
         session, source = self._survey.session, self._survey.source
@@ -273,18 +274,18 @@ class WholeRows:
         return self._answered(chosen.cells, answer, table)
 
     def ask_by_centre(self, part: float, *, last: bool = False) -> tuple[float, bool]:
-        """Count rows by the nearest centre of the pool and the label, which leaves nothing to choose.
+        """Count rows by the nearest centre of the pool and the label; there is nothing to choose.
 
         Parameters
         ----------
         part, last
-            As those of :meth:`ask`.
+            As for :meth:`ask`.
 
         Returns
         -------
         excess : float
         clear : bool
-            As those of :meth:`ask`; nothing is asked, and nothing clear, where noise leaves too few centres.
+            As for :meth:`ask`; nothing is asked, and nothing is clear, if noise allows too few centres.
         """
         self._asked += 1
         cells = self._cells_of_centres(self._unit_noise / math.sqrt(part))
@@ -300,7 +301,7 @@ class WholeRows:
         return self._answered(cells, answer, table)
 
     def _answered(self, cells: PoolCells, answer: NoisyAnswer, table: Vector) -> tuple[float, bool]:
-        """Tilt the pool to an answer too; returns by how much that was off, and whether it shows anything."""
+        """Tilt the pool to one more answer; return how far it differed, and whether it shows anything."""
         counts = np.asarray(answer.value, dtype=np.float64).reshape(-1)
         self._answers.append(CountedCells(cells, counts, answer.noise_std, table))
         self._tilt(_STEPS)
@@ -310,7 +311,7 @@ class WholeRows:
         return excess / self._total, distance > _CLEAR * math.sqrt(2.0 * off.size)
 
     def _cells_of_centres(self, noise: float) -> CellsOfCentres | None:
-        """Find as many centres of the pool as leave cells clear of noise; None where these are too few."""
+        """Find as many centres of the pool as keep cells clear of noise; None if these are too few."""
         label = self._survey.label
         classes = 1 if label is None else self._bins[label].size
         most = min(int(self._total / (classes * _ROWS_PER_NOISE * noise)), _MOST_CENTRES)
@@ -328,10 +329,10 @@ class WholeRows:
         return CellsOfCentres(columns, features, centres, label, classes)
 
     def _coordinates(self, column: int) -> Vector | None:
-        """Return the coordinates of a column's bins, whole numbers of shape (bins, width); None of too many kinds.
+        """Return the coordinates of a column's bins, whole numbers of shape (bins, width); None for too many values.
 
-        A number's is its rank among the rows of the pool, which no unit and no long tail moves, in units of their
-        standard deviation were they all different; what has no place on the grid has another coordinate of its own.
+        A number's coordinate is its rank among the rows of the pool, which does not depend on units and long tails, in
+        units of the standard deviation of distinct ranks. Values outside the grid have a second coordinate.
         """
         one = self._bins[column]
         ordered = _in_order(one)[: len(np.unique(one.bin_of_place[: one.grid.levels]))]
@@ -346,13 +347,13 @@ class WholeRows:
         return found
 
     def _question_of(self, cells: CellsOfCentres) -> Product | LinearGuess:
-        """Return the question for cells by the nearest centre: what a linear classifier of the centres guesses.
+        """Return the question for cells by the nearest centre: the guess of a linear classifier for the centres.
 
-        |x - c|^2 is least where 2 c.x - |c|^2 is largest. Both are whole numbers here, in steps that neither the
+        |x - c|^2 is smallest if 2 c.x - |c|^2 is largest. Both are whole numbers here, in steps that neither the
         features nor the parameters of the question round.
         """
         columns = [self._survey.columns[d] for d in cells.features]
-        # Half as often as there are bits in the number of parts: weights are powers of two, their squares at most 1.
+        # Half the bit length of the number of parts: weights are powers of two, and their squares sum to at most 1.
         halvings = (len(columns).bit_length() + 1) // 2
         lookups = (
             Lookup(column.name, one / 2.0**_ENTRY_BITS, self._bins[d].bins)
@@ -369,12 +370,12 @@ class WholeRows:
         return Product((guess, OneHot((label.name,), (self._bins[cells.label].bins,), (label.size,))))
 
     def finished(self, columns: Sequence[NoisyMarginal]) -> TiltedPool:
-        """Return the pool, tilted to all answers as far as enough of its rows carry the weight.
+        """Return the pool, tilted to all answers but tempered to keep enough effective rows.
 
         Parameters
         ----------
         columns : sequence of NoisyMarginal
-            Every column by itself, as last answered.
+            The single columns by the latest answers.
         """
         own = {one.columns: one for one in columns}
         for place, held in enumerate(self._held):
@@ -387,7 +388,7 @@ class WholeRows:
         return TiltedPool(self._base, self._seed, cells, tuple(factors), first=self._pool)
 
     def _start(self, base: JointModel, measured: Sequence[NoisyMarginal]) -> None:
-        """Draw a pool, which what was measured of the base is held to."""
+        """Draw a pool; its tables of the measured columns must stay as they are."""
         self._base, self._pool = base, Pool(base, (self._seed, 0))
         self._weights = np.full(self._pool.n_rows, 1.0 / self._pool.n_rows)
         self._factors: list[Vector] = []
@@ -408,9 +409,9 @@ class WholeRows:
         )
 
     def _tables(self) -> list[Vector]:
-        """Return what is expected of every set that may be asked, in rows."""
+        """Return the expected table of every candidate set, in rows."""
         tables: dict[int, Vector] = {}
-        # Larger and finer sets first: most others are sums of their tables, a twentieth of counting the pool's rows.
+        # Larger and finer sets first: most others are sums of their tables, at a twentieth of the cost.
         sizes = [(len(one.cells.columns), one.cells.size) for one in self._sets]
         for place in sorted(range(len(self._sets)), key=sizes.__getitem__, reverse=True):
             within, finer = self._within[place], self._finer[place]
@@ -431,11 +432,11 @@ class WholeRows:
         return self._total * self._pool.counts(cells, self._weights)
 
     def _variance(self, table: Vector) -> Vector:
-        """Return the variance of counts where the model is right, in squared rows: of the rows, and of the pool's."""
+        """Return the variance of counts if the model is right, in squared rows: of the rows and of the pool."""
         return np.maximum(table * (1.0 + self._total / self._pool.n_rows), 1e-12)
 
     def _chances(self, tables: Sequence[Vector], noise: float) -> list[float]:
-        """Return about how many rows tables are off by where the model is right, and what measuring would leave."""
+        """Return the approximate error of tables if the model is right, plus what measuring would leave, in rows."""
         every = np.concatenate(tables)
         sampled = np.minimum(2.0 * every, _ROOT * np.sqrt(self._variance(every)))
         starts = np.cumsum([0, *(table.size for table in tables[:-1])])
@@ -444,7 +445,7 @@ class WholeRows:
 
 @dataclass(slots=True, eq=False)
 class _Candidates:
-    """Makes the sets that may be asked."""
+    """Make the candidate sets."""
 
     survey: Survey
     bins: Sequence[ColumnBins]
@@ -454,7 +455,7 @@ class _Candidates:
     _cuts: dict[tuple[int, int], tuple[NDArray[np.int32], NDArray[np.int32]]] = field(default_factory=dict)
 
     def sets(self) -> list[_Set]:
-        """Return every set once for each number of parts that leaves enough rows to a cell."""
+        """Return every set once for each number of parts that leaves enough rows per cell."""
         limit = min(self.total / _ROWS_PER_CELL, _MOST_CELLS)
         found: dict[tuple[ColumnSet, tuple[int, ...]], _Set] = {}
         for subset in self._subsets():
@@ -469,7 +470,7 @@ class _Candidates:
         return list(found.values())
 
     def _subsets(self) -> list[ColumnSet]:
-        """Return sets of columns: all of few, else the smaller ones first and a public draw of the others."""
+        """Return sets of columns: all if they are few, else the smaller ones first and a public draw of the others."""
         random = np.random.Generator(np.random.PCG64(self.seed))
         features, label, kinds = _kinds(self.bins, self.survey.label)
         subsets: list[ColumnSet] = []
@@ -488,13 +489,13 @@ class _Candidates:
                 mass = np.bincount(self.pool.columns[column], minlength=one.size) / self.pool.n_rows
                 parts = equal_parts(mass, _in_order(one), b)
             codes = parts.copy() if one.bins is None else parts[one.bins]
-            codes.setflags(write=False)  # questions share what nobody can change
+            codes.setflags(write=False)  # questions share read-only arrays
             self._cuts[column, b] = parts, codes
         return self._cuts[column, b]
 
 
 def _larger_by_one(sets: Sequence[CellsOfSet]) -> list[tuple[int, int] | None]:
-    """Return for every set the smallest that has one column more, cut alike, and which of its axes that column is."""
+    """Return for every set the smallest with one more column, divided alike, and the axis of that column."""
     found: dict[tuple[tuple[int, bytes], ...], tuple[int, int]] = {}
     names = [tuple((d, parts.tobytes()) for d, parts in zip(one.columns, one.parts, strict=True)) for one in sets]
     for place in sorted(range(len(sets)), key=lambda place: sets[place].size):
@@ -504,7 +505,7 @@ def _larger_by_one(sets: Sequence[CellsOfSet]) -> list[tuple[int, int] | None]:
 
 
 def _finer(sets: Sequence[CellsOfSet]) -> list[tuple[int, NDArray[np.intp]] | None]:
-    """Return for every set one of the same columns whose parts lie in its own, and its cell of each of theirs."""
+    """Return for every set a finer one of the same columns, and the cell for each cell of the finer set."""
     finest: dict[ColumnSet, int] = {}
     for place, one in enumerate(sets):
         if one.columns not in finest or one.size > sets[finest[one.columns]].size:
@@ -516,7 +517,7 @@ def _finer(sets: Sequence[CellsOfSet]) -> list[tuple[int, NDArray[np.intp]] | No
 
 
 def _nested(place: int, finer: CellsOfSet, one: CellsOfSet) -> tuple[int, NDArray[np.intp]] | None:
-    """Return a set's place with the cell of each of its own in a coarser set; None where a part of it is divided."""
+    """Return a set's position and the coarser cell of each of its cells; None if one of its parts is divided."""
     axes = []
     for parts, of in zip(finer.parts, one.parts, strict=True):
         part = np.zeros(int(parts.max()) + 1, dtype=np.intp)
@@ -528,13 +529,13 @@ def _nested(place: int, finer: CellsOfSet, one: CellsOfSet) -> tuple[int, NDArra
 
 
 def sets_are_few(bins: Sequence[ColumnBins], label: int | None) -> bool:
-    """Return whether most sets of a table's columns can be weighed in a round, given the place of its label."""
+    """Return whether enough sets of a table's columns can be candidates, given the position of its label."""
     features, _, kinds = _kinds(bins, label)
     return bool(kinds) and sum(math.comb(len(features), size) for size, _ in kinds) * _LEAST_WEIGHED <= _MOST_SETS
 
 
 def _kinds(bins: Sequence[ColumnBins], label: int | None) -> tuple[list[int], int | None, list[tuple[int, bool]]]:
-    """Return the columns of which sets are made, the label if it goes with them, and sizes of sets with and without."""
+    """Return the columns for sets, the label if it is included, and the sizes of sets with and without it."""
     features = [column for column, one in enumerate(bins) if one.size > 1 and column != label]
     if label is not None and not 1 < bins[label].size <= _MOST_CLASSES:
         label = None
@@ -544,7 +545,7 @@ def _kinds(bins: Sequence[ColumnBins], label: int | None) -> tuple[list[int], in
 
 
 def _combinations(items: Sequence[int], size: int, most: int, random: np.random.Generator) -> list[ColumnSet]:
-    """Return all subsets of a size, or a public draw of as many as there is room for."""
+    """Return all subsets of a size, or a public draw of at most ``most``."""
     if math.comb(len(items), size) <= most:
         return list(itertools.combinations(items, size))
     drawn: dict[ColumnSet, None] = {}
@@ -554,14 +555,14 @@ def _combinations(items: Sequence[int], size: int, most: int, random: np.random.
 
 
 def _in_order(one: ColumnBins) -> NDArray[np.int64]:
-    """Return the bins of a column in the order of the first place that each holds."""
+    """Return the bins of a column in the order of their first places."""
     firsts = np.full(one.size, len(one.bin_of_place))
     np.minimum.at(firsts, one.bin_of_place, np.arange(len(one.bin_of_place)))
     return np.argsort(firsts, kind="stable")
 
 
 def equal_parts(mass: Vector, order: NDArray[np.int64], b: int) -> NDArray[np.int32]:
-    """Cut bins, in an order, into at most b parts of about equal mass.
+    """Divide bins, in an order, into at most b parts of about equal mass.
 
     Parameters
     ----------
@@ -571,7 +572,7 @@ def equal_parts(mass: Vector, order: NDArray[np.int64], b: int) -> NDArray[np.in
 
     Returns
     -------
-    array of shape (bins,), int32: whole numbers from 0 on, none left out
+    array of shape (bins,), int32: consecutive whole numbers from 0
     """
     held = np.cumsum(mass[order])
     middle = (held - mass[order] / 2) / max(float(held[-1]), 1e-300)

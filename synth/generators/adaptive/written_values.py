@@ -1,14 +1,14 @@
-"""Values inside bins as people write them, as far as answers tell; post-processing, and bins keep their mass.
+"""Draw values inside bins as people write them, where the answers allow it; post-processing, and bins keep their mass.
 
-- Tails end where the mass does, and not where a wide declared range does (``with_tails``).
-- Codes are as round as they were counted (``with_round_values``).
-- Numbers of few values: where the answers allow it, the values that stand out are all there are (``few_values``). Noise
-  leaves a column of five densities about one row in a hundred at other places. Whether these rows are there is asked of
-  the answers that are given anyway. Values are named by places of one code that are clear by themselves and, in clear
-  places of several codes, by the remainders of codes. Then each answer by itself says how many rows are elsewhere: the
-  counts of places, of remainders, and of classes of roundness. Only if none of them says more than its noise explains,
-  nothing else stands out, and noise is so little that no more than a few in a hundred of the rows beside the fullest
-  value can be elsewhere, the column has no other values.
+- Tails end where the mass ends, and not where a wide declared range does (``with_tails``).
+- Codes are as rounded as they were counted (``with_round_values``).
+- Numbers with few values get only these, if the answers allow it (``few_values``). Through noise alone, a column with
+  five densities would have about one row in a hundred at other values. The available answers decide whether these rows
+  exist. Values are identified by places of one code that are clear on their own and, in clear places of several codes,
+  by the remainders of codes. Then three answers each say how many rows are elsewhere: the counts of places, of
+  remainders, and of classes of rounding. The column has no other values if none of them exceeds its noise, nothing else
+  stands out, and the noise is so small that at most a few per cent of the rows outside the fullest value can be
+  elsewhere.
 """
 
 from __future__ import annotations
@@ -30,46 +30,46 @@ Vector = NDArray[np.float64]
 Whole = NDArray[np.int64]
 
 _CLEAR_PLACE = 10.0
-"""Rows, in units of the noise of a count that got a column's whole part, from which on a place is clear by itself: that
-is three standard deviations where a tenth of the part goes to single places."""
+"""Rows from which a place is clear on its own, in units of the noise of a count that got a column's whole share: three
+standard deviations if a tenth of the share goes to single places."""
 
 _FEWEST_BROAD = 3
-"""Bins of several places from which on the first and last one can be told from what is beside them."""
+"""Fewest bins of several places with which the first and last one can be compared with their neighbours."""
 
 _TAIL = 3.0
-"""Shape of the tails: between those of incomes and exponential ones."""
+"""Shape of the tails: between those of incomes and exponential tails."""
 
 _CLEAR_TAIL = 1.0
-"""Standard deviations from which on there is clearly more far out."""
+"""Standard deviations from which there is clearly more mass far out."""
 
 _MOST_VALUES = 32
-"""Places that may be named; a column of one value would be none, and noise that hides a second one no proof of it."""
+"""Maximum number of values. A single value is never concluded: noise that hides a second one is no proof."""
 
 _NAMED = 5.0
-"""Standard deviations from which on a place or a remainder is named: of thousands, none is by chance."""
+"""Standard deviations from which a place or a remainder identifies a value: of thousands, none does by chance."""
 
 _STANDS_OUT = 4.5
-"""Standard deviations from which on anything that is not named stands out: of six thousand cells, one in fifty times by
-chance."""
+"""Standard deviations from which anything else stands out: of six thousand cells, one does by chance in one of fifty
+cases."""
 
 _EXPLAINED = 2.0
-"""Standard deviations of the noise of a sum that are taken for noise."""
+"""Standard deviations up to which a sum is attributed to noise."""
 
 _MOST_ELSEWHERE = 0.04
-"""Part of the rows beside the fullest value that may be elsewhere, at two standard deviations above what was counted.
-With more noise than that nothing is concluded. Of columns that are nearly all zero, what else they hold is what
-matters: a faint tail of it is not cut off as it were of all rows."""
+"""Maximum share of the rows outside the fullest value that may be elsewhere, two standard deviations above the count.
+With more noise than that, nothing is concluded. In columns that are nearly all zero, the other values are what matters:
+a faint tail is not cut off because it is small relative to all rows."""
 
 _LEAST = 1e-12
 
 _ONLY = 1e12
-"""By what a named code is likelier than others of its place: none of these is drawn."""
+"""Factor by which an identified code is more likely than others in its place: those are never drawn."""
 
 
 def as_written(bins: ColumnBins, one_way: OneWayMarginal, counted: RoundCounts | None, rows: float) -> ColumnBins:
-    """Return bins of the same mass with values inside them as people write them, as far as answers tell.
+    """Return bins of the same mass with values inside them as people write them, where the answers allow it.
 
-    Of a number of few values, bins that hold none of them are drawn as the nearest that does.
+    For a number with few values, bins without any of them are drawn as the nearest bin that has one.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ def as_written(bins: ColumnBins, one_way: OneWayMarginal, counted: RoundCounts |
     counted : RoundCounts, optional
         Of the same column.
     rows : float
-        Number of rows, as far as it is known.
+        Known or estimated number of rows.
     """
     few = few_values(one_way, counted)
     if few is not None and counted is not None:
@@ -88,24 +88,24 @@ def as_written(bins: ColumnBins, one_way: OneWayMarginal, counted: RoundCounts |
 
 
 def with_tails(bins: ColumnBins, one_way: OneWayMarginal) -> ColumnBins:
-    """Return bins of the same mass, the first and last of which do not reach farther than what is beside them says.
+    """Return bins of the same mass whose first and last bin do not reach farther than their neighbours suggest.
 
-    Mass that noise leaves undecided is spread evenly, which makes a tail as long as a wide declared range. So from
-    its inner edge on an outermost bin holds at least as much as a Lomax distribution of shape 3, whose density
-    begins with what that of the two bins beside it comes to at the edge: not so light that it cuts off the tails of
-    incomes. Where the counts say clearly that there is more far out, the bin is left as it is.
+    Mass that noise leaves undecided is spread evenly, which makes a tail as long as a wide declared range. So, counted
+    from its inner edge, an outermost bin gets at least as much mass as a Lomax distribution of shape 3, whose density
+    at the edge continues that of the two neighbouring bins. Such a tail is heavy enough for incomes. If the counts show
+    clearly that there is more mass far out, the bin is left as it is.
 
     Parameters
     ----------
     bins : ColumnBins
     one_way : OneWayMarginal
-        The counts that the bins were made of.
+        The counts from which the bins were made.
     """
     levels, masses = bins.grid.levels, bins.expected
     of_place = bins.bin_of_place[:levels]
     starts = np.flatnonzero(np.diff(of_place, prepend=-1))
     ends = np.append(starts[1:], levels)
-    # Single places are spikes, which say nothing of a density.
+    # Single places are spikes, which say nothing about a density.
     broad = np.flatnonzero((ends - starts > 1) & (masses[of_place[starts]] > FAINT))
     if len(broad) < _FEWEST_BROAD:
         return bins
@@ -126,7 +126,7 @@ def with_tails(bins: ColumnBins, one_way: OneWayMarginal) -> ColumnBins:
 
 
 def _held_in(bins: ColumnBins, one_way: OneWayMarginal, places: Whole, least: Vector) -> Vector:
-    """Return the mass of places from the inside out, at least this part of it up to each; or as it is."""
+    """Return the mass of places from the inside out, with at least this share up to each; or unchanged."""
     now = bins.proportions[places]
     whole = float(now.sum())
     if whole <= 0:
@@ -135,14 +135,14 @@ def _held_in(bins: ColumnBins, one_way: OneWayMarginal, places: Whole, least: Ve
     farther = least - parts
     if not (farther > 0).any():
         return now
-    # Is there clearly more beyond the place where both differ most?
+    # Is there clearly more mass beyond the place where both differ most?
     beyond = places[int(np.argmax(farther)) + 1 :]
     counted = float(one_way.counts[beyond].sum())
     wanted = whole * (1.0 - float(least[np.argmax(farther)])) * max(float(bins.table.sum()), 1.0)
     if counted - wanted > _CLEAR_TAIL * math.sqrt(_variance(one_way, beyond)):
         return now
     least = np.maximum(parts, least)
-    # Half of it lies near, as it was counted: heaps there are not spread.
+    # The inner half keeps its counted shape: heaps there are not spread.
     half = int(np.searchsorted(least, 0.5))
     if parts[half] > 0:
         least[:half] = parts[:half] * (least[half] / parts[half])
@@ -150,9 +150,9 @@ def _held_in(bins: ColumnBins, one_way: OneWayMarginal, places: Whole, least: Ve
 
 
 def with_round_values(bins: ColumnBins, counted: RoundCounts, rows: float, cell_std: float) -> ColumnBins:
-    """Return bins of the same mass in which codes are as round as they were counted.
+    """Return bins of the same mass in which codes are as rounded as they were counted.
 
-    Places of one code that are clear by themselves stay as they are.
+    Places of one code that are clear on their own stay as they are.
 
     Parameters
     ----------
@@ -160,12 +160,12 @@ def with_round_values(bins: ColumnBins, counted: RoundCounts, rows: float, cell_
     counted : RoundCounts
         Of the same column.
     rows : float
-        Number of rows, as far as it is known.
+        Known or estimated number of rows.
     cell_std : float
-        As of the column's one-way marginal, in rows.
+        That of the column's one-way marginal, in rows.
     """
     if not counted.counts.any():
-        # A plan's answers tell nothing.
+        # A plan's answers say nothing.
         return bins
     levels, classes = bins.grid.levels, counted.classes
     first, width, bin_of_place = bins.grid.first[:levels], bins.grid.width[:levels], bins.bin_of_place[:levels]
@@ -183,7 +183,7 @@ def with_round_values(bins: ColumnBins, counted: RoundCounts, rows: float, cell_
     factors = class_factors(replace(counted, counts=counted.counts - known), masses, rows=rows)
     if (factors == 1.0).all() and not len(single):
         return bins
-    # What is in no class keeps its mass, and so does the rest of every bin.
+    # Codes outside all classes keep their mass, and so does the rest of every bin.
     before, after = masses[:, 1:].sum(axis=1), masses[:, 1:] @ factors[1:]
     by_bin = np.divide(before, after, out=np.ones_like(before), where=after > 0)
     each *= np.where(of_code == 0, 1.0, factors[classes] * np.repeat(by_bin[bin_of_place], width))
@@ -211,16 +211,16 @@ class FewValues:
 
 
 def few_values(one_way: OneWayMarginal, counted: RoundCounts | None) -> FewValues | None:
-    """Return the only values of a number, or None where answers do not tell that there are no others.
+    """Return the only values of a number, or None if the answers leave room for others.
 
     Parameters
     ----------
     one_way : OneWayMarginal
     counted : RoundCounts, optional
-        Of the same column; without them nothing is concluded.
+        Of the same column; without them, nothing is concluded.
     """
     if counted is None or not counted.counts.any():
-        # A plan's answers tell nothing.
+        # A plan's answers say nothing.
         return None
     named = _clear_places(one_way)
     found = None if named is None else _values(one_way, counted, named)
@@ -228,14 +228,14 @@ def few_values(one_way: OneWayMarginal, counted: RoundCounts | None) -> FewValue
 
 
 def _only(bins: ColumnBins, few: FewValues, counted: RoundCounts) -> ColumnBins:
-    """Return bins of which all that lie on the grid give named values: each its own, or that nearest to its middle."""
+    """Return bins that give only identified values on the grid: each its own, or the one nearest to its middle."""
     grid, levels = bins.grid, bins.grid.levels
     ordered = bins.bin_of_place[:levels]
     of_place = np.bincount(few.places, weights=few.counts, minlength=levels)
     of_bin = np.bincount(ordered, weights=of_place, minlength=bins.size)
     held = np.bincount(ordered, weights=bins.proportions[:levels], minlength=bins.size)
     has_named = of_bin[ordered] > 0
-    # A bin without mass would be filled evenly.
+    # A bin without any mass would be filled evenly.
     inside = of_place * np.maximum(held, _LEAST)[ordered] / np.where(has_named, of_bin[ordered], 1.0)
     proportions = bins.proportions.copy()
     proportions[:levels] = np.where(has_named, inside, proportions[:levels])
@@ -259,14 +259,14 @@ def _only(bins: ColumnBins, few: FewValues, counted: RoundCounts) -> ColumnBins:
 
 
 def _clear_places(one_way: OneWayMarginal) -> Whole | None:
-    """Return ordered places that are clear by themselves, where they are few and no other one stands out."""
+    """Return the ordered places that are clear on their own, if they are few and no other one stands out."""
     counts = one_way.counts[: one_way.grid.levels]
     fullest = np.argsort(-counts, kind="stable")[: _MOST_VALUES + 1]
     groups = np.full(one_way.grid.size, len(fullest))
     groups[fullest] = np.arange(len(fullest))
     noise = np.sqrt(one_way.variances_of(groups, len(fullest) + 1))[:-1]
     clear = counts[fullest] > _NAMED * noise
-    # Zero and both ends, which stand alone, have less noise than other places.
+    # Zero and both ends stand alone, and have less noise than other places.
     others = np.delete(counts, fullest[clear])
     few = 2 <= int(clear.sum()) < len(fullest) and float(others.max()) <= _STANDS_OUT * float(noise.max())
     few = few and bool((counts[fullest[~clear]] <= _STANDS_OUT * noise[~clear]).all())
@@ -274,27 +274,27 @@ def _clear_places(one_way: OneWayMarginal) -> Whole | None:
 
 
 def _values(one_way: OneWayMarginal, counted: RoundCounts, named: Whole) -> FewValues | None:
-    """Return the codes in named places, where each of these has one."""
+    """Return the codes in the clear places, if each place has one."""
     grid = one_way.grid
     if int(grid.width[named].max()) == 1:
         return FewValues(grid.first[named], named, one_way.counts[named])
     if counted.remainders is None:
         return None
-    told = np.flatnonzero(counted.remainders > _NAMED * counted.noise_std)
+    clear = np.flatnonzero(counted.remainders > _NAMED * counted.noise_std)
     codes, places = [], []
     for place in named.tolist():
         inside = np.arange(grid.first[place], grid.first[place] + grid.width[place])
         if len(inside) > 1:
-            inside = inside[np.isin(inside % REMAINDERS, told) & (counted.classes[inside] != 0)]
+            inside = inside[np.isin(inside % REMAINDERS, clear) & (counted.classes[inside] != 0)]
         codes.append(inside)
         places.append(np.full(len(inside), place))
     found = FewValues(np.concatenate(codes), np.concatenate(places), np.ones(0))
     inside = found.codes[counted.classes[found.codes] != 0] % REMAINDERS
-    # A place of which no code is told, a remainder of two codes, or one of none: there is more than is known.
+    # A place without an identified code, a remainder shared by two codes, or one without a code: other values exist.
     if (
         len(np.unique(found.places)) < len(named)
         or len(np.unique(inside)) < len(inside)
-        or not np.isin(told, inside).all()
+        or not np.isin(clear, inside).all()
     ):
         return None
     others = np.delete(counted.remainders, inside)
@@ -306,16 +306,16 @@ def _values(one_way: OneWayMarginal, counted: RoundCounts, named: Whole) -> FewV
 
 
 def _are_all(found: FewValues, one_way: OneWayMarginal, counted: RoundCounts) -> bool:
-    """Whether each answer by itself leaves no more rows elsewhere than its noise explains."""
+    """Whether every answer alone leaves no more rows elsewhere than its noise explains."""
     own = np.zeros(len(counted.counts), dtype=bool)
     own[0] = own[counted.classes[found.codes]] = True
     if float(counted.counts[~own].max(initial=0.0)) > _STANDS_OUT * counted.noise_std:
         return False
-    told = _elsewhere(found, one_way, counted, own)
-    if any(rows > _EXPLAINED * math.sqrt(variance) for rows, variance in told):
+    answers = _elsewhere(found, one_way, counted, own)
+    if any(rows > _EXPLAINED * math.sqrt(variance) for rows, variance in answers):
         return False
-    # The first sees whatever is elsewhere, inside named places too.
-    rows, variance = told[0]
+    # The first answer sees all other rows, including those inside clear places.
+    rows, variance = answers[0]
     most = max(rows, 0.0) + _EXPLAINED * math.sqrt(variance)
     beside = float(one_way.counts[: one_way.grid.levels].sum() - found.counts.max())
     return most <= _MOST_ELSEWHERE * beside
@@ -324,27 +324,27 @@ def _are_all(found: FewValues, one_way: OneWayMarginal, counted: RoundCounts) ->
 def _elsewhere(
     found: FewValues, one_way: OneWayMarginal, counted: RoundCounts, own: NDArray[np.bool_]
 ) -> list[tuple[float, float]]:
-    """Return rows of the grid that have no named value, as each answer has it, with the variance of its noise.
+    """Return the rows on the grid without an identified value, by each answer, with the variance of its noise.
 
-    The first answer is of remainders where they named values, else of places; the others see less. ``own`` are the
-    classes of named values, and class 0.
+    The first answer is that of remainders if they identified values, else that of places; the others see less. ``own``
+    are the classes of identified values, and class 0.
     """
     grid, noise = one_way.grid, counted.noise_std**2
     unnamed = np.setdiff1d(np.arange(grid.levels), found.places)
-    told = [(float(one_way.counts[unnamed].sum()), _variance(one_way, unnamed))]
+    answers = [(float(one_way.counts[unnamed].sum()), _variance(one_way, unnamed))]
     # Codes outside all classes stand alone in a place.
     inside = np.flatnonzero(counted.classes[grid.first[: grid.levels]] != 0)
     whole, variance = float(one_way.counts[inside].sum()), _variance(one_way, inside)
     if counted.remainders is not None and int(grid.width[found.places].max()) > 1:
         remainders = found.codes[counted.classes[found.codes] != 0] % REMAINDERS
-        told.insert(0, (whole - float(counted.remainders[remainders].sum()), variance + len(remainders) * noise))
+        answers.insert(0, (whole - float(counted.remainders[remainders].sum()), variance + len(remainders) * noise))
     others = counted.counts[~own]
     if len(others):
-        # All rows but those of named classes, and those of the other classes: by inverse variance.
+        # All rows except those of own classes, and those of the other classes, averaged by inverse variance.
         left = whole - float(counted.counts[own][1:].sum())
         one, other = 1.0 / (variance + (int(own.sum()) - 1) * noise), 1.0 / (len(others) * noise)
-        told.append(((left * one + float(others.sum()) * other) / (one + other), 1.0 / (one + other)))
-    return told
+        answers.append(((left * one + float(others.sum()) * other) / (one + other), 1.0 / (one + other)))
+    return answers
 
 
 def _variance(one_way: OneWayMarginal, places: Whole) -> float:

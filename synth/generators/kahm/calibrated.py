@@ -1,4 +1,4 @@
-"""Columns as coordinates after they were counted, and the way back from drawn vectors.
+"""Encode columns as coordinates after they were counted, and decode drawn vectors.
 
 A table of many numbers is read as one signal (pixels, spectra), as ``row_encoding`` does. In a table of few numbers
 each is its rank: where it stands among the rows, from -1 to 1, by the noisy one-way marginal; so spikes and tails weigh
@@ -33,12 +33,12 @@ _QUANTILES = np.linspace(0.0, 1.0, 257)
 _SWEEPS, _ROUNDS = 12, 60
 
 _MOST_EXACT = 64
-"""Choices up to which biases are set one after another."""
+"""Most choices whose biases are set one after another."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CalibratedColumn:
-    """One column's coordinates and the way back.
+    """One column's coordinates and how to decode them.
 
     Attributes
     ----------
@@ -47,13 +47,13 @@ class CalibratedColumn:
     grid : CoarseGrid
         The finest cells in which the column was counted.
     proportions : array of shape (places,)
-        Estimated part of the rows in each.
+        Estimated share of the rows in each.
     ranked : bool
         Whether the number's coordinate is its rank.
     quantiles : array of shape (257,)
         Evenly spaced quantiles of a drawn rank.
     biases : array of shape (k, choices)
-        What every class adds to its scores before the best choice is taken.
+        What is added to the scores in every class before the best choice is taken.
     """
 
     base: ColumnEncoding
@@ -82,7 +82,7 @@ class CalibratedColumn:
 
     @property
     def is_calibrated_by_draws(self) -> bool:
-        """Whether the way back depends on what is drawn: all but a plain number's does."""
+        """Whether decoding depends on what is drawn: it does for all but a plain number."""
         return self.ranked or self.atoms > 0
 
     @property
@@ -106,7 +106,7 @@ class CalibratedColumn:
         return mean, np.maximum(per_code @ rows**2 - mean**2, 0.0)
 
     def calibrated(self, drawn: Vector, classes: Whole, weights: Vector, means: Vector) -> Self:
-        """Set the way back so that draws like these get the column's distribution.
+        """Calibrate decoding so that draws like these get the column's distribution.
 
         Parameters
         ----------
@@ -114,7 +114,7 @@ class CalibratedColumn:
             Whole vectors.
         classes : array of shape (n_draws,)
         weights : array of shape (k,)
-            Part of the rows in every class.
+            Share of the rows in every class.
         means : array of shape (k, p)
             Means of the classes, from which the frequencies of choices follow.
         """
@@ -168,7 +168,7 @@ class CalibratedColumn:
         return np.asarray(codes, dtype=np.int64)
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """Return everything beyond the schema that the way back needs."""
+        """Return everything that decoding needs beyond the schema."""
         return {
             "ranked": np.array([int(self.ranked)]),
             "proportions": self.proportions.copy(),
@@ -198,7 +198,7 @@ class CalibratedColumn:
         return np.repeat(self.proportions / self.grid.width, self.grid.width)
 
     def _scores(self, own: Vector) -> Vector:
-        """Return what is chosen among: a category's codes; for a number its grid, at 0, and its other codes."""
+        """Return the scores of the choices: a category's codes; for a number its grid, at 0, and its other codes."""
         if not self.column.levels:
             return own
         return np.concatenate([np.zeros((len(own), 1)), own[:, 1:] / INDICATOR], axis=1)
