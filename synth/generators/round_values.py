@@ -379,7 +379,7 @@ def single_values(
     codes: list[int] = []
     chances: list[float] = []
     noise = counted.noise_std
-    if counted.remainders is not None and counted.remainders.any():
+    if counted.remainders is not None:
         clear = (width > 1) & (masses > _CLEAR_PLACE * noise)
         # The rows of the other places are spread about evenly over all remainders.
         excess = counted.remainders - float(masses[~clear].sum()) / REMAINDERS

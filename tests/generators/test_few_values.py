@@ -217,11 +217,11 @@ def test_bins_keep_their_rows_and_those_without_a_value_are_drawn_as_the_nearest
 def test_without_the_question_or_an_answer_nothing_is_changed(column: NumberColumn) -> None:
     one_ways, counted = asked(column, spiked(column, 0.0))
     way, told = one_ways.columns[0], counted[column.name]
-    assert few_values(way, None) is None
-    assert few_values(way, replace(told, counts=np.zeros_like(told.counts))) is None
     even = coarsen(one_ways, Coarseness())[0]
-    plain = as_written(even, way, None, one_ways.rows)
-    np.testing.assert_array_equal(plain.proportions, with_tails(even, way).proportions)
+    for answer in (None, replace(told, counts=np.zeros_like(told.counts))):
+        plain = as_written(even, way, answer, one_ways.rows)
+        np.testing.assert_array_equal(plain.proportions, with_tails(even, way).proportions)
+        assert plain.drawn_as is plain.chances is None
 
 
 @COLUMNS

@@ -268,14 +268,6 @@ def test_without_heaps_nothing_is_changed() -> None:
     assert with_round_values(bins, counted, ROWS, noise) is bins
 
 
-def test_nothing_but_zeros_says_nothing() -> None:
-    bins, counted, noise = learned(INCOME, heaped(INCOME, 1000, 0.62))
-    empty = RoundCounts(
-        counted.classes, counted.magnitudes, counted.sets, np.zeros_like(counted.counts), counted.noise_std
-    )
-    assert with_round_values(bins, empty, ROWS, noise) is bins
-
-
 def test_zero_both_ends_and_other_codes_keep_what_they_had() -> None:
     codes = heaped(INCOME, 1000, 0.62)
     codes[:3000], codes[3000:4000], codes[4000:5000] = 0, INCOME.levels - 1, INCOME.levels

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
@@ -147,11 +148,12 @@ class ColumnBins:
         """
         if self.is_identity:
             return bins.astype(np.int64)
-        sorted_codes = self._sorted_codes(np.bincount(bins, minlength=self.size), random)
+        rows = np.bincount(bins, minlength=self.size)
+        sorted_codes = self._sorted_codes(rows, random)
         codes = np.empty(len(bins), dtype=np.int64)
         free_bits = 16 - max(self.size - 1, 1).bit_length()
         if free_bits < _LEAST_KEY_BITS:
-            for start, end in _segments(np.bincount(bins, minlength=self.size)):
+            for start, end in pairwise([0, *np.cumsum(rows).tolist()]):
                 random.shuffle(sorted_codes[start:end])
             codes[np.argsort(bins, kind="stable")] = sorted_codes
             return codes
@@ -258,11 +260,6 @@ def _spread_inside(
     steps[on_grid] = np.searchsorted(added, inside[on_grid], side="right") - 1
     steps -= np.repeat(first, counts)
     return np.clip(steps, 0, np.repeat(width - 1, counts))
-
-
-def _segments(counts: Whole) -> list[tuple[int, int]]:
-    ends = np.cumsum(counts)
-    return list(zip((ends - counts).tolist(), ends.tolist(), strict=True))
 
 
 def _summed(bins: NDArray[np.int32], values: Vector, size: int) -> Vector:

@@ -240,7 +240,8 @@ class SelectionRounds:
             measured.extend(chosen)
             self._fitter.refit(measured, last=False)
             refitted(1.0 - left / self._share)
-            if self._several and self._below_noise(chosen):
+            several = len(set(self._asked)) >= min(_SEVERAL, len(self._pairs))
+            if several and self._below_noise(chosen):
                 if self._moved(believed) * left / (before - left) < self._columns_gain(left):
                     return True
                 part = self._part = 2 * part
@@ -263,11 +264,6 @@ class SelectionRounds:
         """Return the tables that were not asked recently, or all if there are none."""
         lately = set(self._asked[-self._rest :])
         return [subset for subset in subsets if subset not in lately] or subsets
-
-    @property
-    def _several(self) -> bool:
-        """Whether enough different tables were asked for an uninformative answer to say something about others."""
-        return len(set(self._asked)) >= min(_SEVERAL, len(self._pairs))
 
     def _offered(self, believed: dict[ColumnSet, NDArray[np.float64]], part: float) -> list[TableOffered]:
         """Return tables of bins, and coarser versions of those with too large an error from noise and chance."""

@@ -80,11 +80,13 @@ def as_written(bins: ColumnBins, one_way: OneWayMarginal, counted: RoundCounts |
     rows : float
         Known or estimated number of rows.
     """
+    if counted is None or not counted.counts.any():
+        # A plan's answers say nothing.
+        return with_tails(bins, one_way)
     few = few_values(one_way, counted)
-    if few is not None and counted is not None:
+    if few is not None:
         return _only(bins, few, counted)
-    tails = with_tails(bins, one_way)
-    return tails if counted is None else with_round_values(tails, counted, rows, one_way.cell_std)
+    return with_round_values(with_tails(bins, one_way), counted, rows, one_way.cell_std)
 
 
 def with_tails(bins: ColumnBins, one_way: OneWayMarginal) -> ColumnBins:
@@ -164,9 +166,6 @@ def with_round_values(bins: ColumnBins, counted: RoundCounts, rows: float, cell_
     cell_std : float
         That of the column's one-way marginal, in rows.
     """
-    if not counted.counts.any():
-        # A plan's answers say nothing.
-        return bins
     levels, classes = bins.grid.levels, counted.classes
     first, width, bin_of_place = bins.grid.first[:levels], bins.grid.width[:levels], bins.bin_of_place[:levels]
     proportions = bins.proportions.copy()
@@ -210,18 +209,15 @@ class FewValues:
     counts: Vector
 
 
-def few_values(one_way: OneWayMarginal, counted: RoundCounts | None) -> FewValues | None:
+def few_values(one_way: OneWayMarginal, counted: RoundCounts) -> FewValues | None:
     """Return the only values of a number, or None if the answers leave room for others.
 
     Parameters
     ----------
     one_way : OneWayMarginal
-    counted : RoundCounts, optional
-        Of the same column; without them, nothing is concluded.
+    counted : RoundCounts
+        Of the same column.
     """
-    if counted is None or not counted.counts.any():
-        # A plan's answers say nothing.
-        return None
     named = _clear_places(one_way)
     found = None if named is None else _values(one_way, counted, named)
     return None if found is None or not _are_all(found, one_way, counted) else found
