@@ -42,7 +42,7 @@ BOTH_RELATIONS = ("public", "private")
 
 @pytest.fixture(autouse=True)
 def few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Mixtures that are fitted in a moment; what they are worth is tested beside the mixture."""
+    """Mixtures that are fitted in a moment; their quality is tested with the mixture."""
     monkeypatch.setattr(MixtureFitter, "first_steps", 20)
     monkeypatch.setattr(MixtureFitter, "last_steps", 40)
 
@@ -103,7 +103,7 @@ def test_all_that_the_model_is_fitted_to_was_answered_with_a_receipt(model, row_
         np.testing.assert_array_equal(one.table, release.value)
         assert one.noise_std == release.noise_std
 
-    # Columns by themselves: worked out again from the answers about them, with nothing else at hand.
+    # Columns by themselves: computed again from the answers about them alone.
     alone = [one for one in last if len(one.columns) == 1]
     about_columns = [release for query, release in answers.items() if query.startswith("one-way tables")]
     assert len(about_columns) == 2

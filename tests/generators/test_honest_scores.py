@@ -56,7 +56,7 @@ def fit(opened, label: str | None, **options: str) -> DpHpAdaptive:
 
 
 def codebook(n_rows: int, n_codes: int = 60) -> tuple[Schema, dict[str, np.ndarray]]:
-    """Two long lists of codes that go together loosely, and short columns beside them."""
+    """Two long lists of codes that go together loosely, and short columns next to them."""
     random = np.random.default_rng(4)
     first = random.integers(n_codes, size=n_rows)
     codes = {
@@ -209,7 +209,7 @@ def test_a_field_takes_a_coarse_answer_for_what_it_counts():
     found = 600 * fit_markov_random_field((6, 4), [*alone, answer], 600.0, steps=400).marginal((0, 1))
     np.testing.assert_allclose(coarse(found, cells, (2, 2)), halves, atol=5)
     np.testing.assert_allclose(found[:3, :2], halves[0, 0] / 6, rtol=0.02)
-    # Fine and coarse answers about the same columns are held side by side, and a fit goes on from another.
+    # Fine and coarse answers about the same columns are held side by side, and a fit continues from another.
     both = fit_markov_random_field((6, 4), [*alone, fine, answer], 600.0)
     again = fit_markov_random_field((6, 4), [*alone, fine, answer, answer], 600.0, start=both)
     assert len(both.weights) == len(again.weights) == 4

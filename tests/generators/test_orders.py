@@ -267,7 +267,7 @@ def test_without_an_order_nothing_is_asked() -> None:
     assert QUESTION not in [receipt.query for receipt in opened.receipts]
 
 
-# Dates that nobody put in order
+# Dates without a declared order
 
 FIRST, LAST = datetime.date(2024, 1, 1), datetime.date(2024, 12, 31)
 DATES = Schema(
@@ -324,7 +324,7 @@ def fitted_without(opened: object) -> DpHpAdaptive:
 
 
 def asked_of(*columns: ModelledColumn, rules: Sequence[str] = (), n_rows: int = 20_000) -> list[tuple[str, ...]]:
-    """The pairs that are asked, with a star where nobody put them in order."""
+    """The pairs that are asked, with a star if no order is declared."""
     declared = Schema(columns, row_count="public")
     codes = {column.name: np.zeros(n_rows, dtype=np.int64) for column in columns}
     survey = Survey(session(declared, codes), columns, None, "test")

@@ -64,7 +64,7 @@ def test_every_option_of_the_form_has_help_and_a_default_that_works(name):
 def test_every_choice_is_the_same_after_a_configuration(name):
     """A configuration reads a text that looks like a number as one."""
     for field in options_of(name):
-        for choice in set(field.choices) - {"paper"}:  # kahm as published is refused, whoever asks
+        for choice in set(field.choices) - {"paper"}:  # kahm as published is always refused
             config = RunConfig(
                 **{"schema": schema(), "account": "a", "epsilon": 1.0, "delta": 1e-6, "people_at_most": 9},
                 **{"generator": name, "options": {field.name: choice}, "rows": 1},
