@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synth.errors import ConfigError, InputError
-from synth.generators.coarse_grid import numbers_and_groups
+from synth.generators.groups import numbers_and_groups
 from synth.privacy.answers import AnswerSource
 from synth.privacy.more.forests import Guess
 from synth.privacy.more.losses import Losses

@@ -12,7 +12,7 @@ from simulated import check_domain, fitted, schema, session, task
 
 from synth.errors import ConfigError
 from synth.generators import make
-from synth.generators.coarse_grid import numbers_and_groups
+from synth.generators.groups import numbers_and_groups
 from synth.generators.sums_of_squares.kernel_sos import KernelSos, _bandwidths
 from synth.models.sos_density import fourier_features
 from synth.progress import NullProgress

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from synth.errors import InputError
-from synth.generators.coarse_grid import coarse_grid, numbers_and_groups
+from synth.generators.coarse_grid import coarse_grid
+from synth.generators.groups import numbers_and_groups
 from synth.generators.protocol import Card, Fact, Generator, GeneratorTask, Picture, State
 from synth.generators.sampling import check_rows, random_source, rounded_counts
 from synth.generators.sums_of_squares import CARD, FEW_ROWS, KernelSosOptions
