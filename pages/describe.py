@@ -348,7 +348,7 @@ def kinds_by_looking() -> None:
         help="Roles are guessed from the cells; bounds and categories stay empty. Certificates will say that "
         "you chose after looking.",
     ):
-        table = application().look_at_rows(held["table_id"])
+        table = application().intake.look_at_rows(held["table_id"])
         kinds = {column.name: column.kind for column in table.columns}
         held["columns"] = [look_again(row, kinds.get(row["name"], "")) for row in held["columns"]]
         renew_editor()

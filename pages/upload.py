@@ -408,7 +408,7 @@ def _receive_from(said: dict[str, Any], password: str | None, account: str) -> N
         refuse_unlisted(source, application().settings.databases)
         form = form_of_rows(source, parse_format({"missing": list(held["format"].get("missing", [""]))}))
         with st.spinner("Reading the table and encrypting it"):
-            table = application().receive_from(source, password, account, form)
+            table = application().intake.receive_from(source, password, account, form)
     except PasswordNeededError:
         refuse("database", "The database asks for a password. Type it beside the address.")
     except SynthError as error:
@@ -513,7 +513,7 @@ def _rename(table_id: str, names: dict[str, str]) -> None:
     held = draft()
     try:
         with st.spinner("Reading the header again"):
-            _, form = application().rename_columns(table_id, names)
+            _, form = application().intake.rename_columns(table_id, names)
     except SynthError as error:
         refuse("names", str(error))
     else:
@@ -541,7 +541,7 @@ def _test_table(account: str) -> None:
         with taking("test"):
             form = parse_format(held["test_format"] or held["format"])
             with stream_of(uploaded) as stream:
-                received = application().receive(
+                received = application().intake.receive(
                     stream, account=account, name=uploaded.name, table_format=form, kind="test"
                 )
             held["test_table_id"] = received.table_id
@@ -554,7 +554,7 @@ def _leave(table: ReceivedTable) -> None:
         start_again()
         st.rerun()
     if delete.button("Delete this table now", key="delete-table", help="Removes the encrypted copy. Runs are kept."):
-        application().delete_table(table.table_id)
+        application().intake.delete_table(table.table_id)
         start_again()
         st.rerun()
 
@@ -568,7 +568,8 @@ def _receive(ticket: bytes, name: str, account: str) -> None:
             st.spinner("Encrypting and checking the header"),
             incoming().claim(ticket, keep=True) as stream,
         ):
-            table = application().receive(stream, account=account, name=name, table_format=parse_format(held["format"]))
+            form = parse_format(held["format"])
+            table = application().intake.receive(stream, account=account, name=name, table_format=form)
         take_table(held, table.table_id, table.account, [(column.name, column.kind) for column in table.columns])
     except TableError as error:
         refuse("table", f"{error}{_ASKED_ABOVE if error.key else ''}")

@@ -19,13 +19,16 @@ import importlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from synth.services.incidents import in_own_words
+from synth.system.paths import path_of
 from synth.version import __version__
 
 if TYPE_CHECKING:
     from synth.bundle.predicting import Predictions
     from synth.bundle.replay import Replay
     from synth.bundle.verify import Verdict
-    from synth.cli.local import Release, RunResult
+    from synth.cli.local import RunResult
+    from synth.cli.release import Release
     from synth.errors import SynthError
     from synth.rehearsal.estimating import Estimates
     from synth.schema import RunConfig, Schema
@@ -56,7 +59,7 @@ __all__ = [
 _TYPES = {
     "Estimates": "synth.rehearsal.estimating",
     "Predictions": "synth.bundle.predicting",
-    "Release": "synth.cli.local",
+    "Release": "synth.cli.release",
     "Replay": "synth.bundle.replay",
     "RunConfig": "synth.schema",
     "RunResult": "synth.cli.local",
@@ -76,7 +79,6 @@ def __getattr__(name: str) -> Any:
 def load_config(path: str | Path) -> RunConfig:
     """Read a configuration file; see :func:`synth.schema.load_config`."""
     from synth.schema import load_config as load
-    from synth.services.incidents import in_own_words
 
     return in_own_words(load, path)
 
@@ -84,7 +86,6 @@ def load_config(path: str | Path) -> RunConfig:
 def load_schema(path: str | Path) -> Schema:
     """Read what a file declares of a table; see :func:`synth.schema.load_schema`."""
     from synth.schema import load_schema as load
-    from synth.services.incidents import in_own_words
 
     return in_own_words(load, path)
 
@@ -92,7 +93,6 @@ def load_schema(path: str | Path) -> Schema:
 def draft_schema(frame: object) -> dict[str, Any]:
     """Draft what is declared of a DataFrame from its names; see :func:`synth.cli.frames.draft_schema`."""
     from synth.cli.frames import draft_schema as draft
-    from synth.services.incidents import in_own_words
 
     return in_own_words(draft, frame)
 
@@ -105,7 +105,6 @@ def find(
     The new file is ``out``, or stands beside the other; :func:`synth.cli.finding.find_locally` says more.
     """
     from synth.cli.finding import find_locally
-    from synth.services.incidents import in_own_words
 
     return load_config(in_own_words(find_locally, config, out, table=table, epsilon=epsilon))
 
@@ -113,7 +112,6 @@ def find(
 def run(config: RunConfig, out: str | Path, *, table: str | Path | None = None) -> RunResult:
     """Make a table or fit a model, and seal its bundle in ``out``; see :func:`synth.cli.local.run_locally`."""
     from synth.cli.local import run_locally
-    from synth.services.incidents import in_own_words
 
     return in_own_words(run_locally, config, out, table=table)
 
@@ -121,8 +119,6 @@ def run(config: RunConfig, out: str | Path, *, table: str | Path | None = None) 
 def verify(path: str | Path) -> Verdict:
     """Check a bundle, a zip or a folder; see :func:`synth.bundle.verify.verify`."""
     from synth.bundle.verify import verify as check
-    from synth.services.incidents import in_own_words
-    from synth.system.paths import path_of
 
     return in_own_words(lambda: check(path_of(path, "the bundle")))
 
@@ -131,8 +127,6 @@ def replay(path: str | Path, out: str | Path, *, refit: bool = False) -> Replay:
     """Make the table of a bundle again in the empty folder ``out``; see :func:`synth.bundle.replay.replay`."""
     from synth.bundle.replay import replay as again
     from synth.cli.files import empty_folder
-    from synth.services.incidents import in_own_words
-    from synth.system.paths import path_of
 
     return in_own_words(lambda: again(path_of(path, "the bundle"), empty_folder(out, force=False), refit=refit))
 
@@ -140,8 +134,6 @@ def replay(path: str | Path, out: str | Path, *, refit: bool = False) -> Replay:
 def predict(path: str | Path, table: str | Path) -> Predictions:
     """Foretell the label of rows by the model of a bundle; see :func:`synth.bundle.predicting.predict`."""
     from synth.bundle.predicting import predict as foretell
-    from synth.services.incidents import in_own_words
-    from synth.system.paths import path_of
 
     return in_own_words(lambda: foretell(path_of(path, "the bundle"), path_of(table, "the table")))
 
@@ -149,8 +141,6 @@ def predict(path: str | Path, table: str | Path) -> Predictions:
 def rows_as_declared(path: str | Path) -> bytes:
     """Return the rows of a bundle as its private table is written; see :mod:`synth.bundle.as_declared`."""
     from synth.bundle.as_declared import rows_as_declared as written
-    from synth.services.incidents import in_own_words
-    from synth.system.paths import path_of
 
     return in_own_words(lambda: written(path_of(path, "the bundle")))
 
@@ -158,7 +148,5 @@ def rows_as_declared(path: str | Path) -> bytes:
 def estimate(path: str | Path, question: str, *, replicates: int = 20) -> Estimates:
     """Estimate from a bundle, with intervals of its noise; see :func:`synth.rehearsal.estimating.estimate`."""
     from synth.rehearsal.estimating import estimate as estimated
-    from synth.services.incidents import in_own_words
-    from synth.system.paths import path_of
 
     return in_own_words(lambda: estimated(path_of(path, "the bundle"), question, replicates=replicates)[0])

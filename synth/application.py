@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
-from types import TracebackType
-from typing import Any, BinaryIO, Literal, Self
+from typing import Any, BinaryIO, Self
 
 from synth.bundle.as_declared import rows_as_declared
 from synth.bundle.verify import Verdict, verify
 from synth.demonstration import NETWORK, Demonstration, demonstration_bytes, demonstration_config
-from synth.errors import ApprovalRequiredError, InputError, JobError, LedgerError, SynthError
-from synth.estimators import describe
+from synth.errors import InputError, JobError, LedgerError, SynthError
 from synth.jobs import LocalEngine
 from synth.privacy.accounting import PrivacyBudget
 from synth.rehearsal.rehearsals import Rehearsals
@@ -22,15 +20,13 @@ from synth.rehearsal.run_estimates import RunEstimates
 from synth.reports.evidence import evidence_from_dict
 from synth.reports.first_screen import TableRows, first_rows
 from synth.reports.registry import renewal_called
-from synth.schema import RunConfig, TableFormat, config_to_mapping, parse_config
-from synth.schema.source import DatabaseSource
+from synth.schema import RunConfig, config_to_mapping
 from synth.services import run_folder
 from synth.services.comparing import Comparison, compared_runs
-from synth.services.devices import device_words
 from synth.services.finding import Findings, finding_of, marked
 from synth.services.installation import Installation
 from synth.services.intake import SINGLE_USER, Intake
-from synth.services.planning import check_config, plan_run, totals_with_another
+from synth.services.planning import check_config, plan_run, require_approved, totals_with_another
 from synth.services.reports import renewal_minutes, renewal_subject
 from synth.services.stops import Stops
 from synth.services.trying_out import sweep_trials
@@ -45,8 +41,7 @@ from synth.services.views import (
     run_view,
 )
 from synth.store import ChargeState, Event, EventKind, Run, TableState, Work, WorkKind, WorkState, now
-from synth.system.disk import fullest, has_no_room
-from synth.system.machine import available_gpus, require_device
+from synth.system.machine import require_device
 from synth.system.settings import Settings
 
 __all__ = ["Application"]
@@ -72,8 +67,8 @@ class Application:
         self.stops = Stops(self.store)
         self.rehearsals = Rehearsals(self.installation, self.engine)
         self.estimates = RunEstimates(self.installation, self.engine)
-        self._intake = Intake(self.store, self.vault, self.ledger)
-        self.findings = Findings(self.installation, self.engine, self._intake)
+        self.intake = Intake(self.store, self.vault, self.ledger)
+        self.findings = Findings(self.installation, self.engine, self.intake)
 
     @classmethod
     def from_environment(cls) -> Application:
@@ -105,54 +100,14 @@ class Application:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self.close()
 
     # Tables ---------------------------------------------------------------------------------------------------------
 
-    def receive(
-        self,
-        stream: BinaryIO,
-        *,
-        account: str,
-        name: str,
-        table_format: TableFormat | None = None,
-        kind: Literal["table", "test"] = "table",
-    ) -> ReceivedTable:
-        """Take a table in; see :meth:`synth.services.intake.Intake.receive`."""
-        return self._intake.receive(stream, account=account, name=name, table_format=table_format, kind=kind)
-
-    def receive_from(
-        self, source: DatabaseSource, password: str | None, account: str, form: TableFormat
-    ) -> ReceivedTable:
-        """Take a table in from a database; see :meth:`synth.services.intake.Intake.receive_from`."""
-        return self._intake.receive_from(source, password, account, form)
-
-    def table(self, table_id: str) -> ReceivedTable:
-        """Return what is known about a table."""
-        return self._intake.table(table_id)
-
-    def rename_columns(self, table_id: str, names: Mapping[str, str]) -> tuple[ReceivedTable, TableFormat]:
-        """Give columns of a stored table other names; see :meth:`synth.services.intake.Intake.rename`."""
-        return self._intake.rename(table_id, names)
-
-    def look_at_rows(self, table_id: str) -> ReceivedTable:
-        """Guess kinds of columns from cells, at the owner's wish; see :meth:`synth.services.intake.Intake.look`."""
-        return self._intake.look(table_id)
-
     def note_look(self, account: str, what: str) -> None:
         """Record that the owner of an account looked at private rows outside a run."""
         self.ledger.note_owner_view(self.store.accounts.open(account).id, run_id=None, who=SINGLE_USER, what=what)
-
-    def tables(self) -> list[ReceivedTable]:
-        """Return every table whose rows still exist, oldest first."""
-        return self._intake.tables()
-
-    def delete_table(self, table_id: str) -> None:
-        """Delete a table's rows now; see :meth:`synth.services.intake.Intake.delete_table`."""
-        self._intake.delete_table(table_id)
 
     # Accounts and the ledger ----------------------------------------------------------------------------------------
 
@@ -227,15 +182,10 @@ class Application:
         require_device(config.device)
         self.stops.check(config)
         config = marked(config, finding_of(self.installation, config))
-        limit = self.settings.approval_epsilon
-        if limit is not None and config.epsilon > limit:
-            raise ApprovalRequiredError(
-                f"At epsilon {config.epsilon:g} the promise is weak, and this installation refuses more than {limit:g} "
-                "(HERMITAGE_APPROVAL_EPSILON). Use a smaller epsilon."
-            )
+        require_approved(self.settings, config.epsilon)
         account, _ = self.store.accounts.ensure(config.account, config.schema.neighbours, config.schema.unit)
         for used in filter(None, (table_id, test_table_id)):
-            self._intake.check(used, account.id, config)
+            self.intake.check(used, account.id, config)
         self.vault.check_ledger(account.id)
         mapping = config_to_mapping(config.published())
         run = self.store.runs.add(
@@ -259,10 +209,6 @@ class Application:
             raise
         return run
 
-    def device_words(self, config: RunConfig) -> str:
-        """Say which device a run would compute on here, and why."""
-        return device_words(describe(config.generator), config.device, gpu=bool(available_gpus()))
-
     def start(self, config: RunConfig, *, table_id: str, test_table_id: str | None = None) -> str:
         """Reserve the budget, queue the run and return its id."""
         run = self.reserve(config, table_id=table_id, test_table_id=test_table_id)
@@ -271,12 +217,12 @@ class Application:
     def run(self, run_id: str) -> RunView:
         """Return where a run stands, after looking whether its worker still lives."""
         self.engine.state(run_id)
-        return self._run_view(self.store.runs[run_id])
+        return run_view(self.installation, self.store.runs[run_id])
 
     def runs(self, account: str | None = None) -> list[RunView]:
         """Return the runs, newest first."""
         self.engine.tend()
-        views = [self._run_view(run) for run in reversed(self.store.runs.all())]
+        views = [run_view(self.installation, run) for run in reversed(self.store.runs.all())]
         return [view for view in views if account in (None, view.account)]
 
     def cancel(self, run_id: str) -> None:
@@ -286,18 +232,6 @@ class Application:
     def config_of(self, run_id: str) -> RunConfig:
         """Return the configuration of a run."""
         return self.installation.config_of(run_id)
-
-    def _run_view(self, run: Run) -> RunView:
-        table = None if run.table_id is None else self.store.tables[run.table_id]
-        no_room = run.is_active and has_no_room(self.settings.home)
-        return run_view(
-            run,
-            config=parse_config(json.loads(run.config)),
-            account=self.store.accounts[run.account_id].name,
-            table_name="" if table is None else table.name,
-            charges=self.ledger.charges_of(run.id),
-            full_disk=fullest(self.settings.home) if no_room else None,
-        )
 
     # Reports and releases -------------------------------------------------------------------------------------------
 
@@ -446,5 +380,5 @@ class Application:
     def demonstration(self, which: Demonstration = NETWORK) -> tuple[ReceivedTable, RunConfig]:
         """Take a simulated table in and return it with a configuration that runs."""
         config = demonstration_config(which)
-        table = self.receive(demonstration_bytes(which), account=config.account, name=which.table_name)
+        table = self.intake.receive(demonstration_bytes(which), account=config.account, name=which.table_name)
         return table, config

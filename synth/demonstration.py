@@ -199,16 +199,12 @@ def demonstration_table(which: Demonstration = NETWORK, *, seed: int = 2026) -> 
     return frame.iloc[order].reset_index(drop=True)
 
 
-def demonstration_config(
-    which: Demonstration = NETWORK, *, table: str | None = None, generator: str | None = None
-) -> RunConfig:
+def demonstration_config(which: Demonstration = NETWORK) -> RunConfig:
     """Return the configuration that belongs to the table."""
-    return parse_config(read_mapping(demonstration_config_text(which, table=table, generator=generator)))
+    return parse_config(read_mapping(demonstration_config_text(which)))
 
 
-def demonstration_config_text(
-    which: Demonstration = NETWORK, *, table: str | None = None, generator: str | None = None
-) -> str:
+def demonstration_config_text(which: Demonstration = NETWORK, *, table: str | None = None) -> str:
     """Return the same configuration as the text a person would write."""
     text = _CONFIG.format(
         table="null" if table is None else table,
@@ -218,7 +214,7 @@ def demonstration_config_text(
         epsilon=which.epsilon,
         rows=which.visits,
         more=which.more,
-        generator=generator or RunConfig.__dataclass_fields__["generator"].default,
+        generator=RunConfig.__dataclass_fields__["generator"].default,
         districts=", ".join(DISTRICTS),
         diagnoses=", ".join(DIAGNOSES),
     )

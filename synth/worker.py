@@ -8,6 +8,7 @@ what was spent; where memory or the device failed, the run goes back into the qu
 from __future__ import annotations
 
 import argparse
+import importlib
 import os
 import resource
 import sys
@@ -24,6 +25,7 @@ from synth.ledger.ledger import STAYED_SPENT, WAS_FREED, Ledger
 from synth.progress import Progress, StoredProgress
 from synth.services import run_folder
 from synth.services.incidents import code_location, own_error, record_incident
+from synth.services.installation import Installation
 from synth.store import PATIENCE_SECONDS, ChargeState, EventKind, Store, WorkKind, WorkState
 from synth.system.machine import is_lack_of_means, this_host
 from synth.system.settings import Settings
@@ -70,7 +72,7 @@ def main(
     try:
         with Store(settings or Settings.from_environment(), patience=PATIENCE_SECONDS) as store:
             store.work.claim(job_id, host=this_host(), pid=os.getpid(), pid_created=birth_of(os.getpid()))
-            exit_code = _work(store, job_id, execute)
+            exit_code = _work(store, job_id, execute or _carry_out)
             LocalEngine(store, command=command).tend()
             return exit_code
     except SynthError as error:
@@ -80,12 +82,11 @@ def main(
         return INTERNAL_ERROR
 
 
-def _work(store: Store, work_id: str, execute: Execute | None) -> int:
+def _work(store: Store, work_id: str, execute: Execute) -> int:
     work = store.work[work_id]
     try:
         with _heartbeat(store, work_id):
-            carry_out = execute or _service(work.kind)
-            carry_out(work_id, settings=store.settings, progress=StoredProgress(store.work, work_id))
+            execute(work_id, settings=store.settings, progress=StoredProgress(store.work, work_id))
         if store.work[work_id].is_active:
             raise JobError(f"The {work.kind} ended without a result.")
     except (RunCancelledError, KeyboardInterrupt):
@@ -144,27 +145,22 @@ def _heartbeat(store: Store, work_id: str) -> Iterator[None]:
         thread.join()
 
 
-def _service(kind: WorkKind) -> Execute:
-    """Return what carries out this kind of work; imported late, since it loads every generator."""
-    if kind is WorkKind.RUN:
-        from synth.services import runs
+_SERVICES = {
+    WorkKind.RUN: "synth.services.runs",
+    WorkKind.FINDING: "synth.services.finding",
+    WorkKind.REPORT: "synth.services.reports",
+    WorkKind.ESTIMATE: "synth.rehearsal.run_estimates",
+    WorkKind.REHEARSAL: "synth.rehearsal.rehearsals",
+    WorkKind.GRID: "synth.rehearsal.rehearsals",
+}
+"""The module whose ``carry_out`` does a kind of work; imported late, since each loads every generator."""
 
-        return runs.execute
-    if kind is WorkKind.FINDING:
-        from synth.services import finding
 
-        return finding.execute
-    if kind is WorkKind.REPORT:
-        from synth.services import reports
-
-        return reports.execute
-    if kind is WorkKind.ESTIMATE:
-        from synth.rehearsal import run_estimates
-
-        return run_estimates.execute
-    from synth.rehearsal import rehearsals
-
-    return rehearsals.execute
+def _carry_out(work_id: str, *, settings: Settings, progress: Progress) -> None:
+    """Do a piece of work by the service for its kind."""
+    with Installation.open(settings, patience=PATIENCE_SECONDS) as installation:
+        service = importlib.import_module(_SERVICES[installation.store.work[work_id].kind])
+        service.carry_out(installation, work_id, progress)
 
 
 def _forbid_core_dumps() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from sheets import xlsx, xlsx_row
 
-from synth.cli.speaking import ask_configuration
+from synth.cli.asking import ask_configuration
 from synth.errors import InputError, TableError
 from synth.schema import load_config
 

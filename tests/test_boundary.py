@@ -173,7 +173,7 @@ def test_what_is_no_path_is_refused_by_its_type(
         entries[entry]()
     with Application.from_environment() as application:
         assert application.ledger_rows() == []
-        assert application.tables() == []
+        assert application.intake.tables() == []
 
 
 ROWS_OF_ANY_SHAPE = st.recursive(

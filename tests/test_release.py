@@ -67,7 +67,7 @@ def test_a_dataframe_goes_in_and_a_verified_one_comes_out(
     assert synth.verify(release.bundle_).ok
     # Nothing of the rows stays but what is sealed: no table in the vault, and no cell in any file.
     with Application.from_environment() as application:
-        assert application.tables() == []
+        assert application.intake.tables() == []
         spent = application.account("clinic")
     assert (spent.releases, spent.epsilon_spent) == (1, pytest.approx(2.0, abs=0.01))
     files = [path for folder in (home, tmp_path / "release") for path in folder.rglob("*") if path.is_file()]
@@ -109,7 +109,7 @@ def test_without_an_account_the_same_rows_are_fitted_once(home: Path) -> None:
             again.fit()
     with Application.from_environment() as application:
         assert len({row.run_id for row in application.ledger_rows()}) == 1
-        assert application.tables() == []
+        assert application.intake.tables() == []
 
 
 @pytest.mark.parametrize(
@@ -189,7 +189,7 @@ def test_what_is_open_is_found_first_and_once(home: Path) -> None:
     assert again.certificate_["found"] == release.certificate_["found"]
     assert charges() == [(1.5, "released"), (2.5, "released"), (2.0, "released")]
     with Application.from_environment() as application:
-        assert application.tables() == []
+        assert application.intake.tables() == []
     assert not [path for path in home.rglob("*") if path.is_file() and CANARY.encode() in path.read_bytes()]
 
 

@@ -17,10 +17,13 @@ from pages.ui.guards import guarded
 from pages.ui.session import application, bind, draft
 from pages.ui.words import amount, note, plain, upper
 from synth.errors import SynthError
+from synth.estimators import describe
 from synth.generators.options import OptionField
 from synth.generators.protocol import Card, Mode
 from synth.reports.expected import Forecast
 from synth.schema import RunConfig
+from synth.services.devices import device_words
+from synth.system.machine import available_gpus
 
 __all__ = ["confirm_and_start", "draw_cards", "modes_panel", "options_form", "seed_and_device"]
 
@@ -260,7 +263,8 @@ def seed_and_device(seed_means: str, device: DeltaGenerator, seed: DeltaGenerato
         **bind("seed"),
     )
     with suppress(SynthError):  # a configuration that cannot be is refused where it is to be spent on
-        note(application().device_words(config_of(draft())))
+        config = config_of(draft())
+        note(device_words(describe(config.generator), config.device, gpu=bool(available_gpus())))
 
 
 # Spending ------------------------------------------------------------------------------------------------------------

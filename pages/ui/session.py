@@ -123,7 +123,7 @@ def own_table() -> ReceivedTable | None:
 
 def _stored(table_id: str) -> ReceivedTable | None:
     try:
-        table = application().table(table_id)
+        table = application().intake.table(table_id)
     except DatabaseAwayError:
         raise  # it is not deleted, only out of reach
     except SynthError:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from synth.cli.keeping import add_keeping_commands, open_application
-from synth.cli.speaking import SpokenProgress, ask, ask_configuration, on_terminal, say, tell
+from synth.cli.speaking import SpokenProgress, ask, on_terminal, say, tell
 from synth.errors import EXIT_CODES, AttackError, InputError, RunCancelledError, SynthError
 from synth.system.paths import path_of
 
@@ -210,6 +210,8 @@ def _source_of(parsed: argparse.Namespace, told: DatabaseSource | None = None) -
 
 def _asked_config(table: str | None) -> Path:
     """Ask for what no configuration says, of somebody who sits at a terminal."""
+    from synth.cli.asking import ask_configuration
+
     if not sys.stdin.isatty():
         raise InputError(
             "Name a configuration: synth run CONFIG.yaml --out DIR. synth schema TABLE drafts one; at a terminal, "
@@ -248,20 +250,8 @@ def config_of(parsed: argparse.Namespace) -> RunConfig:
     if source is not None:
         # The name after --table is that of the database's table then.
         parsed.table, config = None, replace(config, table=None, source=source)
-    changes = {
-        name: value
-        for name, value in {
-            "table": parsed.table,
-            "test_table": parsed.test_table,
-            "epsilon": parsed.epsilon,
-            "delta": parsed.delta,
-            "rows": parsed.rows,
-            "account": parsed.account,
-            "device": parsed.device,
-            "seed": parsed.seed,
-        }.items()
-        if value is not None
-    }
+    names = ("table", "test_table", "epsilon", "delta", "rows", "account", "device", "seed")
+    changes = {name: getattr(parsed, name) for name in names if getattr(parsed, name) is not None}
     if config.is_model and (parsed.generator is not None or parsed.rows is not None):
         raise InputError("The configuration names a model, which makes no rows: leave --generator and --rows out.")
     if parsed.generator is not None and parsed.generator != config.generator:

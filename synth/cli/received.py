@@ -50,7 +50,9 @@ def received(
         if rows is not None:
             taken.append(_taken(application, config, rows, _FRAME_NAME, "table"))
         elif config.source is not None:
-            taken.append(application.receive_from(config.source, password, config.account, config.format).table_id)
+            taken.append(
+                application.intake.receive_from(config.source, password, config.account, config.format).table_id
+            )
         else:
             taken.append(_receive(application, config, str(config.table), "table"))
         if config.test_table is not None:
@@ -71,7 +73,7 @@ def _receive(application: Application, config: RunConfig, path: str, kind: _Kind
 
 def _taken(application: Application, config: RunConfig, stream: BinaryIO, name: str, kind: _Kind) -> str:
     form = _form_of(config, kind)
-    return application.receive(stream, account=config.account, name=name, table_format=form, kind=kind).table_id
+    return application.intake.receive(stream, account=config.account, name=name, table_format=form, kind=kind).table_id
 
 
 def _form_of(config: RunConfig, kind: _Kind) -> TableFormat:

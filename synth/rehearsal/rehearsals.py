@@ -57,14 +57,13 @@ from synth.services.installation import Installation
 from synth.services.intake import SINGLE_USER
 from synth.services.pipeline import fit_and_sample
 from synth.services.planning import check_config
-from synth.services.reports import exact_numbers, open_stand_in, rows_of_part, stand_in_parts, stand_in_rows
+from synth.services.reports import exact_numbers, open_stand_in, owner_rows, rows_of_part, stand_in_parts
 from synth.services.stops import Stops, configuration_digest
-from synth.store import PATIENCE_SECONDS, Work, WorkKind, WorkState, now
-from synth.system.settings import Settings
+from synth.store import Work, WorkKind, WorkState, now
 from synth.vault.sealing import DecryptedStream, encrypt_stream, new_key, seal, unseal
 from synth.vault.vault import Fingerprint
 
-__all__ = ["Rehearsal", "Rehearsals", "execute"]
+__all__ = ["Rehearsal", "Rehearsals", "carry_out"]
 
 OpenStandIn = Callable[[], BinaryIO]
 
@@ -162,7 +161,7 @@ class Rehearsals:
             self._keep(config, found)
             return found
         synthetic, ceiling = _made(rehearsed, _asked(rehearsed, open_rows), progress)
-        rows = stand_in_rows(rehearsed, view, synthetic, ceiling.receipts)
+        rows = owner_rows(rehearsed, view, synthetic, ceiling.receipts)
         exact = of_stand_in(exact_numbers(rows, progress), sentence=said)
         attacked = stand_in_parts(rows, progress)
         incident = None
@@ -188,7 +187,7 @@ class Rehearsals:
                 rows_of_part(view, "holdout"),
                 make=lambda cell: _made(cell, table, NullProgress()),
                 attack=lambda cell, made, proven: stand_in_parts(
-                    stand_in_rows(cell, view, made, proven.receipts), NullProgress(), among=among
+                    owner_rows(cell, view, made, proven.receipts), NullProgress(), among=among
                 ),
             )
 
@@ -368,10 +367,9 @@ class Rehearsals:
         return self._root() / work.subject / str(json.loads(str(work.asked))["rows"]["file"])
 
 
-def execute(work_id: str, *, settings: Settings, progress: Progress) -> None:
-    """Rehearse what was asked for; what a worker process does."""
-    with Installation.open(settings, patience=PATIENCE_SECONDS) as installation:
-        Rehearsals(installation, LocalEngine(installation.store)).carry_out(work_id, progress)
+def carry_out(installation: Installation, work_id: str, progress: Progress) -> None:
+    """Rehearse what was asked for."""
+    Rehearsals(installation, LocalEngine(installation.store)).carry_out(work_id, progress)
 
 
 def _kind(*, grid: bool) -> WorkKind:

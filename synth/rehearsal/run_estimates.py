@@ -16,10 +16,9 @@ from synth.rehearsal.questions import read_question
 from synth.services import run_folder
 from synth.services.installation import Installation
 from synth.services.intake import SINGLE_USER
-from synth.store import PATIENCE_SECONDS, Work, WorkKind, WorkState
-from synth.system.settings import Settings
+from synth.store import Work, WorkKind, WorkState
 
-__all__ = ["RunEstimates", "execute"]
+__all__ = ["RunEstimates", "carry_out"]
 
 _MOST_KEPT = 50
 _LONGEST = 2000
@@ -94,7 +93,6 @@ class RunEstimates:
         return self._installation.folder(run_id) / "owner" / "estimates.json"
 
 
-def execute(work_id: str, *, settings: Settings, progress: Progress) -> None:
-    """Estimate what was asked for; what a worker process does."""
-    with Installation.open(settings, patience=PATIENCE_SECONDS) as installation:
-        RunEstimates(installation, LocalEngine(installation.store)).carry_out(work_id, progress)
+def carry_out(installation: Installation, work_id: str, progress: Progress) -> None:
+    """Estimate what was asked for."""
+    RunEstimates(installation, LocalEngine(installation.store)).carry_out(work_id, progress)

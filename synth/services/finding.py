@@ -15,9 +15,9 @@ from typing import Any
 from uuid import uuid4
 
 from synth.bundle.finding import Finding
-from synth.errors import ApprovalRequiredError, BudgetExceededError, ConfigError, JobError, PrivacyError, TableError
+from synth.errors import ApprovalRequiredError, BudgetExceededError, ConfigError, JobError, TableError
 from synth.jobs import LocalEngine
-from synth.ledger.spending import Cost, fine_units_of, over_cap_error, stays_within_cap
+from synth.ledger.spending import Cost, fine_units_of
 from synth.privacy.accounting import PrivacyBudget
 from synth.privacy.more.finding import (
     Foreseen,
@@ -44,14 +44,13 @@ from synth.schema import (
 from synth.services import run_folder
 from synth.services.installation import Installation
 from synth.services.intake import SINGLE_USER, Intake
+from synth.services.planning import ledger_refusal, require_approved
 from synth.store import (
-    PATIENCE_SECONDS,
     ChargeState,
     TableState,
     Work,
     WorkKind,
     WorkState,
-    check_same_promise,
 )
 from synth.system.machine import this_host
 from synth.system.settings import Settings
@@ -64,7 +63,6 @@ __all__ = [
     "carry_out",
     "completed",
     "cost_of_finding",
-    "execute",
     "finding_of",
     "marked",
     "remaining",
@@ -167,21 +165,19 @@ class Findings:
         expected = foreseen(open_schema(config.schema), epsilon, delta)
         cost = cost_of_finding(epsilon, delta, neighbours)
         account = self._installation.store.accounts.named(config.account)
-        before, after, refusal = 0.0, epsilon, _approval(self._installation.settings, epsilon)
+        before, after, refusal = 0.0, epsilon, None
         if account is not None:
             ledger = self._installation.ledger
             spent = ledger.spent(account.id)
             before = spent.epsilon
-            charged = Cost.of_charges(ledger.current(account.id))
-            total = charged + cost
+            total = Cost.of_charges(ledger.current(account.id)) + cost
             after = total.epsilon(account.delta_cap or total.delta_of_total(max(spent.delta, delta)))
-            try:
-                check_same_promise(account, neighbours, config.schema.unit)
-            except PrivacyError as error:
-                refusal = refusal or str(error)
-            if not stays_within_cap(account, total):
-                asked = PrivacyBudget(epsilon, delta, neighbours)
-                refusal = refusal or str(over_cap_error(account, charged, asked, cost_of_finding))
+            budget = PrivacyBudget(epsilon, delta, neighbours)
+            refusal = ledger_refusal(config, account, budget, ledger, cost_of_finding)
+        try:
+            require_approved(self._installation.settings, epsilon)
+        except ApprovalRequiredError as error:
+            refusal = str(error)
         protects = config.schema.unit.protects
         return FindingPlan(open_columns(config.schema), epsilon, delta, expected, protects, before, after, refusal)
 
@@ -202,9 +198,7 @@ class Findings:
     def _begin(self, config: RunConfig, table_id: str, epsilon: float, delta: float | None, *, start: bool) -> Work:
         store, ledger = self._installation.store, self._installation.ledger
         plan = self.plan(config, epsilon=epsilon, delta=delta)
-        approval = _approval(self._installation.settings, epsilon)
-        if approval is not None:
-            raise ApprovalRequiredError(approval)
+        require_approved(self._installation.settings, epsilon)
         asked = _asked(config, table_id, epsilon, plan.delta)
         opened = _open_config(config)
         going = self.standing(table_id)
@@ -298,16 +292,6 @@ def _require_findable(config: RunConfig) -> None:
     config.format.check()
 
 
-def _approval(settings: Settings, epsilon: float) -> str | None:
-    limit = settings.approval_epsilon
-    if limit is None or epsilon <= limit:
-        return None
-    return (
-        f"At epsilon {epsilon:g} the promise is weak, and this installation refuses more than {limit:g} "
-        "(HERMITAGE_APPROVAL_EPSILON). Use a smaller epsilon."
-    )
-
-
 def _open_config(config: RunConfig) -> RunConfig:
     """Return a configuration of the open columns alone, as the table is read for a finding."""
     aside: dict[str, Any] = {"label": None, "groups": (), "constraints": (), "prediction_share": 0.0}
@@ -323,12 +307,6 @@ def _asked(config: RunConfig, table_id: str, epsilon: float, delta: float) -> st
 
 
 # In the worker --------------------------------------------------------------------------------------------------------
-
-
-def execute(work_id: str, *, settings: Settings, progress: Progress) -> None:
-    """Carry a claimed finding to its end; what a worker process does."""
-    with Installation.open(settings, patience=PATIENCE_SECONDS) as installation:
-        carry_out(installation, work_id, progress)
 
 
 def carry_out(installation: Installation, work_id: str, progress: Progress) -> Finding:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import timedelta
 from typing import BinaryIO, Literal
 
@@ -27,14 +27,6 @@ __all__ = ["SINGLE_USER", "Intake"]
 SINGLE_USER = "owner"
 
 
-@dataclass(frozen=True, slots=True)
-class _Seen:
-    columns: tuple[DraftColumn, ...]
-    n_rows: int | None
-    warning: str | None
-    renamed: Mapping[int, str] = field(default_factory=dict)
-
-
 class Intake:
     """The tables of one installation, by id.
 
@@ -47,7 +39,7 @@ class Intake:
         self._ledger = ledger
         self._vault = vault
         self._limits = limits or ReaderLimits()
-        self._headers: dict[str, _Seen] = {}
+        self._headers: dict[str, Header] = {}
 
     def receive(
         self,
@@ -79,8 +71,8 @@ class Intake:
         """
         form = table_format or TableFormat()
         form.check()
-        seen = _seen(inspect_header(stream, form, limits=self._limits))
-        if seen.n_rows == 0:
+        header = inspect_header(stream, form, limits=self._limits)
+        if header.n_rows == 0:
             raise TableError("The table has a header but no rows. Send the whole table.")
         stream.seek(0)
         retention = timedelta(hours=self._store.settings.retention_hours)
@@ -95,8 +87,8 @@ class Intake:
             form=json.dumps(format_to_mapping(form)),
             retention=retention,
         ) as table:
-            received = self._described(table, seen, display_name(account, what="The account"))
-        self._headers[table.id] = seen
+            received = self._described(table, header, display_name(account, what="The account"))
+        self._headers[table.id] = header
         return received
 
     def receive_from(
@@ -150,7 +142,7 @@ class Intake:
         self._vault.delete(table_id, who=SINGLE_USER)
         self._headers.pop(table_id, None)
 
-    def rename(self, table_id: str, names: Mapping[str, str]) -> tuple[ReceivedTable, TableFormat]:
+    def rename_columns(self, table_id: str, names: Mapping[str, str]) -> tuple[ReceivedTable, TableFormat]:
         """Give columns of a stored table other names: they stand in the format by which it is read from now on.
 
         Parameters
@@ -183,7 +175,7 @@ class Intake:
         self._store.tables.write_form(table_id, json.dumps(format_to_mapping(form)))
         return self._received(self._store.tables[table_id]), form
 
-    def look(self, table_id: str) -> ReceivedTable:
+    def look_at_rows(self, table_id: str) -> ReceivedTable:
         """Guess the kinds of columns from the cells of a table; that the owner looked is recorded.
 
         Returns
@@ -196,28 +188,29 @@ class Intake:
         self._inspect(table_id, _form_of(table), look=True)
         return self._received(table)
 
-    def _inspect(self, table_id: str, form: TableFormat, *, look: bool = False) -> _Seen:
+    def _inspect(self, table_id: str, form: TableFormat, *, look: bool = False) -> Header:
         with self._vault.open(table_id) as stream:
-            self._headers[table_id] = _seen(inspect_header(stream, form, limits=self._limits, look=look))
+            self._headers[table_id] = inspect_header(stream, form, limits=self._limits, look=look)
         return self._headers[table_id]
 
     def _received(self, table: StoredTable) -> ReceivedTable:
-        seen = _Seen((), None, None)
+        header = None
         if table.state is TableState.STORED:
             with suppress(TableError):
-                seen = self._headers.get(table.id) or self._inspect(table.id, _form_of(table))
-        return self._described(table, seen, self._store.accounts[table.account_id].name)
+                header = self._headers.get(table.id) or self._inspect(table.id, _form_of(table))
+        return self._described(table, header, self._store.accounts[table.account_id].name)
 
-    def _described(self, table: StoredTable, seen: _Seen, account: str) -> ReceivedTable:
-        warnings = [seen.warning, self._twin_warning(table)]
+    def _described(self, table: StoredTable, header: Header | None, account: str) -> ReceivedTable:
+        warnings = [None if header is None else _warning_of(header), self._twin_warning(table)]
+        named = () if header is None else zip(header.names, header.kinds, strict=True)
         return ReceivedTable(
             table_id=table.id,
             account=account,
             name=table.name,
             size_bytes=table.size,
-            columns=seen.columns,
-            n_rows=seen.n_rows,
-            renamed=seen.renamed,
+            columns=tuple(DraftColumn(name, kind or "") for name, kind in named),
+            n_rows=None if header is None else header.n_rows,
+            renamed={} if header is None else header.renamed,
             warning=" ".join(filter(None, warnings)) or None,
         )
 
@@ -258,23 +251,21 @@ class Intake:
             check_readable(stream, form, config.schema, undeclared=config.undeclared, limits=self._limits)
 
 
-def _seen(header: Header) -> _Seen:
-    columns = tuple(DraftColumn(name, kind or "") for name, kind in zip(header.names, header.kinds, strict=True))
-    warning = None
+def _warning_of(header: Header) -> str | None:
     if header.none_readable:
-        warning = (
+        return (
             f"Not one line of the file can be read as a row of {len(header.names):,} cells. Check the separator, the "
             "quotation marks and the list of names; if it is a Parquet file or a workbook, say that it has a header."
         )
-    elif header.blank_lines:
-        warning = (
+    if header.blank_lines:
+        return (
             f"{header.blank_lines:,} blank lines of the file count as rows without values. Take them out if that is "
             "not meant. Where a column says whose row it is, they belong to nobody and are not used."
             if header.blank_lines > 1
             else "1 blank line of the file counts as a row without values. Take it out if that is not meant. Where a "
             "column says whose row it is, it belongs to nobody and is not used."
         )
-    return _Seen(columns, header.n_rows, warning, header.renamed)
+    return None
 
 
 def _form_of(table: StoredTable) -> TableFormat:

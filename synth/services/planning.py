@@ -6,11 +6,11 @@ import json
 from collections.abc import Sequence
 from functools import lru_cache
 
-from synth.errors import ConfigError, PrivacyError, SchemaError
+from synth.errors import ApprovalRequiredError, ConfigError, PrivacyError, SchemaError
 from synth.estimators import describe, make
 from synth.generators import GeneratorTask
 from synth.ledger.ledger import Ledger
-from synth.ledger.spending import Cost, over_cap_error, stays_within_cap
+from synth.ledger.spending import Cost, CostOf, over_cap_error, stays_within_cap
 from synth.privacy.accounting import PrivacyBudget
 from synth.privacy.more.together import epsilon_together
 from synth.reports.expected import NO_LIMIT, Forecast
@@ -22,8 +22,17 @@ from synth.schema.contradictions import check_rules
 from synth.services.stops import Stops
 from synth.services.views import BudgetPart, Plan
 from synth.store import Account, Store, check_same_promise
+from synth.system.settings import Settings
 
-__all__ = ["check_config", "forecast_lines", "plan_run", "prediction_lines", "priced_parts", "totals_with_another"]
+__all__ = [
+    "check_config",
+    "forecast_lines",
+    "ledger_refusal",
+    "plan_run",
+    "prediction_lines",
+    "require_approved",
+    "totals_with_another",
+]
 
 _MOST_PAIRS, _WORST_PAIRS = 1_000, 100
 """Pairs that are printed one by one; of more only the worst."""
@@ -84,11 +93,11 @@ def plan_run(config: RunConfig, *, store: Store, ledger: Ledger) -> Plan:
         before = ledger.spent(account.id).epsilon
         following = ledger.after(account.id, budget)
         after, total, cap = following.epsilon, following.simple_epsilon, account.epsilon_cap
-        refusal = _refusal(config, account, budget, ledger)
+        refusal = ledger_refusal(config, account, budget, ledger)
     stop = _stop(config, store)
     expected = forecast(config)
     return Plan(
-        parts=priced_parts(config, expected),
+        parts=_priced_parts(config, expected),
         forecast=expected,
         epsilon_spent_before=before,
         epsilon_after=after,
@@ -96,6 +105,22 @@ def plan_run(config: RunConfig, *, store: Store, ledger: Ledger) -> Plan:
         epsilon_cap=cap,
         refusal=stop or refusal,
     )
+
+
+def require_approved(settings: Settings, epsilon: float) -> None:
+    """Refuse an epsilon that this installation holds to be too large.
+
+    Raises
+    ------
+    ApprovalRequiredError
+        With the limit, and who set it.
+    """
+    limit = settings.approval_epsilon
+    if limit is not None and epsilon > limit:
+        raise ApprovalRequiredError(
+            f"At epsilon {epsilon:g} the promise is weak, and this installation refuses more than {limit:g} "
+            "(HERMITAGE_APPROVAL_EPSILON). Use a smaller epsilon."
+        )
 
 
 def totals_with_another(
@@ -125,8 +150,10 @@ def _epsilon_of_two(before: Cost, epsilon: float, delta: float, neighbours: Neig
     return (before + one + one).epsilon(at)
 
 
-def _refusal(config: RunConfig, account: Account, budget: PrivacyBudget, ledger: Ledger) -> str | None:
-    """Return the sentence with which the ledger would refuse the budget, or None."""
+def ledger_refusal(
+    config: RunConfig, account: Account, budget: PrivacyBudget, ledger: Ledger, cost_of: CostOf = Cost.of_budget
+) -> str | None:
+    """Return the sentence with which the ledger would refuse a budget for a run or a finding, or None."""
     try:
         check_same_promise(account, budget.neighbours, config.schema.unit)
         if budget.neighbours is Neighbours.CELL:
@@ -134,9 +161,9 @@ def _refusal(config: RunConfig, account: Account, budget: PrivacyBudget, ledger:
     except PrivacyError as error:
         return str(error)
     before = Cost.of_charges(ledger.current(account.id))
-    if stays_within_cap(account, before + Cost.of_budget(budget.epsilon, budget.delta, budget.neighbours)):
+    if stays_within_cap(account, before + cost_of(budget.epsilon, budget.delta, budget.neighbours)):
         return None
-    return str(over_cap_error(account, before, budget))
+    return str(over_cap_error(account, before, budget, cost_of))
 
 
 def _stop(config: RunConfig, store: Store) -> str | None:
@@ -147,7 +174,7 @@ def _stop(config: RunConfig, store: Store) -> str | None:
     return None
 
 
-def priced_parts(config: RunConfig, expected: Forecast) -> tuple[BudgetPart, ...]:
+def _priced_parts(config: RunConfig, expected: Forecast) -> tuple[BudgetPart, ...]:
     """Return the lines of "where the budget goes": shares of mu^2 that add to 1, each with its epsilon alone."""
     budget = PrivacyBudget(epsilon=config.epsilon, delta=config.delta, neighbours=config.schema.neighbours)
     return tuple(
@@ -169,7 +196,7 @@ def forecast_lines(config: RunConfig) -> list[str]:
     lines += _found_lines(config)
     lines += [
         f"  {part.share:7.1%}  {part.name} (epsilon {part.epsilon_alone:.3g} alone)"
-        for part in priced_parts(config, expected)
+        for part in _priced_parts(config, expected)
     ]
     return [
         *lines,

@@ -39,7 +39,7 @@ from synth.services.incidents import record_incident
 from synth.services.installation import Installation
 from synth.services.pipeline import fit_and_sample
 from synth.services.run_folder import read_json, write_owner_json
-from synth.store import PATIENCE_SECONDS, Run, WorkState
+from synth.store import Run, WorkState
 from synth.system.machine import cores
 from synth.system.packages import missing_package
 from synth.system.settings import Settings
@@ -47,16 +47,16 @@ from synth.vault.vault import Vault
 
 __all__ = [
     "build_owner_report",
+    "carry_out",
     "exact_numbers",
-    "execute",
     "free_threads",
     "open_stand_in",
+    "owner_rows",
     "renew",
     "renewal_minutes",
     "renewal_subject",
     "rows_of_part",
     "stand_in_parts",
-    "stand_in_rows",
 ]
 
 LITTLE_NOISE = 300.0
@@ -69,36 +69,33 @@ _TESTS: tuple[tuple[OwnerPart, str], ...] = (
 
 
 def build_owner_report(
-    config: RunConfig,
+    installation: Installation,
     run: Run,
-    folder: Path,
-    *,
-    vault: Vault,
+    config: RunConfig,
     progress: Progress,
+    *,
     options: Mapping[str, Any] | None = None,
-    threads: int = 0,
 ) -> Path | None:
     """Compare a run's synthetic rows with its private rows and write ``owner/report.json`` (mode 0600).
 
     Parameters
     ----------
-    config, run, folder
-        The run and the folder of its files.
-    vault : Vault
-        Where the tables are.
+    installation : Installation
+    run : Run
+    config : RunConfig
+        Of the run; it may name another device.
     progress : Progress
     options : mapping, optional
         What the owner asks of reports, by the names of their options; by default what does not hold a run up.
-    threads : int
-        Trainings at once; 0 looks at the machine.
 
     Returns
     -------
     Path, or None where the private table has no rows to compare with
     """
+    folder = installation.folder(run.id)
     evidence: list[OwnerOnlyEvidence] = []
     if not config.is_model:  # of which everything is made at the owner's wish
-        rows = _rows(config, run, folder, vault, threads=threads)
+        rows = _rows(installation, run, config)
         if rows is None:
             return None
         evidence += _owner_parts(rows, options or {}, progress)
@@ -112,23 +109,14 @@ def build_owner_report(
     return path
 
 
-def renew(
-    config: RunConfig,
-    run: Run,
-    folder: Path,
-    *,
-    vault: Vault,
-    progress: Progress,
-    renewal: Renewal,
-    amount: str,
-    threads: int = 0,
-) -> None:
+def renew(installation: Installation, run_id: str, progress: Progress, *, renewal: Renewal, amount: str) -> None:
     """Make a part of a report at the owner's wish and put it into the owner's report in place of what was there.
 
     Parameters
     ----------
-    config, run, folder, vault, progress, threads
-        As in :func:`build_owner_report`.
+    installation : Installation
+    run_id : str
+    progress : Progress
     renewal : Renewal
         Which part.
     amount : str
@@ -139,10 +127,11 @@ def renew(
     JobError
         If the run has no report, its rows were deleted, or the part is about rows that are made and it made none.
     """
+    run, config, folder = installation.store.runs[run_id], installation.config_of(run_id), installation.folder(run_id)
     if config.is_model and not renewal.of_models:
         raise JobError(f"This run released a model and made no rows, so none can be {renewal.done} from.")
     try:
-        rows = _rows(config, run, folder, vault, threads=threads)
+        rows = _rows(installation, run, config)
     except TableError:
         rows = None
     if rows is None:
@@ -160,22 +149,13 @@ def renewal_subject(run_id: str, renewal: Renewal) -> str:
     return f"{run_id} {renewal.name}"
 
 
-def execute(work_id: str, *, settings: Settings, progress: Progress) -> None:
-    """Make a part of a report again, as it was asked for; what a worker process does."""
-    with Installation.open(settings, patience=PATIENCE_SECONDS) as installation:
-        work = installation.store.work[work_id]
-        run_id, name = work.subject.split(" ")
-        renew(
-            installation.config_of(run_id),
-            installation.store.runs[run_id],
-            installation.folder(run_id),
-            vault=installation.vault,
-            progress=_Share(progress),
-            renewal=renewal_called(name),
-            amount=json.loads(str(work.asked)),
-            threads=settings.threads,
-        )
-        installation.store.work.advance(work_id, WorkState.REPORTED)
+def carry_out(installation: Installation, work_id: str, progress: Progress) -> None:
+    """Make a part of a report again, as it was asked for."""
+    work = installation.store.work[work_id]
+    run_id, name = work.subject.split(" ")
+    amount = json.loads(str(work.asked))
+    renew(installation, run_id, _Share(progress), renewal=renewal_called(name), amount=amount)
+    installation.store.work.advance(work_id, WorkState.REPORTED)
 
 
 class _Share:
@@ -236,22 +216,6 @@ def stand_in_parts(rows: OwnerRows, progress: Progress, *, among: int = 1) -> St
         tuple(entry for part in parts for entry in part.evidence),
         tuple(name for part in parts for name in part.exceeded),
     )
-
-
-def stand_in_rows(config: RunConfig, view: OwnerView, synthetic: CodeTable, receipts: tuple[Receipt, ...]) -> OwnerRows:
-    """Return what reports may read of rows that somebody declared public.
-
-    Parameters
-    ----------
-    config : RunConfig
-    view : OwnerView
-        The public rows, at least one to train on.
-    synthetic : CodeTable
-        The synthetic rows as codes, column by column.
-    receipts : tuple of Receipt
-        Of the run that made them.
-    """
-    return _owner_rows(config, view, synthetic, receipts, test_problem=None, threads=0)
 
 
 def open_stand_in(config: RunConfig, open_rows: Callable[[], BinaryIO], key: bytes) -> OwnerView:
@@ -331,19 +295,21 @@ def _guarded(part: Report | Renewal, make: Callable[[], Sequence[OwnerOnlyEviden
         return (part.failed(reason),)
 
 
-def _rows(config: RunConfig, run: Run, folder: Path, vault: Vault, *, threads: int) -> OwnerRows | None:
+def _rows(installation: Installation, run: Run, config: RunConfig) -> OwnerRows | None:
     """Open what reports may read of a run, or return None where it has no rows to compare with."""
     if run.table_id is None:
         return None
+    folder = installation.folder(run.id)
     certificate = read_json(folder / "certificate.json")
-    view, test_problem = _opened(config, run, vault)
+    view, test_problem = _opened(config, run, installation.vault)
     if view.rows("train") == 0:
         return None
     # Column by column, as small as they are: millions of rows as one matrix of int64 would need gigabytes.
     table = None if config.is_model else read_table(folder / "synthetic.csv", config.schema)
     synthetic = [] if table is None else list(np.asarray(table).T)
     receipts = certificate_from_dict(certificate).all_receipts
-    rows = _owner_rows(config, view, synthetic, receipts, test_problem=test_problem, threads=threads)
+    threads = installation.settings.threads
+    rows = owner_rows(config, view, synthetic, receipts, test_problem=test_problem, threads=threads)
     if config.is_model:
         return replace(rows, released=_released(folder), refit=partial(_refitted, config))
     return replace(rows, remake=partial(_remade, config))
@@ -355,15 +321,31 @@ def _released(folder: Path) -> ReleasedModel:
         return restored_model(*model_from_bytes(archive.read("model.safetensors")))
 
 
-def _owner_rows(
+def owner_rows(
     config: RunConfig,
     view: OwnerView,
     synthetic: CodeTable,
     receipts: tuple[Receipt, ...],
     *,
-    test_problem: str | None,
-    threads: int,
+    test_problem: str | None = None,
+    threads: int = 0,
 ) -> OwnerRows:
+    """Return what reports may read of a run: private rows, or a stand-in that somebody declared public.
+
+    Parameters
+    ----------
+    config : RunConfig
+    view : OwnerView
+        The rows, at least one to train on.
+    synthetic : CodeTable
+        The synthetic rows as codes, column by column.
+    receipts : tuple of Receipt
+        Of the run that made them.
+    test_problem : str, optional
+        Why the test table could not be read.
+    threads : int
+        Trainings at once; 0 looks at the machine.
+    """
     tests = [
         TestRows(rows_of_part(view, part), words) for part, words in _TESTS if part in view.parts and view.rows(part)
     ]

@@ -82,11 +82,9 @@ def read_json(path: Path) -> dict[str, Any]:
 def write_owner_json(path: Path, body: Mapping[str, Any]) -> None:
     """Write a file that only this user may read; whoever reads it meanwhile finds the old one whole."""
     new = path.with_name(f"{path.name}.{uuid4().hex}")
-    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
-            json.dump(body, stream, indent=1, sort_keys=True, allow_nan=False)
-            stream.write("\n")
+        with private_stream(new) as stream:
+            stream.write(f"{json.dumps(body, indent=1, sort_keys=True, allow_nan=False)}\n".encode())
         new.replace(path)
     finally:
         new.unlink(missing_ok=True)

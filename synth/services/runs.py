@@ -23,18 +23,11 @@ from synth.services.planning import check_config
 from synth.services.reports import build_owner_report
 from synth.services.stops import Stops
 from synth.services.trying_out import PHASE, try_out
-from synth.store import PATIENCE_SECONDS, Charge, ChargeState, Run, TableState, WorkState
+from synth.store import Charge, ChargeState, Run, TableState, WorkState
 from synth.system.machine import resolved_device
-from synth.system.settings import Settings
 from synth.vault.kept_answers import AnswerFile, answers_path
 
-__all__ = ["carry_out", "execute"]
-
-
-def execute(run_id: str, *, settings: Settings, progress: Progress) -> None:
-    """Carry a claimed run to its report; what a worker process does."""
-    with Installation.open(settings, patience=PATIENCE_SECONDS) as installation:
-        carry_out(installation, run_id, progress)
+__all__ = ["carry_out"]
 
 
 def carry_out(installation: Installation, run_id: str, progress: Progress, *, owner_report: bool = True) -> None:
@@ -100,9 +93,8 @@ def _seal_and_report(
         timer.phase(OWNER_PHASE)
         # How many classes are predicted, and whether anybody was held out, is for the owner: so are its phases.
         timer.hide()
-        threads = installation.settings.threads
         try:
-            build_owner_report(config, run, folder, vault=installation.vault, progress=timer, threads=threads)
+            build_owner_report(installation, run, config, timer)
         except SynthError:
             raise
         except Exception as error:
@@ -199,12 +191,10 @@ def _spend(ledger: Ledger, run: Run, answers: AnswerFile, device: str) -> tuple[
 
 def _open(installation: Installation, run: Run, config: RunConfig) -> tuple[PrivateTable, ...]:
     """Open the rows that are learned from, and behind them those held out where they are asked."""
-    if run.table_id is None:
-        raise JobError("This run has no table. Start a new one.")
-    key, table_id = installation.vault.split_key(run.account_id), run.table_id
+    key = installation.vault.split_key(run.account_id)
     return PrivateTable.open(
         installation.vault,
-        table_id,
+        str(run.table_id),
         config.schema,
         config.format,
         account_key=key,

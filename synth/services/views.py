@@ -14,8 +14,10 @@ from synth.ledger.ledger import Ledger
 from synth.privacy.more.together import epsilon_together
 from synth.reports.expected import Forecast
 from synth.reports.forecast import forecast
-from synth.schema import Neighbours, RunConfig, parse_config
+from synth.schema import Neighbours, parse_config
+from synth.services.installation import Installation
 from synth.store import Account, Charge, ChargeState, Run, Store, WorkState, now
+from synth.system.disk import fullest, has_no_room
 
 __all__ = [
     "AccountView",
@@ -235,21 +237,15 @@ class RunView:
     columns: int = 0
 
 
-def run_view(
-    run: Run,
-    *,
-    config: RunConfig,
-    account: str,
-    table_name: str,
-    charges: tuple[Charge, ...] = (),
-    full_disk: str | None = None,
-) -> RunView:
-    """Return where a run stands, given the latest row of each of its charges; its seconds are whole ones."""
+def run_view(installation: Installation, run: Run) -> RunView:
+    """Return where a run stands; its seconds are whole ones."""
+    store, home, config = installation.store, installation.settings.home, parse_config(json.loads(run.config))
     begun, ended = run.started, run.finished or now()
+    charges = installation.ledger.charges_of(run.id)
     return RunView(
         run_id=run.id,
-        account=account,
-        table_name=table_name,
+        account=store.accounts[run.account_id].name,
+        table_name="" if run.table_id is None else store.tables[run.table_id].name,
         generator=config.generator,
         epsilon=config.epsilon,
         delta=config.delta,
@@ -268,7 +264,7 @@ def run_view(
         spent=any(charge.state not in (ChargeState.RESERVED, ChargeState.FREED) for charge in charges),
         # One that was put back and still waits has not gone on yet, but will.
         went_on=run.went_on or (run.attempts == 1 and run.state is WorkState.QUEUED),
-        full_disk=full_disk,
+        full_disk=fullest(home) if run.is_active and has_no_room(home) else None,
         stated=epsilon_together(config),
         columns=len(config.schema.modelled),
     )

@@ -389,7 +389,7 @@ class Browser:
             with stillness("upload") as patch, Application(settings_of(home)) as application:
                 dictation.install(patch)
                 form = self.config.format
-                received = application.receive(BytesIO(data), account=ACCOUNT, name=FILE_NAME, table_format=form)
+                received = application.intake.receive(BytesIO(data), account=ACCOUNT, name=FILE_NAME, table_format=form)
                 # However many pieces the upload was encrypted in, what follows is keyed alike.
                 patch.setattr(os, "urandom", Entropy("run"))
                 return self._carried(application, received.table_id, patch) | {"said": said.lines}
@@ -441,7 +441,7 @@ def _shown(application: Application, run_id: str) -> Public:
         "runs": application.runs(),
         "ledger": application.ledger_rows(),
         "accounts": application.accounts(),
-        "tables": [(table.table_id, table.account, table.name, table.columns) for table in application.tables()],
+        "tables": [(table.table_id, table.account, table.name, table.columns) for table in application.intake.tables()],
     }
     for name, ask in {"report": application.report, "certificate": application.certificate}.items():
         try:

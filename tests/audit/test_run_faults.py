@@ -33,6 +33,7 @@ from synth.reading import reader
 from synth.reports.evidence import SafeEvidence
 from synth.schema import RunConfig
 from synth.services import pipeline, run_folder, runs
+from synth.services.intake import Intake
 from synth.store import ChargeState
 from synth.store.layout import WORK
 
@@ -375,9 +376,9 @@ def _(patch: pytest.MonkeyPatch) -> None:
 @fault("the purpose of a charge tells how many rows there are")
 def _(patch: pytest.MonkeyPatch) -> None:
     opened: list[int] = []
-    received, reserved = Application.receive, Ledger.reserve
+    received, reserved = Intake.receive, Ledger.reserve
 
-    def receive(self: Application, *arguments: Any, **named: Any) -> Any:
+    def receive(self: Intake, *arguments: Any, **named: Any) -> Any:
         table = received(self, *arguments, **named)
         opened.append(int(table.n_rows or 0))
         return table
@@ -385,7 +386,7 @@ def _(patch: pytest.MonkeyPatch) -> None:
     def reserve(self: Ledger, *arguments: Any, purpose: str, **named: Any) -> Any:
         return reserved(self, *arguments, purpose=f"{purpose} from {opened[-1]} rows", **named)
 
-    patch.setattr(Application, "receive", receive)
+    patch.setattr(Intake, "receive", receive)
     patch.setattr(Ledger, "reserve", reserve)
 
 
@@ -403,14 +404,14 @@ def _(patch: pytest.MonkeyPatch) -> None:
         return made
 
     uploads: list[int] = []
-    received = Application.receive
+    received = Intake.receive
 
-    def receive(self: Application, stream: Any, **named: Any) -> Any:
+    def receive(self: Intake, stream: Any, **named: Any) -> Any:
         uploads.append(len(stream.getvalue()))
         return received(self, stream, **named)
 
     patch.setattr(runs, "seal_release", sealed)
-    patch.setattr(Application, "receive", receive)
+    patch.setattr(Intake, "receive", receive)
 
 
 @fault("the certificate holds the fingerprint of the table")

@@ -97,8 +97,8 @@ def _work(survey: Path) -> None:
     """Bring runs of one account into every state, and begin work that is no run."""
     with Application.from_environment() as application:
         made = load_config(survey)
-        table = application.tables()[0].table_id
-        application.look_at_rows(table)
+        table = application.intake.tables()[0].table_id
+        application.intake.look_at_rows(table)
         states = ("planned", "waiting", "at work", "measured", "failed", "cancelled")
         runs = {state: application.reserve(made, table_id=table) for state in states}
         application.cancel(runs["cancelled"].id)

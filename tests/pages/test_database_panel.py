@@ -70,7 +70,7 @@ def test_what_is_refused_is_said_there_and_nothing_typed_is_lost(folder: Path) -
     assert app.text_input(key="database-table").value == "people"
     assert app.text_input(key="database-password").value == "CANARY"
     assert "CANARY" not in texts(app)
-    assert not application().tables()
+    assert not application().intake.tables()
     assert not application().account_names()
 
 

@@ -40,7 +40,7 @@ def test_answers_come_from_the_bundle_alone_and_stay(finished: AppTest) -> None:
     app = opened(finished, TAB)
     run_id = run_of(app)
     # The rows, and with them all that is private, are gone.
-    application().delete_table(app.session_state["draft"]["table_id"])
+    application().intake.delete_table(app.session_state["draft"]["table_id"])
     shutil.rmtree(application().settings.home / "vault")
     app = asked(app, "mean age by region")
     assert errors(app) == []

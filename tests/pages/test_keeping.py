@@ -23,7 +23,7 @@ from synth.vault.incoming import RECONNECT_SECONDS
 def due() -> Path:
     """Take a table in whose time is up, and return its file."""
     service = application()
-    table = service.receive(io.BytesIO(TABLE.encode()), account="survey", name="survey.csv")
+    table = service.intake.receive(io.BytesIO(TABLE.encode()), account="survey", name="survey.csv")
     service.store.tables.keep_until(table.table_id, now() - timedelta(seconds=1))
     return service.settings.home / "vault" / f"{table.table_id}.table"
 

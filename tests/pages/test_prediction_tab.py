@@ -97,7 +97,7 @@ def test_a_run_without_a_label_says_what_is_missing() -> None:
 def test_rows_that_are_gone_are_said_to_be_gone(finished: AppTest) -> None:
     from pages.ui.session import application
 
-    application().delete_table(finished.session_state["draft"]["table_id"])
+    application().intake.delete_table(finished.session_state["draft"]["table_id"])
     app = opened(finished)
     app.button(key="predictions").click().run()
     (error,) = errors(app)

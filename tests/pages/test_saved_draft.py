@@ -201,7 +201,7 @@ def test_one_cell_of_a_hundred_columns_is_saved_within_the_rerun() -> None:
 def test_a_deleted_table_takes_its_draft_along() -> None:
     app = answer(with_columns("age"))
     table_id = app.session_state["draft"]["table_id"]
-    application().delete_table(table_id)
+    application().intake.delete_table(table_id)
     assert application().drafts.find(table_id) is None
     app.run()
     assert application().drafts.find(table_id) is None

@@ -75,7 +75,7 @@ def test_names_that_were_given_to_columns_are_changed_and_the_table_is_read_by_t
     config = config_of(app.session_state["draft"])
     held = app.session_state["draft"]
     application().reserve(config, table_id=held["table_id"])
-    assert [column.name for column in application().table(held["table_id"]).columns] == list(config.schema.names)
+    assert [column.name for column in application().intake.table(held["table_id"]).columns] == list(config.schema.names)
 
 
 def test_names_that_deceive_are_told_before_they_are_described() -> None:
@@ -328,7 +328,7 @@ def test_a_deleted_table_is_asked_for_again() -> None:
     from pages.ui.session import application
 
     app = upload_table(open_app(), TABLE.encode())
-    application().delete_table(app.session_state["draft"]["table_id"])
+    application().intake.delete_table(app.session_state["draft"]["table_id"])
     go(app, "describe")
     assert "There is no table yet. Upload one, or try the demo table." in texts(app)
 

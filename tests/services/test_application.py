@@ -47,7 +47,7 @@ def config() -> RunConfig:
 
 @pytest.fixture
 def table(application: Application) -> ReceivedTable:
-    return application.receive(io.BytesIO(TABLE), account="town", name="../../people.csv")
+    return application.intake.receive(io.BytesIO(TABLE), account="town", name="../../people.csv")
 
 
 def test_a_table_whose_time_is_up_is_on_no_list_and_in_no_run(
@@ -58,11 +58,11 @@ def test_a_table_whose_time_is_up_is_on_no_list_and_in_no_run(
 
     def shown(table_id: str, *, on_list: bool) -> bool:
         if on_list:
-            return table_id in {one.table_id for one in application.tables()}
-        return bool(application.table(table_id).columns)
+            return table_id in {one.table_id for one in application.intake.tables()}
+        return bool(application.intake.table(table_id).columns)
 
     for on_list in (True, False):
-        kept = application.receive(io.BytesIO(TABLE), account="town", name="people.csv").table_id
+        kept = application.intake.receive(io.BytesIO(TABLE), account="town", name="people.csv").table_id
         assert shown(kept, on_list=on_list)
         application.store.tables.keep_until(kept, now() - timedelta(seconds=1))
         assert not shown(kept, on_list=on_list)
@@ -153,7 +153,7 @@ def test_two_slots_carry_two_runs_at_once(tmp_path: Path, config: RunConfig) -> 
     home = tmp_path / "home"
     settings = Settings(home=home, database_url=f"sqlite:///{home / 'hermitage.sqlite'}", job_slots=2)
     with Application(settings) as application:
-        table = application.receive(io.BytesIO(TABLE), account="town", name="people.csv")
+        table = application.intake.receive(io.BytesIO(TABLE), account="town", name="people.csv")
         runs = [application.start(config, table_id=table.table_id) for _ in range(3)]
         assert [application.store.runs[run_id].pid is not None for run_id in runs] == [True, True, False]
         assert [finished(application, run_id).state for run_id in runs] == ["reported"] * 3
@@ -224,7 +224,7 @@ def test_a_generator_without_what_it_needs_starts_nowhere(
         with pytest.raises(ConfigError, match="'independent-by-class' needs a label of at least two values"):
             attempt()
     assert application.ledger_rows() == []
-    assert [known.table_id for known in application.tables()] == [table.table_id]
+    assert [known.table_id for known in application.intake.tables()] == [table.table_id]
     assert application.runs() == []
     assert not (tmp_path / "out").exists()
     # With a label the same run may start.
@@ -234,15 +234,15 @@ def test_a_generator_without_what_it_needs_starts_nowhere(
 def test_a_table_that_does_not_fit_is_refused_before_anything_is_charged(
     application: Application, config: RunConfig, table: ReceivedTable
 ) -> None:
-    other = application.receive(io.BytesIO(b"age,city\n1,x\n"), account="town", name="other.csv")
+    other = application.intake.receive(io.BytesIO(b"age,city\n1,x\n"), account="town", name="other.csv")
     with pytest.raises(TableError, match="no column 'town'"):
         application.start(config, table_id=other.table_id)
-    elsewhere = application.receive(io.BytesIO(TABLE), account="village", name="people.csv")
+    elsewhere = application.intake.receive(io.BytesIO(TABLE), account="village", name="people.csv")
     assert elsewhere.warning is not None
     assert "town" in elsewhere.warning
     with pytest.raises(TableError, match="another account"):
         application.start(config, table_id=elsewhere.table_id)
-    application.delete_table(table.table_id)
+    application.intake.delete_table(table.table_id)
     with pytest.raises(TableError, match="deleted"):
         application.start(config, table_id=table.table_id)
     assert application.ledger_rows() == []
@@ -251,23 +251,23 @@ def test_a_table_that_does_not_fit_is_refused_before_anything_is_charged(
 def test_a_bad_table_leaves_nothing_behind(application: Application) -> None:
     for data in (b"", b"age,town\n", b"PK\x03\x04", b"PAR1x", b"3,4\n5,6\n"):
         with pytest.raises(TableError):
-            application.receive(io.BytesIO(data), account="town", name="bad.csv")
+            application.intake.receive(io.BytesIO(data), account="town", name="bad.csv")
     with pytest.raises(ConfigError, match="needs its separator"):
-        application.receive(
+        application.intake.receive(
             io.BytesIO(TABLE), account="town", name="bad.csv", table_format=TableFormat(header=False, names=("a", "b"))
         )
-    assert application.tables() == []
+    assert application.intake.tables() == []
     assert application.accounts() == [], "a refused file opens no account"
     assert not list((application.settings.home / "vault").glob("*.table"))
 
 
 def test_lines_without_values_are_pointed_out(application: Application) -> None:
-    blank = application.receive(io.BytesIO(TABLE + b"\n\n"), account="town", name="blank.csv")
+    blank = application.intake.receive(io.BytesIO(TABLE + b"\n\n"), account="town", name="blank.csv")
     assert blank.n_rows == 302
     assert str(blank.warning).startswith("2 blank lines of the file count as rows without values.")
-    one = application.receive(io.BytesIO(TABLE + b"\n"), account="town", name="one.csv")
+    one = application.intake.receive(io.BytesIO(TABLE + b"\n"), account="town", name="one.csv")
     assert str(one.warning).startswith("1 blank line of the file counts as a row without values.")
-    none = application.receive(io.BytesIO(b"age,town\n1\n2;3\n"), account="town", name="other.csv")
+    none = application.intake.receive(io.BytesIO(b"age,town\n1\n2;3\n"), account="town", name="other.csv")
     assert str(none.warning).startswith("Not one line of the file can be read as a row of 2 cells.")
 
 
@@ -278,22 +278,22 @@ def test_kinds_are_guessed_from_cells_only_where_the_owner_looks_which_is_record
         events = application.store.events.of_kind(EventKind.OWNER_VIEW)
         return [(event.account_id, event.detail["what"]) for event in events]
 
-    assert [column.kind for column in application.table(table.table_id).columns] == ["number", ""]
+    assert [column.kind for column in application.intake.table(table.table_id).columns] == ["number", ""]
     assert looks() == []
-    looked = application.look_at_rows(table.table_id)
+    looked = application.intake.look_at_rows(table.table_id)
     assert [column.kind for column in looked.columns] == ["number", "category"]
     assert looks() == [(application.store.accounts.open("town").id, "kinds of columns")]
 
 
 def test_a_first_row_of_data_is_refused_and_never_shown(application: Application) -> None:
     with pytest.raises(TableError, match="looks like a row") as refused:
-        application.receive(io.BytesIO(b"3,CANARY\n5,CANARY\n"), account="town", name="bare.csv")
+        application.intake.receive(io.BytesIO(b"3,CANARY\n5,CANARY\n"), account="town", name="bare.csv")
     assert "CANARY" not in str(refused.value)
     named = TableFormat(header=False, names=("age", "height"), separator=",")
-    bare = application.receive(io.BytesIO(b"3,4\n5,6\n"), account="town", name="b", table_format=named)
+    bare = application.intake.receive(io.BytesIO(b"3,4\n5,6\n"), account="town", name="b", table_format=named)
     assert bare.warning is None
     with Application(application.settings) as restarted:
-        assert [column.name for column in restarted.table(bare.table_id).columns] == ["age", "height"]
+        assert [column.name for column in restarted.intake.table(bare.table_id).columns] == ["age", "height"]
 
 
 def test_another_promise_is_refused_before_anything_is_spent(
@@ -339,7 +339,7 @@ def test_a_configuration_edited_while_its_run_waits_reads_no_row(
 def test_a_configuration_that_nobody_edited_is_carried_out(application: Application, config: RunConfig) -> None:
     """Names of accounts are kept in one normal form, and so they are compared."""
     odd = replace(config, account="  town\t hall ", delta=3e-7, epsilon=0.1 + 0.2)
-    table_id = application.receive(io.BytesIO(TABLE), account=odd.account, name="people.csv").table_id
+    table_id = application.intake.receive(io.BytesIO(TABLE), account=odd.account, name="people.csv").table_id
     run = application.reserve(odd, table_id=table_id)
     application.store.work.claim(run.id, host="here", pid=1, pid_created=0.0)
     carry_out(application.installation, run.id, NullProgress(), owner_report=False)

@@ -179,7 +179,7 @@ def test_a_report_that_was_not_released_yet_is_not_missing(
     made = release("first", "town", "--keep-table")
     with Application(settings) as application:
         config = application.config_of(application.runs()[0].run_id)
-        run = application.reserve(config, table_id=application.tables()[0].table_id)
+        run = application.reserve(config, table_id=application.intake.tables()[0].table_id)
         application.store.work.claim(run.id, host="here", pid=1, pid_created=1.0)
         carry_out(application.installation, run.id, StoredProgress(application.store.work, run.id), owner_report=False)
         assert application.ledger.charges_of(run.id)[0].certificate_id is None
@@ -253,11 +253,11 @@ def test_a_backup_is_private_and_holds_tables_only_where_asked(
     assert synth("restore", "saved") == 0
     assert "1 private tables are not in the backup" in capsys.readouterr().out
     with Application(settings) as application:
-        assert application.tables() == []
+        assert application.intake.tables() == []
     lose(settings)
     assert synth("restore", "with") == 0
     with Application(settings) as application:
-        (table,) = application.tables()
+        (table,) = application.intake.tables()
         with application.vault.open(table.table_id) as rows:
             assert rows.read().decode() == TABLE
 
@@ -269,7 +269,7 @@ def test_what_was_unfinished_counts_after_a_restore(
     release("first", "town", "--keep-table")
     with Application(settings) as application:
         config = application.config_of(application.runs()[0].run_id)
-        waiting = application.reserve(config, table_id=application.tables()[0].table_id)
+        waiting = application.reserve(config, table_id=application.intake.tables()[0].table_id)
         rehearsal = application.store.work.begin(WorkKind.REHEARSAL, "0" * 64, asked="{}", owner="owner", host="here")
     assert synth("backup", "saved") == 0
     lose(settings)

@@ -135,7 +135,7 @@ def test_what_is_declared_fails_in_one_sentence_and_charges_nothing(name: str, t
     with Application.from_environment() as application:
         # As a browser does it: the format of the configuration may be another than that of the upload.
         with table.open("rb") as stream:
-            table_id = application.receive(stream, account="town", name="people.csv").table_id
+            table_id = application.intake.receive(stream, account="town", name="people.csv").table_id
         with pytest.raises(SynthError, match=words) as caught:
             carried_out(application, config, table_id)
         assert "\n" not in str(caught.value)
@@ -151,7 +151,7 @@ def carried_out(application: Application, config: RunConfig, table_id: str) -> N
     if config.account != "town":
         # The table is of another account then, which has a refusal of its own.
         with Path(application.settings.home).parent.joinpath("people.csv").open("rb") as stream:
-            table_id = application.receive(stream, account=config.account, name="people.csv").table_id
+            table_id = application.intake.receive(stream, account=config.account, name="people.csv").table_id
     run = application.reserve(config, table_id=table_id)
     carry_out(application.installation, run.id, NullProgress())
 
@@ -240,15 +240,15 @@ def test_a_table_of_too_many_rows_is_not_taken_in_and_opens_no_account(monkeypat
     with Application.from_environment() as application:
         application._intake._limits = ReaderLimits(rows=299)
         with pytest.raises(TableError, match="more than 299 rows"):
-            application.receive(io.BytesIO(TEXT), account="town", name="people.csv")
+            application.intake.receive(io.BytesIO(TEXT), account="town", name="people.csv")
         assert application.accounts() == []
-        assert application.tables() == []
+        assert application.intake.tables() == []
 
 
 def test_a_table_that_was_taken_in_before_its_limits_is_refused_when_a_run_is_reserved() -> None:
     config = replace(CONFIG, schema=TWO)
     with Application.from_environment() as application:
-        table_id = application.receive(io.BytesIO(TEXT), account="town", name="people.csv").table_id
+        table_id = application.intake.receive(io.BytesIO(TEXT), account="town", name="people.csv").table_id
         application._intake._limits = ReaderLimits(rows=299)
         with pytest.raises(TableError, match="more than 299 rows"):
             application.reserve(config, table_id=table_id)

@@ -49,7 +49,7 @@ def config() -> RunConfig:
 
 @pytest.fixture
 def table_id(application: Application) -> str:
-    return application.receive(io.BytesIO(TABLE), account="town", name="people.csv").table_id
+    return application.intake.receive(io.BytesIO(TABLE), account="town", name="people.csv").table_id
 
 
 def of_records(config: RunConfig) -> RunConfig:
@@ -78,7 +78,7 @@ def test_an_epsilon_of_one_cell_is_never_listed_without_its_worth_for_a_row(
 ) -> None:
     wider = replace(config, schema=replace(config.schema, cell_change=0.5), account="half", delta=1e-6)
     twins = [application.reserve(config, table_id=table_id) for _ in range(2)]
-    half = application.receive(io.BytesIO(TABLE), account="half", name="people.csv").table_id
+    half = application.intake.receive(io.BytesIO(TABLE), account="half", name="people.csv").table_id
     other = application.reserve(wider, table_id=half)
     rows = {row.run_id: row.row_worth for row in application.ledger_rows()}
     expected = {name: application.plan(one).forecast.row_epsilon for name, one in (("town", config), ("half", wider))}
@@ -135,7 +135,7 @@ def test_a_record_never_enters_an_account_of_cells_nor_a_cell_one_of_records(
     with pytest.raises(PrivacyError, match="protects one cell"):
         application.reserve(of_records(config), table_id=table_id)
     assert "another promise" in str(application.plan(of_records(config)).refusal)
-    other = application.receive(io.BytesIO(TABLE), account="village", name="people.csv").table_id
+    other = application.intake.receive(io.BytesIO(TABLE), account="village", name="people.csv").table_id
     application.reserve(replace(of_records(config), account="village"), table_id=other)
     with pytest.raises(PrivacyError, match="protects whole rows"):
         application.reserve(replace(config, account="village"), table_id=other)

@@ -71,7 +71,7 @@ def receive(application: Application, step: Step, *, name: str = "town") -> str:
     previous = sys.gettrace()
     sys.settrace(step)
     try:
-        return application.receive(io.BytesIO(TABLE), account=name, name="people.csv").table_id
+        return application.intake.receive(io.BytesIO(TABLE), account=name, name="people.csv").table_id
     finally:
         sys.settrace(previous)
 
@@ -81,9 +81,9 @@ def test_a_failure_at_any_step_leaves_nothing(application: Application, monkeypa
     # The header is read once for real, by its process: that is before anything is kept, and takes a second each time.
     header = intake.inspect_header(io.BytesIO(TABLE), intake.TableFormat())
     monkeypatch.setattr(intake, "inspect_header", lambda stream, form, **limits: header)
-    application.receive(io.BytesIO(TABLE), account="twins", name="people.csv")
+    application.intake.receive(io.BytesIO(TABLE), account="twins", name="people.csv")
     counted = Step(0, MemoryError)
-    application.delete_table(receive(application, counted, name="counted"))
+    application.intake.delete_table(receive(application, counted, name="counted"))
     before = standing(application)
     kept, said = 0, []
     for number in range(1, counted.calls + 5):
@@ -98,7 +98,7 @@ def test_a_failure_at_any_step_leaves_nothing(application: Application, monkeypa
             # The transaction was committed, and the failure came while its connection was given back.
             (table_id,) = set(after["tables"]) - set(before["tables"])
             kept += 1
-        assert application.table(table_id).columns
+        assert application.intake.table(table_id).columns
         with application.vault.open(table_id) as stream:
             assert stream.read() == TABLE
         before = standing(application)
@@ -139,7 +139,7 @@ def test_a_sender_that_goes_away_leaves_nothing(
 
     monkeypatch.setattr(vault, "encrypt_stream", encrypting)
     with pytest.raises(TableError if isinstance(fault, OSError) else type(fault)):
-        application.receive(sender, account="town", name="people.csv")
+        application.intake.receive(sender, account="town", name="people.csv")
     assert sender.broke_off
     assert standing(application) == before
     assert before["accounts"] == []
@@ -158,6 +158,6 @@ def test_a_killed_reader_leaves_nothing(application: Application, monkeypatch: p
 
     monkeypatch.setattr(reader, "Confined", killed)
     with pytest.raises(TableError):
-        application.receive(io.BytesIO(TABLE), account="town", name="people.csv")
+        application.intake.receive(io.BytesIO(TABLE), account="town", name="people.csv")
     assert started
     assert standing(application) == before

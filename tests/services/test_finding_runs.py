@@ -62,7 +62,7 @@ def application(tmp_path: Path) -> Iterator[Application]:
 
 @pytest.fixture
 def table_id(application: Application) -> str:
-    return application.receive(io.BytesIO(TABLE), account="village", name="village.csv").table_id
+    return application.intake.receive(io.BytesIO(TABLE), account="village", name="village.csv").table_id
 
 
 def open_config() -> RunConfig:
@@ -226,7 +226,7 @@ def test_one_that_is_stopped_before_it_spends_is_freed(application: Application,
     with pytest.raises(JobError, match="being found already"):
         application.findings.reserve(open_config(), table_id=table_id, epsilon=1.0)
     with pytest.raises(TableError, match="still reads this table"):
-        application.delete_table(table_id)
+        application.intake.delete_table(table_id)
     assert charges(application) == [(1.0, "reserved")]
     application.store.work.move(work_id, WorkState.CANCELLED, message="stopped")
     application.ledger.settle(work_id)

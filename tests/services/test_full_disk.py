@@ -86,11 +86,11 @@ def test_a_table_that_does_not_fit(disk: Path, leave: int) -> None:
         vault = application.settings.home / "vault"
         filling = fill(disk, leave=leave)
         with pytest.raises(DiskFullError, match=sentence_of(disk / "home")):
-            application.receive(io.BytesIO(HEADER + ROWS * 600), account="town", name="people.csv")
+            application.intake.receive(io.BytesIO(HEADER + ROWS * 600), account="town", name="people.csv")
         assert list(vault.iterdir()) == []
         assert application.store.accounts.all() == ()
         filling.unlink()
-        assert application.receive(io.BytesIO(TABLE), account="town", name="people.csv").n_rows == 300
+        assert application.intake.receive(io.BytesIO(TABLE), account="town", name="people.csv").n_rows == 300
 
 
 def test_a_database_that_cannot_grow(disk: Path) -> None:
@@ -169,7 +169,7 @@ def test_a_backup_that_does_not_fit(disk: Path, tmp_path: Path) -> None:
     home = tmp_path / "home"
     settings = Settings(home=home, database_url=f"sqlite:///{home / 'hermitage.sqlite'}")
     with Application(settings) as application:
-        application.receive(io.BytesIO(HEADER + ROWS * 10), account="town", name="people.csv")
+        application.intake.receive(io.BytesIO(HEADER + ROWS * 10), account="town", name="people.csv")
     fill(disk, leave=2**15)
     with pytest.raises(DiskFullError, match=r"The disk that holds .*disk.* is full"):
         back_up(settings, disk / "backup", with_tables=True)
@@ -204,7 +204,7 @@ def test_the_screen_of_a_run_says_that_it_waits_for_room(disk: Path, monkeypatch
     monkeypatch.setenv("HERMITAGE_HOME", str(disk / "home"))
     monkeypatch.delenv("DATABASE_URL", raising=False)
     with Application(settings_on(disk)) as application:
-        table = application.receive(io.BytesIO(TABLE), account="town", name="people.csv")
+        table = application.intake.receive(io.BytesIO(TABLE), account="town", name="people.csv")
         run = application.reserve(config(), table_id=table.table_id)
         application.ledger.spend(application.ledger.charges_of(run.id)[0])
         number = os.getpid()

@@ -40,6 +40,7 @@ from synth.schema import RunConfig, config_to_yaml, parse_config
 from synth.schema.documents import read_mapping
 from synth.services import pipeline, runs
 from synth.services.runs import carry_out
+from synth.services.views import run_view
 from synth.store import ChargeState, Run, WorkState
 from synth.store.layout import WORK
 from synth.system.machine import is_lack_of_means, this_host
@@ -93,7 +94,7 @@ def config() -> RunConfig:
 
 
 def table_in(application: Application) -> str:
-    return application.receive(io.BytesIO(TABLE.encode()), account="town", name="people.csv").table_id
+    return application.intake.receive(io.BytesIO(TABLE.encode()), account="town", name="people.csv").table_id
 
 
 # --- real workers, really killed --------------------------------------------------------------------------------------
@@ -271,7 +272,7 @@ def stop_and_go_on(
     kept = kept_by(application, run_id)
     assert len(kept) == answers
     assert put_back(application.store, application.store.runs[run_id], same_device=False)
-    assert application._run_view(application.store.runs[run_id]).went_on  # which tends no queue
+    assert run_view(application.installation, application.store.runs[run_id]).went_on  # which tends no queue
     claim(application, run_id)
     return run_id, kept
 
@@ -487,7 +488,7 @@ def test_a_run_of_another_machine_ends_when_its_lease_does_and_goes_on_nowhere(
     elsewhere = LocalEngine(application.store, command=COMMAND, gpus=(), clock=lambda: float(next(seconds)))
     for _ in range(100):
         elsewhere.tend()
-    run = application._run_view(application.store.runs[run_id])
+    run = run_view(application.installation, application.store.runs[run_id])
     assert run.state == "failed"
     assert "stays spent" in str(run.message)
     assert application.ledger.charges_of(run_id)[0].state is ChargeState.FAILED_SPENT

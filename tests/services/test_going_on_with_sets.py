@@ -82,7 +82,7 @@ def test_a_worker_killed_within_what_many_columns_tell_is_followed_by_one_that_g
     def started() -> str:
         """Start a run that is the only one of its account."""
         account = next(accounts)
-        table = application.receive(io.BytesIO(text.encode()), account=account, name="people.csv").table_id
+        table = application.intake.receive(io.BytesIO(text.encode()), account=account, name="people.csv").table_id
         return application.start(replace(config, account=account), table_id=table)
 
     stops(application)

@@ -51,27 +51,27 @@ def test_a_refused_file_opens_no_account_and_shows_no_cell(
     application: Application, data: bytes, form: TableFormat
 ) -> None:
     with pytest.raises((TableError, ConfigError)) as caught:
-        application.receive(io.BytesIO(data), account="survey", name="t.csv", table_format=form)
+        application.intake.receive(io.BytesIO(data), account="survey", name="t.csv", table_format=form)
     assert CANARY not in str(caught.value)
     assert application.accounts() == []
-    assert application.tables() == []
+    assert application.intake.tables() == []
     assert list((application.settings.home / "vault").iterdir()) == []
 
 
 def test_the_first_line_may_be_declared_to_hold_names_after_all(application: Application) -> None:
     data = b"1990,1991\n5,6\n7,8\n"
     with pytest.raises(TableError) as caught:
-        application.receive(io.BytesIO(data), account="survey", name="t.csv")
+        application.intake.receive(io.BytesIO(data), account="survey", name="t.csv")
     assert str(caught.value) == NO_HEADER
     form = TableFormat(header=False, names=("1990", "1991"), skip_rows=1, separator=",")
-    received = application.receive(io.BytesIO(data), account="survey", name="t.csv", table_format=form)
+    received = application.intake.receive(io.BytesIO(data), account="survey", name="t.csv", table_format=form)
     assert (received.n_rows, [column.name for column in received.columns]) == (2, ["1990", "1991"])
 
 
 def test_one_row_changes_no_drafted_kind(application: Application) -> None:
     odd = "somebody,perhaps,once,free text,80kg"
     received = [
-        application.receive(io.BytesIO(table(last=last)), account="survey", name="t.csv").columns
+        application.intake.receive(io.BytesIO(table(last=last)), account="survey", name="t.csv").columns
         for last in ("4,no,2020-01-01,x,70.5", odd)
     ]
     assert received[0] == received[1]
@@ -79,11 +79,11 @@ def test_one_row_changes_no_drafted_kind(application: Application) -> None:
 
 
 def test_a_look_guesses_kinds_from_cells_and_is_recorded(application: Application) -> None:
-    received = application.receive(io.BytesIO(table()), account="survey", name="t.csv")
+    received = application.intake.receive(io.BytesIO(table()), account="survey", name="t.csv")
     account = application.store.accounts.named("survey")
     assert account is not None
     assert not application.store.events.of_account(account.id, EventKind.OWNER_VIEW)
-    looked = application.look_at_rows(received.table_id)
+    looked = application.intake.look_at_rows(received.table_id)
     assert [column.kind for column in looked.columns] == ["number", "yes_no", "date", "category", "number"]
     events = application.store.events.of_account(account.id, EventKind.OWNER_VIEW)
     assert [event.detail["what"] for event in events] == ["kinds of columns"]
@@ -121,7 +121,7 @@ def test_a_draft_looks_only_where_it_is_asked_to(
 def test_the_owner_is_told_of_blank_lines_and_of_a_wrong_separator(
     application: Application, data: bytes, words: str | None
 ) -> None:
-    warning = application.receive(io.BytesIO(data), account="survey", name="t.csv").warning
+    warning = application.intake.receive(io.BytesIO(data), account="survey", name="t.csv").warning
     assert warning is None if words is None else words in str(warning)
 
 
@@ -129,7 +129,7 @@ def test_several_files_are_read_as_one_table_twice(application: Application, tmp
     for number in range(3):
         (tmp_path / f"part{number}.csv").write_bytes(table(rows=10 + number))
     with open_table(str(tmp_path / "part*.csv"), TableFormat()) as (name, stream):
-        received = application.receive(stream, account="survey", name=name)
+        received = application.intake.receive(stream, account="survey", name=name)
     assert received.n_rows == 10 + 11 + 12 + 3
     with pytest.raises(TableError, match="Several files with lines to pass over"):
         open_table(str(tmp_path / "part*.csv"), TableFormat(skip_rows=1)).__enter__()

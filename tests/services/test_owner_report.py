@@ -103,7 +103,7 @@ def test_a_test_table_that_was_deleted_leaves_the_hold_out(
     run_locally(config, tmp_path / "out", table=table, keep_table=True, owner_report=False)
     with Application.from_environment() as application:
         body = json.loads((tmp_path / "out" / "owner" / "run.json").read_text())
-        application.delete_table(body["test_table_id"])
+        application.intake.delete_table(body["test_table_id"])
     owner_report_again(tmp_path / "out", say=lambda line: None)
     found = predictions(tmp_path / "out")
     assert "The test table could not be used: This table was deleted." in found["downstream.rows"]["sentence"]

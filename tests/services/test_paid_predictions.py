@@ -89,7 +89,7 @@ def test_the_hold_out_is_the_same_with_and_without_the_share(people: Path, tmp_p
     from synth.services.runs import _open
 
     with Application.from_environment() as application, people.open("rb") as stream:
-        table_id = application.receive(stream, account="town", name="people.csv").table_id
+        table_id = application.intake.receive(stream, account="town", name="people.csv").table_id
         run = application.reserve(CONFIG, table_id=table_id)
         (plain,) = _open(application, run, replace(CONFIG, prediction_share=0.0))
         train, held_out = _open(application, run, CONFIG)

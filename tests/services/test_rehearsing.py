@@ -145,7 +145,7 @@ def test_a_finished_run_is_neither_sealed_nor_downloaded(stand_in: Path, private
 def test_a_run_that_waited_is_not_charged(stand_in: Path, private: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with Application.from_environment() as application:
         with private.open("rb") as stream:
-            table = application.receive(stream, account="town", name="private.csv")
+            table = application.intake.receive(stream, account="town", name="private.csv")
         run = application.reserve(config("copying"), table_id=table.table_id)
         incident = rehearse("copying", stand_in).incident
         with pytest.raises(AttackError, match=str(incident)):
@@ -178,7 +178,7 @@ def test_what_makes_a_configuration_the_same(stand_in: Path) -> None:
 def test_a_private_table_is_nobodys_stand_in(stand_in: Path, private: Path) -> None:
     with Application.from_environment() as application:
         with private.open("rb") as stream:
-            application.receive(stream, account="town", name="private.csv")
+            application.intake.receive(stream, account="town", name="private.csv")
         with pytest.raises(TableError, match="a private table of the account 'town'"):
             application.rehearsals.rehearse(config("independent"), lambda: private.open("rb"), NullProgress())
         with private.open("rb") as stream, pytest.raises(TableError, match="cannot stand in"):

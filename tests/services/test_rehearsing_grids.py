@@ -172,7 +172,7 @@ def test_what_a_run_would_refuse_is_refused_before_a_row_is_read(stand_in: Path)
         with pytest.raises(ConfigError, match="no-such"):
             application.rehearsals.rehearse_grid(ASKED, grid, untouched, NullProgress())
         with stand_in.open("rb") as rows:
-            application.receive(rows, account="town", name="private.csv")
+            application.intake.receive(rows, account="town", name="private.csv")
         with pytest.raises(TableError, match="cannot stand in"):
             rehearse(Grid((1.0,), ("independent",), seeds=1), stand_in)
 

@@ -119,16 +119,9 @@ def test_a_released_model_is_fitted_again_for_its_owner_alone(tmp_path: Path, mo
     assert {name: row["risk, this release"] for name, row in by_group.items()} == pytest.approx(of_release)
     with Application(settings) as application:
         assert application.ledger_rows() == charged
+        renewal = renewal_called("shadow-models")
         with pytest.raises(JobError, match="released a model and made no rows"):
-            reports.renew(
-                config,
-                application.store.runs[result.run_id],
-                folder,
-                vault=application.vault,
-                progress=NullProgress(),
-                renewal=renewal_called("shadow-models"),
-                amount="20",
-            )
+            reports.renew(application.installation, result.run_id, NullProgress(), renewal=renewal, amount="20")
     assert (folder / "bundle.zip").read_bytes() == published
     assert "excess" not in (folder / "report.json").read_text()
 
@@ -170,7 +163,7 @@ def test_every_model_that_tells_of_a_label_says_who_pays(name: str, monkeypatch:
         CONFIG, schema=SCHEMA, generator=name, rows=0, label=label, options=options, groups=("age",), epsilon=0.5
     )
     view = OwnerView.from_codes(SCHEMA, {"train": codes})
-    rows = reports.stand_in_rows(config, view, [], ())
+    rows = reports.owner_rows(config, view, [], ())
     refit = partial(reports._refitted, config)
     likes: list[Any] = []
 

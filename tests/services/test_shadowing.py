@@ -131,6 +131,6 @@ def test_a_process_of_its_own_is_followed_and_stopped(run: tuple[Settings, str])
 def test_rows_that_are_gone_are_not_attacked(run: tuple[Settings, str]) -> None:
     settings, run_id = run
     with Application(settings) as application:
-        application.delete_table(str(application.store.runs[run_id].table_id))
+        application.intake.delete_table(str(application.store.runs[run_id].table_id))
         with pytest.raises(JobError, match="nothing can be attacked"):
             application.renew(run_id, "shadow-models")

@@ -40,7 +40,7 @@ def application(tmp_path: Path) -> Iterator[Application]:
 
 @pytest.fixture
 def table_id(application: Application) -> str:
-    return application.receive(io.BytesIO(TABLE), account="clinic", name="visits.csv").table_id
+    return application.intake.receive(io.BytesIO(TABLE), account="clinic", name="visits.csv").table_id
 
 
 def of(unit: PrivacyUnit) -> RunConfig:

@@ -1,0 +1,272 @@
+"""A release that begins and ends with a DataFrame: :class:`synth.Release`.
+
+Its rows are written as the bytes of a table, line by line (:mod:`synth.cli.frames`), and go the one way there is:
+encrypted into the vault, charged, read, asked with noise, sealed into a bundle, and deleted.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from contextlib import nullcontext
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn, Self
+from uuid import uuid4
+
+from synth.bundle.replay import drawn_table
+from synth.cli.files import empty_folder
+from synth.cli.finding import FindResult, check_what_is_described, find_in_document
+from synth.cli.frames import FORMAT, frame_as_table, frame_of_table, names_of_frame
+from synth.cli.local import run_locally
+from synth.cli.received import SPENDS_AGAIN
+from synth.cli.speaking import Say, on_terminal
+from synth.errors import InputError, PrivacyError, SynthError
+from synth.privacy.more.found_columns import open_columns
+from synth.schema import RunConfig, Schema, config_of_schema, config_to_mapping, format_to_mapping, parse_schema
+from synth.services.incidents import in_own_words
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Release"]
+
+
+class Release:
+    """Synthetic rows with differential privacy from a DataFrame, and the bundle that proves what was promised.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        The private rows. The index is not read; neither is how pandas stores a column.
+    schema : Schema or mapping
+        What is public about them: of :func:`synth.load_schema`, a filled :func:`synth.draft_schema`, or the keys
+        ``columns``, ``unit`` and ``row_count`` (with ``number_of_units`` where it is public) of a configuration.
+    epsilon : float
+    delta : float, optional
+        By default it follows from how many people there are at most.
+    generator : str, optional
+        A name that ``synth generators`` lists.
+    options : mapping, optional
+        Of the generator.
+    account : str, optional
+        The people whom the rows are about: the ledger adds up what is spent on them. Without one the rows may be
+        fitted once, under an account of its own.
+    rows : int
+        How many rows to make, a public number.
+    people_at_most : int, optional
+        How many people there are at most, a public number; needed where ``number_of_units`` is not declared.
+    label : str, optional
+        The column that models are to predict.
+    find_epsilon : float, optional
+        What finding columns may spend that are open (``{"type": "find"}``): by default a tenth of ``epsilon``, off
+        which it is taken. It is found once, by the first :meth:`fit`.
+    **more : object
+        Other keys of a configuration: ``groups``, ``rules``, ``holdout``, ``seed``, ``device``, ``undeclared``, ...
+
+    Attributes
+    ----------
+    table_ : pandas.DataFrame
+        The released rows.
+    certificate_ : dict
+        What is promised, as in ``certificate.json``.
+    bundle_ : Path
+        The sealed bundle: :func:`synth.verify` checks it.
+    spent_ : tuple of (float, float)
+        Epsilon and delta of this release.
+    account_ : str
+        The account that it was charged to.
+    found_ : dict
+        Where columns were open: what was found, as a schema. Change in it what you know better, and give it to another
+        Release of the same account, which finds nothing again: its ``epsilon`` is for rows alone.
+
+    Raises
+    ------
+    SynthError
+        If what is declared cannot be used; no row is looked at for that.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import synth
+    >>> visits = pd.DataFrame({"age": [34, 71, 52], "ward": ["A", "B", "A"]})
+    >>> schema = {
+    ...     "unit": {"protects": "patient", "rows_per_unit": 1},
+    ...     "row_count": "private",
+    ...     "columns": {
+    ...         "age": {"type": "number", "low": 0, "high": 120, "step": 1, "missing": True},
+    ...         "ward": {"type": "category", "values": ["A", "B"], "other": True},
+    ...     },
+    ... }
+    >>> release = synth.Release(visits, schema, epsilon=1.0, account="clinic-2026", people_at_most=1000)
+    >>> release
+    Release(2 columns, epsilon=1, delta=1e-06, generator='dp-hp-adaptive', account='clinic-2026')
+    >>> release.fit().table_  # doctest: +SKIP
+    """
+
+    table_: pd.DataFrame
+    certificate_: dict[str, Any]
+    bundle_: Path
+    spent_: tuple[float, float]
+    account_: str
+    found_: dict[str, Any]
+
+    def __init__(
+        self,
+        frame: pd.DataFrame,
+        schema: Schema | Mapping[str, Any],
+        *,
+        epsilon: float = 1.0,
+        delta: float | None = None,
+        generator: str | None = None,
+        options: Mapping[str, Any] | None = None,
+        account: str | None = None,
+        rows: int = 10_000,
+        people_at_most: int | None = None,
+        label: str | None = None,
+        find_epsilon: float | None = None,
+        **more: Any,
+    ) -> None:
+        self._columns = len(in_own_words(names_of_frame, frame))
+        self._frame = frame
+        self._account = account
+        self._find_epsilon = find_epsilon
+        self._found: FindResult | None = None
+        self._may_fit = True
+        asked = {
+            "account": account or f"one release of {datetime.now(UTC):%Y-%m-%d}, {uuid4().hex[:8]}",
+            "budget": {"epsilon": epsilon, "delta": delta},
+            "rows": rows,
+            "people_at_most": people_at_most,
+            "label": label,
+            "format": format_to_mapping(FORMAT),
+        }
+        if generator is not None:
+            asked["generator"] = {"name": generator, "options": dict(options or {})}
+        self._config = in_own_words(_config_of, schema, asked, more)
+        self._draws = 0
+
+    def fit(self, out: str | Path | None = None, *, owner_report: bool = False, verbose: bool = False) -> Self:
+        """Spend the budget, make the rows and seal their bundle.
+
+        Parameters
+        ----------
+        out : path, optional
+            A new or empty folder for the bundle; without one it stays in the home of the installation.
+        owner_report : bool
+            Compare with the private rows too, for the owner alone; the ledger notes it.
+        verbose : bool
+            Show on standard error how far it is: bars with the time left on a terminal, lines elsewhere.
+
+        Raises
+        ------
+        PrivacyError
+            If there is no account, and the same rows were fitted before.
+        BudgetExceededError
+            If the cap of the account would be exceeded; nothing is spent then.
+        InputError
+            If the rows do not fit the schema's names, or the folder is not empty; nothing is spent then.
+        """
+        if self._account is None and not self._may_fit:
+            raise PrivacyError(SPENDS_AGAIN)
+        self._may_fit = False
+        try:
+            with on_terminal() if verbose else nullcontext() as shown:
+                return in_own_words(self._fitted, out, owner_report, shown)
+        except InputError:
+            # Refused before anything was spent.
+            self._may_fit = True
+            raise
+
+    def _fitted(self, out: str | Path | None, owner_report: bool, say: Say | None) -> Self:
+        if open_columns(self._config.schema):
+            check_what_is_described(self._config)
+            if out is not None:
+                empty_folder(out, force=False)
+            self._find(say)
+        rows = frame_as_table(self._frame, self._config.schema)
+        result = run_locally(
+            self._config, out, rows=rows, owner_report=owner_report, first=self._account is None, say=say
+        )
+        self.bundle_ = result.bundle.absolute()
+        self.spent_ = (result.epsilon, result.delta)
+        self.account_ = self._config.account
+        self.certificate_ = json.loads((result.folder / "certificate.json").read_bytes())
+        self.table_ = result.table
+        return self
+
+    def _find(self, say: Say | None) -> None:
+        """Find what is open, once: from here on this release is of what was found."""
+        if self._found is None:
+            self._found = find_in_document(
+                config_to_mapping(self._config),
+                self._config,
+                rows=frame_as_table(self._frame, self._config.schema),
+                epsilon=self._find_epsilon,
+                first=self._account is None,
+                say=say,
+            )
+            said = self._found.document
+            self.found_ = {key: said[key] for key in (*_OF_SCHEMA, *_OF_FINDING) if key in said}
+            self.account_ = self._config.account
+        try:
+            self._config = self._found.config
+        except SynthError as refusal:
+            raise InputError(
+                f"{refusal} What was found is paid for and stands in found_: change it there, and give it to another "
+                "Release of this account."
+            ) from None
+
+    def sample(self, n: int | None = None, *, seed: int | None = None) -> pd.DataFrame:
+        """Draw rows from the released model: they cost nothing, and are no part of the certified table.
+
+        Parameters
+        ----------
+        n : int, optional
+            How many; by default as many as were released.
+        seed : int, optional
+            Public. By default each call takes the next one, so that it draws other rows.
+
+        Raises
+        ------
+        InputError
+            If nothing was fitted, or there cannot be so many rows.
+        """
+        if not hasattr(self, "bundle_"):
+            raise InputError("Nothing is released yet. Call fit first.")
+        self._draws += seed is None
+        chosen = self._config.seed + self._draws if seed is None else seed
+        drawn = in_own_words(drawn_table, self.bundle_, rows=self._config.rows if n is None else n, seed=chosen)
+        return frame_of_table(drawn)
+
+    def __repr__(self) -> str:
+        config = self._config
+        return (
+            f"Release({self._columns} columns, epsilon={config.epsilon:g}, delta={config.delta:g}, "
+            f"generator={config.generator!r}, account={self._account!r})"
+        )
+
+    def __reduce__(self) -> NoReturn:
+        raise PrivacyError("A Release holds private rows and is not copied or written to a file. Keep its bundle.")
+
+
+_OF_SCHEMA = ("unit", "row_count", "number_of_units", "columns")
+
+_OF_FINDING = ("domain_source", "found")
+"""What a configuration says beside them of columns that were found."""
+
+
+def _config_of(schema: Schema | Mapping[str, Any], asked: Mapping[str, Any], more: Mapping[str, Any]) -> RunConfig:
+    if not isinstance(schema, Schema | Mapping):
+        raise InputError(
+            "The schema must be what synth.load_schema returns, or a mapping with the keys columns, unit and row_count."
+        )
+    known = set(asked) | {"table", "test_table", "model"}
+    wrong = sorted(known & set(more))
+    if wrong:
+        raise InputError(f"A Release takes no '{wrong[0]}': its rows are those of the DataFrame.")
+    if not isinstance(schema, Schema):
+        more = {**{key: schema[key] for key in _OF_FINDING if key in schema}, **more}
+        schema = {key: said for key, said in schema.items() if key not in _OF_FINDING}
+    declared = schema if isinstance(schema, Schema) else parse_schema(schema)
+    return config_of_schema(declared, {key: value for key, value in {**asked, **more}.items() if value is not None})
