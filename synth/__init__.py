@@ -1,4 +1,4 @@
-"""Hermitage: turn a private table into rows that can be shared.
+"""Hermitage: turn a private table into synthetic rows that can be shared.
 
 ``synth demo demo`` writes a simulated table and its configuration; then, from Python:
 
@@ -8,9 +8,9 @@
 >>> synth.verify(result.bundle).ok  # doctest: +SKIP
 True
 
-Rows in memory go the same way: :class:`synth.Release` takes a DataFrame and gives one back.
+For rows in memory, :class:`synth.Release` takes a DataFrame and returns one.
 
-Whatever goes wrong raises a :class:`synth.errors.SynthError`, whose text is one sentence and never quotes a table.
+Every failure raises a :class:`synth.errors.SynthError`. Its message is short, says what to do, and never quotes a cell.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ _TYPES = {
     "SynthError": "synth.errors",
     "Verdict": "synth.bundle.verify",
 }
-"""Where the types of the functions below are defined; read when somebody asks for one, since some load much."""
+"""Where the types of the functions below are defined; loaded on demand, because some load large libraries."""
 
 
 def __getattr__(name: str) -> Any:
@@ -84,14 +84,14 @@ def load_config(path: str | Path) -> RunConfig:
 
 
 def load_schema(path: str | Path) -> Schema:
-    """Read what a file declares of a table; see :func:`synth.schema.load_schema`."""
+    """Read what a file declares about a table; see :func:`synth.schema.load_schema`."""
     from synth.schema import load_schema as load
 
     return in_own_words(load, path)
 
 
 def draft_schema(frame: object) -> dict[str, Any]:
-    """Draft what is declared of a DataFrame from its names; see :func:`synth.cli.frames.draft_schema`."""
+    """Draft the schema of a DataFrame from the names of its columns; see :func:`synth.cli.frames.draft_schema`."""
     from synth.cli.frames import draft_schema as draft
 
     return in_own_words(draft, frame)
@@ -100,9 +100,9 @@ def draft_schema(frame: object) -> dict[str, Any]:
 def find(
     config: str | Path, out: str | Path | None = None, *, table: str | Path | None = None, epsilon: float | None = None
 ) -> RunConfig:
-    """Find privately what a configuration file leaves open, and load what was written; see ``synth find``.
+    """Find privately what a configuration file leaves open, and load the completed file; see ``synth find``.
 
-    The new file is ``out``, or stands beside the other; :func:`synth.cli.finding.find_locally` says more.
+    The completed file is ``out``, or a new file beside ``config``; see :func:`synth.cli.finding.find_locally`.
     """
     from synth.cli.finding import find_locally
 
@@ -132,21 +132,21 @@ def replay(path: str | Path, out: str | Path, *, refit: bool = False) -> Replay:
 
 
 def predict(path: str | Path, table: str | Path) -> Predictions:
-    """Foretell the label of rows by the model of a bundle; see :func:`synth.bundle.predicting.predict`."""
-    from synth.bundle.predicting import predict as foretell
+    """Predict the label of rows with the model of a bundle; see :func:`synth.bundle.predicting.predict`."""
+    from synth.bundle.predicting import predict as predicted
 
-    return in_own_words(lambda: foretell(path_of(path, "the bundle"), path_of(table, "the table")))
+    return in_own_words(lambda: predicted(path_of(path, "the bundle"), path_of(table, "the table")))
 
 
 def rows_as_declared(path: str | Path) -> bytes:
-    """Return the rows of a bundle as its private table is written; see :mod:`synth.bundle.as_declared`."""
+    """Return the rows of a bundle in the format of its private table; see :mod:`synth.bundle.as_declared`."""
     from synth.bundle.as_declared import rows_as_declared as written
 
     return in_own_words(lambda: written(path_of(path, "the bundle")))
 
 
 def estimate(path: str | Path, question: str, *, replicates: int = 20) -> Estimates:
-    """Estimate from a bundle, with intervals of its noise; see :func:`synth.rehearsal.estimating.estimate`."""
+    """Estimate numbers from a bundle, with intervals; see :func:`synth.rehearsal.estimating.estimate`."""
     from synth.rehearsal.estimating import estimate as estimated
 
     return in_own_words(lambda: estimated(path_of(path, "the bundle"), question, replicates=replicates)[0])

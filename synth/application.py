@@ -1,4 +1,4 @@
-"""The composition root: one object that pages and the command line ask for everything."""
+"""The composition root: the one object that the pages and the command line use."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ __all__ = ["Application"]
 
 
 class Application:
-    """Everything a user can do, behind handles that hold no rows.
+    """Everything a user can do. It holds no rows.
 
     Parameters
     ----------
     settings : Settings
-        Where the state lives.
+        Where the state is kept.
     patience : float
-        Seconds for which a database that does not answer is waited for; a screen does not wait.
+        Seconds to wait for a database that does not answer; a screen does not wait.
     """
 
     def __init__(self, settings: Settings, *, patience: float = 0.0) -> None:
@@ -75,22 +75,22 @@ class Application:
         """Open the installation that the environment names."""
         application = cls(Settings.from_environment())
         for account in application.store.accounts.all():
-            with suppress(LedgerError):  # the account is frozen, and whoever uses it is told why
+            with suppress(LedgerError):  # the account is frozen, and anyone who uses it sees why
                 application.vault.check_ledger(account.id)
         application.engine.recover()
         application.purge()
         return application
 
     def purge(self) -> None:
-        """Delete what must not be kept any longer: at every start, and by the server's timer while it runs."""
+        """Delete what must not be kept any longer: at every start, and every so often while the server runs."""
         self.vault.purge()
-        # What nobody went on with is kept as long as a table would be.
+        # Drafts that nobody continued are kept as long as a table.
         self.begun.forget_before(now() - timedelta(hours=self.settings.retention_hours))
         self.rehearsals.purge()
         sweep_trials(self.settings)
 
     def strays(self) -> tuple[Event, ...]:
-        """Return what was found in the vault without a record, or in the records without its files, and removed."""
+        """Return what was removed: files in the vault without a record, and records without their files."""
         return self.store.events.of_kind(EventKind.STRAY_REMOVED)
 
     def close(self) -> None:
@@ -112,7 +112,7 @@ class Application:
     # Accounts and the ledger ----------------------------------------------------------------------------------------
 
     def account_names(self, *, frozen: bool = False) -> list[str]:
-        """Return the names of all accounts, or of the frozen ones, in order; nothing is added up for it."""
+        """Return the names of all accounts, or of the frozen ones, in order, without adding up what they spent."""
         return [account.name for account in self.store.accounts.all() if account.frozen or not frozen]
 
     def accounts(self) -> list[AccountView]:
@@ -131,25 +131,25 @@ class Application:
         return self.account(name)
 
     def accept_ledger(self, name: str, *, who: str) -> AccountView:
-        """Take the ledger of an account as it is for the truth, once nothing is missing from it, and thaw it.
+        """Accept the ledger of an account as complete, and let the account be charged again.
 
         Raises
         ------
         InputError
-            If there is no such account, or nobody gives a name.
+            If there is no such account, or ``who`` is empty.
         LedgerError
             If its chain is broken.
         """
         account = self.store.accounts.named(name)
         if account is None:
-            raise InputError(f"There is no account '{name}'. synth ledger lists those there are.")
+            raise InputError(f"There is no account '{name}'. synth ledger lists the accounts.")
         if not who.strip():
             raise InputError("Give your name: it is kept with the ledger that you accept.")
         self.vault.accept_ledger(account.id, who=who.strip())
         return self.account(name)
 
     def ledger_rows(self, account: str | None = None) -> list[LedgerRow]:
-        """Return the rows of the ledger, oldest first, after checking every chain against marks and headers."""
+        """Return the rows of the ledger, oldest first, after checking every chain against marks and table headers."""
         accounts = [found for found in self.store.accounts.all() if account in (None, found.name)]
         for found in accounts:
             self.vault.check_ledger(found.id)
@@ -161,20 +161,20 @@ class Application:
     # Runs -----------------------------------------------------------------------------------------------------------
 
     def plan(self, config: RunConfig) -> Plan:
-        """Plan a run; reads no rows and writes nothing."""
+        """Plan a run, without reading rows or writing anything."""
         return plan_run(config, store=self.store, ledger=self.ledger)
 
     def totals_with_another(self, config: RunConfig, epsilons: Sequence[float]) -> tuple[float, ...]:
-        """Return what this release and another of the same size would bring these people to, at each epsilon."""
+        """Return what would be spent on these people after this release and another one like it, at each epsilon."""
         return totals_with_another(config, epsilons, store=self.store, ledger=self.ledger)
 
     def reserve(self, config: RunConfig, *, table_id: str, test_table_id: str | None = None) -> Run:
-        """Reserve a run's budget and record it as planned.
+        """Reserve the budget of a run, and record the run as planned.
 
         Raises
         ------
         ConfigError
-            If it asks for a graphics card and this machine has none.
+            If the run needs a graphics card and this machine has none.
         BudgetExceededError
             If the account's cap would be exceeded.
         """
@@ -215,7 +215,7 @@ class Application:
         return self.engine.submit(run.id, gpus=0 if config.device == "cpu" else 1)
 
     def run(self, run_id: str) -> RunView:
-        """Return where a run stands, after looking whether its worker still lives."""
+        """Return the state of a run, after checking that its worker still lives."""
         self.engine.state(run_id)
         return run_view(self.installation, self.store.runs[run_id])
 
@@ -226,7 +226,7 @@ class Application:
         return [view for view in views if account in (None, view.account)]
 
     def cancel(self, run_id: str) -> None:
-        """Stop a run: a reservation that never became spent is freed, what was spent stays spent."""
+        """Stop a run: a reservation that was not spent yet is freed, what was spent stays spent."""
         self.engine.cancel(run_id)
 
     def config_of(self, run_id: str) -> RunConfig:
@@ -245,7 +245,7 @@ class Application:
         return run_folder.read_json(self.folder(run_id) / "report.json")
 
     def first_rows(self, run_id: str) -> TableRows:
-        """Return the first synthetic rows of a finished run, under their header; nothing where it made a model."""
+        """Return the header and the first synthetic rows of a finished run; nothing if it made a model."""
         self._finished(run_id)
         table = self.folder(run_id) / "synthetic.csv"
         if not table.exists():
@@ -263,7 +263,7 @@ class Application:
         )
 
     def owner_report(self, run_id: str) -> dict[str, Any] | None:
-        """Return the owner-only report, or None where there is none; the look is recorded."""
+        """Return the owner-only report, or None if there is none; the look is recorded."""
         run = self._finished(run_id)
         path = self.folder(run_id) / "owner" / "report.json"
         if not path.exists():
@@ -272,20 +272,20 @@ class Application:
         return run_folder.read_json(path)
 
     def renew(self, run_id: str, name: str, amount: str | None = None) -> None:
-        """Start making a part of the owner's report, in a process of its own; nothing is charged: nothing leaves.
+        """Start making a part of the owner's report in another process; nothing is charged, as nothing is released.
 
         Parameters
         ----------
         run_id : str
         name : str
-            Of a :class:`synth.reports.report.Renewal`.
+            The name of a :class:`synth.reports.report.Renewal`.
         amount : str, optional
-            How much of it; by default what is usual.
+            How much of it; the usual amount by default.
 
         Raises
         ------
         JobError
-            If the rows of the run were deleted, or it is going on already.
+            If the rows of the run were deleted, or the part is being made already.
         """
         renewal, run = renewal_called(name), self._finished(run_id)
         if run.table_id is None or self.store.tables[run.table_id].state is not TableState.STORED:
@@ -294,15 +294,15 @@ class Application:
         self.engine.begin(WorkKind.REPORT, renewal_subject(run_id, renewal), asked=asked, owner=SINGLE_USER)
 
     def renewal(self, run_id: str, name: str) -> Work | None:
-        """Return where making a part of the report stands, or None where it was never started."""
+        """Return the work on a part of the report, or None if it was never started."""
         return self.engine.standing(WorkKind.REPORT, renewal_subject(run_id, renewal_called(name)))
 
     def renewal_minutes(self, run_id: str, name: str) -> int | None:
-        """Return about how many minutes it takes, or None where nobody can tell."""
+        """Return about how many minutes it takes, or None if that is unknown."""
         return renewal_minutes(self.settings, run_id, renewal_called(name))
 
     def cancel_renewal(self, run_id: str, name: str) -> None:
-        """Stop it; the report stays as it was."""
+        """Stop that work; the report stays as it was."""
         self.engine.stop(WorkKind.REPORT, renewal_subject(run_id, renewal_called(name)))
 
     def certificate(self, run_id: str) -> dict[str, Any]:
@@ -311,22 +311,22 @@ class Application:
         return run_folder.read_json(self.folder(run_id) / "certificate.json")
 
     def release(self, run_id: str, *, attestations: tuple[str, ...], attested_by: str) -> str:
-        """Open the download of a run whose report was built, and return the certificate's id.
+        """Allow the download of a run whose report was built, and return the id of the certificate.
 
         Parameters
         ----------
         run_id : str
         attestations : tuple of str
-            The sentences the owner agreed to.
+            The statements that the owner confirmed.
         attested_by : str
-            Name of the person who agreed.
+            The name of the person who confirmed them.
         """
         run = self._finished(run_id)
         if not attested_by.strip():
-            raise JobError("Type your name: the attestations are made by a person.")
+            raise JobError("Type your name: a person makes these statements.")
         self.stops.check(self.config_of(run_id))
         identity, digest = run_folder.certificate_id((self.folder(run_id) / "certificate.json").read_bytes())
-        # What follows may be repeated after a crash; the state comes last, so a released run has all of it.
+        # After a crash this may be repeated; the state comes last, so a released run is complete.
         for charge in self.ledger.charges_of(run_id):
             if charge.state is ChargeState.SPENT:
                 self.ledger.release(charge, identity)
@@ -343,20 +343,20 @@ class Application:
         return identity
 
     def bundle(self, run_id: str) -> bytes:
-        """Return the bundle of a released run; the right to it is checked again."""
+        """Return the bundle of a released run; whether it may be downloaded is checked again."""
         return self._released(run_id, "bundle.zip")
 
     def rows(self, run_id: str) -> bytes:
-        """Return ``synthetic.csv`` of a released run that made rows; the right to it is checked again."""
+        """Return ``synthetic.csv`` of a released run that made rows; checked as :meth:`bundle`."""
         return self._released(run_id, "synthetic.csv")
 
     def rows_as_declared(self, run_id: str) -> bytes:
-        """Return the rows of a released run as the private table is written; the right is checked again."""
+        """Return the rows of a released run in the format of the private table; checked as :meth:`bundle`."""
         self._released(run_id, "synthetic.csv")
         return rows_as_declared(self.folder(run_id) / "bundle.zip")
 
     def model(self, run_id: str) -> bytes:
-        """Return ``model.json`` of a released run that made a model; the right to it is checked again."""
+        """Return ``model.json`` of a released run that made a model; checked as :meth:`bundle`."""
         return self._released(run_id, "model.json")
 
     def _released(self, run_id: str, name: str) -> bytes:
@@ -366,19 +366,19 @@ class Application:
         return (self.folder(run_id) / name).read_bytes()
 
     def verify(self, bundle: BinaryIO) -> Verdict:
-        """Check somebody's bundle; it is piped to the process that looks at it, and lies on no disk."""
+        """Check a bundle; it is piped to the process that checks it, and not written to disk."""
         return verify(bundle)
 
     def _finished(self, run_id: str) -> Run:
         run = self.store.runs[run_id]
         if run.state not in (WorkState.REPORTED, WorkState.RELEASED):
-            raise JobError("This run has no report yet. Wait until it has ended.")
+            raise JobError("This run has no report yet. Wait until it has finished.")
         return run
 
     # Demonstration --------------------------------------------------------------------------------------------------
 
     def demonstration(self, which: Demonstration = NETWORK) -> tuple[ReceivedTable, RunConfig]:
-        """Take a simulated table in and return it with a configuration that runs."""
+        """Take in a simulated table, and return it with a configuration that runs."""
         config = demonstration_config(which)
         table = self.intake.receive(demonstration_bytes(which), account=config.account, name=which.table_name)
         return table, config

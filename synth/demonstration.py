@@ -1,13 +1,14 @@
 """The demonstration tables: simulated visits to a regional clinic network. No real person is in them.
 
-The process is public and seeded: patients are drawn with an age, a sex, a district, an insurance and a habit of
-smoking; each has one to four visits; a visit has a date (weekday and season), a diagnosis group that depends on age and
-season, a length of stay, a cost that follows from stay and diagnosis, blood pressure that is missing more often for the
-young, and a readmission that depends on age, stay, diagnosis, smoking and on living in the most remote district, the
-small group that fares worse.
+The process is public and seeded. Patients have an age, a sex, a district, an insurance, and smoke or not; each has one
+to four visits. A visit has a date (by weekday and season), a diagnosis group that depends on age and season, a length
+of stay, a cost that follows from stay and diagnosis, blood pressures that are missing more often for the young, and a
+readmission that depends on age, stay, diagnosis, smoking and on living in the most remote district, the small group
+that fares worse.
 
-There are two. The network has people enough for its budget, so that its rows come out well. The clinic is one small
-house of it on purpose with too few people and too small a budget, so that the report shows how poor rows look.
+There are two tables. The network has enough people for its budget, so its synthetic rows are accurate. The clinic, one
+small part of the network, has too few people and too small a budget on purpose, so that the report shows what
+inaccurate rows look like.
 """
 
 from __future__ import annotations
@@ -42,21 +43,21 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Demonstration:
-    """One of the two tables: how many people and visits it has, and what is chosen for it.
+    """One of the two tables: how many people and visits it has, and its settings.
 
     Attributes
     ----------
     stem : str
-        How its files are named.
+        The beginning of the names of its files.
     account : str
-        The account that its people are charged to.
+        The account of its people.
     patients, visits : int
-        How many of both are simulated; ``visits`` is between one and four times ``patients``.
+        How many are simulated; ``visits`` is between one and four times ``patients``.
     people_at_most : int
-        The public bound that is declared.
+        The declared public bound.
     epsilon : float
     why : str
-        One sentence: why its rows come out as they do.
+        One sentence: why its rows are accurate or not.
     more : str
         Further lines of the configuration.
     """
@@ -83,7 +84,7 @@ NETWORK = Demonstration(
     visits=60_000,
     people_at_most=40_000,
     epsilon=2.0,
-    why="At epsilon 2 there are people enough for rows that come out close.",
+    why="It has enough people for accurate rows at epsilon 2.",
     more="prediction_share: 0.1\n",
 )
 CLINIC = Demonstration(
@@ -93,11 +94,11 @@ CLINIC = Demonstration(
     visits=2_000,
     people_at_most=1_500,
     epsilon=0.5,
-    why="At epsilon 0.5 there are too few people, on purpose, so the rows come out poor.",
+    why="It has too few people for accurate rows at epsilon 0.5, on purpose.",
 )
 
 MOST_VISITS = 4
-"""Of one patient: the fewer rows a person may have, the less noise protects the person."""
+"""The most visits of one patient: the fewer rows a person can have, the less noise is needed."""
 DISTRICTS = (
     "Ashford", "Brook", "Castle", "Dale", "Eastgate", "Fairfield", "Grange", "Harbour", "Isle", "Kingsway", "Lakeside",
     "Moor",
@@ -108,7 +109,7 @@ DIAGNOSES = (
     "tumour",
 )  # fmt: skip
 _SEVERE = (9, 14, 16, 17)
-"""Heart failure, pneumonia, stroke, tumour: who had one of them comes back more often."""
+"""Heart failure, pneumonia, stroke and tumour: these patients come back more often."""
 _COMMON = np.array([0, 0, 0.7, 0.4, 0, 0.2, 0.5, 0.4, 0, -0.4, 1.1, 0.9, 0.8, 0, -0.2, 0, -0.8, -0.6])
 """How common each diagnosis is, as a log weight."""
 INSURANCES = ("public", "private", "worker", "none")
@@ -151,11 +152,11 @@ def demonstration_table(which: Demonstration = NETWORK, *, seed: int = 2026) -> 
     -------
     DataFrame of ``which.visits`` visits of at most ``which.patients`` patients, 14 columns, in the order of the visits
     """
-    import pandas as pd  # here and below, as it starts slowly and most who know of the tables make none
+    import pandas as pd  # here and below, because it loads slowly and is rarely needed
 
     random = np.random.default_rng(seed)
     n_patients, n = which.patients, which.visits
-    # One to four visits, few for most people; the last patients may drop out so that the table has a round length.
+    # One to four visits, few for most people; the last patients may be left out so that the table has a round length.
     visits = 1 + random.binomial(MOST_VISITS - 1, random.beta(0.9, 2.8, n_patients))
     patient = np.repeat(np.arange(n_patients), visits)
     patient = np.sort(random.permutation(patient)[:n] if len(patient) >= n else _top_up(visits, n, random))
@@ -205,7 +206,7 @@ def demonstration_config(which: Demonstration = NETWORK) -> RunConfig:
 
 
 def demonstration_config_text(which: Demonstration = NETWORK, *, table: str | None = None) -> str:
-    """Return the same configuration as the text a person would write."""
+    """Return the same configuration as a person would write it."""
     text = _CONFIG.format(
         table="null" if table is None else table,
         account=which.account,
@@ -218,7 +219,7 @@ def demonstration_config_text(which: Demonstration = NETWORK, *, table: str | No
         districts=", ".join(DISTRICTS),
         diagnoses=", ".join(DIAGNOSES),
     )
-    return "# A simulated table: no real person is in it.\n" + text.lstrip()
+    return "# A simulated table: it contains no real person.\n" + text.lstrip()
 
 
 def demonstration_bytes(which: Demonstration = NETWORK, *, seed: int = 2026) -> io.BytesIO:
@@ -233,7 +234,7 @@ def write_demonstration(folder: str | Path, which: Demonstration = NETWORK) -> t
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError:
-        raise InputError(f"The folder '{folder.name}' cannot be made. Name another one.") from None
+        raise InputError(f"The folder '{folder.name}' cannot be created. Name another one.") from None
     table, config = folder / which.table_name, folder / f"{which.stem}.yaml"
     table.write_bytes(demonstration_bytes(which).getvalue())
     config.write_text(demonstration_config_text(which, table=table.name), encoding="utf-8")

@@ -60,10 +60,10 @@ __all__ = [
 
 EXIT_CODES = {
     0: "done",
-    1: "a check found a difference: a bundle that is not what it claims, another table, a ledger that is behind",
-    2: "something given cannot be used, or the promise could not be kept; the message says which",
-    3: "a cap would be exceeded, or the ledger of the account is not whole",
-    4: "this installation allows no epsilon so large",
+    1: "a check found a difference: a bundle is not what it claims, a table differs, or a ledger is behind",
+    2: "an input cannot be used, or the promise could not be kept; the message says why",
+    3: "a cap would be exceeded, or the ledger of the account is not complete",
+    4: "epsilon is larger than this installation allows",
     5: "cancelled",
     70: "a run stopped, or something failed inside Hermitage; the message names the incident",
     74: "a disk is full",

@@ -11,7 +11,17 @@ from itertools import groupby
 
 from synth.limits import NAME_CHARACTERS
 
-__all__ = ["SHOWN_CHARACTERS", "listed", "name_problem", "odd_names", "shown", "visible", "visible_lines", "words_of"]
+__all__ = [
+    "SHOWN_CHARACTERS",
+    "listed",
+    "name_problem",
+    "numbered",
+    "odd_names",
+    "shown",
+    "visible",
+    "visible_lines",
+    "words_of",
+]
 
 SHOWN_CHARACTERS = 60
 """Characters of the longest name that is shown whole in a sentence."""
@@ -112,6 +122,17 @@ def name_problem(name: str) -> str | None:
             f"that begins with '{shown(name)}' a shorter name."
         )
     return None
+
+
+def numbered(count: int, noun: str) -> str:
+    """Return a count with its noun in the singular or the plural.
+
+    Examples
+    --------
+    >>> numbered(1, "run"), numbered(1200, "run")
+    ('1 run', '1,200 runs')
+    """
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def odd_names(names: Sequence[str]) -> list[str]:

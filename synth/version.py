@@ -1,4 +1,4 @@
-"""The version of this program, and the first one whose files it reads; nothing else of the program is needed here."""
+"""The version of this program, and the oldest version whose files it reads. It imports nothing."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ __all__ = ["OLDEST_READ", "__version__", "is_before"]
 __version__ = "0.9.0"
 
 OLDEST_READ = "0.9.0"
-"""The first version whose bundles, backups and installations this one reads (docs/known-limits.md)."""
+"""The oldest version whose bundles, backups and installations this one reads (docs/known-limits.md)."""
 
 
 def is_before(version: str, other: str) -> bool:
-    """Whether a version is earlier than another; what stands behind the numbers (``.dev1``) is not compared.
+    """Return whether a version is earlier than another; a suffix such as ``.dev1`` is not compared.
 
     Examples
     --------

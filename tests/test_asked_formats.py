@@ -23,7 +23,7 @@ def asking(answers: list[str], said: list[str]) -> tuple[Callable[[str, str], st
         said.append(question)
         typed = next(left, None)
         if typed is None:
-            raise InputError("The questions were not answered to the end, so nothing was begun.")
+            raise InputError("Not every question was answered, so nothing was started.")
         return typed or default
 
     return ask, said.append

@@ -209,7 +209,7 @@ def test_lines_that_cannot_be_read_are_rows_and_the_owner_is_told(synth: Synth, 
     assert "CANARY" not in done.stdout + done.stderr
     (tmp_path / "people.csv").write_bytes(b"name,age,town,joined,left,note\nCANARY,1\n")
     done = synth("run", config, "--out", "again", "--no-owner-report")
-    assert "Not one line of the file can be read as a row of 6 cells." in done.stderr
+    assert "No line of the file can be read as a row of 6 cells." in done.stderr
     assert "CANARY" not in done.stdout + done.stderr
 
 
@@ -221,7 +221,7 @@ def test_a_cell_is_said_to_be_one_and_what_it_is_worth_for_a_row(synth: Synth, c
     of_row = json.loads(Path("release/certificate.json").read_text())["row_epsilon"]
     assert 4 < of_row <= 6.001
     assert f"epsilon 2 for one cell, {of_row:.6g} for a row with the same label, delta 1e-05" in done.stdout
-    assert "epsilon 2 for one cell spent in all." in done.stdout
+    assert "epsilon 2 for one cell spent in total." in done.stdout
     assert f"epsilon 2 for one cell, {of_row:.6g} for a row with the same label  delta 1e-05" in synth("ledger").stdout
     told = synth("account", json.loads(Path("release/certificate.json").read_text())["account"]).stdout
     assert f"epsilon 2 for one cell, {of_row:.6g} for a row with the same label, at delta 1e-05." in told
@@ -358,7 +358,7 @@ def test_without_a_configuration_a_run_asks_what_it_needs(
     asked = ["run", "--table", "people.csv", "--out", "release", "--generator", "independent", "--no-owner-report"]
     monkeypatch.setattr(sys, "stdin", Typed("\n".join(typed[:-4]) + "\n"))
     stopped = synth(*asked)
-    assert (stopped.returncode, "not answered to the end" in stopped.stderr) == (2, True)
+    assert (stopped.returncode, "Not every question was answered" in stopped.stderr) == (2, True)
     assert not (tmp_path / "people.yaml").exists()
     monkeypatch.setattr(sys, "stdin", Typed("\n".join(typed) + "\n"))
     done = synth(*asked)
@@ -376,7 +376,7 @@ def test_without_a_configuration_a_run_asks_what_it_needs(
     certificate = json.loads((tmp_path / "release" / "certificate.json").read_text())
     assert (certificate["rows"], certificate["account"]) == (50, "town")
     again = synth(*asked)
-    assert "The file 'people.yaml' exists. Give that to synth run" in again.stderr
+    assert "The file 'people.yaml' already exists. Run it with synth run" in again.stderr
 
 
 OPEN = """
@@ -406,7 +406,7 @@ def test_what_is_open_is_found_and_the_completed_configuration_runs(synth: Synth
     assert (refused.returncode, "find" in refused.stderr) == (2, True)
     found = synth("find", "open.yaml", "--epsilon", "4")
     assert found.returncode == 0, found.stderr
-    assert "costs epsilon 4 at delta 1e-07 of the budget of 8; 4 remains for rows" in found.stderr
+    assert "costs epsilon 4 at delta 1e-07, from the budget of 8; 4 remains for rows" in found.stderr
     assert "side: 2 values" in found.stderr
     assert "synth run open-found.yaml" in found.stdout
     written = (tmp_path / "open-found.yaml").read_text()
@@ -417,7 +417,10 @@ def test_what_is_open_is_found_and_the_completed_configuration_runs(synth: Synth
     verified = synth("verify", "release")
     assert verified.returncode == 0, verified.stdout
     assert "Within that epsilon: 4 at delta = 1e-07" in verified.stdout
-    for again, words in ((["open-found.yaml"], "by a finding already"), (["open.yaml"], "'open-found.yaml' exists")):
+    for again, words in (
+        (["open-found.yaml"], "by a finding already"),
+        (["open.yaml"], "'open-found.yaml' already exists"),
+    ):
         said = synth("find", *again)
         assert (said.returncode, words in said.stderr) == (2, True), said.stderr
     everything = written + found.stdout + found.stderr + done.stdout + done.stderr + verified.stdout
@@ -436,12 +439,12 @@ def test_find_and_run_in_one_go(synth: Synth, tmp_path: Path) -> None:
     assert not (tmp_path / "open-found.yaml").exists(), "nothing is found before the rest was checked"
     done = synth(*asked)
     assert done.returncode == 0, done.stderr
-    assert "4 at delta 1e-07 of the budget of 9; 5 remains for rows" in done.stderr
+    assert "4 at delta 1e-07, from the budget of 9; 5 remains for rows" in done.stderr
     certificate = json.loads((tmp_path / "release" / "certificate.json").read_text())
     assert certificate["found"]["epsilon"] == 4.0
     assert 5 <= certificate["epsilon"] < 9
     again = synth(*asked[:-1], "again")
-    assert "'open-found.yaml' exists. It was found before: run that file" in again.stderr
+    assert "'open-found.yaml' already exists. It was found before: run that file" in again.stderr
 
 
 def test_whoever_is_asked_may_have_a_column_found(
@@ -529,7 +532,7 @@ def test_of_a_database_nothing_secret_is_said(
     assert "a password does not belong in the address" in refused(
         "--from", "postgresql://me:CANARY@host/x", "--table", "a"
     )
-    assert "no variable 'NOWHERE'" in refused("--password-env", "NOWHERE")
+    assert "variable 'NOWHERE' is not set" in refused("--password-env", "NOWHERE")
     monkeypatch.setenv("SECRET", "CANARY")
     assert "cannot be reached" in refused(
         "--from", "postgresql://me@127.0.0.1:1/x", "--table", "a", "--password-env", "SECRET"
@@ -558,4 +561,4 @@ def test_pairs_to_treat_as_unknown_are_named_where_there_are_any(
 ) -> None:
     evidence = [{"id": f"relations.{name}", "value": value} for name, value in told.items()]
     (tmp_path / "report.json").write_text(json.dumps({"evidence": evidence}), encoding="utf-8")
-    assert [line.partition(": not measured")[0] for line in _kept(tmp_path)] == said
+    assert [line.partition(": they were")[0] for line in _kept(tmp_path)] == said

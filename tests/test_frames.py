@@ -106,7 +106,7 @@ def test_a_declared_pattern_takes_no_date_for_another() -> None:
 @pytest.mark.parametrize("given", [None, [{"age": 3}], pd.Series([3]), "CANARY"])
 def test_what_is_no_dataframe_is_refused_in_a_sentence(given: Any) -> None:
     for take in (draft_schema, lambda frame: frame_as_table(frame, SCHEMA), lambda frame: synth.Release(frame, SCHEMA)):
-        with pytest.raises(InputError, match="no pandas DataFrame") as caught:
+        with pytest.raises(InputError, match="must be a pandas DataFrame") as caught:
             take(given)
         assert "CANARY" not in str(caught.value)
 

@@ -105,7 +105,7 @@ def test_without_an_account_the_same_rows_are_fitted_once(home: Path) -> None:
     assert first.account_.startswith("one release of ")
     assert first.bundle_.is_relative_to(home)
     for again in (first, synth.Release(visits(), SCHEMA, **HOW | {"epsilon": 0.5})):
-        with pytest.raises(PrivacyError, match="name the people whom they are about"):
+        with pytest.raises(PrivacyError, match="Name the people they are about"):
             again.fit()
     with Application.from_environment() as application:
         assert len({row.run_id for row in application.ledger_rows()}) == 1
@@ -118,10 +118,10 @@ def test_without_an_account_the_same_rows_are_fitted_once(home: Path) -> None:
         ({"epsilon": -1}, "epsilon must be positive"),
         ({"epsilon": "much"}, "epsilon must be a number"),
         ({"generator": "magic"}, "There is no generator called 'magic'"),
-        ({"table": "people.csv"}, "takes no 'table'"),
+        ({"table": "people.csv"}, "has no argument 'table'"),
         ({"rows": 0}, "rows must be between 1"),
         ({"people_at_most": None}, "people_at_most is missing"),
-        ({"schema": "people.csv"}, "The schema must be"),
+        ({"schema": "people.csv"}, "The schema must come from"),
         ({"schema": SCHEMA | {"columns": {"age": {"type": None}}}}, "'age': type must be one of number"),
         (
             {"schema": SCHEMA | {"columns": {"aged": {"type": "yes_no", "missing": True}} | SCHEMA["columns"]}},
@@ -201,7 +201,7 @@ def test_what_was_found_is_kept_where_it_cannot_be_run() -> None:
     assert charges() == []
     release = synth.Release(people(), OPEN, label="code", **how)
     for _ in range(2):
-        with pytest.raises(synth.SynthError, match=r"code.*stands in found_"):
+        with pytest.raises(synth.SynthError, match=r"code.*is in found_"):
             release.fit()
         assert charges() == [(0.4, "released")], "found once"
     assert release.found_["columns"]["code"] == {"type": "drop"}

@@ -130,15 +130,15 @@ def test_a_column_goes_with_the_one_it_follows_and_with_no_other(strength: float
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        ({"height": SimulatedColumn()}, "'height' is not a column that is modelled"),
-        ({"person": SimulatedColumn()}, "'person' is not a column that is modelled"),
+        ({"height": SimulatedColumn()}, "'height' is not a modelled column"),
+        ({"person": SimulatedColumn()}, "'person' is not a modelled column"),
         ({"age": SimulatedColumn(follows="height", strength=1)}, "'age' follows 'height', which is not"),
         (
             {"age": SimulatedColumn(follows="income"), "income": SimulatedColumn(follows="age")},
             "in a circle: age, income",
         ),
-        ({"region": SimulatedColumn(shares=(1, 2))}, "'region' has 4 declared values and 2 shares"),
-        ({"age": SimulatedColumn(shares=(1.0,) * 101)}, "'age' has 100 places and 101 shares"),
+        ({"region": SimulatedColumn(shares=(1, 2))}, "'region' has 4 declared values but 2 shares"),
+        ({"age": SimulatedColumn(shares=(1.0,) * 101)}, "'age' has 100 levels but 101 shares"),
     ],
 )
 def test_what_does_not_fit_the_table_is_refused(columns: dict[str, SimulatedColumn], message: str) -> None:
@@ -164,7 +164,7 @@ def test_a_file_says_rows_seed_and_columns(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("document", "message"),
     [
-        ("rowes: 5", "A simulation has a key that is not known"),
+        ("rowes: 5", "The simulation has an unknown key"),
         ("rows: 0", "between 1 and 1,000,000, got 0"),
         ("rows: 2.5", "rows must be a whole number"),
         ("seed: -1", "seed must not be negative"),

@@ -1,4 +1,4 @@
-"""What a configuration has to say of a table, asked question by question at a terminal."""
+"""Ask for a configuration of a table at a terminal, question by question."""
 
 from __future__ import annotations
 
@@ -28,34 +28,34 @@ _UNASKED: dict[str, Any] = {
     "rows": 1,
     "columns": {"asked later": {"type": "yes_no", "missing": True}},
 }
-"""What stands for questions that were not asked yet, while an answer is looked at."""
+"""Placeholders for questions that were not asked yet, while an answer is checked."""
 
 
 def ask_configuration(table: str | None, ask: Ask, tell: Callable[[str], None]) -> Path:
-    """Ask what a configuration has to say, and write it beside where the user stands.
+    """Ask for a configuration, and write it into the current folder.
 
-    Only the first line of the table is read. Whatever cannot be used is refused in a sentence where it is typed, and
-    asked again.
+    Only the first line of the table is read. An answer that cannot be used is refused in one sentence, and the question
+    is asked again.
 
     Parameters
     ----------
     table : str, optional
-        Its path; asked where it is not given.
+        Its path; asked for if it is not given.
     ask : callable
     tell : callable
-        Told what is wrong with an answer, and where the configuration was written.
+        Called with what is wrong with an answer, and with the name of the new file.
 
     Raises
     ------
     InputError
-        If the table that was given cannot be read, or a configuration of its name is there already.
+        If ``table`` cannot be read, or a configuration of its name exists already.
     """
     path, name, header, form = _asked_table(table, ask, tell)
-    written = new_file(f"{Path(name).name.partition('.')[0]}.yaml", "Give that to synth run, or move it away.")
+    written = new_file(f"{Path(name).name.partition('.')[0]}.yaml", "Run it with synth run, or move it away.")
     body: dict[str, Any] = {"table": str(Path(path).absolute())}
 
     def settle(section: str, key: str, question: str, default: str) -> None:
-        """Ask until the answer can be used beside those before it; a key without a section stands by itself."""
+        """Ask until the answer is valid with those before it; ``section`` is empty for a key at the top level."""
         while True:
             typed = ask(question, default)
             said = {**body, **({section: {**body.get(section, {}), key: typed}} if section else {key: typed})}
@@ -67,22 +67,22 @@ def ask_configuration(table: str | None, ask: Ask, tell: Callable[[str], None]) 
                 body.update(said)
                 return
 
-    settle("", "account", "Name the people it is about", "")
-    settle("unit", "protects", "Whom do you protect (person, household, ...)", "person")
-    settle("unit", "rows_per_unit", f"How many rows can one {body['unit']['protects']} have at most", "1")
+    settle("", "account", "Account: a name for the people it is about, for example city-survey-2026", "")
+    settle("unit", "protects", "Who are you protecting (person, household, ...)", "person")
+    settle("unit", "rows_per_unit", f"The most rows that one {body['unit']['protects']} can have", "1")
     if body["unit"]["rows_per_unit"] != "1":
         body["unit"]["id_column"] = _asked_id(header.names, ask, tell)
-    public = agreed("May anybody know how many there are? Then the number is printed", "n", ask=ask, tell=tell)
+    public = agreed("Is the number of them public? If so, it is printed", "n", ask=ask, tell=tell)
     body["row_count"] = "public" if public else "private"
     if public:
         settle("", "number_of_units", "How many are there", "")
     else:
-        settle("", "people_at_most", "How many are there at most, as anybody could say", "")
-    settle("budget", "epsilon", "Epsilon: smaller protects more", "1")
-    settle("", "rows", "How many rows are to be made", "10000")
+        settle("", "people_at_most", "The most there can be, as anyone could know", "")
+    settle("budget", "epsilon", "Epsilon (smaller protects more)", "1")
+    settle("", "rows", "How many synthetic rows to make", "10000")
     tell(
-        f"Now the columns. What you say is published. Types: {', '.join(COLUMN_TYPES)}; or find, to have it found "
-        "privately, for a part of epsilon that you are told before it is spent."
+        f"Now the columns. Your answers will be published. Types: {', '.join(COLUMN_TYPES)}; or find, to find the type "
+        "privately for a part of epsilon, which is stated before it is spent."
     )
     kinds = dict(zip(header.names, header.kinds, strict=True))
     identifier = body["unit"].get("id_column")
@@ -95,12 +95,12 @@ def ask_configuration(table: str | None, ask: Ask, tell: Callable[[str], None]) 
     text = yaml.safe_dump(body, sort_keys=False, allow_unicode=True, width=120)
     config_of_text(text)
     written.write_text(text, encoding="utf-8")
-    tell(f"Wrote {written}: edit it for more, or give it to synth run next time.")
+    tell(f"Wrote {written}. Next time, run it with synth run, or edit it first.")
     return written
 
 
 def _asked_table(table: str | None, ask: Ask, tell: Callable[[str], None]) -> tuple[str, str, Header, TableFormat]:
-    """Return where a table is, its name, header and format; one that was not given is asked until it can be read."""
+    """Return the path of a table, its name, header and format; ask for the path until the table can be read."""
     while True:
         path = table or ask("Path of the private table", "")
         try:
@@ -112,19 +112,19 @@ def _asked_table(table: str | None, ask: Ask, tell: Callable[[str], None]) -> tu
 
 
 _OF_A_FILE: dict[str, dict[str, str]] = {
-    "encoding": {"encoding": "Its encoding, for example latin-1 or cp1252"},
-    "sheet": {"sheet": "The sheet that holds the table"},
+    "encoding": {"encoding": "Encoding of the file, for example latin-1 or cp1252"},
+    "sheet": {"sheet": "Name of the sheet with the table"},
     "header": {
-        "separator": "The sign between cells (a comma, a semicolon, or the word tab)",
-        "names": "Names of the columns in order, with commas between",
-        "skip_rows": "Lines to pass over before the first row",
+        "separator": "Separator of cells (a comma, a semicolon, or the word tab)",
+        "names": "Names of the columns in order, separated by commas",
+        "skip_rows": "Lines to skip before the first row",
     },
 }
-"""What is asked where a file is not as most are, by the key of a format that the refusal speaks of."""
+"""Questions about a file in an unusual format, by the key that the refusal names."""
 
 
 def _asked_format(path: str, ask: Ask, tell: Callable[[str], None]) -> tuple[str, Header, TableFormat]:
-    """Return the name and the header of a table; how it is written is asked where it is not written as most are."""
+    """Return the name, header and format of a table; ask for the format if it is unusual."""
     said: dict[str, str] = {}
     asked: dict[str, str] = {}
     while True:
@@ -158,16 +158,16 @@ def _asked_id(names: Sequence[str], ask: Ask, tell: Callable[[str], None]) -> st
         typed = ask("Which column says whose row it is", "")
         if typed in names:
             return typed
-        tell(f"The table has no column of that name. Its columns are: {', '.join(map(shown, names))}.")
+        tell(f"The table has no column of that name. Its columns: {', '.join(map(shown, names))}.")
 
 
 def _asked_column(name: str, kind: str, ask: Ask, tell: Callable[[str], None]) -> dict[str, Any]:
-    """Ask for the type of a column, and for what its type asks on the screen, until it can be used."""
+    """Ask for the type of a column and for the fields of that type, until they are valid."""
     while True:
         said: dict[str, Any] = {"type": ask(f"{shown(name)}: type", kind)}
         column_type = COLUMN_TYPES.get(said["type"])
         if column_type is not None and issubclass(column_type, ModelledColumn):
-            said["missing"] = agreed(f"{shown(name)}: may cells be missing", "y", ask=ask, tell=tell)
+            said["missing"] = agreed(f"{shown(name)}: can cells be missing", "y", ask=ask, tell=tell)
         for field in () if column_type is None else column_type.form:
             if field.keys != ("fallback",) or not said["missing"]:
                 said |= _asked_cell(name, said, field, ask, tell)
@@ -180,7 +180,7 @@ def _asked_column(name: str, kind: str, ask: Ask, tell: Callable[[str], None]) -
 def _asked_cell(
     name: str, said: Mapping[str, Any], field: FormField, ask: Ask, tell: Callable[[str], None]
 ) -> dict[str, Any]:
-    """Ask for what stands under the keys of a field, until nothing is wrong with that by itself."""
+    """Ask for the values of a field until they are valid by themselves."""
     proposed = field.default or (step_by_name(name) if field.cell == "step" else "")
     while True:
         if field.shape == "flag":
@@ -197,9 +197,9 @@ def _asked_cell(
 
 
 def _refusal(name: str, said: Mapping[str, Any], field: FormField, typed: str) -> str:
-    """Return what is wrong with one cell; of cells that come later nothing is said yet."""
+    """Return what is wrong with one field; fields that come later are not checked yet."""
     form = COLUMN_TYPES[said["type"]].form
-    # What comes later stands here as the same text: a fault that a refusal names first is then one of this cell.
+    # Later fields get the same text, so that a refusal names this field first if it is wrong.
     later = {key: typed for one in form[form.index(field) + 1 :] for key in one.keys if one.needed}
     try:
         column = parse_column(name, {**later, **said})
@@ -212,7 +212,7 @@ def _refusal(name: str, said: Mapping[str, Any], field: FormField, typed: str) -
     return ""
 
 
-_HOW = {"texts": ", with commas between", "numbers": ", with commas between"} | dict.fromkeys(("text", "number"), "")
+_HOW = {"texts": ", separated by commas", "numbers": ", separated by commas"} | dict.fromkeys(("text", "number"), "")
 
 
 def _answers(field: FormField, typed: str) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from synth.cli.keeping import add_keeping_commands, open_application
+from synth.cli.keeping import add_command, add_keeping_commands, open_application
 from synth.cli.speaking import SpokenProgress, ask, on_terminal, say, tell
 from synth.errors import EXIT_CODES, AttackError, InputError, RunCancelledError, SynthError
 from synth.system.paths import path_of
@@ -31,31 +31,32 @@ _PATHS = {
     **{"stand_in": "the stand-in", "simulate": "the simulation"},
     **{"dictionary": "the dictionary", "source": "the source", "models": "a party's file", "like": "the bundle"},
 }
-"""What the arguments are that name files, by the name of the argument."""
+"""What each argument that names a file is, by the name of the argument."""
 
 _BUNDLE = "a sealed bundle: bundle.zip, or the folder it was unpacked into"
-_PUBLIC_KEY = "PEM of the signer you expect; without it anybody may have signed"
-_OUT = "a new or empty folder for what is made"
-_CONFIG = "what is declared and asked for; synth schema drafts one"
-_FIND = "first find privately what is open, with E of the budget (by default a tenth)"
+_PUBLIC_KEY = "the public key (PEM) of the signer you expect; without it, anyone may have signed"
+_OUT = "a new or empty folder for the results"
+_CONFIG = "the configuration; synth schema drafts one"
+_FIND = "first find what is open privately, with E of the budget (default: a tenth)"
+_KEEP_TABLE = "keep the encrypted copy of the table, for synth report"
 _VARIABLE = "the environment variable that holds the password"
-_FORCE = "write into a folder that is not empty"
+_FORCE = "allow a folder that is not empty"
 
 _CONFIG_OPTIONS: tuple[tuple[str, Callable[[str], object], str, str], ...] = (
-    ("--table", str, "PATH", "the private table, or a pattern in quotes for several files with one header"),
-    ("--test-table", str, "PATH", "rows of other people, for the owner's report alone"),
-    ("--epsilon", float, "E", "how much one unit may change what is published: smaller protects more"),
-    ("--delta", float, "D", "how likely the promise may fail to hold; far below one in the number of people"),
+    ("--table", str, "PATH", "the private table, or a quoted pattern for several files with the same header"),
+    ("--test-table", str, "PATH", "rows of other people, for the owner's report only"),
+    ("--epsilon", float, "E", "how much one unit may change what is published; smaller protects more"),
+    ("--delta", float, "D", "the chance that the promise may fail; keep it far below 1 / number of people"),
     ("--generator", str, "NAME", "another generator, with its default options; synth generators lists them"),
-    ("--rows", int, "N", "how many rows to make, a public number"),
+    ("--rows", int, "N", "how many synthetic rows to make; a public number"),
     ("--account", str, "A", "the people the rows are about; the ledger adds up what is spent on them"),
     ("--device", str, "D", "where to compute: auto, cpu or cuda"),
-    ("--seed", int, "S", "public seed of training and sampling; the privacy noise has none"),
+    ("--seed", int, "S", "public seed of training and sampling; the privacy noise has no seed"),
 )
-"""Options that take the place of what a configuration says."""
+"""Options that replace what a configuration says."""
 
 _MOST_SIMULATED = 20_000
-"""Rows that are simulated at most where nobody says how many."""
+"""The most rows that are simulated where no number is given."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -96,7 +97,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _check_paths(parsed: argparse.Namespace) -> None:
-    """Refuse what is no path wherever a command takes one."""
+    """Refuse an argument that cannot be a path."""
     for name, what in _PATHS.items():
         given = getattr(parsed, name, None)
         for one in given if isinstance(given, list) else [given]:
@@ -111,7 +112,7 @@ def _demo(parsed: argparse.Namespace) -> int:
     from synth.demonstration import CLINIC, NETWORK, write_demonstration
 
     table, config = write_demonstration(parsed.folder, CLINIC if parsed.small else NETWORK)
-    say(f"Wrote {table} (simulated: no real person is in it) and {config}.")
+    say(f"Wrote {table} (simulated; it contains no real person) and {config}.")
     say(f"Next: python -m synth run {config} --out {Path(parsed.folder) / 'release'}")
     return 0
 
@@ -120,12 +121,12 @@ def _schema(parsed: argparse.Namespace) -> int:
     from synth.cli.files import draft_configuration
 
     if parsed.look and parsed.account is None:
-        raise InputError("A look at the rows is recorded: name the people they are about with --account.")
+        raise InputError("A look at the rows is recorded. Name the people they are about with --account.")
     source = _source_of(parsed)
     if source is not None and parsed.look:
-        raise InputError("The rows of a database are not looked at. Leave --look out.")
+        raise InputError("--look does not work with a database. Leave it out.")
     if source is None and parsed.table is None:
-        raise InputError("Name the table: synth schema TABLE.")
+        raise InputError("Name a table: synth schema TABLE.")
     text = _with_password(
         parsed,
         lambda password: draft_configuration(
@@ -173,12 +174,12 @@ _Done = TypeVar("_Done")
 
 
 def _with_password(parsed: argparse.Namespace, do: Callable[[str | None], _Done]) -> _Done:
-    """Do what may need the password of a database: the one of the environment, or asked for at a terminal."""
+    """Call ``do`` with the database password from the environment, or ask for the password at a terminal."""
     from synth.services.databases import PasswordNeededError
 
     named = parsed.password_env
     if named is not None and named not in os.environ:
-        raise InputError(f"The environment has no variable '{named}'. Set it to the password, or leave it out.")
+        raise InputError(f"The environment variable '{named}' is not set. Set it, or leave --password-env out.")
     try:
         return do(None if named is None else os.environ[named])
     except PasswordNeededError:
@@ -188,7 +189,7 @@ def _with_password(parsed: argparse.Namespace, do: Callable[[str | None], _Done]
 
 
 def _source_of(parsed: argparse.Namespace, told: DatabaseSource | None = None) -> DatabaseSource | None:
-    """Return the database that the options name, or that a configuration does, which they may change; else None."""
+    """Return the database named by the options, or by the configuration as the options change it, or None."""
     from synth.schema.source import DatabaseSource
 
     given = {
@@ -198,26 +199,26 @@ def _source_of(parsed: argparse.Namespace, told: DatabaseSource | None = None) -
     given = {key: value for key, value in given.items() if value is not None}
     if told is None and "url" not in given:
         if given or parsed.password_env:
-            raise InputError("Say with --from which database is read, for example postgresql://reader@host/clinic.")
+            raise InputError("Name the database with --from, for example postgresql://reader@host/clinic.")
         return None
     if parsed.table is not None:
         given["table"] = parsed.table
     before: dict[str, Any] = {} if told is None or "url" in given else told.to_mapping()
-    # A query takes the place of a table and all that is said of it, and the other way round.
+    # A query replaces a table with all that is said of it, and a table replaces a query.
     gone = ("table", "schema", "columns", "where") if "sql" in given else ("sql",) if "table" in given else ()
     return DatabaseSource.from_mapping({key: one for key, one in before.items() if key not in gone} | given)
 
 
 def _asked_config(table: str | None) -> Path:
-    """Ask for what no configuration says, of somebody who sits at a terminal."""
+    """Ask for a configuration, question by question, at a terminal."""
     from synth.cli.asking import ask_configuration
 
     if not sys.stdin.isatty():
         raise InputError(
-            "Name a configuration: synth run CONFIG.yaml --out DIR. synth schema TABLE drafts one; at a terminal, "
-            "synth run asks for what it needs."
+            "Name a configuration: synth run CONFIG.yaml --out DIR. synth schema TABLE drafts one. At a terminal, "
+            "synth run without a configuration asks for what it needs."
         )
-    tell("Nothing is read but the first line of the table, and nothing is spent until every question is answered.")
+    tell("Only the first line of the table is read, and nothing is spent until you have answered every question.")
     return ask_configuration(table, ask, tell)
 
 
@@ -253,7 +254,7 @@ def config_of(parsed: argparse.Namespace) -> RunConfig:
     names = ("table", "test_table", "epsilon", "delta", "rows", "account", "device", "seed")
     changes = {name: getattr(parsed, name) for name in names if getattr(parsed, name) is not None}
     if config.is_model and (parsed.generator is not None or parsed.rows is not None):
-        raise InputError("The configuration names a model, which makes no rows: leave --generator and --rows out.")
+        raise InputError("The configuration names a model, which makes no rows. Leave --generator and --rows out.")
     if parsed.generator is not None and parsed.generator != config.generator:
         changes |= {"generator": parsed.generator, "options": {}}
     return replace(config, **changes)
@@ -345,6 +346,22 @@ def _replay(parsed: argparse.Namespace) -> int:
     return 0 if again.as_certified else 1
 
 
+def _rows(parsed: argparse.Namespace) -> int:
+    from synth.bundle.as_declared import rows_as_declared
+
+    out = path_of(parsed.out, "the file of rows")
+    made = rows_as_declared(path_of(parsed.bundle, "the bundle"))
+    try:
+        with out.open("xb") as file:
+            file.write(made)
+    except FileExistsError:
+        raise InputError(f"'{out.name}' exists already. Name a new file.") from None
+    except OSError:
+        raise InputError(f"'{out.name}' cannot be written. Name a file in a folder that exists.") from None
+    say(f"Wrote {parsed.out}.")
+    return 0
+
+
 def _parties(parsed: argparse.Namespace) -> int:
     from synth.services.parties import classify, fit_party_model
 
@@ -352,7 +369,7 @@ def _parties(parsed: argparse.Namespace) -> int:
     if not parsed.models:
         lines = fit_party_model(source, out)
     elif not parsed.like:
-        raise InputError("To classify rows, say with --like which bundle declares their columns.")
+        raise InputError("To classify rows, name the bundle that declares their columns with --like.")
     else:
         lines = classify(source, [Path(one) for one in parsed.models], out, like=Path(parsed.like))
     say(*lines)
@@ -394,52 +411,43 @@ def _estimate(parsed: argparse.Namespace) -> int:
 
 def _parser(*, options_of_reports: bool = True) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = _Parser(
-        prog="synth", description="Turn a private table into rows that can be shared, and check what others made."
+        prog="synth",
+        description="Turn a private table into synthetic rows that can be shared, and check the releases of others.",
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
-    demo = commands.add_parser("demo", help="write a simulated table and a configuration that runs")
-    demo.add_argument("folder", metavar="DIR", help="a folder, which is made where it is missing")
-    demo.add_argument("--small", action="store_true", help="a clinic with too few people for its budget: poor rows")
-    demo.set_defaults(command=_demo)
+    demo = add_command(commands, "demo", "write a simulated table and a configuration that runs", _demo)
+    demo.add_argument("folder", metavar="DIR", help="where to write both; the folder is created if it does not exist")
+    demo.add_argument("--small", action="store_true", help="a clinic with too few people for its budget: poor accuracy")
 
-    _add_run(commands, "run", "make a synthetic table, or fit a private model, and its bundle")
-
-    find = commands.add_parser("find", help="find privately what a configuration leaves open ({type: find})")
-    find.add_argument("config", metavar="CONFIG.yaml", help=_CONFIG)
-    find.add_argument("--table", metavar="PATH", help="the private table, instead of the one that is named")
-    find.add_argument("--epsilon", type=float, metavar="E", help="what it may spend: by default a tenth of the budget")
-    find.add_argument("--delta", type=float, metavar="D", help="by default a tenth of the budget's")
-    find.add_argument("--out", metavar="FILE", help="the completed configuration: by default CONFIG-found.yaml")
-    find.add_argument("--keep-table", action="store_true", help="keep the encrypted copy of the table for later")
-    find.add_argument("--password-env", metavar="VARIABLE", help=_VARIABLE)
-    find.set_defaults(command=_find)
-
-    forecast = commands.add_parser("forecast", help="say which error to expect before anything is spent; reads no rows")
+    _add_schema(commands)
+    _add_find(commands)
+    forecast = add_command(
+        commands, "forecast", "say how accurate the rows will be, before anything is spent; reads no rows", _forecast
+    )
     _add_config_options(forecast)
-    forecast.set_defaults(command=_forecast)
+    _add_rehearse(commands)
+    _add_run(commands, "run", "make a synthetic table or fit a private model, and seal the bundle")
 
-    report = commands.add_parser("report", help="write the owner-only report of a finished run whose table was kept")
-    report.add_argument("folder", metavar="DIR", help="what synth run --keep-table wrote")
+    report = add_command(
+        commands, "report", "write the owner's report of a finished run again; its table must have been kept", _report
+    )
+    report.add_argument("folder", metavar="DIR", help="the folder that synth run --keep-table wrote")
     if options_of_reports:
         from synth.reports.registry import options_of_reports as declared
 
         for option in declared():
             _add_option(report, option)
-    report.set_defaults(command=_report)
 
-    _add_rehearsal_commands(commands)
     _add_bundle_commands(commands)
-    add_keeping_commands(commands)
-    _add_estimate(commands)
-    commands.add_parser("generators", help="list the generators").set_defaults(command=_generators)
+    add_command(commands, "generators", "list the generators", _generators)
     _add_model_commands(commands)
-    _add_schema(commands)
+    add_keeping_commands(commands)
     return parser
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser of options that says below its help what a command ends with; those of commands are of this kind too."""
+    """A parser that lists the exit codes below its help; the parsers of commands are of this kind too."""
 
     def __init__(self, **given: Any) -> None:
         codes = "\n".join(f"  {code:<4}{words}" for code, words in EXIT_CODES.items())
@@ -447,143 +455,54 @@ class _Parser(argparse.ArgumentParser):
         super().__init__(formatter_class=kind, epilog=f"exit codes:\n{codes}", **given)
 
 
-def _add_bundle_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add the commands that read what a run wrote: compare, verify and replay."""
-    compare = commands.add_parser(
-        "compare", help="show publishable numbers of several runs side by side, and their cost"
-    )
-    compare.add_argument("folders", metavar="DIR", nargs="+", help="what synth run wrote, one folder for each run")
-    compare.set_defaults(command=_compare)
-
-    verify = commands.add_parser("verify", help="check a bundle: its promise, every file and every cell")
-    verify.add_argument("bundle", metavar="BUNDLE", help=_BUNDLE)
-    verify.add_argument("--public-key", metavar="FILE", help=_PUBLIC_KEY)
-    verify.add_argument("--json", action="store_true", help="print the verdict as JSON, for programs")
-    verify.add_argument("--memory", type=float, default=1.0, metavar="GIB", help="what checking may take (default 1)")
-    verify.add_argument("--seconds", type=float, default=60.0, metavar="S", help="how long it may take (default 60)")
-    verify.set_defaults(command=_verify)
-
-    replay = commands.add_parser(
-        "replay", help="make the table and its report again from a bundle, at no cost; exit code 1 where they differ"
-    )
-    replay.add_argument("bundle", metavar="BUNDLE", help=_BUNDLE)
-    replay.add_argument("--refit", action="store_true", help="fit the saved noisy answers again, and compare the model")
-    replay.add_argument("--generator", metavar="NAME", help="fit another generator to the same answers")
-    replay.add_argument("--out", required=True, metavar="DIR", help=_OUT)
-    replay.add_argument("--force", action="store_true", help=_FORCE)
-    replay.set_defaults(command=_replay)
-
-
-def _add_estimate(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    estimate = commands.add_parser(
-        "estimate", help="estimate means, shares or a regression from a bundle, with intervals"
-    )
-    estimate.add_argument("bundle", metavar="BUNDLE", help=_BUNDLE)
-    words = 'such as "mean income by sex where age >= 18"; several are answered at once'
-    estimate.add_argument("questions", metavar="QUESTION", nargs="+", help=words)
-    words = "second releases that intervals come from, each as long as the run's fit; 0 for none"
-    estimate.add_argument("--replicates", type=int, default=20, metavar="N", help=words)
-    estimate.add_argument("--seed", type=int, default=0, metavar="N", help="of the rows that they are made of; public")
-    estimate.add_argument("--out", metavar="FILE", help="write the numbers there too, as CSV")
-    estimate.set_defaults(command=_estimate)
-
-
-def _add_model_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add the commands about private models, and about machines of several parties."""
-    model = commands.add_parser("model", help="list the private models, fit one, or predict with a released one")
-    model.set_defaults(command=_models)
-    actions = model.add_subparsers(metavar="ACTION")
-    _add_run(actions, "fit", "fit a private model and seal its bundle: synth run by another name")
-    predict = actions.add_parser("predict", help="foretell the label of rows of your own; the bundle is verified first")
-    predict.add_argument("bundle", metavar="BUNDLE", help=_BUNDLE)
-    predict.add_argument("table", metavar="TABLE", help="CSV, TSV or Parquet with the columns that the model looks at")
-    predict.add_argument("--out", metavar="FILE", required=True, help="CSV of what is foretold, a line for every row")
-    predict.add_argument("--public-key", metavar="FILE", help=_PUBLIC_KEY)
-    predict.set_defaults(command=_predict)
-    parties = commands.add_parser(
-        "parties", help="make machines from released rows, or classify rows by those of several parties"
-    )
-    parties.add_argument("source", metavar="BUNDLE", help="whose rows; with --models the rows to classify, a table")
-    parties.add_argument("--out", metavar="FILE", required=True, help="the machines, or the class of every row")
-    parties.add_argument("--models", metavar="FILE", nargs="+", help="machines of the parties")
-    parties.add_argument("--like", metavar="BUNDLE", help="with --models: the bundle that says how rows are read")
-    parties.set_defaults(command=_parties)
-
-
 def _add_schema(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    schema = commands.add_parser("schema", help="draft a schema to edit, from the names of columns")
+    schema = add_command(commands, "schema", "draft a configuration from the names of the columns", _schema)
     schema.add_argument(
         "table",
         metavar="TABLE",
         nargs="?",
-        help="CSV or TSV, also .gz, Parquet, .xlsx, .ods, or a table of a database; no row is read",
+        help="CSV or TSV (also .gz), Parquet, .xlsx, .ods, or the name of a table of a database; no row is read",
     )
     _add_database_options(schema)
-    words = "how the file is written, a key of format: for example encoding=latin-1, header_rows=2, sheet=Answers"
+    words = "how the file is written, as under 'format' in a configuration: encoding=latin-1, header_rows=2, sheet=S"
     schema.add_argument("--format", action="append", metavar="KEY=VALUE", help=words)
-    schema.add_argument("--look", action="store_true", help="guess kinds from the rows too; recorded with the account")
-    schema.add_argument("--account", metavar="NAME", help="the people the rows are about; needed with --look")
+    words = "guess types from the rows too; the look is recorded with the account"
+    schema.add_argument("--look", action="store_true", help=words)
+    schema.add_argument("--account", metavar="NAME", help="the people the rows are about; required with --look")
     schema.add_argument(
         "--dictionary",
         action="append",
         metavar="FILE",
-        help="a data dictionary: CSV, Excel, datapackage.json, YAML, .names or a bundle; a further one adds to it",
+        help="a data dictionary (CSV, Excel, datapackage.json, YAML, .names or a bundle); repeat to add more",
     )
     schema.add_argument(
         "--preset",
         action="append",
         metavar="PRESET=COLUMNS",
-        help="a public preset for columns with commas between, for example age=patient_age or money:500000=income",
+        help="a public preset for one or several columns, such as age=patient_age or money:500000=income,rent",
     )
     schema.add_argument(
-        "--empty", choices=["missing"], help="what empty and unreadable cells become where nothing is said"
+        "--empty", choices=["missing"], help="what empty and unreadable cells become in all other columns"
     )
-    schema.set_defaults(command=_schema)
 
 
-def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser], name: str, words: str) -> None:
-    """Add the command that carries a configuration out."""
-    run = commands.add_parser(name, help=words)
-    _add_config_options(run, needed=False)
-    _add_database_options(run)
-    run.add_argument("--out", required=True, metavar="DIR", help=_OUT)
-    run.add_argument("--find", nargs="?", type=float, default=False, const=None, metavar="E", help=_FIND)
-    run.add_argument("--keep-table", action="store_true", help="keep the encrypted copy of the table for later")
-    run.add_argument("--no-owner-report", action="store_true", help="do not compare with the private rows")
-    run.add_argument("--force", action="store_true", help=_FORCE)
-    run.set_defaults(command=_run)
+def _add_find(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    find = add_command(commands, "find", "find privately what a configuration leaves open ({type: find})", _find)
+    find.add_argument("config", metavar="CONFIG.yaml", help=_CONFIG)
+    find.add_argument("--table", metavar="PATH", help="the private table, instead of the one in the configuration")
+    find.add_argument("--epsilon", type=float, metavar="E", help="what to spend; default: a tenth of the budget")
+    find.add_argument("--delta", type=float, metavar="D", help="default: a tenth of the budget's delta")
+    find.add_argument("--out", metavar="FILE", help="the completed configuration; default: CONFIG-found.yaml")
+    find.add_argument("--keep-table", action="store_true", help=_KEEP_TABLE)
+    find.add_argument("--password-env", metavar="VARIABLE", help=_VARIABLE)
 
 
-def _add_database_options(parser: argparse.ArgumentParser) -> None:
-    """Let a command read a table of a database, of which --table or TABLE is the name."""
-    group = parser.add_argument_group("a table of a database")
-    group.add_argument("--from", dest="from_", metavar="URL", help="postgresql://NAME@HOST/DATABASE or sqlite:///FILE")
-    group.add_argument("--schema-name", metavar="S", help="the schema in which the table lies")
-    group.add_argument("--only-columns", metavar="C", nargs="+", help="columns to read; by default what is declared")
-    group.add_argument(
-        "--where", metavar="W", help="a condition on one row, such as \"age >= 18 AND town IN ('A', 'B')\""
-    )
-    group.add_argument(
-        "--sql", metavar="Q", help="a free query instead of a table; the certificate says what is assumed"
-    )
-    group.add_argument("--password-env", metavar="VARIABLE", help=_VARIABLE)
-
-
-def _add_config_options(parser: argparse.ArgumentParser, *, needed: bool = True) -> None:
-    """Let a command take a configuration and change it."""
-    if needed:
-        parser.add_argument("config", metavar="CONFIG.yaml", help=_CONFIG)
-    else:
-        without = f"{_CONFIG}. Without it you are asked, at a terminal"
-        parser.add_argument("config", metavar="CONFIG.yaml", nargs="?", help=without)
-    for flag, kind, metavar, words in _CONFIG_OPTIONS:
-        parser.add_argument(flag, type=kind, metavar=metavar, help=words)
-
-
-def _add_rehearsal_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add the commands to those there are."""
-    rehearse = commands.add_parser(
-        "rehearse", help="make the same run from public or simulated rows: what to expect, and every attack, at no cost"
+def _add_rehearse(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    rehearse = add_command(
+        commands,
+        "rehearse",
+        "try a configuration on public or simulated rows: accuracy and all attacks, at no cost",
+        _rehearse,
     )
     _add_config_options(rehearse)
     rows = rehearse.add_mutually_exclusive_group(required=True)
@@ -593,13 +512,124 @@ def _add_rehearsal_commands(commands: argparse._SubParsersAction[argparse.Argume
         nargs="?",
         const="",
         metavar="FILE.yaml",
-        help="rows drawn from what is declared; the file gives columns shapes, public shares and links",
+        help="simulate rows from the configuration; the file may give columns a shape, public shares and a correlation",
     )
     rehearse.add_argument(
-        "--grid", action="store_true", help="epsilons 0.25 to 4, the generator and the control, three seeds, together"
+        "--grid",
+        action="store_true",
+        help="several runs side by side: epsilon from 0.25 to 4, this generator and the control, three seeds",
     )
-    rehearse.add_argument("--epsilons", type=float, nargs="+", metavar="E", help="the epsilons of a grid")
-    rehearse.add_argument("--generators", nargs="+", metavar="NAME", help="the generators of a grid")
-    rehearse.add_argument("--seeds", type=int, metavar="N", help="how many seeds of a grid")
-    rehearse.add_argument("--out", metavar="FILE", help="write the whole report there, as JSON")
-    rehearse.set_defaults(command=_rehearse)
+    rehearse.add_argument("--epsilons", type=float, nargs="+", metavar="E", help="the epsilons of the grid")
+    rehearse.add_argument("--generators", nargs="+", metavar="NAME", help="the generators of the grid")
+    rehearse.add_argument("--seeds", type=int, metavar="N", help="the number of seeds of the grid")
+    rehearse.add_argument("--out", metavar="FILE", help="write the whole report to this file, as JSON")
+
+
+def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser], name: str, words: str) -> None:
+    """Add the command that runs a configuration."""
+    run = add_command(commands, name, words, _run)
+    _add_config_options(run, needed=False)
+    _add_database_options(run)
+    run.add_argument("--out", required=True, metavar="DIR", help=_OUT)
+    run.add_argument("--find", nargs="?", type=float, default=False, const=None, metavar="E", help=_FIND)
+    run.add_argument("--keep-table", action="store_true", help=_KEEP_TABLE)
+    run.add_argument("--no-owner-report", action="store_true", help="skip the comparison with the private rows")
+    run.add_argument("--force", action="store_true", help=_FORCE)
+
+
+def _add_config_options(parser: argparse.ArgumentParser, *, needed: bool = True) -> None:
+    """Let a command take a configuration and change it."""
+    if needed:
+        parser.add_argument("config", metavar="CONFIG.yaml", help=_CONFIG)
+    else:
+        without = f"{_CONFIG}; without it, synth asks its questions at the terminal"
+        parser.add_argument("config", metavar="CONFIG.yaml", nargs="?", help=without)
+    for flag, kind, metavar, words in _CONFIG_OPTIONS:
+        parser.add_argument(flag, type=kind, metavar=metavar, help=words)
+
+
+def _add_database_options(parser: argparse.ArgumentParser) -> None:
+    """Let a command read a table of a database, which --table or TABLE names."""
+    group = parser.add_argument_group("a table of a database")
+    group.add_argument("--from", dest="from_", metavar="URL", help="postgresql://NAME@HOST/DATABASE or sqlite:///FILE")
+    group.add_argument("--schema-name", metavar="S", help="the database schema that the table is in")
+    group.add_argument("--only-columns", metavar="C", nargs="+", help="columns to read; default: those declared")
+    group.add_argument(
+        "--where", metavar="W", help="a condition on one row, such as \"age >= 18 AND town IN ('A', 'B')\""
+    )
+    group.add_argument(
+        "--sql", metavar="Q", help="a query of your own instead of a table; the certificate states what this assumes"
+    )
+    group.add_argument("--password-env", metavar="VARIABLE", help=_VARIABLE)
+
+
+def _add_bundle_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the commands that read what a run wrote."""
+    compare = add_command(
+        commands, "compare", "put the publishable numbers of several runs side by side, with what they cost", _compare
+    )
+    compare.add_argument("folders", metavar="DIR", nargs="+", help="the folder that synth run wrote, one for each run")
+
+    verify = add_command(commands, "verify", "check a bundle: its promise, every file and every cell", _verify)
+    verify.add_argument("bundle", metavar="BUNDLE", help=_BUNDLE)
+    verify.add_argument("--public-key", metavar="FILE", help=_PUBLIC_KEY)
+    verify.add_argument("--json", action="store_true", help="print the verdict as JSON, for programs")
+    verify.add_argument("--memory", type=float, default=1.0, metavar="GIB", help="memory limit in GiB (default 1)")
+    verify.add_argument("--seconds", type=float, default=60.0, metavar="S", help="time limit in seconds (default 60)")
+
+    replay = add_command(
+        commands,
+        "replay",
+        "make the table and its report again from a bundle, at no cost; exit code 1 if anything differs",
+        _replay,
+    )
+    replay.add_argument("bundle", metavar="BUNDLE", help=_BUNDLE)
+    replay.add_argument("--refit", action="store_true", help="also fit the noisy answers again, and compare the model")
+    replay.add_argument("--generator", metavar="NAME", help="fit another generator to the same noisy answers")
+    replay.add_argument("--out", required=True, metavar="DIR", help=_OUT)
+    replay.add_argument("--force", action="store_true", help=_FORCE)
+
+    rows = add_command(
+        commands, "rows", "write the synthetic rows of a bundle in the format of the private table", _rows
+    )
+    rows.add_argument("bundle", metavar="BUNDLE", help=_BUNDLE)
+    words = "a new file, which other programs can read as they read the private table"
+    rows.add_argument("--out", metavar="FILE", required=True, help=words)
+
+    words = "estimate means, shares, quantiles or a regression from a bundle, with intervals"
+    estimate = add_command(commands, "estimate", words, _estimate)
+    estimate.add_argument("bundle", metavar="BUNDLE", help=_BUNDLE)
+    words = 'such as "mean income by sex where age >= 18"; several may be asked at once'
+    estimate.add_argument("questions", metavar="QUESTION", nargs="+", help=words)
+    words = "second releases to simulate for the intervals, each as slow as the fit (default 20); 0: no intervals"
+    estimate.add_argument("--replicates", type=int, default=20, metavar="N", help=words)
+    words = "public seed of the rows in second releases (default 0)"
+    estimate.add_argument("--seed", type=int, default=0, metavar="N", help=words)
+    estimate.add_argument("--out", metavar="FILE", help="write the numbers to this file too, as CSV")
+
+
+def _add_model_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the commands about private models, and about machines of several parties."""
+    model = add_command(commands, "model", "list the private models, fit one, or predict with a released one", _models)
+    actions = model.add_subparsers(metavar="ACTION")
+    _add_run(actions, "fit", "fit a private model and seal its bundle; the same as synth run")
+    predict = add_command(
+        actions, "predict", "predict the label of your own rows; the bundle is verified first", _predict
+    )
+    predict.add_argument("bundle", metavar="BUNDLE", help=_BUNDLE)
+    predict.add_argument("table", metavar="TABLE", help="CSV, TSV or Parquet with the columns that the model uses")
+    predict.add_argument("--out", metavar="FILE", required=True, help="the predictions as CSV, one line for each row")
+    predict.add_argument("--public-key", metavar="FILE", help=_PUBLIC_KEY)
+    parties = add_command(
+        commands,
+        "parties",
+        "build affine hull machines from released rows, or classify rows with those of several parties",
+        _parties,
+    )
+    parties.add_argument(
+        "source", metavar="BUNDLE", help="the bundle whose rows to use; with --models, the table to classify"
+    )
+    words = "the file to write: the machines or, with --models, the class of every row"
+    parties.add_argument("--out", metavar="FILE", required=True, help=words)
+    parties.add_argument("--models", metavar="FILE", nargs="+", help="the machines of all parties")
+    parties.add_argument("--like", metavar="BUNDLE", help="with --models: the bundle that declares the columns")

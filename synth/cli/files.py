@@ -1,7 +1,7 @@
-"""Files on the owner's machine: tables, one or several as one; a first draft of what describes them; what is written.
+"""Files on the owner's machine: tables (one file, or several as one), drafts of configurations, and outputs.
 
-A draft follows from the names of a table's columns and the types of a Parquet file. Values are looked at only where the
-owner asks for it, and that is recorded with the account.
+A draft uses the names of a table's columns and the types of a Parquet file. Cells are read only if the owner asks for
+it, and that look is recorded with the account.
 """
 
 from __future__ import annotations
@@ -52,39 +52,39 @@ _BLANKS = {kind: column_type.blank for kind, column_type in COLUMN_TYPES.items()
 }
 
 _HEAD = """\
-# A draft: kinds of columns are guessed from {source}. Fill in what anyone could know without looking at the table;
-# whatever you write here will be published. Each column needs missing: true, or a fallback: what a cell that cannot be
-# read becomes. The step of a number is 1 for whole numbers, 0.1 or 0.01 for decimals.
+# A draft: the types of columns are guessed from {source}. Fill in what anyone could know without looking at the table:
+# everything in this file will be published. Each column needs either missing: true, or a fallback that replaces cells
+# that cannot be read. The step of a number is 1 for whole numbers, 0.1 or 0.01 for decimals.
 {table}
 account: {account:<16}# the people the ledger protects, for example city-survey-2026
 unit:
   protects:              # person, household, organisation, ...
-  rows_per_unit:         # how many rows one of them can have at most
-  id_column: null        # the column that says whose row it is; needed where one can have several
+  rows_per_unit:         # the most rows that one of them can have
+  id_column: null        # the column that says whose row it is; required if one can have several rows
 row_count:               # public (printed) or private (measured with noise)
-number_of_units:         # how many there are, where that is public
-people_at_most:          # else a public upper bound on how many there are: for delta and the forecast
+number_of_units:         # how many of them there are, if that is public
+people_at_most:          # otherwise a public upper bound on how many there are, for delta and the forecast
 budget: {{epsilon: 1.0}}
-rows:                    # how many rows to make
+rows:                    # how many synthetic rows to make
 """
 
 
 @contextmanager
 def open_table(pattern: str | Path, table_format: TableFormat) -> Iterator[tuple[str, BinaryIO]]:
-    """Open the file or files that ``pattern`` names, as one stream of bytes.
+    """Open the file or files that match ``pattern``, as one stream of bytes.
 
-    Several text files are read one after the other; the header of all but the first is checked and left out.
+    Several text files are read one after the other; the headers after the first are checked and left out.
 
     Yields
     ------
     name : str
-        Name of the (first) file, without its folder.
+        The name of the (first) file, without its folder.
     stream : BinaryIO
 
     Raises
     ------
     TableError
-        If nothing is found, a file cannot be opened, or several files cannot be put together.
+        If no file is found, a file cannot be opened, or the files cannot be joined.
     """
     paths = _matching(str(path_of(pattern, "the table")))
     if len(paths) == 1:
@@ -92,14 +92,12 @@ def open_table(pattern: str | Path, table_format: TableFormat) -> Iterator[tuple
             yield paths[0].name, stream
         return
     if any(path.name.lower().endswith((".parquet", ".pq", *WORKBOOK_ENDINGS)) for path in paths):
-        raise TableError(
-            "Several Parquet files or workbooks cannot be read as one table. Put them into one file first."
-        )
+        raise TableError("Several Parquet files or workbooks cannot be read as one table. Join them in one file first.")
     top = table_format.skip_rows or table_format.comment or table_format.header_rows > 1
     if top or table_format.codec.startswith("utf-16"):
         raise TableError(
-            "Several files with lines to pass over at their top, with several header rows, or in UTF-16, cannot be "
-            "read as one table. Put them into one file first."
+            "Several files cannot be read as one table if lines at their top are skipped, if they have several header "
+            "rows, or if they are in UTF-16. Join them in one file first."
         )
     joined = cast(BinaryIO, io.BufferedReader(_Joined(paths, header=table_format.header)))
     with joined:
@@ -142,7 +140,7 @@ class _Joined(io.RawIOBase):
         return True
 
     def seekable(self) -> bool:
-        """Say that there is a way back, to the beginning only."""
+        """Return True: the stream can be read again from the beginning."""
         return True
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
@@ -178,7 +176,9 @@ def _joined_blocks(paths: list[Path], *, header: bool) -> Iterator[bytes]:
                         first = line
                         yield line if line.endswith(b"\n") else line + b"\n"
                     elif line.strip() != first.strip():
-                        raise TableError(f"'{path.name}' and '{paths[0].name}' have different headers. Give them one.")
+                        raise TableError(
+                            f"'{path.name}' and '{paths[0].name}' have different headers. Give them the same header."
+                        )
                 last = b"\n"
                 while block := stream.read(1 << 20):
                     last = block[-1:]
@@ -186,14 +186,14 @@ def _joined_blocks(paths: list[Path], *, header: bool) -> Iterator[bytes]:
                 if last != b"\n":
                     yield b"\n"
             except (OSError, EOFError, zlib.error):
-                raise TableError(f"The table '{path.name}' is damaged. Pack it again.") from None
+                raise TableError(f"The table '{path.name}' is damaged. Compress it again.") from None
 
 
 def format_of(said: Sequence[str], names: Sequence[str] = ()) -> TableFormat:
-    """Read how a file is written from texts such as ``encoding=latin-1``, in the words of a configuration.
+    """Read the format of a file from texts such as ``encoding=latin-1``, with the keys of a configuration.
 
-    Lists have commas between, other names a colon (``rename=column_3:income``), and a tab is written as the word. A
-    file without a header whose names are not said has those of its dictionary, ``names``.
+    The items of a list are separated by commas, a new name follows a colon (``rename=column_3:income``), and a tab is
+    written as the word tab. ``names`` are those of a dictionary, for a file without a header that names none.
 
     Raises
     ------
@@ -204,7 +204,7 @@ def format_of(said: Sequence[str], names: Sequence[str] = ()) -> TableFormat:
     for one in said:
         key, sign, value = one.partition("=")
         if not sign:
-            raise ConfigError(f"--format {shown(one)} must be a key and a value, for example encoding=latin-1.")
+            raise ConfigError(f"--format {shown(one)} must be a key and a value, such as encoding=latin-1.")
         plain = {"true": True, "yes": True, "false": False, "no": False, "tab": "\t"}.get(value.lower(), value)
         is_list = key in {"names", "missing", "units", "dates"}
         given[key] = [part.strip() for part in value.split(",")] if is_list else plain
@@ -228,26 +228,26 @@ def draft_configuration(
     tell: Callable[[str], None] | None = None,
     password: str | None = None,
 ) -> str:
-    """Return a configuration to edit, as YAML text with blanks where the owner has to say something.
+    """Return a configuration to edit, as YAML text with blanks for the owner to fill in.
 
     Parameters
     ----------
     path : str or DatabaseSource
-        The table, or which one of a database, of which no row is read.
+        The table, or a table of a database; no row of a database is read.
     look_for : str, optional
-        The account with which it is recorded that the owner looked at the rows; kinds are guessed from cells then.
+        Guess types from cells too, and record with this account that the owner looked at the rows.
     dictionaries : sequence of str
-        Paths of data dictionaries; what the first one leaves open the next one says.
+        Paths of data dictionaries; a later one adds what the earlier ones leave open.
     presets : sequence of str
         Presets for columns, as :func:`synth.dictionaries.chosen_presets` reads them.
     empty : bool
-        Whether empty and unreadable cells become missing in every column of which nothing else is said.
+        Whether empty and unreadable cells become missing in every column that says nothing else.
     written : sequence of str
-        How the table is written, as :func:`format_of` reads it; names that it needs are those of the first dictionary.
+        The format of the table, as :func:`format_of` reads it; if it needs names, the first dictionary gives them.
     tell : callable, optional
-        Told what was not taken from a dictionary, and which columns would be dropped or replaced by a guess.
+        Called with what was not taken from a dictionary, and with the columns that a guess would drop or replace.
     password : str, optional
-        Of the database.
+        The password of the database.
 
     Raises
     ------
@@ -271,7 +271,7 @@ def draft_configuration(
     for note in known.notes if tell is not None else ():
         tell(note)  # type: ignore[misc]
     _tell_fates(header, known, tell)
-    source = "names and types alone" if look_for is None else "names, types and cells, which is recorded as a look"
+    source = "names and types only" if look_for is None else "names, types and cells; the look is recorded"
     account = "" if look_for is None else _quoted(look_for)
     table = f"table: {_quoted(name)}"
     if isinstance(path, DatabaseSource):
@@ -284,11 +284,13 @@ def draft_configuration(
 
 
 def _proposed(names: Sequence[str]) -> str:
-    """Return the rules that names of columns suggest, as comments: nothing of them holds until the owner says so."""
+    """Return the rules that the names of columns suggest, as comments: none applies until the owner says so."""
     lines = proposed_rules(names)
     if not lines:
         return ""
-    words = "# By their names these rules may hold (docs/describing-a-table.md); take the '# ' away where they do.\n"
+    words = (
+        "# By the names of the columns these rules may hold (docs/describing-a-table.md). Uncomment those that do.\n"
+    )
     return words + "# rules:\n" + "".join(f"#   - {json.dumps(line, ensure_ascii=False)}\n" for line in lines)
 
 
@@ -321,25 +323,25 @@ def _dictionary(path: str) -> Dictionary:
 
 
 def said_of_format(form: TableFormat) -> dict[str, Any]:
-    """Return what a format says that is not usual, as a configuration holds it."""
+    """Return the keys of a format that differ from the default, as in a configuration."""
     usual = format_to_mapping(TableFormat())
     return {key: value for key, value in format_to_mapping(form).items() if usual.get(key) != value}
 
 
 def _tell_fates(header: Header, known: Description, tell: Callable[[str], None] | None) -> None:
-    """Tell which columns would be dropped or replaced because of a guess, and why."""
+    """Report which columns a guess would drop or replace, and why."""
     guessed = {name: fate_of(name, kind or "") for name, kind in zip(header.names, header.kinds, strict=True)}
     fates = {name: fate for name, fate in guessed.items() if fate is not None and name not in known.columns}
     if fates and tell is not None:
-        tell("By a guess, which you accept by leaving it or change in the file:")
+        tell("These are guesses. Change them in the file if they are wrong:")
         for name, fate in fates.items():
             tell(f"  {shown(name)} would be {fate}")
 
 
 def _drafted_columns(header: Header, known: Description, empty: bool) -> list[str]:
-    """Return one line of YAML for every column: what is known of it, else what its name says.
+    """Return one line of YAML for every column: what is known of it, or a guess from its name.
 
-    Beside a guess by which a column would be dropped or replaced stands why.
+    A guess that would drop or replace a column is followed by the reason.
     """
     from synth.dictionaries import line_of
 
@@ -350,7 +352,7 @@ def _drafted_columns(header: Header, known: Description, empty: bool) -> list[st
             line = line_of(column.body, empty=empty)
         else:
             line = with_step(_BLANKS[kind or ""], name) + (f"  # {fate}: is that right?" if fate else "")
-            # An offer by its name alone: whoever owns the table takes it, or not.
+            # An offer from the name only; the owner decides.
             line += "" if preset is None else f"  # or --preset {preset.key}={shlex.quote(name)}"
         lines.append(f"  {_quoted(name)}: {line}\n")
         beside = {
@@ -361,12 +363,12 @@ def _drafted_columns(header: Header, known: Description, empty: bool) -> list[st
         lines += [f"  {_quoted(other)}: {line_of(body, empty=empty)}\n" for other, body in beside.items()]
         if column is None and kind == DateColumn.kind and holds_time_by_name(name) and not beside:
             offered = line_of({"type": TimeColumn.kind, "step": "quarter", "of": name}, empty=empty)
-            lines.append(f"  # {_quoted(f'{name} time')}: {offered}  # if the time in its cells is to be learned too\n")
+            lines.append(f"  # {_quoted(f'{name} time')}: {offered}  # to learn the time in its cells too\n")
     return lines
 
 
 def _sources(known: Description) -> str:
-    """Return the section that says where declarations are from; nothing where no dictionary and no preset says any."""
+    """Return the section that says where declarations come from; empty without a dictionary or a preset."""
     if not known.columns:
         return ""
     said = {name: column.source for name, column in known.columns.items()}
@@ -383,20 +385,20 @@ def _quoted(text: str) -> str:
 # What is written ------------------------------------------------------------------------------------------------------
 
 
-def new_file(out: str | Path, remedy: str = "Name a new one after --out.") -> Path:
-    """Return the file that a user named, after checking that it can be made and nothing would be lost."""
+def new_file(out: str | Path, remedy: str = "Name a new file after --out.") -> Path:
+    """Return the file that a user named, after checking that its folder exists and no file would be overwritten."""
     path = path_of(out, "the report")
     if not path.absolute().parent.is_dir():
         raise InputError(
-            f"There is no folder for the file '{path.name}'. Name one in a folder that exists after --out."
+            f"The folder of the file '{path.name}' does not exist. Name a file in an existing folder after --out."
         )
     if path.exists():
-        raise InputError(f"The file '{path.name}' exists. {remedy}")
+        raise InputError(f"The file '{path.name}' already exists. {remedy}")
     return path
 
 
 def empty_folder(out: str | Path, *, force: bool) -> Path:
-    """Return the folder that a user named, after checking that nothing in it would be lost."""
+    """Return the folder that a user named, after checking that no file in it would be overwritten."""
     folder = path_of(out, "the folder")
     if any(parent.is_file() for parent in folder.absolute().parents):
         raise InputError(f"The folder '{folder.name}' would lie inside a file. Name another one after --out.")

@@ -1,6 +1,6 @@
-"""What is open in a configuration found privately in this process: what ``synth find`` and ``synth.find`` do.
+"""Find the open columns of a configuration privately, in this process: ``synth find`` and ``synth.find``.
 
-``synth run --find`` and :class:`synth.Release` find first and run on what was found.
+``synth run --find`` and :class:`synth.Release` find first, then run with what was found.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from synth.cli.received import closing, received
 from synth.cli.speaking import Ask, Say, StoredAndSpokenProgress, agreed, on_terminal
 from synth.errors import InputError, SynthError
 from synth.jobs.processes import birth_of
+from synth.names import numbered
 from synth.privacy.more.found_columns import open_columns
 from synth.schema import (
     FindColumn,
@@ -48,7 +49,7 @@ _MOST_DIGITS = 15
 
 @dataclass(frozen=True, slots=True)
 class FindResult:
-    """A configuration whose open columns were found, as it is written, and what to say of it."""
+    """A configuration whose open columns were found, as it is written, and the lines that report it."""
 
     document: Mapping[str, Any]
     lines: tuple[str, ...]
@@ -60,7 +61,7 @@ class FindResult:
         Raises
         ------
         InputError
-            If it cannot be used yet, for example because a label came back as nothing.
+            If it cannot be used yet, for example because nothing was found for the label.
         """
         return parse_config(self.document)
 
@@ -76,24 +77,25 @@ def find_locally(
     password: str | None = None,
     say: Say | None = None,
 ) -> Path:
-    """Find what is open in a configuration file, and write a configuration that can be run.
+    """Find the open columns of a configuration file, and write a configuration that can be run.
 
     Parameters
     ----------
     config : path
-        A configuration in which columns are open: ``{type: find}``.
+        A configuration with open columns: ``{type: find}``.
     out : path, optional
-        A new file; by default beside the other, its name ending in ``-found``.
+        A new file; by default beside the configuration, with a name that ends in ``-found``.
     table : path, optional
-        The private table, instead of the one that the configuration names.
+        The private table, instead of the one in the configuration.
     epsilon, delta : float, optional
-        What may be spent, by default a tenth of the configuration's budget; it is taken off that epsilon.
+        What to spend, by default a tenth of the configuration's budget; epsilon is subtracted from that budget.
     keep_table : bool
-        Keep the encrypted copy; otherwise it is deleted at the end, whatever happens.
+        Keep the encrypted copy of the table; otherwise it is always deleted at the end.
     password : str, optional
-        Of the database that ``source`` names; kept nowhere.
+        The password of the database in ``source``; it is not stored.
     say : callable, optional
-        Told what it costs and loses beforehand, a line for every phase, and what was found.
+        Called with what the finding costs and loses, before it begins, with a line for every phase, and with what was
+        found.
 
     Returns
     -------
@@ -103,7 +105,7 @@ def find_locally(
     Raises
     ------
     InputError
-        If something given cannot be used; nothing is charged then.
+        If an argument cannot be used; nothing is charged.
     BudgetExceededError
         If the account's cap would be exceeded.
     """
@@ -116,41 +118,41 @@ def find_locally(
     base = path.resolve().parent
     parsed = parse_config(document, base=base)
     if written.absolute().parent.resolve() != base:
-        # Paths in a configuration are relative to where it lies.
+        # Paths in a configuration are relative to its folder.
         named = {"table": parsed.table, "test_table": parsed.test_table}
         document |= {key: value for key, value in named.items() if value is not None}
     found = find_in_document(
         document, parsed, epsilon=epsilon, delta=delta, keep_table=keep_table, password=password, say=say
     )
-    _write(found, written, "read what was found, change what you know better, then run it", say)
+    _write(found, written, "check what was found, correct it where you know better, then run it", say)
     return written
 
 
 def found_and_kept(
     config: RunConfig, path: str | Path, *, epsilon: float | None, password: str | None, say: Say
 ) -> RunConfig:
-    """Find what is open in the configuration that ``path`` held, keep what came of it beside it, and return it to run.
+    """Find the open columns of the configuration in ``path``, write the result beside it, and return it.
 
-    Whatever stops the run afterwards: what was found is paid for once, and the file beside it goes on from there.
+    If anything stops the run afterwards, what was found is already paid for, and the run can start from that file.
 
     Raises
     ------
     InputError
-        If it was found before, so that the file is there; nothing is charged then. Or if it cannot be run as found.
+        If the file exists, because it was found before; nothing is charged. Or if it cannot be run as found.
     """
     written = new_file(
         _beside(path_of(path, "the configuration")),
-        "It was found before: run that file, which pays for no second finding, or move it away to find anew.",
+        "It was found before: run that file, which costs no second finding, or move it away to find again.",
     )
     found = find_in_document(config_to_mapping(config), config, epsilon=epsilon, password=password, say=say)
-    _write(found, written, "if anything stops this run, change what you like there and run that file", say)
+    _write(found, written, "if anything stops this run, correct that file where needed and run it", say)
     return found.config
 
 
 def check_what_is_described(config: RunConfig) -> None:
-    """Refuse what a run would refuse whatever is found in the open columns, before anything is charged.
+    """Refuse, before anything is charged, what a run would refuse whatever is found in the open columns.
 
-    Nobody knows yet of what kind they are: it is enough that the rest fits one of two.
+    The types of the open columns are not known yet: it is enough that the rest is valid with one of two types.
     """
     kinds: tuple[dict[str, object], ...] = (
         {"type": "category", "values": ["a", "b"], "other": True},
@@ -180,25 +182,25 @@ def _write(found: FindResult, written: Path, then: str, say: Say | None) -> None
 
 
 def completed_where_open(config: Path, ask: Ask) -> Path:
-    """Find privately what was left open in a configuration, if somebody at the terminal says so; return what to run.
+    """Find the open columns of a configuration privately, if the user at the terminal agrees; return what to run.
 
     Raises
     ------
     InputError
-        If they say no: nothing is charged then.
+        If the user does not agree; nothing is charged.
     """
     count = len(open_columns(load_config(config).schema))
     if not count:
         return config
     columns = "one column" if count == 1 else f"{count} columns"
     if not agreed(f"Find {columns} privately now, for a tenth of epsilon", "y", ask=ask):
-        raise InputError(f"Nothing was spent. Describe what is open in {config}, or find it with synth find.")
+        raise InputError(f"Nothing was spent. Describe the open columns in {config}, or find them with synth find.")
     with on_terminal() as shown:
         return find_locally(config, say=shown)
 
 
 def _with_numbers(value: Any) -> Any:
-    """Return a value, or the section unit or budget, with numbers that were read as they were typed as numbers."""
+    """Return a value, or the section unit or budget, with typed texts of whole numbers turned into numbers."""
     if isinstance(value, Mapping) and not any(isinstance(inside, Mapping) for inside in value.values()):
         return {key: _with_numbers(inside) for key, inside in value.items()}
     return int(value) if isinstance(value, str) and _is_whole(value) else value
@@ -220,7 +222,7 @@ def find_in_document(
     first: bool = False,
     say: Say | None = None,
 ) -> FindResult:
-    """Find what is open in a configuration that was read, in this process.
+    """Find the open columns of a configuration that was read, in this process.
 
     Parameters
     ----------
@@ -229,23 +231,23 @@ def find_in_document(
     config : RunConfig
         The same as it was read.
     rows : binary file, optional
-        The private table itself, written as ``config.format`` says, instead of a path.
+        The private table itself, in the format of ``config.format``, instead of a path.
     epsilon, delta, keep_table, password, say
         As in :func:`find_locally`.
     first : bool
-        Refuse a table that was taken in before under another account.
+        Refuse a table that was taken in before, under another account.
     """
     if config.table is None and rows is None and config.source is None:
-        raise InputError("No table is named. Write 'table:' in the configuration, or give --table.")
+        raise InputError("No table is named. Write 'table:' in the configuration, or use --table.")
     config = as_read_from_source(config)
     tell = say or (lambda line: None)
     spend = config.epsilon * USUAL_SHARE if epsilon is None else epsilon
     with Application.from_environment() as application:
         plan = application.findings.plan(config, epsilon=spend, delta=delta)
         tell(
-            f"Finding {len(plan.columns)} column{'' if len(plan.columns) == 1 else 's'} privately costs epsilon "
-            f"{plan.epsilon:g} at delta {plan.delta:g} of the budget of {config.epsilon:g}; "
-            f"{config.epsilon - plan.epsilon:g} remains for rows. {plan.loses}"
+            f"Finding {numbered(len(plan.columns), 'column')} privately costs epsilon {plan.epsilon:g} at delta "
+            f"{plan.delta:g}, from the budget of {config.epsilon:g}; {config.epsilon - plan.epsilon:g} remains for "
+            f"rows. {plan.loses}"
         )
         alone = replace(config, test_table=None)
         with received(application, alone, rows, password=password, first=first, keep=keep_table) as tables:

@@ -1,9 +1,9 @@
-"""A DataFrame as the bytes of a table, and back. What stands in line i follows from row i and the schema alone.
+"""A DataFrame as the bytes of a table, and back. Line i depends only on row i and the schema.
 
-pandas stores a column as its rows need it: one missing cell makes floats of whole numbers, one word makes objects of
-all. So nothing here asks how a column is stored. Each cell is written by itself, by its own exact type, in one way for
-all types that pandas may have turned it into: 1, 1.0 and True are "1". The index, the categories of a column and
-whatever else a DataFrame carries beside its cells is not looked at. What comes of it is read as any file is.
+How pandas stores a column depends on all of its rows: one missing cell turns whole numbers into floats, one word turns
+all cells into objects. So nothing here depends on how a column is stored. Each cell is written by itself, by its own
+exact type, and in the same way for all types that pandas may have given it: 1, 1.0 and True are "1". The index, the
+categories of a column and anything else in a DataFrame beside its cells are ignored. The result is read as any file is.
 """
 
 from __future__ import annotations
@@ -34,37 +34,37 @@ if TYPE_CHECKING:
 __all__ = ["FORMAT", "draft_schema", "frame_as_table", "frame_of_table", "names_of_frame"]
 
 FORMAT = TableFormat(separator=",", kind="csv")
-"""How :func:`frame_as_table` writes cells."""
+"""The format that :func:`frame_as_table` writes."""
 
 _ROWS_AT_ONCE = 10_000
 
 _WHOLE_BELOW = 2.0**53
-"""From here on a float may stand for several whole numbers."""
+"""From here on, one float may represent several whole numbers."""
 
 _UNREADABLE = ""
-"""What a cell is written as that no text stands for; it has the code of a missing one."""
+"""The text of a cell that has none; it gets the code of a missing cell."""
 
 
 def frame_as_table(frame: object, schema: Schema) -> io.BytesIO:
-    r"""Return the rows of a DataFrame as CSV in UTF-8; they exist in memory only.
+    r"""Return the rows of a DataFrame as CSV in UTF-8, in memory only.
 
     Parameters
     ----------
     frame : pandas.DataFrame
-        A row for each line; the index is not read.
+        The rows; the index is ignored.
     schema : Schema
-        Of its columns. Cells of a column that is left out, or not declared, are not read.
+        The declared columns. Cells of other columns, and of columns that are dropped, are not read.
 
     Raises
     ------
     InputError
-        If it is no DataFrame, or a column is not named by a text; never because of a row.
+        If ``frame`` is not a DataFrame, or the name of a column is not a text; never because of a row.
 
     Notes
     -----
-    Numbers are written as the nearest 64-bit float, since a missing cell elsewhere may have made it one; whole ones
-    without a decimal point. Whole numbers from 2^53 on are told apart as texts only. A cell that is no text, number,
-    truth value, date, time or UUID, or holds a line break, is unreadable.
+    Numbers are written as the nearest 64-bit float, because a missing cell elsewhere may have turned them into floats;
+    whole numbers have no decimal point. From 2^53 on, whole numbers are distinct only as texts. A cell is unreadable if
+    it is not a text, number, truth value, date, time or UUID, or if it contains a line break.
 
     Examples
     --------
@@ -77,7 +77,7 @@ def frame_as_table(frame: object, schema: Schema) -> io.BytesIO:
     b'age\n34\n71\n""\n'
     """
     names, table = names_of_frame(frame), _as_frame(frame)
-    # A column of dates may hold the times of another one, which has no cells of its own.
+    # A column of dates may contain the times of another column, which has no cells of its own.
     beside = {column.cells_in: column for column in schema if column.name not in names}
     declared = {column.name: column for column in schema}
     writers = [_writer_of(declared.get(name), beside.get(name)) for name in names]
@@ -98,29 +98,29 @@ def _lines(rows: Iterable[Sequence[str]]) -> bytes:
 
 
 def names_of_frame(frame: object) -> list[str]:
-    """Return the names of a DataFrame's columns, which are public.
+    """Return the names of the columns of a DataFrame, which are public.
 
     Raises
     ------
     InputError
-        If it is no DataFrame, or one of them is no text; nothing of it is quoted.
+        If ``frame`` is not a DataFrame, or a name is not a text; the message does not quote it.
     """
     names: list[str] = []
     for place, name in enumerate(_as_frame(frame).columns, start=1):
         if type(name) is not str or not _can_stand_in_a_line(name):
             raise InputError(
-                f"The name of column {place} of the DataFrame must be a text without line breaks. Name its columns, "
-                'for example frame.columns = ["age", "town"].'
+                f"The name of column {place} of the DataFrame must be a text without line breaks. Set the names, for "
+                'example frame.columns = ["age", "town"].'
             )
         names.append(name)
     return names
 
 
 def _as_frame(frame: object) -> pd.DataFrame:
-    import pandas as pd  # here and below, as it starts slowly and most commands are given files
+    import pandas as pd  # here and below, because it loads slowly and most commands read files
 
     if not isinstance(frame, pd.DataFrame):
-        raise InputError("What was given is no pandas DataFrame. Give one; of a file give the path to synth.run.")
+        raise InputError("The rows must be a pandas DataFrame. For a file, use synth.run with its path.")
     return frame
 
 
@@ -146,18 +146,18 @@ def _texts(cells: pd.Series[Any], write: Writer | None) -> Sequence[str]:
 
 
 def _writer_of(column: Column | None, times: Column | None) -> Writer | None:
-    """Return how a cell of a column is written, behind which those of ``times`` may stand; None where none is read."""
+    """Return what writes the cells of a column, with the times of ``times`` if given; None if they are not read."""
     if column is None or not column.is_printed:
         column, times = times, None
     if column is None:
         return None
-    # Moments are not looked up: two that are equal may be of different days, each in its own time zone.
+    # Moments are not cached: two equal moments may fall on different days, each in its own time zone.
     moments = column.text_of_typed if times is None else partial(_with_time, column)
     return partial(_written, lru_cache(maxsize=4096)(column.text_of_typed), moments)
 
 
 def _with_time(column: Column, cell: datetime.date) -> str:
-    """Return a day and its time of day as both are read from one cell; a day without a time is only that."""
+    """Return the text of a cell with a day and a time of day, or only the day if it has no time."""
     if not isinstance(cell, datetime.datetime):
         return column.text_of_typed(cell)
     patterns = column.patterns if isinstance(column, ModelledColumn) else ()
@@ -166,7 +166,7 @@ def _with_time(column: Column, cell: datetime.date) -> str:
 
 
 def _written(spelled: Callable[[str], str], moments: Writer, cell: Any) -> str:
-    """Return the text of a cell by its exact type, in which no other cell has a say."""
+    """Return the text of a cell by its exact type, whatever the other cells are."""
     kind = type(cell)
     if kind in _TEXTS:
         return str(cell) if _can_stand_in_a_line(cell) else _UNREADABLE
@@ -188,17 +188,17 @@ def _timestamp(cell: np.datetime64) -> object:
 
     try:
         return pd.Timestamp(cell)
-    except ValueError:  # no calendar of pandas reaches so far
+    except ValueError:  # outside the range of pandas
         return None
 
 
 def _number(cell: Any) -> str:
-    """Return the text of the nearest 64-bit float; none of what is no number."""
+    """Return the text of the nearest 64-bit float; empty for what is not a number."""
     try:
         number = float(cell)
     except OverflowError:
         return "-inf" if cell < 0 else "inf"
-    except ValueError:  # a Decimal that signals that it is none
+    except ValueError:  # a Decimal that is a signalling NaN
         return ""
     if number != number:
         return ""
@@ -211,18 +211,18 @@ def _can_stand_in_a_line(text: str) -> bool:
         return False
     try:
         text.encode()
-    except UnicodeEncodeError:  # half a character
+    except UnicodeEncodeError:  # half a surrogate pair
         return False
     return True
 
 
-# Back, and what is declared -------------------------------------------------------------------------------------------
+# Back, and drafts of a schema -----------------------------------------------------------------------------------------
 
 
 def frame_of_table(path: Path | BinaryIO) -> pd.DataFrame:
-    """Return a table that was made, from its Parquet file; types follow from what is declared, not from what is drawn.
+    """Read a synthetic table from its Parquet file; its types follow from what is declared, not from the rows.
 
-    Whole numbers and truth values are of pandas' types that know a missing cell, dates are datetime64.
+    Whole numbers and truth values have pandas' nullable types, dates are datetime64.
     """
     import pandas as pd
 
@@ -232,7 +232,7 @@ def frame_of_table(path: Path | BinaryIO) -> pd.DataFrame:
 
 
 def draft_schema(frame: object) -> dict[str, Any]:
-    """Draft what is declared of a DataFrame, to be filled in: kinds of columns are guessed from their names alone.
+    """Draft the schema of a DataFrame, to be completed; types of columns are guessed from their names only.
 
     Parameters
     ----------
@@ -241,7 +241,7 @@ def draft_schema(frame: object) -> dict[str, Any]:
     Returns
     -------
     dict
-        As :class:`synth.Release` takes it once every None is an answer. No cell and no type of a column was looked at.
+        What :class:`synth.Release` takes once every None is replaced. Neither cells nor types of columns are read.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Commands about an installation itself and what it keeps: its screens, what was spent, rows of its bundles."""
+"""Commands about an installation: its screens, its accounts and ledger, backups, and incidents."""
 
 from __future__ import annotations
 
@@ -6,27 +6,29 @@ import argparse
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from synth.cli.speaking import say, tell
 from synth.errors import InputError, LedgerError
+from synth.names import numbered
 from synth.system.packages import is_installed
 from synth.system.paths import path_of
 
 if TYPE_CHECKING:
     from synth.application import Application
 
-__all__ = ["add_keeping_commands", "open_application", "open_browser"]
+__all__ = ["add_command", "add_keeping_commands", "open_application", "open_browser"]
 
 _FROZEN_REMEDY = (
-    "Enter every release that its ledger lacks (synth account --enter BUNDLE ...), then accept it: "
+    "Enter every release that is missing from its ledger (synth account --enter BUNDLE ...), then accept the ledger: "
     "synth account NAME --accept"
 )
 
 
 def open_application() -> Application:
-    """Open the installation; imported late, since it loads every library that a run needs."""
+    """Open the installation. It is imported late, because it loads every library that a run needs."""
     from synth.application import Application
 
     return Application.from_environment()
@@ -39,8 +41,8 @@ _PACKAGE = Path(__file__).resolve().parents[1]
 
 def _app(parsed: argparse.Namespace) -> int:
     if not is_installed("streamlit"):
-        raise ModuleNotFoundError(name="streamlit")  # which ends as the sentence that says what to install
-    # A wheel carries the screens; in a copy of the repository they stand beside the package.
+        raise ModuleNotFoundError(name="streamlit")  # the message says what to install
+    # A wheel contains the screens; in a copy of the repository they are beside the package.
     script = next(path for path in (_PACKAGE / "screens" / "app.py", _PACKAGE.parent / "app.py") if path.is_file())
     environment = dict(os.environ)
     if parsed.home is not None:
@@ -52,12 +54,12 @@ def _app(parsed: argparse.Namespace) -> int:
         subprocess.Popen([sys.executable, "-c", opener], stdout=nobody, stderr=nobody)
     tell(f"Hermitage is starting at {address} (stop it with Ctrl-C).")
     options = ["--server.headless", "true", "--server.port", str(parsed.port), *parsed.more]
-    # In the place of this process, so that whoever stops it stops the server.
+    # It replaces this process, so that stopping one stops the other.
     os.execve(sys.executable, [sys.executable, "-m", "streamlit", "run", str(script), *options], environment)  # noqa: S606
 
 
 def open_browser(address: str, *, patience: float = 60.0) -> None:
-    """Open a browser once a server answers; a machine without a screen simply does not."""
+    """Open a browser once the server answers; do nothing on a machine without a screen."""
     import time
     import urllib.request
     import webbrowser
@@ -86,7 +88,7 @@ def _account(parsed: argparse.Namespace) -> int:
         parsed.name is not None or parsed.accept or parsed.epsilon_cap is not None or parsed.delta_cap is not None
     )
     if len(asked) > 1 or (asked and about_one):
-        raise InputError(f"{asked[0]} stands alone: leave out the name and every other option.")
+        raise InputError(f"{asked[0]} is used alone. Leave out the name and every other option.")
     if parsed.heads:
         return _heads()
     if parsed.check_heads is not None:
@@ -94,7 +96,7 @@ def _account(parsed: argparse.Namespace) -> int:
     if parsed.enter is not None:
         return _enter(parsed.enter)
     if parsed.name is None:
-        raise InputError("Name an account. synth ledger lists those there are.")
+        raise InputError("Name an account. synth ledger lists them.")
     return _one_account(parsed)
 
 
@@ -109,7 +111,7 @@ def _one_account(parsed: argparse.Namespace) -> int:
         view = application.account(parsed.name)
     say(*view.lines)
     if view.frozen:
-        say(f"It is frozen and takes no run. {_FROZEN_REMEDY}")
+        say(f"This account is frozen: no run can spend on it. {_FROZEN_REMEDY}")
     return 0
 
 
@@ -127,7 +129,7 @@ def _check_heads(path: Path) -> int:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError, ValueError):
-        raise InputError(f"The file '{path.name}' cannot be read. Name one that synth account --heads wrote.") from None
+        raise InputError(f"The file '{path.name}' cannot be read. Name the output of synth account --heads.") from None
     with open_application() as application:
         found = check_heads(text, application.store.accounts.all(), application.ledger.chain)
     say(*found.lines)
@@ -166,7 +168,7 @@ def _backup(parsed: argparse.Namespace) -> int:
     folder = path_of(parsed.folder, "the backup")
     made = back_up(Settings.from_environment(), folder, with_tables=parsed.with_tables)
     tables = "with the encrypted tables" if made.with_tables else "without private tables"
-    say(f"Wrote {made.files} files to {made.folder}, {tables}. It holds the keys: keep it as safe as the rows.")
+    say(f"Wrote {made.files} files to {made.folder}, {tables}. They include the keys: keep them as safe as the rows.")
     return 0
 
 
@@ -175,16 +177,19 @@ def _restore(parsed: argparse.Namespace) -> int:
     from synth.system.settings import Settings
 
     found = restore(Settings.from_environment(), path_of(parsed.folder, "the backup"))
-    say(f"Restored {len(found.accounts)} accounts and {found.runs} runs as of {found.made:%Y-%m-%d %H:%M} UTC.")
+    say(
+        f"Restored {numbered(len(found.accounts), 'account')} and {numbered(found.runs, 'run')} as of "
+        f"{found.made:%Y-%m-%d %H:%M} UTC."
+    )
     if found.lost_tables:
-        say(f"{found.lost_tables} private tables are not in the backup; upload them again where they are needed.")
+        say(f"Not in the backup: {numbered(found.lost_tables, 'private table')}. Upload what you still need again.")
     if found.accounts:
-        say(f"Every account is frozen, because what was spent after that time is not in its ledger. {_FROZEN_REMEDY}")
+        say(f"Every account is frozen, because its ledger lacks what was spent after that time. {_FROZEN_REMEDY}")
     return 0
 
 
 _REMOVE = "remove"
-"""What is typed to remove an installation."""
+"""The word to type to remove an installation."""
 
 
 def _uninstall(parsed: argparse.Namespace) -> int:
@@ -194,42 +199,26 @@ def _uninstall(parsed: argparse.Namespace) -> int:
     settings = Settings.from_environment()
     if not parsed.everything:
         raise InputError(
-            "To remove keys, tables and ledger of this installation, write synth uninstall --everything. The program "
-            "itself is removed by pip uninstall hermitage."
+            "To remove the keys, tables and ledger of this installation, type synth uninstall --everything. To remove "
+            "the program itself, type pip uninstall hermitage."
         )
     there = contents(settings)
     tell(
-        f"This removes from {settings.home}: the keys, {there.tables} private tables, the ledger of {there.accounts} "
-        f"accounts, and the files of all runs."
+        f"This removes from {settings.home}: the keys, {numbered(there.tables, 'private table')}, the ledger of "
+        f"{numbered(there.accounts, 'account')}, and the files of all runs."
     )
     tell(
-        f"What stays: bundles that were handed out ({there.releases} releases), which verify as before, and backups. "
-        "Nobody can add up any more what was spent on these people: make a backup first if you may release about them "
-        "again. Stop the server before."
+        f"This does not remove backups, nor the bundles of {numbered(there.releases, 'release')}, which verify as "
+        "before. Without the ledger, nobody can add up what was spent on these people: make a backup first if you may "
+        "release data about them again. Stop the server first."
     )
-    tell(f"Type {_REMOVE} to go on:")
+    tell(f"Type {_REMOVE} to continue:")
     if sys.stdin.readline().strip() != _REMOVE:
         raise InputError("Nothing was removed.")
     left = remove(settings)
-    say("Removed. Nothing but a backup brings it back.")
+    say("Removed. Only a backup can restore it.")
     if left:
-        say(f"In {settings.home} stays what is not ours: {', '.join(left)}.")
-    return 0
-
-
-def _rows(parsed: argparse.Namespace) -> int:
-    from synth.bundle.as_declared import rows_as_declared
-
-    out = path_of(parsed.out, "the file of rows")
-    made = rows_as_declared(path_of(parsed.bundle, "the bundle"))
-    try:
-        with out.open("xb") as file:
-            file.write(made)
-    except FileExistsError:
-        raise InputError(f"'{out.name}' exists already. Name a new file.") from None
-    except OSError:
-        raise InputError(f"'{out.name}' cannot be written. Name a file in a folder that exists.") from None
-    say(f"Wrote {parsed.out}.")
+        say(f"Files of other programs stay in {settings.home}: {', '.join(left)}.")
     return 0
 
 
@@ -237,62 +226,76 @@ def _incidents(parsed: argparse.Namespace) -> int:
     with open_application() as application:
         if parsed.clear is not None:
             application.stops.clear(parsed.clear, who="owner", because=parsed.because)
-            say(f"Cleared incident {parsed.clear}. Its configuration can be released again.")
+            say(f"Cleared incident {parsed.clear}. Releases with its configuration are allowed again.")
             return 0
         found = application.stops.all()
     if not found:
-        say("No rehearsal has stopped anything.")
+        say("No rehearsal has stopped a configuration.")
     say(*(stop.line for stop in found))
     return 0
 
 
-def add_keeping_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add the commands to those there are."""
-    app = commands.add_parser("app", help="open the screens in a browser; needs the extra 'app'")
-    app.add_argument("--port", type=int, default=8501, metavar="N", help="where it listens on this machine (8501)")
-    app.add_argument("--home", metavar="DIR", help="where keys, tables and ledger are kept, instead of HERMITAGE_HOME")
-    app.add_argument("--no-browser", action="store_true", help="start the server and open nothing")
-    app.add_argument("more", metavar="OPTION", nargs="*", help="after --: options of streamlit run, passed on")
-    app.set_defaults(command=_app)
+def add_command(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser],
+    name: str,
+    words: str,
+    command: Callable[[argparse.Namespace], int],
+) -> argparse.ArgumentParser:
+    """Add a command that says the same of itself in the list of commands and in its own help."""
+    parser = commands.add_parser(name, help=words, description=f"{words[0].upper()}{words[1:]}.")
+    parser.set_defaults(command=command)
+    return parser
 
-    account = commands.add_parser("account", help="show an account, set its cap, or see that no ledger is behind")
-    account.add_argument("name", metavar="NAME", nargs="?", help="whose ledger; synth ledger lists them")
-    account.add_argument("--epsilon-cap", type=float, metavar="E", help="the most that may be spent on them in all")
-    account.add_argument("--delta-cap", type=float, metavar="D", help="the delta at which that is added up")
-    account.add_argument(
-        "--accept", action="store_true", help="take its ledger as complete and let it be charged again, after a restore"
+
+def add_keeping_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the commands about an installation."""
+    account = add_command(
+        commands, "account", "show an account, cap what may be spent, or check that no ledger is behind", _account
     )
-    account.add_argument("--heads", action="store_true", help="print how far every ledger has come, to keep elsewhere")
-    account.add_argument("--check-heads", metavar="FILE", help="compare with what --heads printed; 1 if one is behind")
+    account.add_argument("name", metavar="NAME", nargs="?", help="the account; synth ledger lists them")
+    account.add_argument("--epsilon-cap", type=float, metavar="E", help="the most that may be spent on these people")
+    account.add_argument("--delta-cap", type=float, metavar="D", help="the delta at which epsilon is added up")
+    account.add_argument(
+        "--accept", action="store_true", help="after a restore: accept the ledger as complete, so that runs may spend"
+    )
+    words = "print how far every ledger has come; keep it in another place"
+    account.add_argument("--heads", action="store_true", help=words)
+    words = "compare the ledgers with a file from --heads; exit code 1 if one is behind"
+    account.add_argument("--check-heads", metavar="FILE", help=words)
     account.add_argument(
         "--enter",
         metavar="CERTIFICATE",
         nargs="+",
-        help="enter releases that a restored ledger lacks: bundles, or certificates with their bundle beside them",
+        help="enter releases that are missing from a restored ledger: bundles, or certificates beside their bundle",
     )
-    account.set_defaults(command=_account)
 
-    commands.add_parser("ledger", help="list everything that was spent").set_defaults(command=_ledger)
+    add_command(commands, "ledger", "list everything that was spent", _ledger)
 
-    backup = commands.add_parser("backup", help="copy the installation, in use or not, into a new folder")
-    backup.add_argument("folder", metavar="DIR", help="a new or empty folder; it will hold the keys")
+    incidents = add_command(
+        commands, "incidents", "list what rehearsals have stopped, or clear an incident", _incidents
+    )
+    incidents.add_argument("--clear", metavar="INCIDENT", help="allow releases with its configuration again")
+    incidents.add_argument("--because", metavar="TEXT", default="", help="the reason; it is kept with the incident")
+
+    app = add_command(commands, "app", "open the app in a browser; needs the extra 'app'", _app)
+    app.add_argument("--port", type=int, default=8501, metavar="N", help="the port on this machine (default 8501)")
+    words = "the folder for keys, tables and ledger, instead of HERMITAGE_HOME"
+    app.add_argument("--home", metavar="DIR", help=words)
+    app.add_argument("--no-browser", action="store_true", help="start the server without opening a browser")
+    app.add_argument("more", metavar="OPTION", nargs="*", help="options of streamlit run, after --")
+
+    backup = add_command(
+        commands, "backup", "copy the installation into a new folder, even while it is in use", _backup
+    )
+    backup.add_argument("folder", metavar="DIR", help="a new or empty folder; it will contain the keys")
     backup.add_argument("--with-tables", action="store_true", help="copy the encrypted private tables too")
-    backup.set_defaults(command=_backup)
 
-    restore = commands.add_parser("restore", help="restore a backup into an empty home and database, frozen")
-    restore.add_argument("folder", metavar="DIR", help="what synth backup wrote")
-    restore.set_defaults(command=_restore)
+    restore = add_command(
+        commands, "restore", "restore a backup into an empty home and database; every account is frozen", _restore
+    )
+    restore.add_argument("folder", metavar="DIR", help="the folder that synth backup wrote")
 
-    uninstall = commands.add_parser("uninstall", help="remove keys, private tables and ledger, after a typed word")
-    uninstall.add_argument("--everything", action="store_true", help="needed: say that all of it is to be removed")
-    uninstall.set_defaults(command=_uninstall)
-
-    rows = commands.add_parser("rows", help="write the rows of a bundle as the private table is written")
-    rows.add_argument("bundle", metavar="BUNDLE", help="a bundle: the zip, or its folder")
-    rows.add_argument("--out", metavar="FILE", required=True, help="a new file; whatever reads the table reads it")
-    rows.set_defaults(command=_rows)
-
-    incidents = commands.add_parser("incidents", help="list what rehearsals have stopped, or clear it")
-    incidents.add_argument("--clear", metavar="INCIDENT", help="let its configuration be released again")
-    incidents.add_argument("--because", metavar="TEXT", default="", help="why; kept with the incident")
-    incidents.set_defaults(command=_incidents)
+    uninstall = add_command(
+        commands, "uninstall", "remove keys, private tables and ledger, after you type a word to confirm", _uninstall
+    )
+    uninstall.add_argument("--everything", action="store_true", help="required: confirm that all of it is removed")

@@ -62,10 +62,10 @@ class RunResult:
 
     @property
     def table(self) -> pd.DataFrame:
-        """The synthetic rows; of a released model, which has none, there is no table."""
+        """The synthetic rows; a released model has none."""
         path = self.folder / "synthetic.parquet"
         if not path.exists():
-            raise InputError("The release is of a model, or its rows were moved away: there is no table.")
+            raise InputError("There is no table: the release is of a model, or its rows were moved away.")
         return frame_of_table(path)
 
 
@@ -83,53 +83,53 @@ def run_locally(
     force: bool = False,
     say: Say | None = None,
 ) -> RunResult:
-    """Take a table in, make the synthetic one, and write everything into ``out``.
+    """Take in a table, make the synthetic one, and write everything into ``out``.
 
     Parameters
     ----------
     config : RunConfig
-        What to do.
+        What to run.
     out : path, optional
-        A new or empty folder; without one the files stay in the folder of the run, in the home of the installation.
+        A new or empty folder; without it, the files stay in the run's folder in the home of the installation.
     table : path, optional
         The private table, instead of ``config.table``.
     rows : binary file, optional
-        The private table itself, written as ``config.format`` says, instead of a path.
+        The private table itself, in the format of ``config.format``, instead of a path.
     password : str, optional
-        Of the database that ``config.source`` names; kept nowhere.
+        The password of the database in ``config.source``; it is not stored.
     find : callable, optional
-        Fills columns that are open, once all else was checked.
+        Fills the open columns, once everything else has been checked.
     first : bool
-        Refuse a table that was taken in before under another account.
+        Refuse a table that was taken in before, under another account.
     keep_table : bool
-        Keep the encrypted copy; otherwise it is deleted at the end, whatever happens.
+        Keep the encrypted copy of the table; otherwise it is always deleted at the end.
     owner_report : bool
         Compare with the private rows and write ``owner/report.json``.
     force : bool
         Write into a folder that is not empty.
     say : callable, optional
-        Told one line for every phase.
+        Called with one line for every phase.
 
     Raises
     ------
     InputError
-        If something given cannot be used; nothing is charged then.
+        If an argument cannot be used; nothing is charged.
     BudgetExceededError
         If the account's cap would be exceeded.
     PrivacyError
-        If ``first`` is asked of a table that is not.
+        If ``first`` is set and the table was taken in before.
     """
     if not isinstance(config, RunConfig):
-        raise InputError("The configuration must be what synth.load_config returns. Load one, and give it here.")
+        raise InputError("The configuration must come from synth.load_config. Load it from its file first.")
     if table is not None:
         config = replace(config, table=str(path_of(table, "the table")), source=None)
     if config.table is None and rows is None and config.source is None:
-        raise InputError("No table is named. Write 'table:' in the configuration, or give --table.")
+        raise InputError("No table is named. Write 'table:' in the configuration, or use --table.")
     config = as_read_from_source(config)
     for given, what in ((config.table, "the table"), (config.test_table, "the test table")):
         if given is not None:
             path_of(given, what)
-    # Before the table is taken in: a run that cannot start leaves nothing behind.
+    # Before the table is taken in, so that a run that cannot start leaves nothing behind.
     (check_config if find is None else check_what_is_described)(config)
     require_device(config.device)
     folder = None if out is None else empty_folder(out, force=force)
@@ -146,7 +146,8 @@ def run_locally(
                 tell(warning)
         if application.account(config.account).epsilon_cap is None:
             tell(
-                f"The account '{config.account}' has no cap. Set one: synth account NAME --epsilon-cap E --delta-cap D"
+                f"The account '{config.account}' has no cap. To set one, use synth account NAME --epsilon-cap E "
+                "--delta-cap D."
             )
         run = application.reserve(config, table_id=tables[0], test_table_id=tables[1])
         with closing(application, run.id):
@@ -154,7 +155,7 @@ def run_locally(
             course = Course(columns=len(config.schema.modelled), rows=config.rows, owner_report=owner_report)
             told = StoredAndSpokenProgress(application.store.work, run.id, tell, course)
             if not _carried_out(application, run.id, told, owner_report=owner_report):
-                tell("Memory or the graphics card failed. The run goes on from the answers that it kept, on the CPU.")
+                tell("Memory or the graphics card failed. The run continues on the CPU, from the answers that it kept.")
                 application.store.work.count_attempt(run.id)
                 carry_out(application.installation, run.id, told, owner_report=owner_report)
         return _deliver(application, run.id, folder, owner_report=owner_report)
@@ -166,18 +167,18 @@ def owner_report_again(folder: str | Path, *, say: Say, **options: str | bool | 
     Parameters
     ----------
     folder : path
-        What ``synth run`` wrote.
+        The folder that ``synth run`` wrote.
     say : callable
-        Told one line for every phase.
+        Called with one line for every phase.
     **options
-        What is asked of reports: :func:`synth.reports.registry.options_of_reports` lists it.
+        Options of the reports; :func:`synth.reports.registry.options_of_reports` lists them.
 
     Raises
     ------
     InputError
-        If a report cannot do what is asked of it.
+        If an option cannot be used.
     JobError
-        If the folder holds no run, or its table was deleted.
+        If the folder contains no run, or its table was deleted.
     """
     asked = {
         renewal: str(options[renewal.option])
@@ -192,11 +193,11 @@ def owner_report_again(folder: str | Path, *, say: Say, **options: str | bool | 
     with Application.from_environment() as application:
         run = application.store.runs[str(body.get("run_id"))]
         if run.table_id is None or application.store.tables[run.table_id].state is not TableState.STORED:
-            raise JobError("The private table of this run was deleted. Run again with --keep-table.")
+            raise JobError("The private table of this run was deleted. Use --keep-table with the next run.")
         config = application.config_of(run.id)
         if config.is_model and not asked:
             raise InputError(
-                "This run released a model. What its owner can be told is what privacy costs each group: add --reruns."
+                "This run released a model. Its only owner's report says what privacy costs each group: add --reruns."
             )
         source = application.folder(run.id)
         application.ledger.note_owner_view(run.account_id, run_id=run.id, who="owner", what="report")
@@ -224,14 +225,14 @@ def rehearse_locally(
     ----------
     config : RunConfig
     stand_in : str or Simulation
-        Path of a table that nobody has to protect, with the columns of the configuration; or how rows are simulated
-        from what is declared.
+        The path of a public table with the columns of the configuration, or how to simulate rows from what is
+        declared.
     grid : Grid, optional
-        Rehearse all of this instead of the configuration itself.
+        Rehearse this grid instead of the configuration itself.
     out : path, optional
         A new file for the report, as JSON.
     say : callable
-        Told one line for every phase.
+        Called with one line for every phase.
 
     Raises
     ------
@@ -260,9 +261,9 @@ def rehearse_locally(
 
 
 def _carried_out(application: Application, run_id: str, progress: Progress, *, owner_report: bool) -> bool:
-    """Carry a run out; return False where memory or the device failed it after its budget was spent.
+    """Run; return False if memory or the device failed after the budget was spent.
 
-    A function of its own, so that nothing of the failed attempt is held in memory when the run goes on.
+    It is a function of its own so that the failed attempt leaves memory before the run continues.
     """
     try:
         carry_out(application.installation, run_id, progress, owner_report=owner_report)
@@ -279,7 +280,7 @@ def _deliver(application: Application, run_id: str, out: Path | None, *, owner_r
     folder = out or source
     identity = application.release(run_id, attestations=("run from the command line or Python",), attested_by="owner")
     if owner_report and (source / "owner" / "report.json").exists():
-        # Written where it can be read at any moment, so it counts as read.
+        # The file can be read at any moment, so the report counts as read.
         run = application.store.runs[run_id]
         application.ledger.note_owner_view(run.account_id, run_id=run_id, who="owner", what="report")
     try:
@@ -288,7 +289,7 @@ def _deliver(application: Application, run_id: str, out: Path | None, *, owner_r
                 _copy_out(source, out)
     except DiskFullError as error:
         raise DiskFullError(
-            f"{error} Do not run again, which would be charged again: the release is finished, and its files are in "
+            f"{error} Do not run again, which would be charged again: the release is complete, and its files are in "
             f"{source}."
         ) from None
     certificate = json.loads((folder / "certificate.json").read_bytes())
@@ -305,19 +306,19 @@ def _deliver(application: Application, run_id: str, out: Path | None, *, owner_r
         f"epsilon {certificate['epsilon']:.6g}{row_worth_words(worth)}, delta {certificate['delta']:g}; "
         f"certificate {identity}.",
         *_kept(folder),
-        f"Account {view.name}: epsilon {view.epsilon_spent:.4g}{cell_words(worth)} spent in all.",
+        f"Account '{view.name}': epsilon {view.epsilon_spent:.4g}{cell_words(worth)} spent in total.",
     )
     return RunResult(folder, run_id, certificate["epsilon"], certificate["delta"], identity, lines)
 
 
 def _kept(folder: Path) -> Iterator[str]:
-    """Yield in a line what of the relations between columns was not kept."""
+    """Yield a line about the relations between columns that were not kept."""
     said = json.loads((folder / "report.json").read_bytes())["evidence"]
     told = {entry["id"]: entry["value"] for entry in said if entry["id"].startswith("relations.")}
     if told.get("relations.unknown"):
         yield (
-            f"Treat {told['relations.unknown']:,} of {told['relations.of']:,} pairs of columns as unknown: not "
-            "measured, or hidden by noise (report.html, 'What was not kept')."
+            f"Treat {told['relations.unknown']:,} of {told['relations.of']:,} pairs of columns as unknown: they were "
+            "not measured, or noise hides them (report.html, 'What was not kept')."
         )
 
 

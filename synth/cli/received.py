@@ -1,4 +1,4 @@
-"""Tables that a command takes in for its own work and deletes again, and work of this process that ends for certain."""
+"""Tables that a command takes in and deletes again, and work of this process whose charge is always settled."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from synth.store import ChargeState, WorkState
 __all__ = ["SPENDS_AGAIN", "closing", "received"]
 
 SPENDS_AGAIN = (
-    "Another fit to the same rows would spend again, and nobody would add it up: name the people whom they are about, "
+    "Another fit to the same rows would spend again without anyone adding it up. Name the people they are about, "
     'for example account="city-survey-2026".'
 )
 
 _FRAME_NAME = "table in memory"
-"""What a table is called that came from memory."""
+"""The name of a table that came from memory."""
 
 _Kind = Literal["table", "test"]
 
@@ -38,12 +38,12 @@ def received(
     first: bool = False,
     keep: bool,
 ) -> Iterator[tuple[str, str | None]]:
-    """Take the table and the test table in, and delete them at the end.
+    """Take in the table and the test table, and delete them at the end.
 
     Raises
     ------
     PrivacyError
-        If ``first`` is asked of a table that was taken in before under another account.
+        If ``first`` is set and the table was taken in before, under another account.
     """
     taken: list[str] = []
     try:
@@ -61,7 +61,7 @@ def received(
             raise PrivacyError(SPENDS_AGAIN)
         yield taken[0], taken[1] if len(taken) > 1 else None
     finally:
-        with ExitStack() as deleting:  # all of them, though deleting one may fail
+        with ExitStack() as deleting:  # all of them, even if deleting one fails
             for table_id in () if keep else taken:
                 deleting.callback(application.vault.delete, table_id, who="owner")
 
@@ -82,7 +82,7 @@ def _form_of(config: RunConfig, kind: _Kind) -> TableFormat:
 
 @contextmanager
 def closing(application: Application, run_id: str) -> Iterator[None]:
-    """End the run and settle its charge, however its work ends; from here on the database is waited for."""
+    """End the run and settle its charge, however the work ends; from here on, wait for a slow database."""
     application.store.be_patient()
     try:
         yield

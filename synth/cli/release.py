@@ -1,7 +1,7 @@
 """A release that begins and ends with a DataFrame: :class:`synth.Release`.
 
-Its rows are written as the bytes of a table, line by line (:mod:`synth.cli.frames`), and go the one way there is:
-encrypted into the vault, charged, read, asked with noise, sealed into a bundle, and deleted.
+Its rows are written as a CSV table in memory (:mod:`synth.cli.frames`) and take the same path as a file: encrypted into
+the vault, charged, read, queried with noise, sealed into a bundle, and deleted.
 """
 
 from __future__ import annotations
@@ -38,52 +38,52 @@ class Release:
     Parameters
     ----------
     frame : pandas.DataFrame
-        The private rows. The index is not read; neither is how pandas stores a column.
+        The private rows. Neither the index nor the types of the columns are read.
     schema : Schema or mapping
-        What is public about them: of :func:`synth.load_schema`, a filled :func:`synth.draft_schema`, or the keys
-        ``columns``, ``unit`` and ``row_count`` (with ``number_of_units`` where it is public) of a configuration.
+        What is public about them: from :func:`synth.load_schema`, a completed :func:`synth.draft_schema`, or the keys
+        ``columns``, ``unit`` and ``row_count`` (and ``number_of_units`` if it is public) of a configuration.
     epsilon : float
     delta : float, optional
-        By default it follows from how many people there are at most.
+        By default it follows from the number of people.
     generator : str, optional
-        A name that ``synth generators`` lists.
+        A name from ``synth generators``.
     options : mapping, optional
-        Of the generator.
+        Options of the generator.
     account : str, optional
-        The people whom the rows are about: the ledger adds up what is spent on them. Without one the rows may be
-        fitted once, under an account of its own.
+        The people the rows are about; the ledger adds up what is spent on them. Without an account the rows can be
+        fitted once, under an account of their own.
     rows : int
-        How many rows to make, a public number.
+        How many synthetic rows to make; a public number.
     people_at_most : int, optional
-        How many people there are at most, a public number; needed where ``number_of_units`` is not declared.
+        The largest possible number of people, which is public; required if ``number_of_units`` is not declared.
     label : str, optional
-        The column that models are to predict.
+        The column that models will predict.
     find_epsilon : float, optional
-        What finding columns may spend that are open (``{"type": "find"}``): by default a tenth of ``epsilon``, off
-        which it is taken. It is found once, by the first :meth:`fit`.
+        What to spend on finding open columns (``{"type": "find"}``): by default a tenth of ``epsilon``, from which it
+        is subtracted. The first :meth:`fit` finds them, once.
     **more : object
         Other keys of a configuration: ``groups``, ``rules``, ``holdout``, ``seed``, ``device``, ``undeclared``, ...
 
     Attributes
     ----------
     table_ : pandas.DataFrame
-        The released rows.
+        The synthetic rows.
     certificate_ : dict
-        What is promised, as in ``certificate.json``.
+        The promise, as in ``certificate.json``.
     bundle_ : Path
-        The sealed bundle: :func:`synth.verify` checks it.
+        The sealed bundle; :func:`synth.verify` checks it.
     spent_ : tuple of (float, float)
         Epsilon and delta of this release.
     account_ : str
-        The account that it was charged to.
+        The account that was charged.
     found_ : dict
-        Where columns were open: what was found, as a schema. Change in it what you know better, and give it to another
-        Release of the same account, which finds nothing again: its ``epsilon`` is for rows alone.
+        If columns were open: what was found, as a schema. Correct it where you know better, and give it to another
+        Release of the same account, which then finds nothing again: its whole ``epsilon`` is for rows.
 
     Raises
     ------
     SynthError
-        If what is declared cannot be used; no row is looked at for that.
+        If a declaration cannot be used; no row is read to check it.
 
     Examples
     --------
@@ -152,20 +152,20 @@ class Release:
         Parameters
         ----------
         out : path, optional
-            A new or empty folder for the bundle; without one it stays in the home of the installation.
+            A new or empty folder for the bundle; without it, the bundle stays in the home of the installation.
         owner_report : bool
-            Compare with the private rows too, for the owner alone; the ledger notes it.
+            Also compare with the private rows, for the owner only; the ledger records it.
         verbose : bool
-            Show on standard error how far it is: bars with the time left on a terminal, lines elsewhere.
+            Show progress on standard error: bars with the time left on a terminal, lines elsewhere.
 
         Raises
         ------
         PrivacyError
             If there is no account, and the same rows were fitted before.
         BudgetExceededError
-            If the cap of the account would be exceeded; nothing is spent then.
+            If the cap of the account would be exceeded; nothing is spent.
         InputError
-            If the rows do not fit the schema's names, or the folder is not empty; nothing is spent then.
+            If the columns do not have the names in the schema, or the folder is not empty; nothing is spent.
         """
         if self._account is None and not self._may_fit:
             raise PrivacyError(SPENDS_AGAIN)
@@ -196,7 +196,7 @@ class Release:
         return self
 
     def _find(self, say: Say | None) -> None:
-        """Find what is open, once: from here on this release is of what was found."""
+        """Find the open columns, once; afterwards this release uses what was found."""
         if self._found is None:
             self._found = find_in_document(
                 config_to_mapping(self._config),
@@ -213,27 +213,27 @@ class Release:
             self._config = self._found.config
         except SynthError as refusal:
             raise InputError(
-                f"{refusal} What was found is paid for and stands in found_: change it there, and give it to another "
+                f"{refusal} What was found is paid for and is in found_: correct it there, and give it to another "
                 "Release of this account."
             ) from None
 
     def sample(self, n: int | None = None, *, seed: int | None = None) -> pd.DataFrame:
-        """Draw rows from the released model: they cost nothing, and are no part of the certified table.
+        """Draw more rows from the released model; they cost nothing, and are not part of the certified table.
 
         Parameters
         ----------
         n : int, optional
-            How many; by default as many as were released.
+            How many rows; by default as many as were released.
         seed : int, optional
-            Public. By default each call takes the next one, so that it draws other rows.
+            A public seed. By default each call uses the next one, and so draws other rows.
 
         Raises
         ------
         InputError
-            If nothing was fitted, or there cannot be so many rows.
+            If nothing was fitted yet, or ``n`` is too large.
         """
         if not hasattr(self, "bundle_"):
-            raise InputError("Nothing is released yet. Call fit first.")
+            raise InputError("Nothing has been released yet. Call fit first.")
         self._draws += seed is None
         chosen = self._config.seed + self._draws if seed is None else seed
         drawn = in_own_words(drawn_table, self.bundle_, rows=self._config.rows if n is None else n, seed=chosen)
@@ -247,24 +247,26 @@ class Release:
         )
 
     def __reduce__(self) -> NoReturn:
-        raise PrivacyError("A Release holds private rows and is not copied or written to a file. Keep its bundle.")
+        raise PrivacyError(
+            "A Release holds private rows, so it cannot be copied or saved to a file. Keep its bundle instead."
+        )
 
 
 _OF_SCHEMA = ("unit", "row_count", "number_of_units", "columns")
 
 _OF_FINDING = ("domain_source", "found")
-"""What a configuration says beside them of columns that were found."""
+"""Keys of a configuration that say which columns were found."""
 
 
 def _config_of(schema: Schema | Mapping[str, Any], asked: Mapping[str, Any], more: Mapping[str, Any]) -> RunConfig:
     if not isinstance(schema, Schema | Mapping):
         raise InputError(
-            "The schema must be what synth.load_schema returns, or a mapping with the keys columns, unit and row_count."
+            "The schema must come from synth.load_schema, or be a mapping with the keys columns, unit and row_count."
         )
     known = set(asked) | {"table", "test_table", "model"}
     wrong = sorted(known & set(more))
     if wrong:
-        raise InputError(f"A Release takes no '{wrong[0]}': its rows are those of the DataFrame.")
+        raise InputError(f"A Release has no argument '{wrong[0]}': its rows are those of the DataFrame.")
     if not isinstance(schema, Schema):
         more = {**{key: schema[key] for key in _OF_FINDING if key in schema}, **more}
         schema = {key: said for key, said in schema.items() if key not in _OF_FINDING}

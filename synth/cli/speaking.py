@@ -1,4 +1,4 @@
-"""How the command line speaks: results on one stream, how far something is on the other; and what it asks."""
+"""Output and questions of the command line: results on standard output, progress and questions on standard error."""
 
 from __future__ import annotations
 
@@ -37,39 +37,39 @@ __all__ = [
 
 Say = Callable[[str], None]
 Ask = Callable[[str, str], str]
-"""Asks a question and returns what was typed, or its second argument where nothing was."""
+"""Ask a question and return what was typed, or the second argument if nothing was."""
 
 
 def say(*lines: str) -> None:
-    """Say lines of a result; what cannot be seen in them is said by its number."""
+    """Print lines of a result; invisible characters are printed as their numbers."""
     sys.stdout.writelines(visible_lines(line) + "\n" for line in lines)
     sys.stdout.flush()
 
 
 def tell(line: str) -> None:
-    """Say how far something is, apart from results."""
+    """Print a line about progress, apart from results."""
     sys.stderr.write(visible_lines(line) + "\n")
     sys.stderr.flush()
 
 
 def ask(question: str, default: str) -> str:
-    """Ask a question at the terminal, and return what was typed, or the default where nothing was.
+    """Ask a question at the terminal, and return what was typed, or the default if nothing was.
 
     Raises
     ------
     InputError
-        If nobody answers any more.
+        If the input ends.
     """
     sys.stderr.write(visible_lines(question) + (f" [{visible_lines(default)}]" if default else "") + ": ")
     sys.stderr.flush()
     typed = sys.stdin.readline()
     if not typed:
-        raise InputError("The questions were not answered to the end, so nothing was begun.")
+        raise InputError("Not every question was answered, so nothing was started.")
     return typed.strip() or default
 
 
 def agreed(question: str, default: str, *, ask: Ask = ask, tell: Say = tell) -> bool:
-    """Ask a question until it is answered by yes or no."""
+    """Ask a question until the answer is yes or no."""
     while True:
         typed = ask(f"{question} (y/n)", default).strip().lower()
         if typed in _YES | _NO:
@@ -80,41 +80,41 @@ def agreed(question: str, default: str, *, ask: Ask = ask, tell: Say = tell) -> 
 _YES, _NO = {"y", "yes"}, {"n", "no"}
 
 
-# How far something is -------------------------------------------------------------------------------------------------
+# Progress -------------------------------------------------------------------------------------------------------------
 
 
 class Lines:
-    """Progress as lines of text: one for every phase."""
+    """Progress as lines of text, one for every phase."""
 
     def __init__(self, say: Say) -> None:
         self._say = say
 
     def __call__(self, line: str) -> None:
-        """Say a line."""
+        """Print a line."""
         self._say(line)
 
     def phase(self, name: str) -> None:
-        """Say which phase begins."""
+        """Print the phase that begins."""
         self(f"{name} ...")
 
     def step(self, k: int, of: int) -> None:
-        """Say nothing: a line for every step would be too many."""
+        """Print nothing: one line for every step would be too many."""
 
     def follow(self, course: Course) -> None:
-        """Say nothing: what is left changes with every second."""
+        """Print nothing: the time left changes every second."""
 
 
 class Bars(Lines):
-    """Progress as bars on a terminal: one for every phase, with the time that is left.
+    """Progress as bars on a terminal, one for every phase, with the time left.
 
-    Of a run that is what is left of the whole run; of anything else what is left of the phase, where steps are counted.
+    For a run, that is the time left of the whole run; for other work, the time left of a phase whose steps are counted.
 
     Parameters
     ----------
     console : rich.console.Console
         The terminal.
     clock : callable
-        Monotonic seconds; a test passes its own.
+        Returns monotonic seconds; a test passes its own.
     """
 
     def __init__(self, console: Any, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -122,10 +122,10 @@ class Bars(Lines):
         from rich.text import Text
 
         class Left(ProgressColumn):
-            """Asks at every look, since what is left falls between two steps too."""
+            """A column that is computed each time it is drawn, because time passes between two steps too."""
 
             def render(self, task: Task) -> Text:
-                """Return what is left."""
+                """Return the time left."""
                 return Text(task.fields["left"]())
 
         super().__init__(lambda line: console.print(visible_lines(line), markup=False, highlight=False, soft_wrap=True))
@@ -149,7 +149,7 @@ class Bars(Lines):
         self._bars.stop()
 
     def phase(self, name: str) -> None:
-        """Fill the bar of the phase before, and begin one."""
+        """Complete the bar of the phase before, and begin a new one."""
         from rich.markup import escape
 
         self._end()
@@ -163,7 +163,7 @@ class Bars(Lines):
             self._bars.update(self._now, completed=k, total=of)
 
     def follow(self, course: Course) -> None:
-        """Say from now on what is left of a whole run."""
+        """Show the time left of a whole run from now on."""
         self._course, self._run_began = course, self._clock()
 
     def _left(self) -> str:
@@ -179,11 +179,11 @@ class Bars(Lines):
 
 
 _TOO_SOON = 2.0
-"""Seconds after which the pace of a phase says something."""
+"""Seconds after which the pace of a phase is informative."""
 
 
 def time_left(seconds: float, k: int, of: int) -> str:
-    """Say how long a phase takes on, if its steps go on as they went; nothing where that cannot be told yet.
+    """Return how long a phase will still take at its pace so far, or nothing while that is not known.
 
     Examples
     --------
@@ -200,7 +200,7 @@ def time_left(seconds: float, k: int, of: int) -> str:
 
 @contextmanager
 def on_terminal() -> Iterator[Lines]:
-    """Show progress as bars where standard error is a terminal, and as lines where it is a file or another program."""
+    """Show progress as bars if standard error is a terminal, and as lines otherwise."""
     if not (sys.stderr.isatty() and is_installed("rich")):
         yield Lines(tell)
         return
@@ -211,18 +211,18 @@ def on_terminal() -> Iterator[Lines]:
 
 
 def shown_by(say: Say) -> Lines:
-    """Return how progress is shown by what says lines."""
+    """Return what shows progress, given what prints lines."""
     return say if isinstance(say, Lines) else Lines(say)
 
 
 class SpokenProgress(NullProgress):
-    """Progress that is shown and kept nowhere; nobody but Ctrl-C cancels here."""
+    """Progress that is shown and not stored; only Ctrl-C cancels it."""
 
     def __init__(self, say: Say) -> None:
         self._shown = shown_by(say)
 
     def phase(self, name: str) -> None:
-        """Show which phase begins."""
+        """Show the phase that begins."""
         self._shown.phase(name)
 
     def step(self, k: int, of: int) -> None:
@@ -231,7 +231,7 @@ class SpokenProgress(NullProgress):
 
 
 class StoredAndSpokenProgress(StoredProgress):
-    """Progress in the store and as it is shown."""
+    """Progress that is stored and shown."""
 
     def __init__(self, sink: ProgressSink, run_id: str, say: Say, course: Course | None = None) -> None:
         super().__init__(sink, run_id)
@@ -240,15 +240,15 @@ class StoredAndSpokenProgress(StoredProgress):
             self._shown.follow(course)
 
     def phase(self, name: str) -> None:
-        """Note the phase and show it."""
+        """Store the phase and show it."""
         super().phase(name)
         self._shown.phase(name)
 
     def step(self, k: int, of: int) -> None:
-        """Note the step and show it."""
+        """Store the step and show it."""
         super().step(k, of)
         self._shown.step(k, of)
 
     def owner_phase(self, name: str) -> None:
-        """Show the phase on this terminal, which is the owner's, and note it nowhere."""
+        """Show the phase on this terminal, which is the owner's, without storing it."""
         self._shown.phase(f"owner only: {name}")

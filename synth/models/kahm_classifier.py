@@ -264,9 +264,7 @@ def _scale(scale: object, rows: NDArray[Any]) -> tuple[NDArray[np.float64], NDAr
     try:
         low, high = (np.broadcast_to(np.asarray(bound, dtype=np.float64), (width,)) for bound in scale)  # type: ignore[attr-defined]
     except (TypeError, ValueError):
-        raise InputError(
-            f"scale must be two bounds, each one number or {width}, one for each column."
-        ) from None
+        raise InputError(f"scale must be two bounds, each one number or {width}, one for each column.") from None
     if not (np.isfinite(low).all() and np.isfinite(high).all() and (low < high).all()):
         raise InputError("scale must have finite bounds, the lower below the upper in every column.")
     return low.copy(), high - low

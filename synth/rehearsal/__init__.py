@@ -1,1 +1,1 @@
-"""Rehearsals: the same run on rows that are nobody's to protect, before anything is spent."""
+"""Rehearsals: the same run on rows that need no protection, before anything is spent. Estimates from a bundle."""

@@ -1,12 +1,12 @@
-"""Estimates from a bundle with the noise in them: means, shares and quantiles, each with an interval of 95 %.
+"""Estimates from a bundle: means, shares, quantiles and regressions, each with a 95 % interval.
 
-A number worked out from synthetic rows is off for two reasons: the private rows are a sample, and noise lies between
-them and the synthetic ones. Both are made again: rows are drawn from the released model, and the same generator is run
-on them as it was run on the private ones, with noise of its own (the parametric bootstrap; Efron and Tibshirani 1993,
-section 6.5; for noisy answers Ferrando, Wang and Sheldon 2022). How far such a second release is from the model that
-it was made of says how far the first one is from the population that the private rows come from.
+A number from synthetic rows has an error for two reasons: the private rows are a sample, and noise lies between them
+and the synthetic rows. Both are simulated again: rows are drawn from the released model, and the same generator runs on
+them as it ran on the private rows, with fresh noise (the parametric bootstrap; Efron and Tibshirani 1993, section 6.5;
+for noisy answers Ferrando, Wang and Sheldon 2022). How far such a second release is from its model shows how far the
+first release is from the population of the private rows.
 
-Nothing here has seen a private row, needs the installation that sealed the bundle, or costs anything.
+This reads no private row, costs nothing, and does not need the installation that sealed the bundle.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ Flags = NDArray[np.bool_]
 Codes = NDArray[np.int64]
 
 REPLICATES = 20
-"""Second releases: enough for a standard deviation that is off by a sixth, which Student's distribution allows for."""
+"""Second releases: their standard deviation has an error of about a sixth, which Student's distribution covers."""
 
 _LEAST_REPLICATES = 5
 _LEVEL = 0.95
 
 _MOST_TERMS = 100
 _SEPARATED = 20.0
-"""Log odds between rows a standard deviation apart from which on a logistic regression has no finite answer."""
+"""Log odds per standard deviation above which a logistic regression is taken to have no finite solution."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,14 +63,14 @@ class Estimate:
     Attributes
     ----------
     group : tuple of str
-        Values of the columns of ``by``, and of the column of a table; of a regression the name of a coefficient.
+        The values of the columns after ``by`` and of the column of a table, or the name of a coefficient.
     value : float
-        Of the released rows, in units of the column; of shares from 0 to 1, of logistic regressions in log odds. NaN
-        where no row is in the group, or rows cannot tell.
+        The number in the released rows, in units of the column; shares are from 0 to 1, coefficients of logistic
+        regressions in log odds. NaN if no row is in the group, or if it cannot be determined.
     low, high : float
-        Ends of the interval of 95 %; NaN where there is none.
+        The ends of the 95 % interval; NaN if there is none.
     rows : int
-        Released rows that it was worked out from.
+        The number of released rows used.
     """
 
     group: tuple[str, ...]
@@ -82,20 +82,20 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Estimates:
-    """What was asked for, with the noise in it.
+    """The answer to one question.
 
     Attributes
     ----------
     question : str
     names : tuple of str
-        What the values in a group are of.
+        The columns of the values in a group.
     numbers : tuple of Estimate
     unknown : tuple of (str, str, str)
-        Pairs of columns of the question of which nothing is known, and why: then there are no intervals.
+        Pairs of columns of the question whose relation is unknown, and why; then there are no intervals.
     replicates : int
-        Second releases that the intervals come from; 0 where there are none.
+        The number of second releases behind the intervals; 0 if there are none.
     rows_per_unit : int
-        Most rows of one unit; in second releases they are one row, as often as there may be.
+        The most rows of one unit; in second releases, a unit has copies of one row.
     """
 
     question: str
@@ -107,7 +107,7 @@ class Estimates:
 
     @property
     def table(self) -> pd.DataFrame:
-        """The same as a DataFrame, a row for every number."""
+        """The numbers as a DataFrame, one row for each."""
         import pandas as pd
 
         rows = [(*one.group, one.value, one.low, one.high, one.rows) for one in self.numbers]
@@ -115,37 +115,37 @@ class Estimates:
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """The same as lines of text."""
+        """The numbers and remarks as lines of text."""
         lines = [f"{self.question}:"]
         for one in self.numbers:
             group = ", ".join(f"{name} {value}" for name, value in zip(self.names, one.group, strict=True))
             between = f"  [{one.low:.4g}, {one.high:.4g}]" if math.isfinite(one.low) else ""
-            value = f"{one.value:.4g}" if math.isfinite(one.value) else "cannot be told" if one.rows else "no rows"
+            value = f"{one.value:.4g}" if math.isfinite(one.value) else "undetermined" if one.rows else "no rows"
             lines.append(f"{group + ': ' if group else ''}{value}{between}")
         return (*lines, *self.remarks)
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """What has to be said beside the numbers, as sentences."""
+        """The remarks that belong to the numbers, as sentences."""
         found = [f"{one} and {other}: {why}; treat as unknown." for one, other, why in self.unknown]
         if self.unknown:
-            found.append("So no interval is given: the rows show what other columns imply, if anything.")
+            found.append("So there are no intervals: the rows show only what other columns imply, if anything.")
         elif self.replicates:
             found.append(
-                f"These are 95 % intervals of noise and sampling together, from {self.replicates} second releases, "
-                "about the population that the private rows were a sample of."
+                f"95 % intervals for noise and sampling together, from {self.replicates} second releases; they are "
+                "about the population that the private rows are a sample of."
             )
             if self.rows_per_unit > 1:
-                found.append("Rows of one unit are taken to be alike, so the intervals are rather too long.")
+                found.append("The rows of one unit are assumed to be alike, so the intervals are rather too wide.")
         if any(one.rows and not math.isfinite(one.value) for one in self.numbers):
             found.append(
-                "What cannot be told: no row has the value, or the rows are too few, a predictor follows from others, "
-                "or the outcome is told without fail."
+                "Undetermined: no row has the value, there are too few rows, a predictor depends on the others, or the "
+                "outcome is predicted perfectly."
             )
         return tuple(found)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as JSON holds it; None stands where a number is none."""
+        """Return the answer as JSON values, with None for NaN."""
         ends = ([None if math.isnan(end) else end for end in (one.value, one.low, one.high)] for one in self.numbers)
         numbers = [[list(one.group), *own, one.rows] for one, own in zip(self.numbers, ends, strict=True)]
         return asdict(self) | {"numbers": numbers}
@@ -172,7 +172,7 @@ def _number(kept: float | None) -> float:
 
 
 def together(found: Sequence[Estimates]) -> pd.DataFrame:
-    """Return all numbers, each beside its question."""
+    """Return all numbers, with their questions."""
     import pandas as pd
 
     whole = pd.concat([one.table.assign(question=one.question) for one in found])
@@ -180,7 +180,7 @@ def together(found: Sequence[Estimates]) -> pd.DataFrame:
 
 
 def written(found: Sequence[Estimates], out: str | None) -> tuple[str, ...]:
-    """Write all numbers as CSV, where a file is named, each beside its question; return them as lines of text."""
+    """Return all numbers as lines of text; if a file is named, also write them as CSV, with their questions."""
     lines = tuple(line for one in found for line in one.lines)
     if out is None:
         return lines
@@ -200,11 +200,11 @@ class _Asked:
     question : Question
     schema : Schema
     names : tuple of str
-        What the values in a group are of.
+        The columns of the values in a group.
     groups : tuple of tuple of int
-        Their codes.
+        The codes of these values.
     terms : tuple of (str, int)
-        Of a regression: columns, each with the code that a coefficient is of, or -1 for its number.
+        The terms of a regression: columns, each with the code of a category, or -1 for a number.
     """
 
     question: Question
@@ -215,7 +215,7 @@ class _Asked:
 
     @classmethod
     def of(cls, question: Question, schema: Schema) -> Self:
-        """Make the groups of a question, in the order of the declared values."""
+        """Build the groups of a question, in the order of the declared values."""
         if question.on:
             columns = [schema.modelled_column(name) for name in question.on]
             codes = [[-1] if column.levels else range(1, column.n_values) for column in columns]
@@ -233,7 +233,7 @@ class _Asked:
 
     @property
     def words(self) -> list[tuple[str, ...]]:
-        """The values of every group, as they are read; of a regression the names of its coefficients."""
+        """The printed values of every group, or the names of the coefficients of a regression."""
         if self.terms:
             told = ((name, self.schema.modelled_column(name).texts(), code) for name, code in self.terms)
             return [("constant",), *((name if code < 0 else f"{name} = {own[code]}",) for name, own, code in told)]
@@ -241,7 +241,7 @@ class _Asked:
         return [tuple(own[code] for own, code in zip(texts, group, strict=True)) for group in self.groups]
 
     def estimated(self, codes: Codes) -> tuple[Vector, Vector]:
-        """Return the number of every group in some rows, and of how many rows it is; both of shape (groups,)."""
+        """Return the number of every group in some rows, and how many rows it uses; both of shape (groups,)."""
         if self.terms:
             return self._coefficients(codes)
         values, rows = np.full(len(self.groups), np.nan), np.zeros(len(self.groups))
@@ -259,9 +259,9 @@ class _Asked:
         return values, rows
 
     def compared(self, codes: Codes, released: Vector) -> Vector:
-        """Return what of some rows is held against other rows, shape (groups,): the number, or of a quantile a share.
+        """Return what is compared between releases, shape (groups,): the number, or for a quantile a share.
 
-        Quantiles of few values jump; the share of a group's rows below the released one does not.
+        Quantiles of few values jump; the share of rows below the released quantile does not.
         """
         if self.question.kind != "quantile":
             return self.estimated(codes)[0]
@@ -271,7 +271,7 @@ class _Asked:
         )
 
     def interval(self, codes: Codes, released: Vector, said: Vector, whole: Vector) -> tuple[Vector, Vector]:
-        """Return the ends of the interval of every group, given what second releases say and what their model does."""
+        """Return the ends of the interval of every group, from the second releases and their model."""
         errors = said - whole
         n = len(errors)
         far = float(stdtrit(n - 1, 0.5 + _LEVEL / 2)) * math.sqrt(1.0 + 1.0 / n) * errors.std(axis=0, ddof=1)
@@ -293,7 +293,7 @@ class _Asked:
         return holds(self.question.where, self._columns, column_of)[0]
 
     def _inside(self, codes: Codes) -> list[Vector]:
-        """Return the numbers of every group's rows; of a table, codes."""
+        """Return the numbers of the rows of every group; for a table, codes."""
         question, schema = self.question, self.schema
         column_of = dict(zip(schema.names, codes.T, strict=True))
         looked = self._looked(column_of)
@@ -316,7 +316,7 @@ class _Asked:
         return found
 
     def _coefficients(self, codes: Codes) -> tuple[Vector, Vector]:
-        """Return the coefficients of a regression over rows without a gap, and of how many rows they are."""
+        """Return the coefficients of a regression over rows without missing cells, and how many rows they use."""
         question, column_of = self.question, dict(zip(self.schema.names, codes.T, strict=True))
         looked = self._looked(column_of)
         if question.share is not None:
@@ -335,10 +335,10 @@ class _Asked:
 
 
 def _regressed(x: Vector, y: Vector, *, logistic: bool) -> Vector:
-    """Return coefficients by least squares or greatest likelihood, NaN for those that rows cannot tell.
+    """Return coefficients by least squares or maximum likelihood; NaN for those that cannot be determined.
 
-    Predictors are brought to one scale first, so that no unit decides what is told. A value that no row has is left
-    out; where predictors follow from one another, or tell the outcome without fail, nothing is told.
+    Predictors are standardised first, so that units do not matter. A value that no row has is left out; if predictors
+    depend on each other, or predict the outcome perfectly, nothing is determined.
     """
     found = np.full(x.shape[1], np.nan)
     if len(y) <= x.shape[1] or np.ptp(y) == 0:
@@ -369,7 +369,7 @@ def estimate(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> tuple[Estimates, ...]:
-    """Estimate numbers of the population from a bundle, with intervals that know of its noise.
+    """Estimate numbers of the population from a bundle, with intervals that include its noise.
 
     Parameters
     ----------
@@ -378,9 +378,9 @@ def estimate(
     *questions : str
         Such as "mean income by sex"; all are answered from the same second releases.
     replicates : int
-        Second releases that are made; each takes as long as the run's fit did. 0: no intervals.
+        Second releases to simulate; each takes as long as the fit of the run. 0: no intervals.
     seed : int
-        Public: of the rows that second releases are made of. Their noise is fresh.
+        Public seed of the rows in second releases. Their noise is fresh.
     progress : Progress, optional
 
     Returns
@@ -391,7 +391,7 @@ def estimate(
     Raises
     ------
     ConfigError
-        If a question is none, or the bundle is of a model.
+        If a question is not understood, or the bundle is of a model.
     VerificationError
         If the bundle cannot be read.
 
@@ -399,13 +399,14 @@ def estimate(
     -----
     With theta the released number, theta_M that of all rows drawn from the model, and theta_b that of the b-th second
     release, the interval is theta - mean(e) -/+ t s sqrt(1 + 1/B), e_b = theta_b - theta_M, s their standard deviation
-    and t Student's quantile with B - 1 degrees of freedom. Quantiles of so few e_b would be too near. Of a quantile,
-    theta is the share of rows below the released one, and the ends are the released rows' quantiles at the ends of that
-    interval about its level (Woodruff 1952), as quantiles of few values jump. What the model
-    has lost for good cannot be lost again, so pairs of columns that were not measured, or that noise hides, get none.
+    and t Student's quantile with B - 1 degrees of freedom; with so few e_b, their own quantiles would give too short
+    intervals. For a quantile, theta is the share of rows below the released one, and the ends are the quantiles of the
+    released rows at the ends of that interval about its level (Woodruff 1952), because quantiles of few values jump.
+    What the model has lost cannot be lost again, so pairs of columns that were not measured, or that noise hides, get
+    no interval.
     """
     if replicates and replicates < _LEAST_REPLICATES:
-        raise ConfigError(f"At least {_LEAST_REPLICATES} second releases are needed for an interval, or none (0).")
+        raise ConfigError(f"Intervals need at least {_LEAST_REPLICATES} second releases. Use 0 for no intervals.")
     fitted, config, answers, rows = saved_generator(bundle)
     schema = config.schema
     asked = [_Asked.of(read_question(text, schema), schema) for text in questions]
@@ -440,12 +441,12 @@ def _second_releases(
     seed: int,
     progress: Progress,
 ) -> dict[_Asked, tuple[Vector, Vector]]:
-    """Return what second releases say, shape (replicates, groups), and what the model does, shape (groups,)."""
+    """Return the numbers of second releases, shape (replicates, groups), and of their model, shape (groups,)."""
     schema = config.schema
     n_rows = max(round(rows), 2)
     if schema.rows_are_public and schema.needs_number_of_units:
         schema = replace(schema, number_of_units=n_rows)
-    # Nobody knows how alike a unit's rows are: all of them are one row, which no real table can be worse than.
+    # How alike the rows of a unit are is unknown: all are copies of one row, which is the worst case.
     each = max(schema.unit.rows_per_unit, 1)
     units = np.arange(n_rows) // each
     ids = [str(unit) for unit in units.tolist()] if schema.unit.id_column is not None else None
@@ -456,7 +457,7 @@ def _second_releases(
         made = replace(config, seed=(seed + 7919 * place) % 2**63, rows=n_rows)
         codes = drawn_rows(fitted, made).codes
         drawn.append(codes)
-        # Generators draw so that counts stray little; a sample of a population strays as units drawn one by one do.
+        # Generators draw rows with little sampling error; units drawn one by one have that of a real sample.
         drawn_units = np.random.Generator(np.random.PCG64([seed, place])).integers(n_rows, size=int(units[-1]) + 1)
         sample = codes[drawn_units[units]]
         columns = dict(zip(schema.names, sample.T, strict=True))

@@ -1,7 +1,7 @@
-"""Several rehearsals side by side: a grid of budgets, generators and seeds on the same public rows.
+"""Several rehearsals side by side: a grid of epsilons, generators and seeds on the same public rows.
 
-Each cell runs what a run would run. The attacks of all cells together share one chance of a false alarm, and a cell in
-which one does better than the proof allows stops its own configuration.
+Each cell runs what a run would run. The attacks of all cells share one chance of a false alarm. A cell in which an
+attack does better than the proof allows stops its own configuration.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Grid:
     generators : tuple of str
         Names, each once.
     seeds : int
-        How many, from 1.
+        The number of seeds, at least 1.
     """
 
     epsilons: tuple[float, ...]
@@ -78,9 +78,9 @@ class Grid:
             raise InputError(f"epsilon must be positive, got {min(self.epsilons):g}.")
         for what, values in (("epsilon", self.epsilons), ("generator", self.generators)):
             if len(set(values)) < len(values):
-                raise InputError(f"The grid names one {what} twice. Name each once.")
+                raise InputError(f"The grid names one {what} twice. Name each only once.")
         if self.cells > _MOST_CELLS:
-            raise InputError(f"A grid of {self.cells} rehearsals is too large; at most {_MOST_CELLS} are possible.")
+            raise InputError(f"A grid of {self.cells} rehearsals is too large. The most is {_MOST_CELLS}.")
 
     @classmethod
     def usual(
@@ -91,8 +91,8 @@ class Grid:
         generators: tuple[str, ...] | None = None,
         seeds: int | None = None,
     ) -> Self:
-        """Return the grid of a configuration: its own generator beside the control, where nothing else is said."""
-        # Where no sum may be asked the control cannot ask.
+        """Return the grid of a configuration; by default its own generator and the control."""
+        # The control needs sums, which are not always allowed.
         control = (CONTROL,) if config.schema.allows_sums else ()
         own = tuple(dict.fromkeys((config.generator, *control)))
         return cls(epsilons or USUAL_EPSILONS, generators or own, USUAL_SEEDS if seeds is None else seeds)
@@ -103,7 +103,7 @@ class Grid:
         return len(self.epsilons) * len(self.generators) * self.seeds
 
     def configs(self, config: RunConfig) -> Iterator[RunConfig]:
-        """Return the configuration of every cell, seed by seed; another generator keeps no option of the first."""
+        """Yield the configuration of every cell, seed by seed; other generators have their default options."""
         for seed, name, epsilon in product(range(self.seeds), self.generators, sorted(self.epsilons)):
             options = config.options if name == config.generator else {}
             yield replace(config, generator=name, options=options, epsilon=epsilon, seed=config.seed + seed)
@@ -120,10 +120,10 @@ class Grid:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OpenedStandIn:
-    """A stand-in as one seed splits it, and the two things that are done with it.
+    """A stand-in as one seed splits it, and what is done with it.
 
     ``train`` and ``holdout`` are public rows. ``make`` runs a configuration on the first and returns its rows as
-    codes, column by column, and what its receipts prove; ``attack`` tries to tell the two apart.
+    codes, column by column, and what its receipts prove; ``attack`` tries to distinguish the two.
     """
 
     train: UnitRows
@@ -143,7 +143,7 @@ class GridStop:
 
 @dataclass(frozen=True, slots=True)
 class GridRehearsal:
-    """What a grid came to: its cells as far as they were rehearsed, those that failed and why, and stops."""
+    """The result of a grid: the cells that are done, those that failed and why, and stops."""
 
     cells: tuple[GridCell, ...]
     of: int
@@ -154,7 +154,7 @@ class GridRehearsal:
 
     @property
     def evidence(self) -> tuple[SafeEvidence, ...]:
-        """The cells side by side; none while there is no cell."""
+        """The cells side by side; nothing while no cell is done."""
         return grid_evidence(self.cells, label=self.label, said=self.said) if self.cells else ()
 
     @property
@@ -164,7 +164,7 @@ class GridRehearsal:
 
     @property
     def sentence(self) -> str:
-        """What has to be said of it first."""
+        """The sentence to show first."""
         if not self.stops:
             return f"{self.said} {REHEARSAL_SENTENCE}"
         found = "; ".join(
@@ -173,13 +173,13 @@ class GridRehearsal:
             for stop in self.stops
         )
         return (
-            f"Stop. An attack did better than the proof allows ({found}). This is a bug; do not release. Runs and "
+            f"Stop. An attack did better than the proof allows ({found}). This is a bug, so do not release. Runs and "
             "releases with these configurations are stopped."
         )
 
     @property
     def document(self) -> dict[str, Any]:
-        """What is kept beside the evidence."""
+        """What is kept besides the evidence."""
         return {
             "cells": [asdict(cell) for cell in self.cells],
             "done": len(self.cells) + len(self.failures),
@@ -190,7 +190,7 @@ class GridRehearsal:
 
     @property
     def lines(self) -> list[str]:
-        """The table as lines of text, and the verdict."""
+        """The table and the verdict, as lines of text."""
         lines = []
         for entry in self.evidence[:1]:
             for table in entry.figures[:1]:
@@ -201,9 +201,9 @@ class GridRehearsal:
 
 
 def check_grid(config: RunConfig, grid: Grid) -> None:
-    """Refuse, before anything is read, a grid with a configuration that a run would refuse; errors of its check."""
+    """Refuse, before anything is read, a grid with a configuration that a run would refuse."""
     if config.is_model:
-        raise ConfigError("A grid compares tables, and a model makes none. Rehearse it by itself.")
+        raise ConfigError("A grid compares tables, and a model makes none. Rehearse the model by itself.")
     for one in grid.configs(config):
         check_config(one)
 
@@ -222,16 +222,17 @@ def rehearse_grid(
     Parameters
     ----------
     config : RunConfig
-        Holds some units out.
+        A configuration that holds out some units.
     grid : Grid
     opened : callable
-        Opens the stand-in as the seed of a configuration splits it; told how many rehearsals share a false alarm.
+        Opens the stand-in, split by the seed of a configuration; called with the number of rehearsals that share a
+        false alarm.
     progress : Progress
-        Told the time left once the first cell is done.
+        Shows the time left once the first cell is done.
     said : str
-        What is said of the rows.
+        What to say about the rows.
     keep : callable
-        Given the grid as far as it is, after every cell.
+        Called with the grid so far, after every cell.
     """
     found = GridRehearsal((), grid.cells, config.label, said)
     stand_in: OpenedStandIn | None = None
@@ -248,7 +249,7 @@ def rehearse_grid(
         except SynthError as error:
             found = replace(found, failures=(*found.failures, _failure(one, str(error))))
         except Exception as error:
-            sentence = f"It failed inside the program (incident {record_incident(error)})."
+            sentence = f"Something failed inside Hermitage (incident {record_incident(error)})."
             found = replace(found, failures=(*found.failures, _failure(one, sentence)))
         else:
             found = replace(found, cells=(*found.cells, cell))
@@ -266,7 +267,7 @@ def rehearse_grid(
 def _cell(
     config: RunConfig, stand_in: OpenedStandIn, real: tuple[str, float] | None
 ) -> tuple[GridCell, tuple[str, float] | None, StandInPart]:
-    """Rehearse one place of the grid; ``real`` is what training on stand-in rows reaches, once that is known."""
+    """Rehearse one cell of the grid; ``real`` is the score after training on stand-in rows, once known."""
     begun = time.monotonic()
     synthetic, ceiling = stand_in.make(config)
     seconds = time.monotonic() - begun
@@ -304,7 +305,7 @@ def _cell(
 def _scores(
     config: RunConfig, stand_in: OpenedStandIn, synthetic: CodeTable, *, with_real: bool
 ) -> dict[TrainedOn, tuple[str, float]]:
-    """Predict the label of the held-out rows; empty where there is none, or nothing to predict from."""
+    """Predict the label of held-out rows; return nothing if there is no label or nothing to predict from."""
     if config.label is None or not len(stand_in.holdout.units):
         return {}
     tables: dict[TrainedOn, CodeTable] = {"synthetic": synthetic}
@@ -333,7 +334,7 @@ def _scores(
 
 @dataclass(frozen=True, slots=True)
 class Predicted:
-    """How well the label was predicted at one epsilon, and after training on the stand-in's rows themselves."""
+    """How well the label was predicted at one epsilon, and after training on the stand-in itself."""
 
     measure: str
     epsilon: float
@@ -342,7 +343,7 @@ class Predicted:
 
 
 def predicted_of(report: Mapping[str, Any], epsilon: float) -> Iterator[Predicted]:
-    """Yield what the report of a single rehearsal says of it, as the cells of a grid say it."""
+    """Yield the score in the report of a single rehearsal, as for the cells of a grid."""
     values = {entry["id"]: entry["value"] for entry in report["evidence"]}
     for name in _MEASURES:
         score = values.get(f"downstream.synthetic.{name}")
@@ -379,20 +380,20 @@ class GridCell:
     epsilon : float
     seed : int
     pairs : float
-        Mean total variation of synthetic against stand-in rows over sets of two columns (of one, where there is but
-        one), numbers and dates in at most 32 public bins.
+        Mean total variation between synthetic and stand-in rows over pairs of columns (over columns, if there is only
+        one), with numbers and dates in at most 32 public bins.
     floor : float
         The same for another draw of the stand-in rows.
     measure : str
-        How predictions are scored; empty where nothing could be predicted.
+        The score of predictions; empty if nothing could be predicted.
     predicted, real : float, optional
-        Mean score after training on synthetic rows, and on stand-in rows.
+        The mean score after training on synthetic rows, and on stand-in rows.
     attack : str
-        The strongest attack; empty where there were too few people for a verdict.
+        The strongest attack; empty if there were too few people for a verdict.
     area, ceiling : float, optional
-        Its ROC AUC, and the largest that the receipts allow any attack.
+        Its ROC AUC, and the largest that the receipts allow for any attack.
     seconds : float
-        Measuring, fitting and drawing; without any report.
+        The time for measuring, fitting and drawing, without reports.
     """
 
     generator: str
@@ -419,16 +420,20 @@ def grid_evidence(cells: Sequence[GridCell], *, label: str | None, said: str) ->
     label : str, optional
         What is predicted.
     said : str
-        What has to be said of the rows under every picture.
+        What to say about the rows under every chart.
 
     Returns
     -------
     tuple of SafeEvidence
-        ``grid.table``, ``grid.pairs``, ``grid.prediction`` and ``grid.attacks``, the last two where there is something
-        to show.
+        ``grid.table``, ``grid.pairs``, ``grid.prediction`` and ``grid.attacks``, the last two only if there is
+        something to show.
     """
     seeds = len({cell.seed for cell in cells})
-    bands = f"Bands span {seeds} seeds. " if seeds > 1 else "One seed: how much another would differ is not shown. "
+    bands = (
+        f"Bands span {seeds} seeds. "
+        if seeds > 1
+        else "There is only one seed, so variation between seeds is not shown. "
+    )
     found = [
         SafeEvidence(
             id="grid.table",
@@ -442,8 +447,8 @@ def grid_evidence(cells: Sequence[GridCell], *, label: str | None, said: str) ->
             title="Error of pairs of columns",
             value=None,
             unit="total variation",
-            sentence="Synthetic rows compared with the stand-in, numbers and dates in at most 32 public bins; 0 is "
-            f"equal. {bands}{said}",
+            sentence="Synthetic rows compared with the stand-in, with numbers and dates in at most 32 public bins; 0 "
+            f"means equal. {bands}{said}",
             figures=_figures(cells, "Distance of pairs", "total variation", lambda cell: cell.pairs, _floor),
         ),
     ]
@@ -455,7 +460,7 @@ def grid_evidence(cells: Sequence[GridCell], *, label: str | None, said: str) ->
                 title=f"Prediction of '{label}'",
                 value=None,
                 unit=measure,
-                sentence=f"Trained on synthetic rows, tested on stand-in rows that were held out. {bands}{said}",
+                sentence=f"Trained on synthetic rows, tested on held-out stand-in rows. {bands}{said}",
                 figures=_figures(cells, "Prediction", measure, lambda cell: cell.predicted, _real),
             )
         )
@@ -466,8 +471,8 @@ def grid_evidence(cells: Sequence[GridCell], *, label: str | None, said: str) ->
                 title="The strongest attack",
                 value=None,
                 unit="ROC AUC",
-                sentence="The attack with the largest area under the curve; 0.5 is guessing, and the largest of "
-                "several lies a little above it by chance. The ceiling is proven for every attack; a point above it is "
+                sentence="The attack with the largest area under the curve. 0.5 is guessing; the largest of several is "
+                "a little above it by chance. The ceiling is proven for every attack; a point above it is due to "
                 f"chance, unless an incident is named. {bands}{said}",
                 figures=_figures(cells, "Strongest attack", "ROC AUC", lambda cell: cell.area, _ceiling),
             )
@@ -502,7 +507,7 @@ def _figures(
     measure: Measure,
     anchors: Callable[[Sequence[GridCell]], list[Series]],
 ) -> tuple[Bars, ...]:
-    """Return a picture for each generator beside the control; of the control alone where there is no other."""
+    """Return a chart of each generator with the control, or of the control alone if there is no other."""
     generators = _in_order(cell.generator for cell in cells)
     control = [cell for cell in cells if cell.generator == CONTROL]
     figures = []
@@ -516,13 +521,13 @@ def _figures(
             categories = tuple(f"ε = {epsilon:g}" for epsilon in epsilons)
             seen, beside = f"{title} of {name}: {_ends(series[0], epsilons)}", anchors(own)
             judged = "; ".join(f"{one.name} {short_text(one.values[-1])}" for one in beside)
-            subtitle = f"Hold it against: {judged}." if judged else ""
+            subtitle = f"Compare with: {judged}." if judged else ""
             figures.append(Bars(seen, unit, categories, (*series, *beside), joined=True, subtitle=subtitle))
     return tuple(figures)
 
 
 def _ends(series: Series, epsilons: Sequence[float]) -> str:
-    """Say what a curve comes to at its smallest and its largest epsilon."""
+    """Return the values of a curve at its smallest and its largest epsilon, in words."""
     ends = (0,) if len(epsilons) == 1 else (0, -1)
     return ", ".join(f"{short_text(series.values[place])} at epsilon {epsilons[place]:g}" for place in ends)
 

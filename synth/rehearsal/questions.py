@@ -1,6 +1,6 @@
-"""Questions that can be asked of a bundle, read from a line of text: means, quantiles, shares, tables, regressions.
+"""Questions about a bundle, read from a line of text: means, quantiles, shares, tables, regressions.
 
-A question says nothing of how it is answered; :mod:`synth.rehearsal.estimating` does that.
+:mod:`synth.rehearsal.estimating` answers them.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ __all__ = ["Question", "read_question"]
 _MOST_GROUPS = 200
 
 _CAN_ASK = (
-    "Ask for: mean COLUMN, median COLUMN, quantile 0.9 of COLUMN, share of CONDITION, or table of COLUMN; then, if you "
-    "like, by COLUMN, COLUMN and where CONDITION. Or for: regression of COLUMN on COLUMN, COLUMN"
+    "Ask for: mean COLUMN, median COLUMN, quantile 0.9 of COLUMN, share of CONDITION, or table of COLUMN; add "
+    "'by COLUMN, COLUMN' or 'where CONDITION' if you like. Or ask for: regression of COLUMN on COLUMN, COLUMN"
 )
 
 _ASKED_FOR = ("mean of ", "mean ", "median of ", "median ", "share of ", "table of ", "quantile ", "regression of ")
@@ -33,17 +33,17 @@ class Question:
     kind : str
         "mean", "quantile", "share", "table", "linear" or "logistic".
     column : str
-        Of which column; "" for a share, and where a regression foretells one.
+        The column; "" for a share, and for a regression that predicts one.
     part : float
-        Of a quantile, from 0 to 1.
+        The level of a quantile, from 0 to 1.
     share : Condition, optional
-        Of which rows the share is; what a logistic regression foretells.
+        The condition whose share is estimated, or that a logistic regression predicts.
     on : tuple of str
-        What a regression foretells it from.
+        The predictors of a regression.
     by : tuple of str
-        Columns whose values make the groups.
+        Columns whose values form the groups.
     where : Condition, optional
-        Which rows are looked at.
+        The rows to use.
     """
 
     kind: str
@@ -56,7 +56,7 @@ class Question:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """All columns that it names, each once."""
+        """All columns in the question, each once."""
         named = [self.column] if self.column else []
         for one in (self.share, self.where):
             named += [] if one is None else [name.column for name in names_in(one)]
@@ -69,7 +69,7 @@ def read_question(text: str, schema: Schema) -> Question:
     Raises
     ------
     ConfigError
-        If it is none, or names a column that there is not.
+        If it is not understood, or names an unknown column.
     """
     text = text.strip()
     plain = _outside_quotes(text)
@@ -88,16 +88,16 @@ def read_question(text: str, schema: Schema) -> Question:
         except ValueError:
             part = math.nan
         if not 0 < part < 1:
-            raise ConfigError("A quantile lies between 0 and 1: quantile 0.9 of COLUMN, for example.")
+            raise ConfigError("A quantile lies between 0 and 1, for example: quantile 0.9 of COLUMN.")
     if not start or not of or (by_at < where_at and not by_text) or (where_at < len(text) and not where):
-        raise ConfigError(f"This is no question that can be estimated. {_CAN_ASK}.")
+        raise ConfigError(f"This question is not understood. {_CAN_ASK}.")
     by = tuple(_unquoted(one) for one in by_text.split(",")) if by_text else ()
     share = condition(of) if asked == "share" else None
     kind, on = "quantile" if asked == "median" else asked, tuple[str, ...]()
     if asked == "regression":
         on_at = plain.find(" on ", len(start), by_at)
         if on_at < 0 or by:
-            raise ConfigError("A regression is asked for as: regression of COLUMN on COLUMN, COLUMN where CONDITION.")
+            raise ConfigError("Write a regression as: regression of COLUMN on COLUMN, COLUMN where CONDITION.")
         of, on = text[len(start) : on_at], tuple(_unquoted(one) for one in text[on_at + 4 : by_at].split(","))
         kind, share = _foretold(of, schema)
     question = Question(
@@ -111,23 +111,23 @@ def read_question(text: str, schema: Schema) -> Question:
     )
     for name in question.columns:
         if name not in schema.names:
-            raise ConfigError(f"There is no column '{name}' in the bundle. Its columns: {', '.join(schema.names)}.")
+            raise ConfigError(f"The bundle has no column '{name}'. Its columns: {', '.join(schema.names)}.")
     if kind in ("mean", "quantile") and schema.modelled_column(question.column).kind != "number":
-        raise ConfigError(f"'{question.column}' is no number. Ask for its table, or for the share of a value.")
+        raise ConfigError(f"'{question.column}' is not a number. Ask for its table, or for the share of a value.")
     groups = [*question.by, *([question.column] if kind == "table" else [])]
     if any(schema.modelled_column(name).levels for name in groups):
-        raise ConfigError("Groups are of categories and of yes or no. Say ranges of a number by where.")
+        raise ConfigError("Groups must be by categories, or by yes or no. For a range of a number use 'where'.")
     if len(set(groups)) < len(groups):
-        raise ConfigError("A column makes groups once. Leave out what stands twice.")
+        raise ConfigError("A column after 'by' is named twice. Name each column once.")
     if math.prod(schema.modelled_column(name).size for name in groups) > _MOST_GROUPS:
-        raise ConfigError(f"The question has more than {_MOST_GROUPS} groups. Ask by fewer columns.")
+        raise ConfigError(f"The question has more than {_MOST_GROUPS} groups. Name fewer columns after 'by'.")
     if len(set(question.columns)) < len(on) + 1 or len(set(on)) < len(on):
-        raise ConfigError("In a regression a column stands once. Leave out what stands twice.")
+        raise ConfigError("A column of the regression is named twice. Name each column once.")
     return question
 
 
 def _foretold(text: str, schema: Schema) -> tuple[str, Condition | None]:
-    """Return which regression foretells a column, or whether a condition holds."""
+    """Return the kind of regression that predicts a column, or whether a condition holds."""
     name = _unquoted(text)
     if name not in schema.names:
         return "logistic", condition(text)
@@ -135,12 +135,12 @@ def _foretold(text: str, schema: Schema) -> tuple[str, Condition | None]:
     if column.levels:
         return "linear", None
     if column.kind != "yes_no":
-        raise ConfigError(f"'{name}' has several values. Say which: regression of {name} = 'VALUE' on COLUMN.")
+        raise ConfigError(f"'{name}' has several values. Name one: regression of {name} = 'VALUE' on COLUMN.")
     return "logistic", condition('"' + name.replace('"', '""') + '" = TRUE')
 
 
 def _outside_quotes(text: str) -> str:
-    """Return a text in small letters, with a sign of no meaning for each one in quotation marks."""
+    """Return a text in lower case, with an underscore for each character in quotation marks."""
     inside, signs = "", []
     for sign in text:
         if inside or sign in "\"'":

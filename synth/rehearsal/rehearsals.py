@@ -1,9 +1,9 @@
-"""Rehearsal on a stand-in: the same configuration, the same code, on rows that are nobody's to protect.
+"""Rehearsal on a stand-in: the same configuration and code, on rows that need no protection.
 
-No account, no charge, no bundle. The numbers are exact and safe, because the rows are public, or simulated from what
-was declared; all attacks are tried, and one that does better than the proof allows stops every release with this
-configuration (:mod:`synth.services.stops`). A grid of budgets and generators (:mod:`synth.rehearsal.grid`)
-is kept beside it, whatever epsilon and generator the configuration has by now.
+No account, no charge, no bundle. The numbers are exact and safe to publish, because the rows are public or simulated
+from what was declared. All attacks are tried, and one that does better than the proof allows stops every release with
+this configuration (:mod:`synth.services.stops`). A grid of epsilons and generators (:mod:`synth.rehearsal.grid`) is
+kept separately, whatever epsilon and generator the configuration has by now.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ LEFT_AGE = timedelta(hours=1)
 
 @dataclass(frozen=True, slots=True)
 class Rehearsal:
-    """What a rehearsal came to: its numbers, and the incident where it stopped the configuration."""
+    """The result of a rehearsal: its numbers, and the incident if it stopped the configuration."""
 
     evidence: tuple[SafeEvidence, ...]
     incident: str | None
@@ -84,7 +84,7 @@ class Rehearsal:
 
     @property
     def lines(self) -> list[str]:
-        """The numbers to read first, as lines of text, and the verdict."""
+        """The most important numbers and the verdict, as lines of text."""
         spoken_of = [report.spoken for report in reports() if report.spoken is not None]
         first = [entry for entry in self.evidence if any(one.fullmatch(entry.id) for one in spoken_of)]
         spoken = [
@@ -92,37 +92,37 @@ class Rehearsal:
             for entry in first
             if isinstance(entry.value, float)
         ]
-        # Of a model: what it says of itself, and how it did on rows that it had not seen.
+        # For a model: what it says about itself, and its error on held-out rows.
         spoken += [
             f"{entry.title}: {number_text(entry.value)} {entry.unit}. {entry.sentence}".replace(" .", ".").rstrip()
             for entry in self.evidence
             if entry.section == "model" and entry.value is not None
         ]
-        # Where nothing could be said: why.
+        # Why a report has no numbers.
         reasons = {name for report in reports() for name in report.reasons}
         return [*spoken, *(entry.sentence for entry in self.evidence if entry.id in reasons), self.sentence]
 
     @property
     def sentence(self) -> str:
-        """What has to be said of it first."""
+        """The sentence to show first."""
         if self.incident is None:
             return f"{self.said} {REHEARSAL_SENTENCE}"
         return (
-            f"Stop. An attack did better than the proof allows ({', '.join(self.exceeded)}). This is a bug; do not "
+            f"Stop. An attack did better than the proof allows ({', '.join(self.exceeded)}). This is a bug, so do not "
             f"release. Incident {self.incident}. Runs and releases with this configuration are stopped."
         )
 
 
 class Rehearsals:
-    """The rehearsals of one installation: one for each configuration, the latest, and one grid for each description.
+    """The rehearsals of one installation: the latest for each configuration, and the latest grid for each description.
 
     Parameters
     ----------
     installation : Installation
-        Where stops are kept, and by whose keys a private table is recognised that somebody offers as a stand-in; its
-        vault is not opened, and no account is looked at.
+        Where stops are kept, and whose keys recognise a private table that is offered as a stand-in; its vault is not
+        opened, and no account is read.
     engine : LocalEngine
-        Does them in the background.
+        Runs them in the background.
     """
 
     def __init__(self, installation: Installation, engine: LocalEngine) -> None:
@@ -137,10 +137,10 @@ class Rehearsals:
         Parameters
         ----------
         config : RunConfig
-            Account, table and test table are not looked at. Where nothing would be held out a fifth of the units is,
+            Account, table and test table are not read. If it holds out nothing, a fifth of the units is held out here,
             because attacks need people who were not trained on.
         open_rows : callable
-            Opens the stand-in, a file as ``config.format`` says; called a few times.
+            Opens the stand-in, a file in the format of ``config.format``; called several times.
         progress : Progress
         simulated : bool
             Whether the stand-in was simulated from declarations (:mod:`synth.rehearsal.simulation`).
@@ -175,7 +175,7 @@ class Rehearsals:
     def rehearse_grid(
         self, config: RunConfig, grid: Grid, open_rows: OpenStandIn, progress: Progress, *, simulated: bool = False
     ) -> GridRehearsal:
-        """Rehearse a grid in this process and keep it, cell by cell; parameters and errors as :meth:`rehearse`."""
+        """Rehearse a grid in this process and keep it after every cell; parameters and errors as :meth:`rehearse`."""
         check_grid(config, grid)
         self._refuse_private(open_rows)
         rehearsed = _rehearsed(config, simulated=simulated)
@@ -203,15 +203,15 @@ class Rehearsals:
         return rehearse_grid(rehearsed, grid, opened, progress, said=_said_of(simulated=simulated), keep=keep)
 
     def start(self, config: RunConfig, rows: BinaryIO, *, grid: Grid | None = None, simulated: bool = False) -> None:
-        """Keep a stand-in until it was rehearsed on, in a process of its own.
+        """Start a rehearsal in another process, which keeps the stand-in until it has finished.
 
         Parameters
         ----------
         config : RunConfig
         rows : BinaryIO
-            The stand-in, a file as ``config.format`` says; where it is simulated, as ``SIMULATED_FORMAT`` does.
+            The stand-in, a file in the format of ``config.format``, or of ``SIMULATED_FORMAT`` if simulated.
         grid : Grid, optional
-            Rehearse all of this instead of the configuration itself.
+            Rehearse this grid instead of the configuration itself.
         simulated : bool
             As in :meth:`rehearse`.
 
@@ -227,13 +227,13 @@ class Rehearsals:
         else:
             check_grid(config, grid)
         kind, digest = _kind(grid=grid is not None), _digest(config, grid=grid is not None)
-        # Of its own, since another process may offer rows at the same moment; one of them is heard.
+        # A name of its own, because another process may offer rows at the same moment, and one of the two is refused.
         path = self._folder(digest) / f"{_ROWS}-{uuid4()}"
         try:
             kept = self._keep_rows(path, rows, digest)
             self._refuse_private(lambda: self._open_rows(path, kept, digest))
             asked = {
-                # As one text: the order of columns is part of the schema.
+                # As one text, because the order of columns is part of the schema.
                 "config": json.dumps(config_to_mapping(config.published())),
                 "grid": None if grid is None else grid.to_dict(),
                 "simulated": simulated,
@@ -245,11 +245,11 @@ class Rehearsals:
             raise
 
     def standing(self, config: RunConfig, *, grid: bool = False) -> Work | None:
-        """Return where rehearsing a configuration, or a grid, stands, or None where it was never started."""
+        """Return the work of rehearsing a configuration or a grid, or None if it was never started."""
         return self._engine.standing(_kind(grid=grid), _digest(config, grid=grid))
 
     def cancel(self, config: RunConfig, *, grid: bool = False) -> None:
-        """Stop rehearsing a configuration, or a grid; the report of an earlier time, or its cells so far, stay."""
+        """Stop rehearsing a configuration or a grid; an earlier report, or the cells so far, stay."""
         kind, digest = _kind(grid=grid), _digest(config, grid=grid)
         self._engine.stop(kind, digest)
         work = self._store.work.about(kind, digest)
@@ -259,20 +259,20 @@ class Rehearsals:
     def report(self, config: RunConfig, *, grid: bool = False) -> dict[str, Any] | None:
         """Return the report of the latest rehearsal of a configuration: sentence, incident, time and evidence.
 
-        Of a grid it also holds ``cells``, ``failures``, and how many of how many are ``done``; it is kept for the
+        For a grid, it also contains ``cells``, ``failures``, and how many are ``done`` of how many; it is kept for the
         description of the table, delta and label, whatever epsilon and generator the configuration has by now.
         """
         path = self._root() / _digest(config, grid=grid) / _REPORT
         return run_folder.read_json(path) if path.exists() else None
 
     def predictions(self, config: RunConfig, epsilons: Sequence[float]) -> tuple[Predicted, ...]:
-        """Return how well the label was predicted after training on this generator's rows, in all that was rehearsed.
+        """Return how well the label was predicted after training on rows of this generator, in all rehearsals.
 
         Parameters
         ----------
         config : RunConfig
         epsilons : sequence of float
-            At which rehearsals of this very configuration are looked for, beside those of a grid.
+            The epsilons at which to look for rehearsals of this configuration, besides the grid.
         """
         grid = self.report(config, grid=True)
         found = [
@@ -303,25 +303,27 @@ class Rehearsals:
             path.unlink(missing_ok=True)
 
     def purge(self, *, at: datetime | None = None) -> None:
-        """Delete the stand-ins that a rehearsal left which was killed, an hour after they came."""
+        """Delete the stand-ins of killed rehearsals, an hour after they arrived."""
         self._engine.tend()
         kinds = (WorkKind.REHEARSAL, WorkKind.GRID)
         needed = {self._rows_of(work) for work in self._store.work.active() if work.kind in kinds}
         moment = (at or now()) - LEFT_AGE
         for path in set(self._root().glob(f"*/{_ROWS}*")) - needed:
-            with suppress(FileNotFoundError):  # one that ended meanwhile
+            with suppress(FileNotFoundError):  # its rehearsal ended meanwhile
                 if path.stat().st_mtime < moment.timestamp():
                     path.unlink()
 
     def _keep_rows(self, path: Path, rows: BinaryIO, digest: str) -> dict[str, Any]:
-        """Encrypt a stand-in to a file, under a key of its own that the master key seals; return what opens it."""
+        """Encrypt a stand-in to a file, under its own key that the master key seals; return what opens it."""
         most, seen = self._settings.maximum_table_bytes, 0
 
         def observe(chunk: bytes) -> None:
             nonlocal seen
             seen += len(chunk)
             if seen > most:
-                raise TableError(f"The stand-in is larger than the {most / 2**20:,.0f} MiB accepted here.")
+                raise TableError(
+                    f"The stand-in is larger than {most / 2**20:,.0f} MiB, the limit of this installation."
+                )
 
         table_id, key = str(uuid4()), new_key()
         with run_folder.private_stream(path) as target:
@@ -344,8 +346,8 @@ class Rehearsals:
         if twins:
             account = self._store.accounts[twins[0].account_id].name
             raise TableError(
-                f"This table was taken in as a private table of the account '{account}', so it cannot stand in. "
-                "Rehearse on rows that are public."
+                f"This table was uploaded as a private table of the account '{account}', so it cannot be a stand-in. "
+                "Rehearse on public rows."
             )
 
     def _root(self) -> Path:
@@ -368,7 +370,7 @@ class Rehearsals:
 
 
 def carry_out(installation: Installation, work_id: str, progress: Progress) -> None:
-    """Rehearse what was asked for."""
+    """Do the rehearsal of a piece of work."""
     Rehearsals(installation, LocalEngine(installation.store)).carry_out(work_id, progress)
 
 
@@ -377,12 +379,12 @@ def _kind(*, grid: bool) -> WorkKind:
 
 
 def _verdict(entry: SafeEvidence) -> str:
-    """Return the sentence of an attack that says what it came to."""
+    """Return the sentence with the result of an attack."""
     return f"{entry.sentence.partition('). ')[0]})." if entry.id.endswith(".area") else ""
 
 
 def _digest(config: RunConfig, *, grid: bool) -> str:
-    """Return under what a rehearsal is kept; a grid is about every epsilon and generator."""
+    """Return the digest under which a rehearsal is kept; that of a grid ignores epsilon and generator."""
     if not grid:
         return configuration_digest(config)
     neutral = configuration_digest(replace(config, epsilon=1.0, generator=CONTROL, options={}))
@@ -390,9 +392,9 @@ def _digest(config: RunConfig, *, grid: bool) -> str:
 
 
 def _rehearsed(config: RunConfig, *, simulated: bool) -> RunConfig:
-    """Return what is run: without paths, with somebody held out, and reading what was simulated as it is written."""
+    """Return the configuration to run: without paths, with a hold-out, and with the format of simulated rows."""
     form = SIMULATED_FORMAT if simulated else config.format
-    # A stand-in has a number of people of its own, which is public and counted.
+    # A stand-in has its own number of people, which is public and counted.
     schema = replace(config.schema, number_of_units=None)
     return replace(config.published(), holdout=config.holdout or _USUAL_HOLDOUT, format=form, schema=schema)
 
@@ -406,12 +408,12 @@ def _said_of(*, simulated: bool) -> str:
 
 
 def _key(config: RunConfig) -> bytes:
-    # Any key will do: which rows are held out of a public table is no secret.
+    # Any key will do: which rows of a public table are held out is no secret.
     return f"rehearsal {config.seed}".encode().ljust(32)
 
 
 def _asked(config: RunConfig, open_rows: OpenStandIn) -> PrivateTable:
-    """Open the part of the stand-in that is trained on, as a private table is."""
+    """Open the training part of the stand-in, in the way a private table is opened."""
     (table,) = PrivateTable.open(
         open_rows,
         "stand-in",
@@ -426,7 +428,7 @@ def _asked(config: RunConfig, open_rows: OpenStandIn) -> PrivateTable:
 
 
 def _told(config: RunConfig, table: PrivateTable, held_out: CodeTable, progress: Progress) -> tuple[SafeEvidence, ...]:
-    """Fit a model to a stand-in; return what it says of itself, and its error on the rows that were held out."""
+    """Fit a model to a stand-in; return what it says about itself, and its error on held-out rows."""
     fitted = fit_and_sample(config, table, progress, predict=False)
     said = fitted.evidence(config)
     task = GeneratorTask.of(config, device="cpu")
@@ -436,7 +438,7 @@ def _told(config: RunConfig, table: PrivateTable, held_out: CodeTable, progress:
 
 
 def _made(config: RunConfig, table: PrivateTable, progress: Progress) -> tuple[CodeTable, ProvenCeiling]:
-    """Run a configuration as far as its rows; return them as codes, column by column, and what its receipts prove."""
-    # Exact predictions stand in the rehearsal anyway, so the noisy ones are left out; their share stays unspent.
+    """Run a configuration up to its rows; return them as codes, column by column, and what its receipts prove."""
+    # A rehearsal has exact predictions, so noisy ones are left out; their share stays unspent.
     fitted = fit_and_sample(config, table, progress, predict=False)
     return list(fitted.codes.T), ProvenCeiling(config.epsilon, config.delta, fitted.receipts)

@@ -1,6 +1,6 @@
-"""Estimates from a finished run, at its owner's wish: worked out in the background from the bundle, and kept with it.
+"""Estimates from a finished run, at its owner's request: computed in the background from the bundle, and kept.
 
-They read what may be published and nothing else, so they cost nothing and go on when the private rows are gone.
+They read only what may be published, so they cost nothing, and work after the private rows are deleted.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ __all__ = ["RunEstimates", "carry_out"]
 
 _MOST_KEPT = 50
 _LONGEST = 2000
-"""Signs of a question; who types more has pasted something else."""
+"""The most characters of a question; a longer text was probably pasted by mistake."""
 
 
 class RunEstimates:
-    """What was estimated from the runs of one installation.
+    """The estimates from the runs of one installation.
 
     Parameters
     ----------
@@ -39,38 +39,38 @@ class RunEstimates:
         self._installation, self._engine = installation, engine
 
     def ask(self, run_id: str, question: str) -> None:
-        """Start answering a question, in a process of its own; nothing is charged: nothing private is read.
+        """Start answering a question in another process; nothing is charged, because nothing private is read.
 
         Raises
         ------
         ConfigError
-            If it is no question about the columns of the run.
+            If the question is not understood, or is not about the columns of the run.
         JobError
-            If the run has no report yet, released a model, or is being asked already.
+            If the run has no report yet, released a model, or is answering a question already.
         """
         question = question.strip()
         if not question:
             raise ConfigError("Type what to estimate, for example: mean COLUMN, or share of CONDITION.")
         if len(question) > _LONGEST:
-            raise ConfigError(f"A question has at most {_LONGEST:,} signs, this one has {len(question):,}.")
+            raise ConfigError(f"A question has at most {_LONGEST:,} characters, and this one has {len(question):,}.")
         config = self._installation.config_of(run_id)
         if config.is_model:
-            raise JobError("This run released a model and made no rows, so there is nothing to estimate from.")
+            raise JobError("This run released a model and made no rows, so nothing can be estimated from it.")
         read_question(question, config.schema)
         if not self._bundle(run_id).exists():
-            raise JobError("This run has no report yet. Wait until it has ended.")
+            raise JobError("This run has no report yet. Wait until it has finished.")
         self._engine.begin(WorkKind.ESTIMATE, run_id, asked=json.dumps(question), owner=SINGLE_USER)
 
     def standing(self, run_id: str) -> Work | None:
-        """Return where answering stands, or None where nothing was asked."""
+        """Return the work on the latest question, or None if nothing was asked."""
         return self._engine.standing(WorkKind.ESTIMATE, run_id)
 
     def cancel(self, run_id: str) -> None:
-        """Stop it; earlier answers stay."""
+        """Stop answering; earlier answers stay."""
         self._engine.stop(WorkKind.ESTIMATE, run_id)
 
     def answers(self, run_id: str) -> tuple[Estimates, ...]:
-        """Return what was estimated, the newest first."""
+        """Return all estimates, newest first."""
         path = self._path(run_id)
         kept = run_folder.read_json(path)["estimates"] if path.exists() else []
         return tuple(map(Estimates.from_dict, kept))
@@ -94,5 +94,5 @@ class RunEstimates:
 
 
 def carry_out(installation: Installation, work_id: str, progress: Progress) -> None:
-    """Estimate what was asked for."""
+    """Answer the question of a piece of work."""
     RunEstimates(installation, LocalEngine(installation.store)).carry_out(work_id, progress)

@@ -1,12 +1,12 @@
-r"""Stand-in rows from nothing but declarations: for owners who have no public table to rehearse on.
+r"""Stand-in rows from declarations only, for owners who have no public table to rehearse on.
 
-Every column gets a shape, or shares that are publicly known, and may follow one other column. Nothing here has seen a
-private row: the result says how a configuration works on rows *like these*.
+Every column gets a shape or publicly known shares, and may follow one other column. No private row is read: the result
+shows how a configuration works on rows *like these*.
 
 **Law.** A column that follows no other draws :math:`z \sim N(0, 1)`; one that follows :math:`z'` with strength s draws
 :math:`z = s z' + \sqrt{1 - s^2}\, e`, :math:`e \sim N(0, 1)`. A cell is the value at the quantile :math:`\Phi(z)` of
-the column's shape, in the declared order of its values. Then special values, "other" and missing take their own shares,
-independently of everything else.
+the column's shape, in the declared order of its values. Then special values, "other" and missing cells take their own
+shares, independently of everything else.
 """
 
 from __future__ import annotations
@@ -57,13 +57,13 @@ __all__ = [
 Shape = Literal["even", "bell", "falling", "rising"]
 
 SHAPES: tuple[Shape, ...] = get_args(Shape)
-"""Even: every value as often. Bell: those in the middle. Falling: the first ones, exponentially. Rising: the last."""
+"""Frequent values. Even: all equally. Bell: the middle. Falling: the first, exponentially. Rising: the last."""
 
 SIMULATED_FORMAT = TableFormat(separator=",", kind="csv")
-"""How a simulated table is written."""
+"""The format of a simulated table."""
 
 MISSING_SHARE, OTHER_SHARE, SPECIAL_SHARE = 0.05, 0.02, 0.05
-"""Share of missing cells, of undeclared values, and of each special value (half of the cells at most together)."""
+"""Shares of missing cells, of undeclared values, and of each special value (together at most half of the cells)."""
 
 _STEEPNESS, _BELL_WIDTH = 4.0, 0.18
 _MOST_ROWS = 1_000_000
@@ -77,12 +77,12 @@ class SimulatedColumn:
     ----------
     shape : Shape
     shares : tuple of float
-        Public shares instead of a shape: one for each declared value of a category or of yes (no first), or for each
-        of some equally wide parts of the range of a number or a date. They need not add to one.
+        Public shares instead of a shape: one for each declared value of a category or for no and yes, or one for each
+        of several equal parts of the range of a number or a date. They need not add up to one.
     follows : str, optional
-        A modelled column that this one goes with.
+        A modelled column that this column is correlated with.
     strength : float
-        Correlation of the two before they are given their shapes, in [-1, 1]: positive, high values go together.
+        The correlation of the two before they get their shapes, in [-1, 1]; if positive, high values go together.
     """
 
     shape: Shape = "even"
@@ -98,7 +98,7 @@ class SimulatedColumn:
         if not -1 <= self.strength <= 1:
             raise ConfigError(f"strength must lie between -1 and 1, got {self.strength:g}.")
         if self.strength and self.follows is None:
-            raise ConfigError("strength needs 'follows': the column that this one goes with.")
+            raise ConfigError("strength needs 'follows', the column that this column is correlated with.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +108,9 @@ class Simulation:
     Attributes
     ----------
     rows : int
-        How many, from 1 to a million.
+        The number of rows, from 1 to a million.
     columns : mapping of name to SimulatedColumn
-        Modelled columns that are not there are even and follow none.
+        How columns are drawn; other modelled columns are even and follow no column.
     seed : int
         Public.
     """
@@ -135,12 +135,12 @@ def simulated_table(simulation: Simulation, schema: Schema) -> bytes:
     ----------
     simulation : Simulation
     schema : Schema
-        What is declared. Where units have an id, a unit has from one to ``rows_per_unit`` rows, evenly drawn.
+        What is declared. If units have an id, each has from one to ``rows_per_unit`` rows, drawn uniformly.
 
     Returns
     -------
     bytes
-        The same for the same arguments. Columns as declared, dropped ones empty.
+        The same for the same arguments. The columns are as declared; dropped ones are empty.
 
     Raises
     ------
@@ -150,7 +150,7 @@ def simulated_table(simulation: Simulation, schema: Schema) -> bytes:
     random = np.random.default_rng([simulation.seed, 41])
     unknown = sorted(set(simulation.columns) - set(schema.names))
     if unknown:
-        raise ConfigError(f"'{unknown[0]}' is not a column that is modelled, so it cannot be simulated.")
+        raise ConfigError(f"'{unknown[0]}' is not a modelled column, so it cannot be simulated.")
     scores = _scores(simulation, schema, random)
     texts = {}
     for column in schema.modelled:
@@ -176,7 +176,7 @@ def simulated_table(simulation: Simulation, schema: Schema) -> bytes:
 
 
 def _scores(simulation: Simulation, schema: Schema, random: np.random.Generator) -> dict[str, npt.NDArray[np.float64]]:
-    """Return the normal score of every row and column; what a column follows comes before it."""
+    """Return the normal score of every row and column, computing a column after the one that it follows."""
     drawn = {name: random.standard_normal(simulation.rows) for name in schema.names}
     found: dict[str, npt.NDArray[np.float64]] = {}
     for name in _leaders_first(simulation, schema):
@@ -191,13 +191,15 @@ def _leaders_first(simulation: Simulation, schema: Schema) -> list[str]:
     leaders = {name: own.follows for name, own in simulation.columns.items() if own.follows is not None}
     for name, leader in leaders.items():
         if leader not in schema.names:
-            raise ConfigError(f"'{name}' follows '{leader}', which is not a column that is modelled.")
+            raise ConfigError(f"'{name}' follows '{leader}', which is not a modelled column.")
     ordered: list[str] = []
     waiting = list(schema.names)
     while waiting:
         ready = [name for name in waiting if leaders.get(name) is None or leaders[name] in ordered]
         if not ready:
-            raise ConfigError(f"These columns follow each other in a circle: {', '.join(waiting)}. Leave one link out.")
+            raise ConfigError(
+                f"These columns follow each other in a circle: {', '.join(waiting)}. Remove one 'follows'."
+            )
         ordered += ready
         waiting = [name for name in waiting if name not in ready]
     return ordered
@@ -217,12 +219,12 @@ def _shares(column: ModelledColumn, own: SimulatedColumn) -> npt.NDArray[np.floa
     if own.shares:
         if not column.levels and len(own.shares) != plain:
             raise ConfigError(
-                f"'{column.name}' has {plain:,} declared values and {len(own.shares)} shares. Give one each."
+                f"'{column.name}' has {plain:,} declared values but {len(own.shares)} shares. Give one for each."
             )
         if len(own.shares) > plain:
-            raise ConfigError(f"'{column.name}' has {plain:,} places and {len(own.shares)} shares. Give fewer.")
+            raise ConfigError(f"'{column.name}' has {plain:,} levels but {len(own.shares)} shares. Give fewer shares.")
         part = np.arange(plain) * len(own.shares) // plain
-        # Each part's share is spread over its places, however many there are.
+        # The share of each part is spread over its levels, however many there are.
         return np.asarray(own.shares, dtype=np.float64)[part] / np.bincount(part)[part]
     middle = (np.arange(plain) + 0.5) / plain
     if own.shape == "bell":
@@ -234,7 +236,7 @@ def _shares(column: ModelledColumn, own: SimulatedColumn) -> npt.NDArray[np.floa
 def _with_atoms(
     codes: npt.NDArray[np.int64], column: ModelledColumn, random: np.random.Generator
 ) -> npt.NDArray[np.int64]:
-    """Let special values, "other" and missing take their shares."""
+    """Give special values, "other" and missing cells their shares."""
     if column.special:
         each = min(SPECIAL_SHARE, 0.5 / len(column.special))
         place = np.floor(random.random(len(codes)) / each).astype(np.int64)
@@ -259,18 +261,18 @@ def _numbered(place: int, rows: int) -> list[str]:
 
 
 def load_simulation(path: str | Path, *, rows: int) -> Simulation:
-    """Read a file that says how stand-in rows are simulated.
+    """Read a file that says how to simulate stand-in rows.
 
     Parameters
     ----------
     path : path
     rows : int
-        How many, where the file does not say.
+        The number of rows, if the file does not say.
 
     Raises
     ------
     ConfigError
-        If it cannot be read, or holds what cannot be used.
+        If the file cannot be read, or an entry cannot be used.
     """
     path = path_of(path, "the simulation")
     return parse_simulation(read_mapping(read_text(path, "The file")), rows=rows)
@@ -279,8 +281,8 @@ def load_simulation(path: str | Path, *, rows: int) -> Simulation:
 def parse_simulation(document: Mapping[str, Any], *, rows: int) -> Simulation:
     """Read ``rows``, ``seed`` and ``columns`` from a parsed document; errors as :func:`load_simulation`."""
     if set(document) - {"rows", "seed", "columns"}:
-        # The key is not quoted: a table may have been given instead.
-        raise ConfigError("A simulation has a key that is not known. Choose from: rows, seed, columns.")
+        # The key is not quoted, because a table may have been given by mistake.
+        raise ConfigError("The simulation has an unknown key. Use only: rows, seed, columns.")
     return read_as(Simulation, {"rows": rows, **document})
 
 
@@ -291,7 +293,7 @@ def _columns(declared: object) -> dict[str, SimulatedColumn]:
 def _column(name: str, body: object) -> SimulatedColumn:
     within = f"'{shown(name)}': "
     if isinstance(body, Mapping) and body.get("follows") is not None:
-        body = {"strength": 0.5, **body}  # followed without a number: clearly, but far from exactly
+        body = {"strength": 0.5, **body}  # a clear but moderate correlation by default
     try:
         return read_as(SimulatedColumn, body, within=within)
     except ConfigError as error:

@@ -1,7 +1,7 @@
-"""Exact numbers of a rehearsal: read from rows that somebody declared public, so they are safe.
+"""Exact numbers of a rehearsal: they are safe to publish, because its rows were declared public.
 
-The same functions read private rows for the owner; their results are turned into safe ones here and nowhere else, and
-only a rehearsal may ask for it (a test holds that).
+The same functions read private rows for the owner. Only here are their results turned into safe ones, and only a
+rehearsal may use it (a test ensures that).
 """
 
 from __future__ import annotations
@@ -18,15 +18,19 @@ from synth.reports.evidence import evidence_to_dict as to_dict
 
 __all__ = ["REHEARSAL_SENTENCE", "SIMULATED_SENTENCE", "STAND_IN_SENTENCE", "error_of_model", "of_stand_in"]
 
-STAND_IN_SENTENCE = "Stand-in data. Yours may do better or worse; more like this if your table resembles it."
+STAND_IN_SENTENCE = (
+    "Stand-in data. Results for your table may be better or worse; they are closer if it resembles this one."
+)
 
-SIMULATED_SENTENCE = "Simulated rows, drawn from declarations alone. Yours differ in all that was not declared."
+SIMULATED_SENTENCE = (
+    "Simulated rows, drawn from declarations only. Your rows differ in everything that is not declared."
+)
 
 REHEARSAL_SENTENCE = (
     "A rehearsal reads no private row and costs nothing. It says nothing about your private rows unless the stand-in "
-    "is like them."
+    "resembles them."
 )
-"""What is said wherever numbers of a rehearsal are shown."""
+"""The sentence shown with every number of a rehearsal."""
 
 _WORDS = (("private rows", "stand-in rows"), ("real rows", "stand-in rows"))
 
@@ -34,14 +38,14 @@ _WORDS = (("private rows", "stand-in rows"), ("real rows", "stand-in rows"))
 def of_stand_in(
     evidence: Iterable[OwnerOnlyEvidence], *, sentence: str = STAND_IN_SENTENCE
 ) -> tuple[SafeEvidence, ...]:
-    """Return numbers read from stand-in rows as safe ones, in words and colours that say so.
+    """Return numbers from stand-in rows as safe ones, with words and colours that say so.
 
     Parameters
     ----------
     evidence : iterable of OwnerOnlyEvidence
-        Of public rows, or of rows that were simulated.
+        The numbers from public or simulated rows.
     sentence : str
-        What is said of the rows, in place of the owner's warning.
+        What to say about the rows, in place of the owner's warning.
     """
     words = ((OWNER_ONLY_SENTENCE, sentence), *_WORDS)
     found = []
@@ -52,16 +56,16 @@ def of_stand_in(
 
 
 def error_of_model(model: PrivateModel, codes: NDArray[np.int64], task: GeneratorTask) -> tuple[SafeEvidence, ...]:
-    """Return how a model that predicts does on stand-in rows that it was not fitted to; nothing of any other.
+    """Return the error of a predicting model on held-out stand-in rows; nothing for other models.
 
     Parameters
     ----------
     model : PrivateModel
         Fitted.
     codes : array of shape (n_rows, n_modelled)
-        Rows of a stand-in, which are public. Those whose label is missing or no number of its range are left out.
+        Public rows of a stand-in. Rows whose label is missing, or not a number of its range, are left out.
     task : GeneratorTask
-        Says which column is foretold.
+        Says which column is predicted.
     """
     if not isinstance(model, ReleasedModel) or not model.card.predicts or task.label is None:
         return ()
@@ -75,16 +79,16 @@ def error_of_model(model: PrivateModel, codes: NDArray[np.int64], task: Generato
     if foretold.ndim == 2:
         right, usual = foretold.argmax(axis=1) == true, np.bincount(true).max() / len(true)
         value, title, unit = 100 * float(right.mean()), "Right on held-out rows", "%"
-        beside = f"Always the commonest value: {100 * usual:.3g} %."
+        beside = f"Always predicting the most common value: {100 * usual:.3g} %."
     else:
         errors = numbers[true] - foretold
         value, title, unit = float(np.sqrt(np.mean(errors**2))), "Error on held-out rows", ""
-        beside = f"Root of the mean square; always the mean: {float(np.std(numbers[true])):.4g}."
+        beside = f"Root mean square error; always predicting the mean: {float(np.std(numbers[true])):.4g}."
     return (SafeEvidence(id="model.on_stand_in", title=title, value=value, unit=unit, sentence=beside),)
 
 
 def _said(value: Any, words: Sequence[tuple[str, str]], key: str = "") -> Any:
-    """Go through all that is shown; names of columns and cells, in categories and rows, are left as they are."""
+    """Replace words in everything that is shown, except in names of columns and in cells."""
     if isinstance(value, dict):
         return {name: _said(inner, words, name) for name, inner in value.items()}
     if isinstance(value, list):

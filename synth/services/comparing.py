@@ -1,4 +1,4 @@
-"""Runs about the same people side by side: publishable numbers only, and what all of them cost together."""
+"""Runs about the same people side by side: their publishable numbers, and what they cost together."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ class Comparison:
     ----------
     runs : tuple of RunView
     names : tuple of str
-        What tells the runs apart, one for each.
+        A distinct name for each run.
     numbers : tuple of ComparedNumber
     sentence : str
-        What all of the runs cost the people in the table, and what the account has spent in all.
+        What the runs together cost the people in the table, and what the account has spent in total.
     """
 
     runs: tuple[RunView, ...]
@@ -39,7 +39,7 @@ class Comparison:
 
     @property
     def lines(self) -> list[str]:
-        """The same as lines of text."""
+        """The comparison as lines of text."""
         keys = "ABCD"[: len(self.runs)]
         lines = [f"{key}: {name}" for key, name in zip(keys, self.names, strict=True)]
         lines += ["", f"{'':44}" + "".join(f"{key:>12}" for key in keys)]
@@ -51,41 +51,41 @@ class Comparison:
 
 
 def compared_runs(runs: Sequence[RunView], reports: Sequence[Sequence[Evidence]], *, ledger: Ledger) -> Comparison:
-    """Put runs side by side; nothing is read but their publishable reports, and nothing is charged.
+    """Put runs side by side. Only their publishable reports are read, and nothing is charged.
 
     Parameters
     ----------
     runs : sequence of RunView
         Two to four finished runs of one account.
     reports : sequence of sequence of Evidence
-        Publishable numbers of each.
+        The publishable numbers of each run.
     ledger : Ledger
 
     Raises
     ------
     InputError
-        If there are too few or too many, one is named twice, or they concern different people.
+        If there are too few or too many runs, a run is named twice, or the runs are about different people.
     JobError
-        If one has no report.
+        If a run has no report.
     """
     if not FEWEST_COMPARED <= len(runs) <= MOST_COMPARED:
-        raise InputError(f"{FEWEST_COMPARED} to {MOST_COMPARED} runs can be compared, got {len(runs)}.")
+        raise InputError(f"Name {FEWEST_COMPARED} to {MOST_COMPARED} runs to compare, not {len(runs)}.")
     if len({run.run_id for run in runs}) < len(runs):
         raise InputError("A run is named twice. Name different runs.")
     accounts = sorted({run.account for run in runs})
     if len(accounts) > 1:
         raise InputError(
-            f"These runs concern different people ('{accounts[0]}', '{accounts[1]}'). Compare runs of one."
+            f"These runs are about different people ('{accounts[0]}', '{accounts[1]}'). Compare runs of one account."
         )
     if any(run.rows == 0 for run in runs):
-        raise InputError("One of these runs made a model and no table. Compare runs that made tables.")
+        raise InputError("One of these runs made a model, not a table. Compare runs that made tables.")
     if any(run.state not in {"reported", "released"} for run in runs):
-        raise JobError("A run without a report cannot be compared. Wait for it, or leave it out.")
+        raise JobError("A run without a report cannot be compared. Wait for the report, or leave the run out.")
     return Comparison(tuple(runs), names_of(runs), numbers_side_by_side(reports), _cost_sentence(runs, ledger))
 
 
 def names_of(runs: Sequence[RunView]) -> tuple[str, ...]:
-    """Name runs by generator and epsilon, and by the beginning of their id."""
+    """Name runs by generator, epsilon, and the beginning of their id."""
     return tuple(
         f"{run.generator}, epsilon {run.stated:.6g}{row_worth_words(run.row_worth)} ({run.run_id[:8]})" for run in runs
     )
@@ -99,11 +99,10 @@ def _cost_sentence(runs: Sequence[RunView], ledger: Ledger) -> str:
     paid = "both" if len(runs) == 2 else f"all {len(runs)}"
     worth = added_worth(run.row_worth for run in runs)
     if worth is not None:
-        # What rows pay is stated where all deltas have been added; what cells pay is pure.
+        # The cost for rows is stated at the sum of all deltas; the cost for cells is pure.
         delta = worth[1]
     return (
-        f"You are choosing between {len(runs)} runs. The people in this table have paid for {paid}: "
-        f"epsilon {together:.4g}{row_worth_words(worth)} at delta {delta:g} together, whichever you release. "
-        f"Everything about them so far: epsilon {spent.epsilon:.4g}{cell_words(worth)} "
-        f"at delta {spent.delta:g}."
+        f"You are choosing between {len(runs)} runs. The people in this table have paid for {paid}: together "
+        f"epsilon {together:.4g}{row_worth_words(worth)} at delta {delta:g}, whichever run you release. "
+        f"In total, epsilon {spent.epsilon:.4g}{cell_words(worth)} at delta {spent.delta:g} has been spent on them."
     )

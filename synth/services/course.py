@@ -1,8 +1,8 @@
-"""The course of a run as somebody watches it: its steps, the share that is done, and about how long it still takes.
+"""The course of a run while someone watches it: its steps, the share that is done, and about how long is left.
 
-One source for the page of a run and for the bars of the command line. It is told what is public about a run, its
-phases and the clock, and nothing of rows: a fit that counts its steps says its own pace; what comes after it takes what
-it took on tables of this size (``_seconds``), as many times longer as this machine was slower so far.
+The page of a run and the bars of the command line both use it. It knows what is public about a run, its phases and the
+clock, and nothing about rows. A fit that counts its steps sets its own pace; each later step takes as long as on tables
+of this size (``_seconds``), times how much slower this machine has been so far.
 """
 
 from __future__ import annotations
@@ -24,29 +24,29 @@ _STAGES = {
     "Sealing": "seal",
     OWNER_PHASE: "owner",
 }
-"""Step of a run by its phase, or by the first word of it; phases of a generator's own belong to its fit."""
+"""The step of a run by its phase, or by the first word of the phase; other phases are those of a generator's fit."""
 
 _OWNERS = "owner only:"
-"""How phases of the owner's report begin where they are named at all."""
+"""The beginning of the phases of the owner's report, where they are named."""
 
 _START = 3.0
-"""Seconds that a worker may take to start and to load what it needs, whatever the table."""
+"""Seconds that a worker may take to start and load its libraries, whatever the table."""
 
 _PACE_AFTER = 2.0
-"""Seconds after which the pace of counted steps says something."""
+"""Seconds after which the pace of counted steps is informative."""
 
 _SLOWEST = 30.0
 
 
 class Course:
-    """The course of one run, for one who watches it: its clock only goes on.
+    """The course of one run, for someone who watches it; its clock never goes back.
 
     Parameters
     ----------
     columns, rows : int
-        Columns that are modelled, and rows to make (none where a model is released); both are public.
+        Columns that are modelled, and rows to make (none if a model is released); both are public.
     owner_report : bool
-        Whether the owner's report is made at the end.
+        Whether the run ends with the owner's report.
     """
 
     def __init__(self, *, columns: int, rows: int, owner_report: bool = True) -> None:
@@ -62,13 +62,13 @@ class Course:
         self._share = 0.0
 
     def tell(self, seconds: float, phase: str, step: int = 0, of: int = 0) -> None:
-        """Note where the run is so many seconds after it began."""
+        """Record the phase and step of the run, so many seconds after it began."""
         stage = self.stage_of(phase)
         if stage != self._stage:
             if stage == "fit" and self._stage in {"try", "read"}:
                 before = self._expected["try"] + self._expected["read"]
                 self._slower = min(max((seconds - _START) / before, 1.0), _SLOWEST)
-            # Of a step that was under way when somebody began to watch nobody knows when it began.
+            # Nobody knows when a step began that was in progress when someone started to watch.
             self._watched = bool(self._stage) or stage == "try"
             self._stage, self._stage_began = stage, seconds
         if phase != self._phase:
@@ -83,32 +83,32 @@ class Course:
         self._share = max(self._share, self._now / max(self._now + ahead, 1e-9))
 
     def stage_of(self, phase: str) -> str:
-        """Return which of its steps a phase belongs to."""
+        """Return the step that a phase belongs to."""
         whole = phase == OWNER_PHASE or phase.startswith(_OWNERS)
         stage = "owner" if whole else _STAGES.get(phase.partition(" ")[0], "fit")
         return stage if stage in self.stages else "fit"
 
     def place_of(self, phase: str) -> int:
-        """Return which step that is, from 1 on."""
+        """Return the number of that step, from 1."""
         return self.stages.index(self.stage_of(phase)) + 1
 
     @property
     def share(self) -> float:
-        """The share that is done, by the clock; it never goes back."""
+        """The share of the time that is done; it never decreases."""
         return self._share
 
     @property
     def left(self) -> str:
-        """About how long the whole run still takes, in words; "at least" where a step does not say its pace."""
+        """About how long the whole run will still take, in words; "at least" if the pace of a step is unknown."""
         if self._stage in {"", "try"}:
             return ""
         known, ahead = self._ahead()
         if self._stage == "owner" and not ahead:
-            return "longer than usual; when it ends cannot be told" if self._watched else "when it ends cannot be told"
+            return "longer than usual; the time left is unknown" if self._watched else "the time left is unknown"
         return f"{'about' if known else 'at least about'} {_rounded(ahead)} left" if ahead else ""
 
     def _ahead(self) -> tuple[bool, float]:
-        """Return the seconds ahead, and whether every step of them is known."""
+        """Return the seconds left, and whether they are known for every step."""
         if not self._stage:
             return False, 0.0
         place = self.stages.index(self._stage)
@@ -121,9 +121,9 @@ class Course:
 
 
 def _seconds(columns: int, rows: int) -> dict[str, float]:
-    """Return what each step takes on one quiet core, in seconds, by what is public: fitted to runs, right by half.
+    """Return the seconds of each step on one idle core, from what is public: fitted to runs, right to about half.
 
-    The fit is what differs most between generators: its number moves the bar alone and is never told.
+    The fit differs most between generators: its number only moves the bar and is never shown.
     """
     cells = columns * rows
     return {
@@ -132,13 +132,13 @@ def _seconds(columns: int, rows: int) -> dict[str, float]:
         "fit": 0.03 * columns + 1.5e-6 * cells,
         "make": 0.02 + 4e-8 * cells,
         "seal": 0.1 + 0.006 * columns + 5e-7 * cells,
-        # Scores and comparisons, predictions, attacks: they look at a sample where there are many rows.
+        # Scores, comparisons, predictions and attacks, which use a sample of a large table.
         "owner": 5.0 + 0.6 * columns + 4e-5 * columns * min(rows, 100_000),
     }
 
 
 def _rounded(seconds: float) -> str:
-    """Write a time with the digits that mean something."""
+    """Write a time with as many digits as are meaningful."""
     if seconds > 90:
         return f"{math.ceil(seconds / 60)} min"
     return f"{5 * max(math.ceil(seconds / 5), 1)} s"

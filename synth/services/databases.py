@@ -1,4 +1,4 @@
-"""A database as the source of a table: read by a confined process, and encrypted while it comes."""
+"""A database as the source of a table: a confined process reads it, and the rows are encrypted as they arrive."""
 
 from __future__ import annotations
 
@@ -24,60 +24,60 @@ _READER = "synth.reading.more.database"
 
 
 class PasswordNeededError(InputError):
-    """The database asks for a password, and none was given."""
+    """The database requires a password, and none was given."""
 
 
 _LACKS_A_TYPE = (
-    "where: a column is compared with something of another type. Write texts and days in 'single quotation marks', and "
+    "where: a column is compared with a value of another type. Write texts and dates in 'single quotation marks', and "
     "numbers without."
 )
 _SAID = {
-    "28P01": "The database does not accept this name with this password.",
-    "wrong password": "The database does not accept this name with this password.",
+    "28P01": "The database does not accept this user name and password.",
+    "wrong password": "The database does not accept this user name and password.",
     "3D000": "The database server has no database of this name.",
-    "unreachable": "The database cannot be reached, or does not let this name in. Check host, port, database and name.",
-    "42P01": "The database has no table that the query names.",
-    "42703": "The database has no column that the query names.",
-    "42501": "This name may not read the table. Ask whoever keeps the database for the right to SELECT.",
+    "unreachable": "The database cannot be reached, or rejects this user. Check host, port, database and user name.",
+    "42P01": "The query names a table that the database does not have.",
+    "42703": "The query names a column that the database does not have.",
+    "42501": "This user may not read the table. Ask the database administrator for the right to SELECT.",
     **dict.fromkeys(("42883", "42804", "22P02", "22007", "22008", "22003"), _LACKS_A_TYPE),
-    "57014": "The database took longer than is allowed and was stopped. Read fewer rows.",
-    "55P03": "Somebody else holds the table. Try again later.",
-    "25006": "The query would change the database, and only reading is possible.",
-    "42601": "The query under 'sql' is not understood. Write one SELECT.",
+    "57014": "The database took too long and was stopped. Read fewer rows.",
+    "55P03": "The table is locked by another user. Try again later.",
+    "25006": "The query would change the database. Only reading is allowed.",
+    "42601": "The database does not understand the query under 'sql'. Write one SELECT.",
     "SQLITE_CANTOPEN": "The file of the SQLite database cannot be opened. Check the path after sqlite:///.",
-    "SQLITE_NOTADB": "The file is no SQLite database.",
+    "SQLITE_NOTADB": "The file is not an SQLite database.",
     "SQLITE_CORRUPT": "The file of the SQLite database is damaged.",
-    "SQLITE_BUSY": "Somebody else writes to the SQLite database. Try again later.",
-    "SQLITE_AUTH": "The query does more than read, and only reading is possible.",
+    "SQLITE_BUSY": "Another program is writing to the SQLite database. Try again later.",
+    "SQLITE_AUTH": "The query does more than read. Only reading is allowed.",
 }
-"""What is said of a failure, by the word that the reading process has for it."""
+"""The message for a failure, by the code that the reading process gives it."""
 
 
 def form_of_rows(source: DatabaseSource, form: TableFormat) -> TableFormat:
-    """Return how the file is written that a database becomes; which texts mean "missing" stays as it was declared."""
+    """Return the format of the file that a database is read into; texts that mean "missing" stay as declared."""
     return replace(form, kind="parquet", header=True, names=None, newlines=False, origin=source.origin)
 
 
 def as_read_from_source(config: RunConfig) -> RunConfig:
-    """Return a configuration whose format says that a database was read, and of its table no more than is declared."""
+    """Return a configuration whose format says that a database was read, limited to the declared columns."""
     source = config.source
     if source is None:
         return config
     if source.sql is None and not source.columns:
         names = [one.name for one in config.schema if one.is_printed or one.name == config.schema.unit.id_column]
         source = replace(source, columns=tuple(names))
-    # The test table is a file, and has a format of its own then.
+    # A test table that is a file has a format of its own.
     of_test = config.test_format if config.test_table is None else config.test_format or config.format
     return replace(config, source=source, format=form_of_rows(source, config.format), test_format=of_test)
 
 
 def refuse_unlisted(source: DatabaseSource, allowed: tuple[str, ...]) -> None:
-    """Refuse a database that whoever runs the server did not name in ``HERMITAGE_DATABASES``.
+    """Refuse a database that the operator of the server did not list in ``HERMITAGE_DATABASES``.
 
     Raises
     ------
     InputError
-        In one sentence; nothing is connected to.
+        Before any connection is made.
     """
     parts = source.address
     if source.is_sqlite:
@@ -85,12 +85,13 @@ def refuse_unlisted(source: DatabaseSource, allowed: tuple[str, ...]) -> None:
         listed = any(one.startswith("/") and place.is_relative_to(Path(one).resolve()) for one in allowed)
     else:
         host = parts.query.get("host", parts.host or "localhost")
-        # Several hosts, which a driver would try in turn, are on no list.
+        # A list of several hosts, which a driver would try in turn, is never allowed.
         listed = isinstance(host, str) and {host, f"{host}:{parts.port or 5432}"} & set(allowed) != set()
     if not listed:
         raise InputError(
-            "This server may not read from that database: whoever runs it lists what it may read in "
-            "HERMITAGE_DATABASES. Ask them, or use the command line: synth run CONFIG.yaml --from ADDRESS --table NAME."
+            "This server may not read that database: its operator lists the databases that it may read in "
+            "HERMITAGE_DATABASES. Ask the operator, or use the command line: synth run CONFIG.yaml --from ADDRESS "
+            "--table NAME."
         )
 
 
@@ -105,27 +106,27 @@ def rows_of(
 ) -> Iterator[BinaryIO]:
     """Read a table of a database once, and yield its file as a stream that can be read again.
 
-    It lies in ``directory`` without a name and encrypted under a key of this process, and is gone after the block.
+    The file is in ``directory``, without a name, encrypted under a key of this process, and is gone after the block.
 
     Parameters
     ----------
     source : DatabaseSource
         Which rows.
     password : str, optional
-        Sent to the reading process and the database, and kept nowhere.
+        Sent to the reading process and the database, and not stored.
     directory : Path
-        On whose disk the file lies.
+        Where the file is kept.
     limits : ReaderLimits
-        Of the reading process; rows, bytes, memory and time.
+        The limits of the reading process on rows, bytes, memory and time.
     only_names : bool
-        Read names and types of columns, and no row.
+        Read only the names and types of columns, and no row.
 
     Raises
     ------
     PasswordNeededError
-        If the database asks for one and there is none.
+        If the database requires a password and none was given.
     TableError
-        If it cannot be read, in one sentence without a cell, an address or a password.
+        If the table cannot be read; the message contains no cell, address or password.
     """
     incoming = Incoming(directory)
     arrival = incoming.arrive("", "")
@@ -134,7 +135,7 @@ def rows_of(
         asked["only_names"] = only_names
         with (
             Confined(_READER, seconds=limits.wall_seconds) as process,
-            # No file is handed over: it brings one.
+            # The process gets no file: it returns one.
             Conversation(process, io.BytesIO(), size=0) as conversation,
         ):
             try:
@@ -148,7 +149,7 @@ def rows_of(
                 raise TableError(
                     _SAID["57014"]
                     if took_too_long
-                    else "Reading the table needs more memory than is allowed. Name fewer columns."
+                    else "Reading the table needs more memory than is allowed. Read fewer columns."
                 ) from None
         with incoming.claim(arrival.finish()) as stream:
             yield stream
@@ -157,7 +158,7 @@ def rows_of(
 
 
 def _piece(conversation: Conversation, source: DatabaseSource) -> bytes | None:
-    """Return the next piece of the file, None at its end."""
+    """Return the next piece of the file, or None at its end."""
     kind, body = conversation.hear()
     if kind == b"B":
         return body
@@ -170,10 +171,10 @@ def _piece(conversation: Conversation, source: DatabaseSource) -> bytes | None:
     code = body.decode()
     if code == "needs password":
         raise PasswordNeededError(
-            "The database asks for a password. Name the environment variable that holds it with --password-env."
+            "The database requires a password. Name the environment variable that holds it with --password-env."
         )
     if code in _SAID:
         raise TableError(_SAID[code])
     if source.sql is not None:
-        raise TableError("The query under 'sql' failed in the database. Run it there, as one SELECT.")
+        raise TableError("The query under 'sql' failed in the database. Try it there first, as one SELECT.")
     raise TableError("The database could not be read to the end. Try again.")

@@ -1,4 +1,4 @@
-"""Entering what a ledger has lost: releases, from their bundles, after an older database was restored."""
+"""Enter releases that are missing from the ledger, from their bundles, after an older database was restored."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = ["Entered", "enter_bundles", "enter_upload"]
 
 @dataclass(frozen=True, slots=True)
 class Entered:
-    """One release that stands in the ledger again, or ``was_there`` all the time and was not entered."""
+    """A release that was entered into the ledger, or that ``was_there`` already."""
 
     account: str
     certificate_id: str
@@ -38,13 +38,13 @@ class Entered:
 
     @property
     def sentence(self) -> str:
-        """What was entered, in words."""
+        """What was entered, as a sentence."""
         if self.was_there:
             return (
-                f"Certificate {self.certificate_id} of account '{self.account}' is in the ledger already: not entered."
+                f"Not entered: certificate {self.certificate_id} of account '{self.account}' is already in the ledger."
             )
         return (
-            f"Entered certificate {self.certificate_id}: epsilon {self.epsilon:g} at delta {self.delta:g} on account "
+            f"Entered certificate {self.certificate_id}: epsilon {self.epsilon:g} at delta {self.delta:g} for account "
             f"'{self.account}'."
         )
 
@@ -59,7 +59,7 @@ class _Checked:
 
 
 def _files(certificate: Certificate) -> tuple[str, ...]:
-    """Return what is brought back beside the certificate and the bundle."""
+    """Return the files to bring back besides the certificate and the bundle."""
     files = run_folder.PUBLISHABLE_OF_MODEL if certificate.is_model else run_folder.PUBLISHABLE
     return tuple(name for name in files if name not in ("bundle.zip", "certificate.json"))
 
@@ -67,20 +67,20 @@ def _files(certificate: Certificate) -> tuple[str, ...]:
 def enter_bundles(installation: Installation, paths: Sequence[str | Path], *, who: str) -> list[Entered]:
     """Enter releases of this installation into its ledger, with their runs and files.
 
-    All are checked before the first is entered. An account that the ledger lost altogether is opened again, frozen.
+    All are checked before the first is entered. An account that is missing from the ledger is opened again, frozen.
 
     Parameters
     ----------
     installation : Installation
     paths : sequence of path
-        Bundles, folders that hold one, or certificates with the bundle beside them: the signature is in the bundle.
+        Bundles, folders that contain one, or certificates beside their bundle, which contains the signature.
     who : str
-        Name of the person who enters them.
+        The name of the person who enters them.
 
     Raises
     ------
     InputError
-        If a file is no bundle of this installation.
+        If a file is not a bundle of this installation.
     LedgerError
         If a chain is broken.
     """
@@ -89,12 +89,12 @@ def enter_bundles(installation: Installation, paths: Sequence[str | Path], *, wh
 
 
 def enter_upload(installation: Installation, bundle: BinaryIO, *, who: str) -> Entered:
-    """Enter one release as :func:`enter_bundles` does, from the bytes of its bundle; nothing else is put on the disk.
+    """Enter one release as :func:`enter_bundles` does, from the bytes of its bundle, which are not stored elsewhere.
 
     Raises
     ------
     InputError
-        If nobody gives a name, or it is no bundle of this installation.
+        If ``who`` is empty, or the file is not a bundle of this installation.
     """
     if not who.strip():
         raise InputError("Give your name: it is kept with what you enter.")
@@ -104,7 +104,7 @@ def enter_upload(installation: Installation, bundle: BinaryIO, *, who: str) -> E
 def _checked_path(installation: Installation, path: Path) -> _Checked:
     found = _checked(installation, _bundle_of(path), path.name)
     if path.suffix == ".json" and path.read_bytes() != found.certificate_json:
-        raise InputError(f"'{path.name}' is not the certificate of the bundle beside it. Name the bundle itself.")
+        raise InputError(f"'{path.name}' is not the certificate of the bundle beside it. Name the bundle instead.")
     return found
 
 
@@ -115,12 +115,12 @@ def _checked(installation: Installation, bundle: Path | BinaryIO, name: str) -> 
             data, archive.read("certificate.json.sig"), archive.read("public-key.pem"), installation.keys.public_key_pem
         )
         if problem is not None:
-            raise InputError(f"The bundle '{name}' was not signed by this installation: it has no ledger here.")
+            raise InputError(f"The bundle '{name}' was not signed by this installation, which has no ledger for it.")
         certificate = certificate_from_dict(parse_canonical(data, name="certificate.json"))
         found = () if certificate.found is None else run_folder.FOUND
         for member in ("config.yaml", *_files(certificate), *found):
             if member not in archive.members or _digest(archive, member) != certificate.files.get(member):
-                raise InputError(f"{member} in '{name}' is not the one that was certified. Name the whole bundle.")
+                raise InputError(f"{member} in '{name}' is not the certified file. Name the complete, original bundle.")
         config = parse_config(read_mapping(archive.read("config.yaml").decode("utf-8"), sealed=True))
         finding = Finding.of_files({name: archive.read(name) for name in found}) if found else None
     return _Checked(bundle, certificate, config, data, finding)
@@ -133,7 +133,9 @@ def _bundle_of(path: Path) -> Path:
         return path
     if (path.parent / "bundle.zip").is_file():
         return path.parent / "bundle.zip"
-    raise InputError(f"'{path.name}' has no bundle.zip beside it, and the signature is in the bundle. Name the bundle.")
+    raise InputError(
+        f"There is no bundle.zip beside '{path.name}', and the bundle contains the signature. Name the bundle."
+    )
 
 
 def _digest(archive: Archive, name: str) -> str:
@@ -150,7 +152,7 @@ def _enter(installation: Installation, one: _Checked, *, who: str) -> Entered:
     account = store.accounts.named(certificate.account)
     if account is None:
         account, _ = store.accounts.ensure(certificate.account, certificate.neighbours, certificate.unit)
-        # Other releases of an account that was lost may be missing too.
+        # Other releases of this account may be missing too.
         ledger.freeze(account.id, because="restored", who=who)
     position, head = certificate.ledger.get("charges"), certificate.ledger.get("head")
     budget = PrivacyBudget(one.config.epsilon, one.config.delta, certificate.neighbours)
@@ -167,7 +169,7 @@ def _enter(installation: Installation, one: _Checked, *, who: str) -> Entered:
         _enter_finding(installation, one, account_id=account.id, who=who)
         known = [row.run_id for row in ledger.rows(account.id) if row.certificate_id == identity]
         if known and store.runs.find(known[0]) is not None:
-            # Its files may be gone, or a crash came between the ledger and them.
+            # Its files may be missing, for example after a crash between the ledger and the files.
             _bring_back(installation, one, account_id=account.id, run_id=known[0], who=who)
         return Entered(account.name, identity, budget.epsilon, budget.delta, was_there=True)
     _enter_finding(installation, one, account_id=account.id, who=who)
@@ -176,13 +178,13 @@ def _enter(installation: Installation, one: _Checked, *, who: str) -> Entered:
 
 
 def _enter_finding(installation: Installation, one: _Checked, *, account_id: str, who: str) -> None:
-    """Enter what filled the configuration too: it was charged beside the run, once for all releases that use it."""
+    """Enter the finding too: it was charged separately from the run, once for all releases that use it."""
     if one.finding is not None:
         bring_back(installation, one.finding, account_id=account_id, who=who)
 
 
 def _bring_back(installation: Installation, one: _Checked, *, account_id: str, run_id: str, who: str) -> None:
-    """Give a released run the files and the record that it lacks; nothing that is there is written over."""
+    """Restore the missing files and the record of a released run, without overwriting any file."""
     identity, digest = run_folder.certificate_id(one.certificate_json)
     folder = run_folder.make(installation.settings, run_id)
     with open_archive(one.bundle) as archive:

@@ -1,7 +1,7 @@
-"""Finding privately what nobody has declared: what it will cost and lose, its charge, its work, and what came of it.
+"""Find privately what nobody has declared: its cost and losses in advance, its charge, its work, and its result.
 
-A finding is charged once, as a run is: reserved, spent before a row is read, and released with what it found, however
-many runs use that. Its two files stand in a folder of its own beside those of runs. They hold noisy answers and what
+A finding is charged once, like a run: reserved, spent before a row is read, and released with what it found, however
+many runs use that. Its two files are in a folder of its own beside those of runs. They contain noisy answers and what
 follows from them; nothing else that was read leaves the process that read it.
 """
 
@@ -69,28 +69,28 @@ __all__ = [
 ]
 
 USUAL_SHARE = 0.1
-"""Part of a budget that a finding is offered: a tenth of epsilon, and of delta."""
+"""The default share of the budget for a finding: a tenth of epsilon, and of delta."""
 
 PURPOSE = "what was open, found privately"
 
 
 @dataclass(frozen=True, slots=True)
 class FindingPlan:
-    """What a finding will cost and lose, from declared facts and the ledger alone; no row is read.
+    """What a finding will cost and lose, from declared facts and the ledger only; no row is read.
 
     Attributes
     ----------
     columns : tuple of str
-        The open ones.
+        The open columns.
     epsilon, delta : float
     foreseen : Foreseen
-        From how many rows on a value is found, and how many rows beyond a bound are moved to it.
+        How many rows a value needs to be found, and how many rows beyond a bound are moved to it.
     protects : str
-        Whom the promise hides.
+        The unit that the promise protects.
     epsilon_before, epsilon_after : float
-        What is spent on these people before and after it.
+        What is spent on these people before and after the finding.
     refusal : str, optional
-        Why it cannot begin, in one sentence.
+        Why it cannot start, in one sentence.
     """
 
     columns: tuple[str, ...]
@@ -104,30 +104,30 @@ class FindingPlan:
 
     @property
     def loses(self) -> str:
-        """What is lost, as it is said beforehand."""
+        """What will be lost, as stated before the finding."""
         return (
             f"Values in fewer than about {self.foreseen.least_rows:,} rows are lost: they become 'other'. A range of "
-            f"numbers or dates may end before its last {self.foreseen.tail_rows:,} rows or so; they become its end. "
-            f"Ids and free text are left out: that a text of one {self.protects} alone is shown has a probability of "
-            f"at most {key_delta(self.delta):.1g} for each."
+            f"numbers or dates may leave out about {self.foreseen.tail_rows:,} rows at each end, which become its "
+            f"bounds. Ids and free text are left out: for each {self.protects}, the chance that a text of this "
+            f"{self.protects} alone is published is at most {key_delta(self.delta):.1g}."
         )
 
 
 def cost_of_finding(epsilon: float, delta: float, neighbours: Neighbours) -> Cost:
-    """Return what the ledger is charged for a finding: the noise that its session may spend, and delta for values."""
+    """Return the ledger's charge for a finding: the noise that its session may spend, and delta for values."""
     budget = finding_budget(epsilon, delta, neighbours)
     noise = Cost.of_budget(budget.epsilon, budget.delta, neighbours)
     return replace(noise, additive_delta_units=noise.additive_delta_units + fine_units_of(key_delta(delta)))
 
 
 class Findings:
-    """The findings of one installation: at most one at work for each table, and the latest of each can be looked up.
+    """The findings of one installation: at most one in progress for each table, and the latest of each table.
 
     Parameters
     ----------
     installation : Installation
     engine : LocalEngine
-        Does them in the background.
+        Runs them in the background.
     intake : Intake
         Reads a table to its end before anything is charged.
     """
@@ -136,29 +136,30 @@ class Findings:
         self._installation, self._engine, self._intake = installation, engine, intake
 
     def plan(self, config: RunConfig, *, epsilon: float, delta: float | None = None) -> FindingPlan:
-        """Say what finding the open columns of a configuration costs and loses; reads no rows and writes nothing.
+        """Return what finding the open columns costs and loses, without reading rows or writing anything.
 
         Parameters
         ----------
         config : RunConfig
-            With open columns.
+            A configuration with open columns.
         epsilon : float
-            What the finding may spend.
+            What the finding will spend.
         delta : float, optional
-            By default a tenth of the configuration's.
+            By default a tenth of the configuration's delta.
 
         Raises
         ------
         ConfigError
-            If no column is open, or where one cell is protected.
+            If no column is open, or if single cells are protected.
         PrivacyError
-            If no noise keeps such a budget.
+            If no noise can satisfy such a budget.
         """
         _require_findable(config)
         if not 0 < epsilon < config.epsilon:
             raise ConfigError(
-                f"A finding is paid for from the budget, epsilon {config.epsilon:g}, and has to leave something for "
-                f"rows: choose between 0 and that, for example {config.epsilon * USUAL_SHARE:g}."
+                f"A finding is paid for from the budget of epsilon {config.epsilon:g} and must leave something for "
+                f"rows. Choose an epsilon between 0 and {config.epsilon:g}, for example "
+                f"{config.epsilon * USUAL_SHARE:g}."
             )
         delta = config.delta * USUAL_SHARE if delta is None else delta
         neighbours = config.schema.neighbours
@@ -182,17 +183,17 @@ class Findings:
         return FindingPlan(open_columns(config.schema), epsilon, delta, expected, protects, before, after, refusal)
 
     def reserve(self, config: RunConfig, *, table_id: str, epsilon: float, delta: float | None = None) -> Work:
-        """Charge a finding and put it into the table of work, as begun here; whoever carries it out claims it.
+        """Charge a finding and record its work, to be claimed and done in this process.
 
         Raises
         ------
         SynthError
-            What :meth:`plan` refuses, a table that cannot be read as it is declared, or one that is being worked on.
+            If :meth:`plan` refuses it, or the table cannot be read as declared or is being worked on.
         """
         return self._begin(config, table_id, epsilon, delta, start=False)
 
     def start(self, config: RunConfig, *, table_id: str, epsilon: float, delta: float | None = None) -> str:
-        """Charge a finding and begin it in a process of its own; return its id. Errors as :meth:`reserve`."""
+        """Charge a finding and start it in another process; return its id. Errors as :meth:`reserve`."""
         return self._begin(config, table_id, epsilon, delta, start=True).id
 
     def _begin(self, config: RunConfig, table_id: str, epsilon: float, delta: float | None, *, start: bool) -> Work:
@@ -203,7 +204,7 @@ class Findings:
         opened = _open_config(config)
         going = self.standing(table_id)
         if going is not None and going.is_active:
-            raise JobError("What is open in this table is being found already. Wait for it, or stop it first.")
+            raise JobError("A finding is already in progress for this table. Wait for it, or stop it first.")
         account, _ = store.accounts.ensure(config.account, config.schema.neighbours, config.schema.unit)
         if plan.refusal is not None:
             raise BudgetExceededError(plan.refusal)
@@ -231,23 +232,23 @@ class Findings:
             raise
 
     def standing(self, table_id: str) -> Work | None:
-        """Return where the latest finding of a table stands, or None where there was none."""
+        """Return the work of the latest finding of a table, or None."""
         return self._engine.standing(WorkKind.FINDING, table_id)
 
     def cancel(self, table_id: str) -> None:
-        """Stop the finding of a table: a reservation that never became spent is freed, what was spent stays spent."""
+        """Stop the finding of a table: a reservation that was not spent yet is freed, what was spent stays spent."""
         self._engine.stop(WorkKind.FINDING, table_id)
 
     def latest(self, table_id: str) -> Finding | None:
-        """Return what the latest finding of a table found; None where there was none, or it came to nothing."""
+        """Return the result of the latest finding of a table; None if there is none, or if it failed."""
         work = self.standing(table_id)
         return None if work is None or work.is_active else _of_folder(self._installation, work.id)
 
 
 def completed(document: Mapping[str, Any], finding: Finding) -> dict[str, Any]:
-    """Fill the open columns of a configuration, as it is written, with what was found, and say where it comes from.
+    """Fill the open columns of a configuration with what was found, and record where that comes from.
 
-    What the finding cost is taken off the budget: what remains is for the run.
+    The cost of the finding is subtracted from the budget; the rest is for the run.
     """
     columns = dict(document["columns"]) | finding.mappings
     sources = {name: finding.reference.source for name in finding.mappings if columns[name]["type"] != "drop"}
@@ -258,16 +259,16 @@ def completed(document: Mapping[str, Any], finding: Finding) -> dict[str, Any]:
 
 
 def remaining(whole: float, epsilon: float) -> float:
-    """Return what a finding leaves of an epsilon, without the dust of binary fractions."""
+    """Return what a finding leaves of an epsilon, rounded to hide binary rounding errors."""
     return float(f"{whole - epsilon:.12g}")
 
 
 def _require_findable(config: RunConfig) -> None:
     if config.found is not None:
         raise ConfigError(
-            "This configuration was filled by a finding already, and a release bears the receipts of one. Describe "
-            "what is still open; or leave 'found' out, write 'type: find' again for all that was found, and find anew, "
-            "which is charged anew."
+            "This configuration was completed by a finding already, and a release contains the receipts of only one. "
+            "Describe what is still open. Or remove 'found', write 'type: find' again for every column that was found, "
+            "and find again, which is charged again."
         )
     before = [
         column.name
@@ -276,15 +277,15 @@ def _require_findable(config: RunConfig) -> None:
     ]
     if before:
         raise ConfigError(
-            f"'{before[0]}' was found privately before, and a release bears the receipts of one finding. Write "
-            "'type: find' for it again, or put 'found' back."
+            f"'{before[0]}' was found privately before, and a release contains the receipts of only one finding. Write "
+            "'type: find' for it again, or restore 'found'."
         )
     if not open_columns(config.schema):
-        raise ConfigError("Every column is described. Write 'type: find' for those that are to be found privately.")
+        raise ConfigError("Every column is described. Write 'type: find' for the columns to find privately.")
     if config.schema.neighbours is Neighbours.CELL:
         raise ConfigError(
-            "Where one cell is protected nothing can be found privately: a count of values hides whole rows. Describe "
-            "every column."
+            "If single cells are protected, nothing can be found privately, because counts of values protect whole "
+            "rows. Describe every column."
         )
     problem = undeclared_facts(_open_config(config).schema)
     if config.schema.needs_number_of_units and config.schema.number_of_units is None and problem is not None:
@@ -293,13 +294,13 @@ def _require_findable(config: RunConfig) -> None:
 
 
 def _open_config(config: RunConfig) -> RunConfig:
-    """Return a configuration of the open columns alone, as the table is read for a finding."""
+    """Return the configuration with only the open columns, as the table is read for a finding."""
     aside: dict[str, Any] = {"label": None, "groups": (), "constraints": (), "prediction_share": 0.0}
     return replace(config, schema=open_schema(config.schema), domain_source={}, found=None, **aside)
 
 
 def _asked(config: RunConfig, table_id: str, epsilon: float, delta: float) -> str:
-    """Return what a finding is asked to do, as JSON; who charges it compares account, unit and budget."""
+    """Return the task of a finding as JSON; the ledger compares its account, unit and budget."""
     mapping = config_to_mapping(_open_config(config).published())
     kept = ("account", "unit", "row_count", "number_of_units", "undeclared", "columns", "format")
     asked = {name: mapping[name] for name in kept if name in mapping}
@@ -312,12 +313,12 @@ def _asked(config: RunConfig, table_id: str, epsilon: float, delta: float) -> st
 def carry_out(installation: Installation, work_id: str, progress: Progress) -> Finding:
     """Spend, read, ask, and keep what was found.
 
-    Nothing is kept of a finding that stops in between: what it had heard would be asked again, so it stays spent.
+    A finding that stops before its end keeps nothing and stays spent: its questions would have to be asked again.
 
     Raises
     ------
     SynthError
-        Whatever stopped it, in one sentence; the caller settles the charge.
+        What stopped it; the caller settles the charge.
     """
     store, ledger = installation.store, installation.ledger
     work = store.work[work_id]
@@ -358,11 +359,11 @@ def _keep(settings: Settings, finding_id: str, files: Mapping[str, bytes]) -> No
             target.write(data)
 
 
-# What came of it ------------------------------------------------------------------------------------------------------
+# Its result -----------------------------------------------------------------------------------------------------------
 
 
 def _of_folder(installation: Installation, finding_id: str) -> Finding | None:
-    """Return the finding of this id, if the ledger says that it was released with these very files."""
+    """Return the finding with this id, if the ledger says that it was released with exactly these files."""
     folder = run_folder.of(installation.settings, finding_id)
     try:
         files = {name: (folder / name).read_bytes() for name in run_folder.FOUND}
@@ -374,21 +375,21 @@ def _of_folder(installation: Installation, finding_id: str) -> Finding | None:
 
 
 def finding_of(installation: Installation, config: RunConfig) -> Finding | None:
-    """Return the finding that filled a configuration; None where it speaks of none.
+    """Return the finding that completed a configuration, or None if it names none.
 
     Raises
     ------
     JobError
         If this installation has no such finding about these people.
     ConfigError
-        If columns are said to have been found, and the configuration names no finding; or it states other costs.
+        If columns were found but the configuration names no finding, or if it states another cost.
     """
     if config.found is None:
         named = [name for name, source in config.domain_source.items() if is_found(source)]
         if named:
             raise ConfigError(
-                f"domain_source says that '{named[0]}' was found privately, and 'found' is missing: put the section "
-                "back that synth find wrote, since every release has to bear its receipts."
+                f"domain_source says that '{named[0]}' was found privately, but 'found' is missing. Restore the "
+                "section that synth find wrote: every release must contain its receipts."
             )
         return None
     account = installation.store.accounts.named(config.account)
@@ -397,16 +398,16 @@ def finding_of(installation: Installation, config: RunConfig) -> Finding | None:
             finding = _of_folder(installation, charge.run_id)
             if finding is not None and finding.digest == config.found.digest:
                 if finding.reference != config.found:
-                    raise ConfigError("'found' was altered. Put it back as synth find wrote it.")
+                    raise ConfigError("'found' was changed. Restore it as synth find wrote it.")
                 return finding
     raise JobError(
-        f"What filled this configuration was not found here about the people '{config.account}', or its files are "
-        "gone. Run it where it was found, or describe the columns and leave 'found' out."
+        f"The finding that completed this configuration was not made here for the account '{config.account}', or "
+        "its files are missing. Run it where the finding was made, or describe the columns and remove 'found'."
     )
 
 
 def marked(config: RunConfig, finding: Finding | None) -> RunConfig:
-    """Return a configuration that says of every column that was open whether it is as found, or was edited since."""
+    """Return a configuration that says of every open column whether it is as found, or was edited since."""
     if finding is None:
         return config
     own = {column.name for column in config.schema}
@@ -415,7 +416,7 @@ def marked(config: RunConfig, finding: Finding | None) -> RunConfig:
 
 
 def bring_back(installation: Installation, finding: Finding, *, account_id: str, who: str) -> None:
-    """Enter a finding that the ledger has lost, from a bundle that bears it, with its files; once however often."""
+    """Enter a finding that is missing from the ledger, with its files, from a bundle that contains it; only once."""
     identity = finding.digest[:16]
     known = [one for one in installation.ledger.current(account_id) if one.certificate_id == identity]
     if known:

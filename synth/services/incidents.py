@@ -1,6 +1,7 @@
-"""Failures nobody foresaw: an id for the user, the type and the place in the code for the log, never the message.
+"""Unexpected failures: an id for the user, the type and the place in the code for the log, never the message.
 
-Messages of libraries quote cells ("could not convert string to float: ..."), so none is shown, logged or stored.
+Messages of libraries may quote cells ("could not convert string to float: ..."), so they are never shown, logged or
+stored.
 """
 
 from __future__ import annotations
@@ -29,22 +30,22 @@ _ROOT = Path(__file__).resolve().parents[2]
 
 
 def record_incident(error: BaseException) -> str:
-    """Log the type of an error and where it came from, and return the incident's id (8 hexadecimal digits)."""
+    """Log the type and the origin of an error, and return the id of the incident (8 hexadecimal digits)."""
     incident = uuid4().hex[:8]
     logger.error("incident %s: %s at %s", incident, type(error).__name__, code_location(error))
     return incident
 
 
 def in_own_words(function: Callable[_P, _R], /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
-    """Call a function and let nothing out of it but its result or an error of ours.
+    """Call a function; return its result, or raise only errors of this program.
 
-    An error of a library becomes an incident. An error of ours loses what led to it: ``from None`` only hides the
-    exception of the library, and whoever logs, prints or sends errors elsewhere may show it with the cell it quotes.
+    An error of a library becomes an incident. An error of ours loses its cause and context: ``from None`` only hides
+    the exception of the library, and a program that logs or forwards errors might show it with the cell that it quotes.
 
     Raises
     ------
     SynthError
-        As the function raised it, or with the id of an incident.
+        The error that the function raised, or one with the id of an incident.
     """
     try:
         return function(*args, **kwargs)
@@ -54,19 +55,19 @@ def in_own_words(function: Callable[_P, _R], /, *args: _P.args, **kwargs: _P.kwa
         failure = own_error(error) or SynthError(
             f"Something failed inside Hermitage. Incident {record_incident(error)}."
         )
-    # Raised out here, where no exception is at work that would become its context.
+    # Raised out here, where no other exception is active that would become its context.
     failure.__cause__ = failure.__context__ = None
     raise failure.with_traceback(None)
 
 
 def own_error(error: BaseException, *folders: Path) -> SynthError | None:
-    """Return what a foreign error is in our words, where it is nobody's fault: a full disk, a package not installed.
+    """Return our own error for a full disk or a package that is not installed, or None for other errors.
 
     Parameters
     ----------
     error : BaseException
     *folders : Path
-        What was written into; the folder of this installation, the working folder and the temporary one may be too.
+        Folders that were written into, besides the home of this installation, the working and the temporary folder.
     """
     if not is_full(error):
         return missing_package(error)
@@ -75,7 +76,7 @@ def own_error(error: BaseException, *folders: Path) -> SynthError | None:
 
 
 def code_location(error: BaseException) -> str:
-    """Return "file:line in function" of the innermost frame of ours, without the text of any line."""
+    """Return "file:line in function" of our innermost frame, without any text of the code."""
     frames = traceback.extract_tb(error.__traceback__, limit=None)
     ours = [frame for frame in frames if Path(frame.filename).is_relative_to(_ROOT / "synth")]
     chosen = (ours or frames)[-1:]

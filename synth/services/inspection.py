@@ -1,8 +1,8 @@
-"""A first look at a table before anybody has described it: its names, how many rows, and what its columns may be.
+"""A first look at a table that is not described yet: its names, the number of rows, and likely types of columns.
 
-It is no part of a run. A guess is a word, from a column's name or type (public) or, where the owner asks to look, from
-its cells: no value, bound or category of the table is part of it. Like a run it reads in a process with little memory
-and little time, which is this module run as a program.
+It is not part of a run. A guess is a single word, from a column's name or type (public) or, if the owner asks to look,
+from its cells: it contains no value, bound or category of the table. Like a run, it reads in a process with limits on
+memory and time, which is this module run as a program.
 """
 
 from __future__ import annotations
@@ -35,16 +35,15 @@ from synth.system.settings import ReaderLimits
 __all__ = ["NO_HEADER", "Header", "describe", "inspect_header"]
 
 LOOKED_AT = 10_000
-"""Rows at the top of a text that a guess is made from."""
+"""Rows at the top of a text that guesses use."""
 
 MOST_LOOKS = max(4, 2 * cores())
-"""Files that one process has looked at side by side; more would wait for the same cores, each with its own memory."""
+"""Files that one process inspects at the same time; more would compete for the same cores and use more memory."""
 
 NO_HEADER = (
-    "The first line looks like a row, not like column names, so nothing of it is shown. If the table has no header, "
-    "say so where you say how the file is written, with its separator and the list of names. If the line does hold the "
-    "names, say the same and that one line is passed over (in a configuration: 'header: false', 'separator', 'names', "
-    "'skip_rows')."
+    "The first line looks like a row, not like column names, so it is not shown. If the table has no header, say so in "
+    "its format, with the separator and the list of names. If the line does contain the names, say the same, and skip "
+    "one line (in a configuration: 'header: false', 'separator', 'names', 'skip_rows')."
 )
 
 _LOOK = "look"
@@ -57,10 +56,10 @@ _TRUTH_WORDS = {"yes", "no", "true", "false", "y", "n", "t", "f"}
 class Header:
     """What a file says about its columns.
 
-    ``kinds`` come from names and from the types of a Parquet file, and are None where neither tells; only a look at the
-    cells, which the owner asks for, fills them all. ``n_rows`` and ``blank_lines`` are exact, so for the owner only;
-    so is ``none_readable``, that no line of the text can be read as a row of this many cells. ``renamed`` are the names
-    that columns have got here, by their places from 1: they have none in the file, or that of another.
+    ``kinds`` are guessed from names and from the types of a Parquet file, and are None where neither says anything;
+    only a look at the cells, at the owner's request, fills them all. ``n_rows`` and ``blank_lines`` are exact, so they
+    are for the owner only; so is ``none_readable``, which says that no line can be read as a row of this many cells.
+    ``renamed`` contains new names of columns, by position from 1, that have no name in the file or a duplicate one.
     """
 
     names: tuple[str, ...]
@@ -74,18 +73,18 @@ class Header:
 def inspect_header(
     stream: BinaryIO, form: TableFormat | None = None, *, limits: ReaderLimits | None = None, look: bool = False
 ) -> Header:
-    """Read the names of a table's columns, and count its rows.
+    """Read the names of the columns of a table, and count its rows.
 
     Parameters
     ----------
     stream : binary file
         The bytes of the table.
     form : TableFormat, optional
-        How it is written.
+        The format of the table.
     limits : ReaderLimits, optional
-        What is refused, and how much of the machine may be used.
+        Limits on the table and on the reading process.
     look : bool
-        Guess kinds from cells as well; whoever asks for it records that the owner looked at private rows.
+        Guess types from cells too; the caller records that the owner looked at private rows.
 
     Raises
     ------
@@ -108,7 +107,7 @@ def inspect_header(
 
 
 def _kind(name: str, by_cells: ColumnKind | None) -> ColumnKind | None:
-    """Return the guess from a name where it speaks of people or of free text, else that from type or cells."""
+    """Return the guess from the name if it suggests people or free text, else the guess from the type or cells."""
     by_name = kind_by_name(name)
     return by_name if by_name in {"identifier", "drop"} or by_cells is None else by_cells
 
@@ -117,10 +116,10 @@ def _kind(name: str, by_cells: ColumnKind | None) -> ColumnKind | None:
 
 
 def describe(request: Request, batches: Batches, answers: BinaryIO, *, look: bool) -> None:
-    """Read a table to its end, and say what its columns are called and may be, and how many rows and odd lines it has.
+    """Read a table to its end; write the names and likely types of its columns, and count rows and odd lines.
 
-    Cells decide one thing that the owner did not ask for: whether the first line of a text is a row, which is refused
-    and never shown.
+    Even without a look, cells decide one thing: whether the first line of a text is a row. It is then refused and never
+    shown.
 
     Raises
     ------
@@ -150,7 +149,7 @@ def describe(request: Request, batches: Batches, answers: BinaryIO, *, look: boo
 
 
 def _is_row(names: Sequence[str], columns: Sequence[pa.Array], missing: tuple[str, ...]) -> bool:
-    """Whether names look like cells: one occurs among its own column's cells, or all of numbers and dates are such."""
+    """Return whether names look like cells: a name occurs in its column, or is a number or date wherever cells are."""
     scales = like_scales = 0
     for name, cells in zip(names, columns, strict=True):
         texts = _present(cells, missing)

@@ -1,4 +1,4 @@
-"""One installation, opened: what every use case works on. Services take it; none of them knows the application."""
+"""One opened installation, which every service works on; services do not know the application."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ __all__ = ["Installation"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Installation:
-    """Handles of one installation; they hold no rows.
+    """The parts of one installation; they hold no rows.
 
     Attributes
     ----------
     settings : Settings
-        Where the state lives.
+        Where the state is kept.
     store : Store
         The database.
     keys : Keys
     ledger : Ledger
-        What was spent on whom.
+        What was spent on each account.
     vault : Vault
         The encrypted tables.
     """
@@ -43,13 +43,13 @@ class Installation:
 
     @classmethod
     def open(cls, settings: Settings, *, patience: float = 0.0) -> Self:
-        """Open an installation; one that is not there yet is made.
+        """Open an installation, and create it if it does not exist.
 
         Parameters
         ----------
         settings : Settings
         patience : float
-            Seconds for which a database that does not answer is waited for; a screen does not wait.
+            Seconds to wait for a database that does not answer; a screen does not wait.
         """
         store = Store(settings, patience=patience)
         keys = load_keys(settings.home)

@@ -1,4 +1,4 @@
-"""Taking tables in: encrypted while they are read, then looked at in a process with limits."""
+"""Take in tables: inspect them in a process with limits, and encrypt them while reading."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ SINGLE_USER = "owner"
 class Intake:
     """The tables of one installation, by id.
 
-    Names of columns and numbers of rows stay in this process's memory: the database holds neither. ``limits`` are
-    those of every reading before a charge.
+    Names of columns and numbers of rows stay in the memory of this process, never in the database. ``limits`` apply to
+    every reading before a charge.
     """
 
     def __init__(self, store: Store, vault: Vault, ledger: Ledger, *, limits: ReaderLimits | None = None) -> None:
@@ -50,35 +50,35 @@ class Intake:
         table_format: TableFormat | None = None,
         kind: Literal["table", "test"] = "table",
     ) -> ReceivedTable:
-        """Take a table in: read its header in a process with limits, then encrypt it while reading.
+        """Take in a table: read its header in a process with limits, then encrypt it while reading.
 
         Parameters
         ----------
         stream : binary file
-            The file; it can seek, because it is read twice.
+            The file; it must be seekable, because it is read twice.
         account : str
-            The people it is about; a name that is new opens an account.
+            The people it is about; a new name opens an account.
         name : str
-            Of the file, for display only.
+            The name of the file, for display only.
         table_format : TableFormat, optional
-            How it is written.
+            The format of the file.
         kind : {"table", "test"}
 
         Raises
         ------
         TableError
-            If it cannot be read as a table; nothing of it is kept then, and no account is opened.
+            If it cannot be read as a table; nothing is kept, and no account is opened.
         """
         form = table_format or TableFormat()
         form.check()
         header = inspect_header(stream, form, limits=self._limits)
         if header.n_rows == 0:
-            raise TableError("The table has a header but no rows. Send the whole table.")
+            raise TableError("The table has a header but no rows. Upload the whole table.")
         stream.seek(0)
         retention = timedelta(hours=self._store.settings.retention_hours)
-        # A browser may send a whole path; a user name in it would be private.
+        # A browser may send a whole path, and a user name in it would be private.
         shown = name.replace("\\", "/").rstrip("/").rsplit("/", 1)[-1] or "table"
-        # The account is opened with the table: where anything fails there is neither.
+        # The account is opened together with the table: if anything fails, there is neither.
         with self._vault.taking(
             stream,
             account_name=account,
@@ -94,25 +94,25 @@ class Intake:
     def receive_from(
         self, source: DatabaseSource, password: str | None, account: str, form: TableFormat
     ) -> ReceivedTable:
-        """Take a table in from a database, which is read once; from here on it is as one that was uploaded.
+        """Take in a table from a database, which is read once; afterwards it is treated as an uploaded table.
 
         Parameters
         ----------
         source : DatabaseSource
-            Where it lies, and which rows.
+            The database, and which rows to read.
         password : str, optional
-            Of the database; kept nowhere.
+            The password of the database; it is not stored.
         account : str
             As in :meth:`receive`.
         form : TableFormat
-            Which texts mean "missing".
+            Says which texts mean "missing".
 
         Raises
         ------
         PasswordNeededError
-            If the database asks for a password and there is none.
+            If the database requires a password and none was given.
         TableError
-            If it cannot be read; nothing of it is kept then, and no account is opened.
+            If it cannot be read; nothing is kept, and no account is opened.
         """
         directory = self._store.settings.home / "incoming"
         with rows_of(source, password=password, directory=directory, limits=self._limits) as stream:
@@ -129,45 +129,45 @@ class Intake:
         return [self._received(table) for table in self._store.tables.stored()]
 
     def delete_table(self, table_id: str) -> None:
-        """Delete a table's rows now.
+        """Delete the rows of a table now.
 
         Raises
         ------
         TableError
-            If an unfinished run needs it.
+            If an unfinished run needs them.
         """
         finding = self._store.work.about(WorkKind.FINDING, table_id)
         if self._store.runs.needing_table(table_id) or (finding is not None and finding.is_active):
-            raise TableError("A run still reads this table. Wait for it, or cancel it first.")
+            raise TableError("A run still needs this table. Wait for the run, or cancel it first.")
         self._vault.delete(table_id, who=SINGLE_USER)
         self._headers.pop(table_id, None)
 
     def rename_columns(self, table_id: str, names: Mapping[str, str]) -> tuple[ReceivedTable, TableFormat]:
-        """Give columns of a stored table other names: they stand in the format by which it is read from now on.
+        """Rename columns of a stored table; the new names are kept in the format with which it is read from now on.
 
         Parameters
         ----------
         table_id : str
         names : mapping of name to other name
-            Of columns as they are called now.
+            The new name of each column, by its current name.
 
         Returns
         -------
         table : ReceivedTable
         form : TableFormat
-            For the configuration of its release.
+            The format for the configuration of its release.
 
         Raises
         ------
         SynthError
-            If a name cannot be one, or two columns would have the same; nothing has changed then.
+            If a name cannot be used, or two columns would have the same name; nothing changes.
         """
         table = self._store.tables[table_id]
         before = _form_of(table)
         problem = next(filter(None, map(name_problem, names.values())), None)
         if problem is not None:
             raise TableError(problem)
-        # A name that was given here before is changed where it was given.
+        # A column that was renamed before keeps one entry.
         given = {name: names.get(other, other) for name, other in before.rename}
         fresh = {name: other for name, other in names.items() if name not in dict(before.rename).values()}
         form = replace(before, rename=tuple((given | fresh).items()))
@@ -176,12 +176,12 @@ class Intake:
         return self._received(self._store.tables[table_id]), form
 
     def look_at_rows(self, table_id: str) -> ReceivedTable:
-        """Guess the kinds of columns from the cells of a table; that the owner looked is recorded.
+        """Guess the types of columns from the cells of a table; the look is recorded.
 
         Returns
         -------
         ReceivedTable
-            With a kind for every column.
+            The table, with a type for every column.
         """
         table = self._store.tables[table_id]
         self._ledger.note_owner_view(table.account_id, run_id=None, who=SINGLE_USER, what="kinds of columns")
@@ -220,30 +220,32 @@ class Intake:
         if not elsewhere:
             return None
         return (
-            f"The same table was taken in under the account {', '.join(elsewhere)}. If it is about the same people "
-            "use that account: otherwise the two totals do not know of each other."
+            f"The same table was taken in under the account {', '.join(elsewhere)}. If it is about the same people, "
+            "use that account: otherwise neither total includes the other."
         )
 
     def check(self, table_id: str, account_id: str, config: RunConfig) -> None:
-        """Refuse what would stop the run after its charge: another account's table, or one that it could not read.
+        """Refuse a table that would stop the run after its charge: of another account, or unreadable.
 
-        The table is read to its end as the run will read it, in the format of the configuration.
+        The table is read to its end, as the run will read it, in the format of the configuration.
 
         Raises
         ------
         TableError
-            In one sentence without a cell.
+            The message contains no cell.
         """
         self._vault.expire()
         table = self._store.tables[table_id]
         if table.account_id != account_id:
-            raise TableError("The table was taken in under another account. Name that account, or upload it again.")
+            raise TableError(
+                "The table was taken in under another account. Use that account, or upload the table again."
+            )
         if table.state is not TableState.STORED:
             raise TableError("This table was deleted. Upload it again.")
         form = config.format if table.kind is TableKind.TABLE else config.test_format or config.format
         came_from = _form_of(table).origin
         if table.kind is TableKind.TABLE and came_from != form.origin:
-            # Or the certificate would keep back what is assumed of these rows.
+            # Otherwise the certificate would not state what is assumed about these rows.
             raise TableError(
                 f"The rows of this table came from a {came_from}. Write 'origin: {came_from}' under 'format'."
             )
@@ -254,16 +256,16 @@ class Intake:
 def _warning_of(header: Header) -> str | None:
     if header.none_readable:
         return (
-            f"Not one line of the file can be read as a row of {len(header.names):,} cells. Check the separator, the "
+            f"No line of the file can be read as a row of {len(header.names):,} cells. Check the separator, the "
             "quotation marks and the list of names; if it is a Parquet file or a workbook, say that it has a header."
         )
     if header.blank_lines:
         return (
-            f"{header.blank_lines:,} blank lines of the file count as rows without values. Take them out if that is "
-            "not meant. Where a column says whose row it is, they belong to nobody and are not used."
+            f"{header.blank_lines:,} blank lines of the file count as rows without values. Remove them if that is not "
+            "intended. If a column says whose row it is, blank lines belong to nobody and are not used."
             if header.blank_lines > 1
-            else "1 blank line of the file counts as a row without values. Take it out if that is not meant. Where a "
-            "column says whose row it is, it belongs to nobody and is not used."
+            else "1 blank line of the file counts as a row without values. Remove it if that is not intended. If a "
+            "column says whose row it is, a blank line belongs to nobody and is not used."
         )
     return None
 

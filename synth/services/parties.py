@@ -1,8 +1,8 @@
 """Classification by several parties, each with machines of the rows it released (docs/kahm.md).
 
 A party builds its machines from the synthetic rows of a bundle, whatever made them, or from the rows that a model was
-released with, and hands a file on. Whoever holds the files of several parties classifies rows by the nearest machine of
-all. Nothing of it reads private rows.
+released with, and shares a file. With the files of several parties, anyone can classify rows by the nearest machine of
+all. None of this reads private rows.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = ["classify", "fit_party_model"]
 
 @dataclass(frozen=True, slots=True)
 class _Declared:
-    """What a bundle declares of its table: how rows are read as vectors, and which column is the class."""
+    """What a bundle declares about its table: how rows become vectors, and which column is the class."""
 
     schema: Schema
     label: str
@@ -44,39 +44,40 @@ class _Declared:
         return torch.from_numpy(RowEncoding.of(self.schema, names).encode(codes[:, places]))
 
     def labels(self, codes: NDArray[np.int64]) -> list[str]:
-        """Return the label of every row as it is printed."""
+        """Return the printed label of every row."""
         texts = self.schema.modelled_column(self.label).texts()
         return [texts[code] for code in codes[:, self.schema.names.index(self.label)]]
 
 
 def fit_party_model(bundle: Path, out: Path, *, n: int = 20) -> tuple[str, ...]:
-    """Build machines from the rows that a bundle released, class by class, and write them to a file.
+    """Build machines from the released rows of a bundle, class by class, and write them to a file.
 
     Parameters
     ----------
     bundle : Path
-        A zip or a folder, with a label, of a table or of a model that was released with rows; not verified here.
+        A zip or a folder of a table with a label, or of a model released with rows; it is not verified here.
     out : Path
         The file to write.
     n : int
-        Subspace dimension of a machine.
+        The subspace dimension of a machine.
 
     Returns
     -------
     tuple of str
-        What was made, in sentences.
+        What was built, in sentences.
 
     Raises
     ------
     InputError
-        If the bundle declares no label, or holds a model without rows.
+        If the bundle declares no label, or contains a model without rows.
     """
     declared, codes = _released(bundle)
     model = KahmModel.fit(declared.vectors(codes), declared.labels(codes), n=n)
     save_model(model, out)
     return (
-        f"Machines of {len(model.classes)} classes from {len(codes):,} released rows, {model.n_columns:,} coordinates.",
-        "The file holds the released rows: it gives away what they give away, and no more.",
+        f"Built machines of {len(model.classes)} classes from {len(codes):,} released rows, with {model.n_columns:,} "
+        "coordinates.",
+        "The file contains the released rows: it reveals what they reveal, and nothing else.",
     )
 
 
@@ -86,11 +87,11 @@ def classify(table: Path, models: Sequence[Path], out: Path, *, like: Path) -> t
     Parameters
     ----------
     table : Path
-        Rows with the columns that the bundle ``like`` prints, the label among them.
+        Rows with the columns of the bundle ``like``, including the label.
     models : sequence of Path
-        Files of parties that declared the same columns.
+        The files of parties that declared the same columns.
     out : Path
-        CSV of one column, the class of every row.
+        A CSV file with one column, the class of every row.
     like : Path
         A bundle that says how rows are read.
     """
@@ -101,7 +102,8 @@ def classify(table: Path, models: Sequence[Path], out: Path, *, like: Path) -> t
         csv.writer(stream, lineterminator="\n").writerows([[declared.label], *([str(one)] for one in found)])
     right = np.mean(found.astype(str) == np.array(declared.labels(codes), dtype=str))
     return (
-        f"{len(found):,} rows classified by {len(models)} parties; {right:.1%} have the label that they came with.",
+        f"Classified {len(found):,} rows with the machines of {len(models)} parties; {right:.1%} agree with their "
+        "label.",
     )
 
 
@@ -111,10 +113,12 @@ def _released(bundle: Path) -> tuple[_Declared, NDArray[np.int64]]:
         card, state = model_from_bytes(archive.read("model.safetensors"))
         label = parse_config(read_mapping(archive.read("config.yaml").decode("utf-8"), sealed=True)).label
         if label is None:
-            raise InputError("The bundle declares no label, so there are no classes to build machines of.")
+            raise InputError("The bundle declares no label, so there are no classes to build machines for.")
         if card.is_model:
             if "codes" not in state:
-                raise InputError(f"The model '{card.generator}' was released without rows to build machines of.")
+                raise InputError(
+                    f"The model '{card.generator}' was released without rows, so no machines can be built."
+                )
             return _Declared(card.schema, label), state["codes"].astype(np.int64)
         rows = Path(folder) / "synthetic.csv"
         rows.write_bytes(archive.read("synthetic.csv"))

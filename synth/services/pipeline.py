@@ -63,11 +63,11 @@ class PhaseTimer:
         self.seconds: dict[str, float] = {}
 
     def hide(self) -> None:
-        """Say nothing from now on, but to the owner alone: phases and steps of what follows depend on exact rows."""
+        """From now on report phases to the owner only: the phases and steps that follow depend on exact rows."""
         self._shown = False
 
     def phase(self, name: str) -> None:
-        """Begin a phase; the one before it ends."""
+        """Begin a phase and end the one before it."""
         self.close()
         self._name = name
         if self._shown:
@@ -88,11 +88,11 @@ class PhaseTimer:
             self._progress.loss(value)
 
     def check_cancelled(self) -> None:
-        """Pass the question on."""
+        """Pass the check on."""
         self._progress.check_cancelled()
 
     def close(self) -> None:
-        """End the phase that is open."""
+        """End the current phase."""
         moment = self._clock()
         if self._name:
             self.seconds[self._name] = self.seconds.get(self._name, 0.0) + moment - self._since
@@ -101,9 +101,9 @@ class PhaseTimer:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FittedRun:
-    """What the private part of a run leaves behind: answers, receipts, what was fitted and rows of codes.
+    """The result of the private part of a run: answers, receipts, the fitted state and rows of codes.
 
-    Where a model is released there are no rows. ``device`` names what fitted it: "cpu", or the card.
+    If a model is released, there are no rows. ``device`` names what fitted it: "cpu", or the graphics card.
     """
 
     codes: np.ndarray
@@ -117,7 +117,7 @@ class FittedRun:
     device: str = "cpu"
 
     def evidence(self, config: RunConfig, progress: Progress | None = None) -> tuple[Publishable, ...]:
-        """Return the numbers that a report of the run may publish."""
+        """Return the numbers that the report of the run may publish."""
         return published_evidence(
             self.codes,
             of_kind(self.answers, NoisyAnswer),
@@ -132,7 +132,7 @@ class FittedRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sealing:
-    """What sealing needs beside answers: key, notes, the ledger's head, what was found, names that must not leak."""
+    """What sealing needs besides answers: key, notes, head of the ledger, a finding, names that must not leak."""
 
     signer: Signer
     notes: tuple[str, ...] = ()
@@ -161,23 +161,23 @@ def fit_and_sample(
         The training part.
     progress : Progress
     holdout : PrivateTable, optional
-        The other part; needed where predictions on it are paid for, and not looked at otherwise.
+        The held-out part; required if predictions on it are paid for, and not read otherwise.
     predict : bool
-        Whether predictions that are paid for are made. A run that is made again to be attacked leaves them out: their
-        share is set aside all the same, so that the generator has as much noise as in the run.
+        Whether to make predictions that are paid for. A run that is repeated to attack it leaves them out, but still
+        sets their share aside, so that the generator has as much noise as in the run.
     kept : KeptAnswers, optional
-        Where answers are kept, and repeated from where the run goes on.
+        Where answers are kept, and read again when a run continues.
 
     Raises
     ------
     PrivacyError
-        If predictions are to be paid for and there is no hold-out. Nothing is asked then.
+        If predictions are to be paid for and there is no hold-out; nothing is asked.
     """
     schema = config.schema
     budget = PrivacyBudget(epsilon=config.epsilon, delta=config.delta, neighbours=schema.neighbours)
     session = PrivateSession(table, budget, device=config.device, kept=kept)
     shares = {part.name: part.share for part in budget_parts(config)}
-    # Set aside before anything is asked: what is left afterwards is the generator's.
+    # Set aside before anything is asked; the rest is for the generator.
     held = None
     if PREDICTIONS in shares and not predict:
         session.sub_session(shares[PREDICTIONS])
@@ -216,7 +216,7 @@ def fit_and_sample(
 
 
 def _prediction(codes: np.ndarray, config: RunConfig) -> FeatureMap:
-    """Train what predicts held-out rows, and return the question about it."""
+    """Train what predicts held-out rows, and return the question that counts its errors."""
     schema, label, columns = config.schema, str(config.label), list(codes.T)
     target = Target.of(schema, label)
     if target.kind == "number":
@@ -234,9 +234,9 @@ def _prediction(codes: np.ndarray, config: RunConfig) -> FeatureMap:
 
 
 def _trained(train: Callable[[], Trained], plainest: Callable[[], Trained]) -> Trained:
-    """Train; a fault of a library leaves the plainest guess, as the budget is final.
+    """Train; if a library fails, use the plainest guess, because the budget is already spent.
 
-    Where memory or the device failed it is none: the run goes on from its answers and trains again.
+    A lack of memory or a failing device is not such a fault: the run continues from its answers and trains again.
     """
     try:
         return train()
@@ -298,9 +298,9 @@ def seal_release(
 
 
 def peak_memory_bytes() -> int:
-    """Return the largest resident memory of this process so far."""
+    """Return the peak resident memory of this process so far."""
     try:
-        # Linux: getrusage would count the memory of the process that started this one as well.
+        # Linux: getrusage would also count the memory of the process that started this one.
         lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
         return next(1024 * int(line.split()[1]) for line in lines if line.startswith("VmHWM:"))
     except (OSError, StopIteration, ValueError):
@@ -309,7 +309,7 @@ def peak_memory_bytes() -> int:
 
 
 def copy_outputs(source: Path, target: Path, names: Sequence[str]) -> None:
-    """Copy finished files into the folder a user named."""
+    """Copy finished files into the folder that a user named."""
     target.mkdir(parents=True, exist_ok=True)
     for name in names:
         shutil.copyfile(source / name, target / name)

@@ -1,4 +1,4 @@
-"""What a run will ask and what that will cost, from declared facts alone."""
+"""What a run will ask and what it will cost, from declared facts only."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 _MOST_PAIRS, _WORST_PAIRS = 1_000, 100
-"""Pairs that are printed one by one; of more only the worst."""
+"""The most pairs that are printed; of more pairs, only the worst."""
 
 
 def check_config(config: RunConfig) -> None:
@@ -44,7 +44,7 @@ def check_config(config: RunConfig) -> None:
     Raises
     ------
     InputError
-        If the generator, an option, or a rule cannot be used, or a fact that rows must not tell is left open.
+        If the generator, an option or a rule cannot be used, or a fact is not declared that rows must not reveal.
     """
     problem = size_problem(config.schema.columns) or undeclared_facts(config.schema)
     if problem is not None:
@@ -65,26 +65,26 @@ def check_config(config: RunConfig) -> None:
     units = config.schema.number_of_units
     if units is not None and config.schema.rows_are_public and round(config.holdout * units) == units:
         raise ConfigError(
-            f"holdout: {config.holdout:g} of {units:,} {config.schema.unit.protects}s leaves nobody to learn from. "
+            f"holdout: {config.holdout:g} of {units:,} {config.schema.unit.protects}s leaves none to learn from. "
             "Hold out fewer."
         )
 
 
 def _check_written(config: RunConfig) -> None:
-    """Refuse a configuration that Python allows and its own file, which every bundle holds, does not."""
+    """Refuse a configuration that Python allows but that its file, which every bundle contains, does not."""
     mapping = config_to_mapping(config.published())
     try:
         json.dumps(mapping, ensure_ascii=False).encode()
     except UnicodeEncodeError:
         raise ConfigError(
-            "A name or a text of the configuration holds half a character (a lone surrogate), which no file can hold. "
-            "Write it again."
+            "A name or a text of the configuration contains half a character (a lone surrogate), which a file cannot "
+            "contain. Type it again."
         ) from None
     parse_config(mapping)
 
 
 def plan_run(config: RunConfig, *, store: Store, ledger: Ledger) -> Plan:
-    """Plan a run: its parts, the forecast, and the account before and after; reads no rows and writes nothing."""
+    """Plan a run, without reading rows or writing anything: its parts, the forecast, the account before and after."""
     check_config(config)
     budget = PrivacyBudget(epsilon=config.epsilon, delta=config.delta, neighbours=config.schema.neighbours)
     account = store.accounts.named(config.account)
@@ -108,17 +108,17 @@ def plan_run(config: RunConfig, *, store: Store, ledger: Ledger) -> Plan:
 
 
 def require_approved(settings: Settings, epsilon: float) -> None:
-    """Refuse an epsilon that this installation holds to be too large.
+    """Refuse an epsilon that is larger than this installation allows.
 
     Raises
     ------
     ApprovalRequiredError
-        With the limit, and who set it.
+        With the limit and its setting.
     """
     limit = settings.approval_epsilon
     if limit is not None and epsilon > limit:
         raise ApprovalRequiredError(
-            f"At epsilon {epsilon:g} the promise is weak, and this installation refuses more than {limit:g} "
+            f"At epsilon {epsilon:g} the promise is weak, and this installation allows at most {limit:g} "
             "(HERMITAGE_APPROVAL_EPSILON). Use a smaller epsilon."
         )
 
@@ -126,14 +126,14 @@ def require_approved(settings: Settings, epsilon: float) -> None:
 def totals_with_another(
     config: RunConfig, epsilons: Sequence[float], *, store: Store, ledger: Ledger
 ) -> tuple[float, ...]:
-    """Return what will have been spent on these people after this release and another of the same size, composed.
+    """Return the composed total that will be spent on these people after this release and another one like it.
 
     Parameters
     ----------
     config : RunConfig
         The run; its epsilon is not used.
     epsilons : sequence of float
-        Sizes of both releases.
+        The epsilon of both releases.
     """
     neighbours = config.schema.neighbours
     account = store.accounts.named(config.account)
@@ -153,7 +153,7 @@ def _epsilon_of_two(before: Cost, epsilon: float, delta: float, neighbours: Neig
 def ledger_refusal(
     config: RunConfig, account: Account, budget: PrivacyBudget, ledger: Ledger, cost_of: CostOf = Cost.of_budget
 ) -> str | None:
-    """Return the sentence with which the ledger would refuse a budget for a run or a finding, or None."""
+    """Return the message with which the ledger would refuse the budget of a run or a finding, or None."""
     try:
         check_same_promise(account, budget.neighbours, config.schema.unit)
         if budget.neighbours is Neighbours.CELL:
@@ -175,7 +175,7 @@ def _stop(config: RunConfig, store: Store) -> str | None:
 
 
 def _priced_parts(config: RunConfig, expected: Forecast) -> tuple[BudgetPart, ...]:
-    """Return the lines of "where the budget goes": shares of mu^2 that add to 1, each with its epsilon alone."""
+    """Return the lines of "where the budget goes": shares of mu^2 that add up to 1, each with its epsilon alone."""
     budget = PrivacyBudget(epsilon=config.epsilon, delta=config.delta, neighbours=config.schema.neighbours)
     return tuple(
         BudgetPart(
@@ -203,22 +203,22 @@ def forecast_lines(config: RunConfig) -> list[str]:
         *prediction_lines(expected),
         *_model_lines(expected),
         *_rows_lines(expected),
-        *_forecast_table(expected),
+        *_forecast_table(config, expected),
     ]
 
 
 def _found_lines(config: RunConfig) -> list[str]:
-    """Say what was spent before the run, where its columns were found privately, and what both are together."""
+    """Return what was spent on finding columns before the run, and what both cost together."""
     if config.found is None:
         return []
     return [
-        f"Beside it epsilon {config.found.epsilon:g} was spent on finding what was open; the release states at most "
+        f"In addition, epsilon {config.found.epsilon:g} was spent on finding columns; the release states at most "
         f"epsilon {number_text(rounded_up(epsilon_together(config)))} for both."
     ]
 
 
 def prediction_lines(found: Forecast) -> list[str]:
-    """Return how exact predictions on the hold-out will be, where they are paid for."""
+    """Return how accurate predictions on the hold-out will be, if they are paid for."""
     told = found.prediction
     if told is None:
         return []
@@ -232,9 +232,7 @@ def prediction_lines(found: Forecast) -> list[str]:
         )
     ]
     if told.hidden:
-        lines.append(
-            f"  Noise will hide the {told.measure}: hold out more rows, or give the predictions a larger share."
-        )
+        lines.append(f"  Noise will hide the {told.measure}. Hold out more rows, or give predictions a larger share.")
     lines += [
         f"  by {name}: in a group of {told.group_rows(noise_std):,.0f} held-out rows the {told.measure} has a standard "
         f"error of {told.told:g}."
@@ -244,7 +242,7 @@ def prediction_lines(found: Forecast) -> list[str]:
 
 
 def _model_lines(found: Forecast) -> list[str]:
-    """Return what a model says of its fit beforehand."""
+    """Return what a model says about its fit in advance."""
     told = found.of_model
     if told is None:
         return []
@@ -253,44 +251,44 @@ def _model_lines(found: Forecast) -> list[str]:
 
 
 def _rows_lines(found: Forecast) -> list[str]:
-    """Return what the noise of rows will be, where they are let out one by one."""
+    """Return the noise of each cell, if rows are released one by one."""
     lines = []
     if found.row_epsilon is not None:
         lines.append(
-            f"One cell is protected. The same setting is epsilon = {found.row_epsilon:.6g} at delta = "
-            f"{found.delta:.3g} for replacing a row by one with the same label; a changed label has no protection."
+            f"One cell is protected. This corresponds to epsilon = {found.row_epsilon:.6g} at delta = "
+            f"{found.delta:.3g} for replacing a row by one with the same label; a changed label is not protected."
         )
     if found.row_noise:
-        lines.append("Noise on every cell (standard deviation, in units of its column's range):")
+        lines.append("Noise on every cell (standard deviation, as a multiple of the range of its column):")
     for noise in found.row_noise:
         drowned = "  wider than the whole range" if noise.drowned else ""
         lines.append(f"  {noise.column:40} {noise.std:9.3g}{drowned}")
     return lines
 
 
-def _forecast_table(found: Forecast) -> list[str]:
+def _forecast_table(config: RunConfig, found: Forecast) -> list[str]:
     promise = found.promise
-    # What hides single cells has no delta.
+    # The protection of single cells has no delta.
     but = "" if found.row_epsilon is not None else f", except with a chance of about {found.delta:g}"
-    # Past a million no digit means anything.
+    # Beyond a million, digits are meaningless.
     limited = promise.odds <= NO_LIMIT
     odds = f"at most x{number_text(rounded_up(promise.odds))}" if limited else promise.odds_words
     lines = [
-        f"Odds change by {odds}{but}; an attacker allowed one false alarm in 100 catches at most "
-        f"{number_text(100 * promise.caught)} in 100 by any method, {number_text(100 * promise.noise_caught)} against "
-        "this noise.",
+        f"The odds about one {config.schema.unit.protects} change by {odds}{but}. An attacker who allows one false "
+        f"alarm in 100 detects at most {number_text(100 * promise.caught)} in 100 by any method, and "
+        f"{number_text(100 * promise.noise_caught)} in 100 with this noise.",
     ]
     if found.columns or found.pairs:
         lines.append(
-            "Expected error of a count in rows (95 %, noise alone), and the share of rows that noise moves to another "
-            "value:"
+            "Expected error of a count, in rows (95 %, from noise alone), and the share of rows that noise moves to "
+            "another value:"
         )
     pairs = found.pairs if len(found.pairs) <= _MOST_PAIRS else found.pairs.worst(_WORST_PAIRS)
     for cell in (*found.columns, *pairs):
         name = " x ".join(cell.columns)
         lines.append(f"  {name:40} {cell.cells:9,} counts  +-{cell.range95:9.1f}  {cell.moved_words:>16}  {cell.basis}")
     if len(pairs) < len(found.pairs):
-        lines.append(f"  Of {len(found.pairs):,} pairs these are the {len(pairs)} that noise hurts most.")
+        lines.append(f"  These are the {len(pairs)} of {len(found.pairs):,} pairs that noise affects most.")
     if found.columns or found.pairs:
         lines.append(found.rows_sentence)
     return lines

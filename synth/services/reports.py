@@ -1,7 +1,7 @@
-"""The owner-only report: exact numbers about synthetic and private rows, written where only the owner reads.
+"""The owner-only report: exact numbers about synthetic and private rows, in a file for the owner only.
 
-This is the one service that opens exact rows for reports (a test lists it). What each report makes of them is in its
-own folder; a fault in one of them is an incident there and never the end of a run that is sealed and paid for.
+This is the only service that opens exact rows for reports (a test lists it). Each report has its own folder; a fault in
+one becomes an incident and never stops a run that is sealed and paid for.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ __all__ = [
 ]
 
 LITTLE_NOISE = 300.0
-"""Epsilon of a fit that stands for one without noise: at delta 1e-5 its noise is a 77th of that at epsilon 1."""
+"""Epsilon of a fit that represents one without noise: at delta 1e-5, its noise is a 77th of that at epsilon 1."""
 
 _TESTS: tuple[tuple[OwnerPart, str], ...] = (
     ("test", "the test table"),
@@ -76,32 +76,32 @@ def build_owner_report(
     *,
     options: Mapping[str, Any] | None = None,
 ) -> Path | None:
-    """Compare a run's synthetic rows with its private rows and write ``owner/report.json`` (mode 0600).
+    """Compare the synthetic rows of a run with its private rows, and write ``owner/report.json`` (mode 0600).
 
     Parameters
     ----------
     installation : Installation
     run : Run
     config : RunConfig
-        Of the run; it may name another device.
+        The configuration of the run; it may name another device.
     progress : Progress
     options : mapping, optional
-        What the owner asks of reports, by the names of their options; by default what does not hold a run up.
+        Options of the reports, by name; by default, only what does not delay a run.
 
     Returns
     -------
-    Path, or None where the private table has no rows to compare with
+    Path, or None if the private table has no rows to compare with
     """
     folder = installation.folder(run.id)
     evidence: list[OwnerOnlyEvidence] = []
-    if not config.is_model:  # of which everything is made at the owner's wish
+    if not config.is_model:  # its parts are made only at the owner's request
         rows = _rows(installation, run, config)
         if rows is None:
             return None
         evidence += _owner_parts(rows, options or {}, progress)
     path = folder / "owner" / "report.json"
     if path.exists():
-        # What is made at the owner's wish took long and is as true as before; what was made just now is newer.
+        # Parts made at the owner's request took long and are still valid, unless they were made again just now.
         made = {entry.id for entry in evidence}
         kept = tuple(renewal.prefix for renewal in renewals() if not _begins(made, renewal.prefix))
         evidence += [entry for entry in _reported(folder) if entry.id.startswith(kept)]
@@ -110,7 +110,7 @@ def build_owner_report(
 
 
 def renew(installation: Installation, run_id: str, progress: Progress, *, renewal: Renewal, amount: str) -> None:
-    """Make a part of a report at the owner's wish and put it into the owner's report in place of what was there.
+    """Make a part of the owner's report at the owner's request, and replace the old part.
 
     Parameters
     ----------
@@ -125,7 +125,7 @@ def renew(installation: Installation, run_id: str, progress: Progress, *, renewa
     Raises
     ------
     JobError
-        If the run has no report, its rows were deleted, or the part is about rows that are made and it made none.
+        If the run has no report, its rows were deleted, or it made no rows and the part needs some.
     """
     run, config, folder = installation.store.runs[run_id], installation.config_of(run_id), installation.folder(run_id)
     if config.is_model and not renewal.of_models:
@@ -139,18 +139,18 @@ def renew(installation: Installation, run_id: str, progress: Progress, *, renewa
             f"The rows of this run were deleted, so nothing can be {renewal.done} again. Upload the table anew."
         )
     evidence = _guarded(renewal, partial(renewal.make, rows, amount, progress))
-    # The report as it is by now.
+    # Read now, because making the part took time.
     kept = [entry for entry in _reported(folder) if not entry.id.startswith(renewal.prefix)]
     write_owner_json(folder / "owner" / "report.json", owner_document([*kept, *evidence]))
 
 
 def renewal_subject(run_id: str, renewal: Renewal) -> str:
-    """Return the subject of the work of making a part of a run's report again."""
+    """Return the subject of the work on a part of the report of a run."""
     return f"{run_id} {renewal.name}"
 
 
 def carry_out(installation: Installation, work_id: str, progress: Progress) -> None:
-    """Make a part of a report again, as it was asked for."""
+    """Make a part of a report, as it was requested."""
     work = installation.store.work[work_id]
     run_id, name = work.subject.split(" ")
     amount = json.loads(str(work.asked))
@@ -159,30 +159,30 @@ def carry_out(installation: Installation, work_id: str, progress: Progress) -> N
 
 
 class _Share:
-    """Progress that tells the database which share is done: phases and numbers of steps may follow from exact rows."""
+    """Progress that stores only the share that is done, as phases and numbers of steps may depend on exact rows."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
         progress.phase(OWNER_PHASE)
 
     def phase(self, name: str) -> None:
-        """Say nothing of it."""
+        """Do nothing."""
         self.check_cancelled()
 
     def step(self, k: int, of: int) -> None:
-        """Tell the share in hundredths."""
+        """Store the share in hundredths."""
         self._progress.step(100 * k // max(of, 1), 100)
 
     def loss(self, value: float) -> None:
-        """Say nothing of it."""
+        """Do nothing."""
 
     def check_cancelled(self) -> None:
-        """Pass the question on."""
+        """Pass the check on."""
         self._progress.check_cancelled()
 
 
 def renewal_minutes(settings: Settings, run_id: str, renewal: Renewal) -> int | None:
-    """Return about how many minutes it takes, from the times of the run; None where they are unknown."""
+    """Return about how many minutes it takes, from the times of the run, or None if they are unknown."""
     if renewal.minutes is None:
         return None
     try:
@@ -193,15 +193,15 @@ def renewal_minutes(settings: Settings, run_id: str, renewal: Renewal) -> int | 
 
 
 def exact_numbers(rows: OwnerRows, progress: Progress) -> tuple[OwnerOnlyEvidence, ...]:
-    """Work out on rows that somebody declared public what every report says of private ones, quickly.
+    """Compute on public rows what every report says about private rows, in its quick form.
 
-    Reports that do another thing on public rows are not among them (:func:`stand_in_parts`).
+    Reports that work differently on public rows are left out (:func:`stand_in_parts`).
     """
     return tuple(_owner_parts(rows, {}, progress, on_stand_in=True))
 
 
 def stand_in_parts(rows: OwnerRows, progress: Progress, *, among: int = 1) -> StandInPart:
-    """Work out what reports say of public rows alone: the attacks, and which did better than the proof allows.
+    """Compute what reports say only about public rows: the attacks, and which did better than the proof allows.
 
     Parameters
     ----------
@@ -209,7 +209,7 @@ def stand_in_parts(rows: OwnerRows, progress: Progress, *, among: int = 1) -> St
         Public rows, some of them held out.
     progress : Progress
     among : int
-        How many rehearsals are made together; they share the chance of a false alarm.
+        The number of rehearsals in one grid; they share the chance of a false alarm.
     """
     parts = [report.stand_in(rows, among, progress) for report in reports() if report.stand_in is not None]
     return StandInPart(
@@ -219,7 +219,7 @@ def stand_in_parts(rows: OwnerRows, progress: Progress, *, among: int = 1) -> St
 
 
 def open_stand_in(config: RunConfig, open_rows: Callable[[], BinaryIO], key: bytes) -> OwnerView:
-    """Open rows that somebody declared public, as private ones are opened.
+    """Open rows that were declared public, in the way private rows are opened.
 
     Parameters
     ----------
@@ -244,27 +244,27 @@ def open_stand_in(config: RunConfig, open_rows: Callable[[], BinaryIO], key: byt
         undeclared=config.undeclared,
     )
     if view.rows("train") == 0:
-        raise TableError("The stand-in has no rows. Send the whole table.")
+        raise TableError("The stand-in has no rows. Choose a table with rows.")
     return view
 
 
 def rows_of_part(view: OwnerView, part: OwnerPart) -> UnitRows:
-    """Return the rows of a part as codes, column by column, and whose they are."""
+    """Return the rows of a part as codes, column by column, and their units."""
     return UnitRows([view.column(name, part) for name in view.schema.names], view.units(part))
 
 
 def free_threads(wanted: int = 0) -> int:
-    """Return how many trainings to run at once: the processors that others leave free, at least one.
+    """Return how many trainings to run at once: the number of idle processors, at least one.
 
     Parameters
     ----------
     wanted : int
-        A number that somebody set; 0 looks at the machine.
+        A configured number; 0 looks at the machine.
     """
     if wanted > 0:
         return wanted
     try:
-        # This process itself is about one of those that keep the machine busy.
+        # This process itself adds about one to the load.
         others = max(0, round(os.getloadavg()[0]) - 1)
     except OSError:
         others = 0
@@ -274,7 +274,7 @@ def free_threads(wanted: int = 0) -> int:
 def _owner_parts(
     rows: OwnerRows, options: Mapping[str, Any], progress: Progress, *, on_stand_in: bool = False
 ) -> Iterator[OwnerOnlyEvidence]:
-    """Yield what every report works out from exact rows."""
+    """Yield what every report computes from exact rows."""
     for report in reports():
         owner = report.owner
         if owner is not None and not (on_stand_in and report.stand_in is not None):
@@ -282,7 +282,7 @@ def _owner_parts(
 
 
 def _guarded(part: Report | Renewal, make: Callable[[], Sequence[OwnerOnlyEvidence]]) -> Sequence[OwnerOnlyEvidence]:
-    """Make evidence; a fault inside becomes a sentence where a report has one: the run is sealed and paid for."""
+    """Make evidence; a fault becomes a sentence if the report has one, because the run is sealed and paid for."""
     try:
         return make()
     except RunCancelledError:
@@ -296,7 +296,7 @@ def _guarded(part: Report | Renewal, make: Callable[[], Sequence[OwnerOnlyEviden
 
 
 def _rows(installation: Installation, run: Run, config: RunConfig) -> OwnerRows | None:
-    """Open what reports may read of a run, or return None where it has no rows to compare with."""
+    """Open what reports may read of a run, or return None if it has no rows to compare with."""
     if run.table_id is None:
         return None
     folder = installation.folder(run.id)
@@ -304,7 +304,7 @@ def _rows(installation: Installation, run: Run, config: RunConfig) -> OwnerRows 
     view, test_problem = _opened(config, run, installation.vault)
     if view.rows("train") == 0:
         return None
-    # Column by column, as small as they are: millions of rows as one matrix of int64 would need gigabytes.
+    # Column by column with small types: millions of rows as one matrix of int64 would need gigabytes.
     table = None if config.is_model else read_table(folder / "synthetic.csv", config.schema)
     synthetic = [] if table is None else list(np.asarray(table).T)
     receipts = certificate_from_dict(certificate).all_receipts
@@ -330,7 +330,7 @@ def owner_rows(
     test_problem: str | None = None,
     threads: int = 0,
 ) -> OwnerRows:
-    """Return what reports may read of a run: private rows, or a stand-in that somebody declared public.
+    """Return what reports may read of a run: private rows, or a stand-in that was declared public.
 
     Parameters
     ----------
@@ -340,7 +340,7 @@ def owner_rows(
     synthetic : CodeTable
         The synthetic rows as codes, column by column.
     receipts : tuple of Receipt
-        Of the run that made them.
+        The receipts of the run that made them.
     test_problem : str, optional
         Why the test table could not be read.
     threads : int
@@ -364,7 +364,7 @@ def owner_rows(
 
 
 def _opened(config: RunConfig, run: Run, vault: Vault) -> tuple[OwnerView, str | None]:
-    """Open the rows, and the test table where it can still be read; a bad one must not cost a run its report."""
+    """Open the rows, and the test table if it can be read; a bad test table must not cost a run its report."""
 
     def opened(test_table_id: str | None) -> OwnerView:
         return OwnerView.open(
@@ -388,17 +388,17 @@ def _opened(config: RunConfig, run: Run, vault: Vault) -> tuple[OwnerView, str |
 
 
 def _table_of(config: RunConfig, rows: UnitRows) -> PrivateTable:
-    """Return rows of a view as a run is given them."""
+    """Return rows of a view as the table that a run gets."""
     schema = config.schema
     codes = dict(zip(schema.names, rows.codes, strict=True))
-    # The view has capped every unit's rows already, so that the cap keeps all of them again.
+    # The view has capped the rows of every unit already, so this keeps all of them.
     units = None if schema.unit.id_column is None else rows.units.tolist()
-    # Which rows are in is drawn for the attack, so the declared number is not theirs.
+    # The attack draws which rows are in, so the declared number does not apply.
     return PrivateTable.from_codes(replace(schema, number_of_units=None), codes, unit_ids=units)
 
 
 def _remade(config: RunConfig, rows: UnitRows) -> Remade:
-    """Run a configuration again on other private rows, for an attack that looks at what is made and drops it."""
+    """Run a configuration again on other private rows, for an attack that then discards the result."""
     measured = fit_and_sample(config, _table_of(config, rows), NullProgress(), predict=False)
     return Remade(list(measured.codes.T), measured.receipts)
 
@@ -406,8 +406,7 @@ def _remade(config: RunConfig, rows: UnitRows) -> Remade:
 def _refitted(config: RunConfig, rows: UnitRows, *, like: ReleasedModel | None = None) -> ReleasedModel:
     """Fit the model of a configuration again, for numbers that only the owner sees.
 
-    There is no noise in the program that somebody could know or leave out; "without noise" is the largest epsilon that
-    is accounted for.
+    The program has no noise that could be switched off; "without noise" means the largest epsilon that it accounts for.
     """
     if like is not None:
         options = {**config.options, **like.settled()}

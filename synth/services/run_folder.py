@@ -1,4 +1,4 @@
-"""The folder of a run's files: 0700, with what may be published and, apart, what is for the owner alone."""
+"""The folder of a run (mode 0700): the files that may be published and, apart, those for the owner only."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ PUBLISHABLE = ("synthetic.csv", "synthetic.parquet", "bundle.zip", "certificate.
 """Files of a finished run that may leave the machine."""
 
 PUBLISHABLE_OF_MODEL = ("model.json", *PUBLISHABLE[2:])
-"""The same where a model was fitted."""
+"""The same for a run that fitted a model."""
 
 FOUND = ("found.json", "found.npz")
-"""Files of a finding, which is charged as a run is and has a folder of its own beside theirs."""
+"""Files of a finding, which is charged like a run and has a folder of its own."""
 
 
 def of(settings: Settings, run_id: str) -> Path:
-    """Return the folder of a run; its name is the run's id and nothing a user typed."""
+    """Return the folder of a run; its name is the id of the run, never a text from a user."""
     return settings.home / "runs" / str(UUID(run_id))
 
 
 def make(settings: Settings, run_id: str) -> Path:
-    """Make the folder of a run, with its owner's part, readable by this user alone."""
+    """Create the folder of a run with its owner's part, readable by this user only."""
     folder = of(settings, run_id)
     for made in (settings.home / "runs", folder, folder / "owner"):
         made.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -52,7 +52,7 @@ def make(settings: Settings, run_id: str) -> Path:
 
 
 def clear(settings: Settings, run_id: str) -> None:
-    """Remove what a run that ended early has written: none of it is whole, and nothing goes on from it."""
+    """Remove what a run wrote that ended early: it is incomplete, and no run continues from it."""
     folder = of(settings, run_id)
     for path in (
         *(folder / name for name in {*PUBLISHABLE, *PUBLISHABLE_OF_MODEL, *FOUND}),
@@ -73,14 +73,14 @@ def read_json(path: Path) -> dict[str, Any]:
     try:
         body = json.loads(path.read_bytes())
     except (OSError, ValueError):
-        raise JobError(f"The file {path.name} of this run is gone or damaged. Restore it, or run again.") from None
+        raise JobError(f"The file {path.name} of this run is missing or damaged. Restore it, or run again.") from None
     if not isinstance(body, dict):
         raise JobError(f"The file {path.name} of this run is damaged. Restore it, or run again.")
     return body
 
 
 def write_owner_json(path: Path, body: Mapping[str, Any]) -> None:
-    """Write a file that only this user may read; whoever reads it meanwhile finds the old one whole."""
+    """Write a file that only this user may read; until it is complete, readers see the old file."""
     new = path.with_name(f"{path.name}.{uuid4().hex}")
     try:
         with private_stream(new) as stream:
@@ -91,14 +91,14 @@ def write_owner_json(path: Path, body: Mapping[str, Any]) -> None:
 
 
 def certificate_id(certificate_json: bytes) -> tuple[str, str]:
-    """Return the short id by which people speak of a certificate, and its whole SHA-256."""
+    """Return the short id of a certificate, for people, and its full SHA-256."""
     digest = hashlib.sha256(certificate_json).hexdigest()
     return digest[:16], digest
 
 
 @contextmanager
 def private_stream(path: Path) -> Iterator[BinaryIO]:
-    """Write a file that only this user may read, in place of what was there."""
+    """Write a file that only this user may read, replacing the old one."""
     path.unlink(missing_ok=True)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "wb") as stream:

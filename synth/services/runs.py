@@ -31,30 +31,30 @@ __all__ = ["carry_out"]
 
 
 def carry_out(installation: Installation, run_id: str, progress: Progress, *, owner_report: bool = True) -> None:
-    """Carry a claimed run from its charge to its reports.
+    """Run a claimed run, from its charge to its reports.
 
     The charge is final before the table is opened, and the bundle is sealed before anything exact is computed. Answers
-    are kept until the run is reported. A run whose first worker stopped goes on from them, if need be on the processor:
+    are kept until the run is reported. A run whose first worker stopped continues from them, on the CPU if necessary:
     fitting is post-processing of the same answers.
 
     Raises
     ------
     SynthError
-        Whatever stopped the run, in one sentence; the caller settles the charge.
+        What stopped the run; the caller settles the charge.
     """
     store = installation.store
     run = store.runs[run_id]
     config = parse_config(json.loads(run.config))
     timer = PhaseTimer(progress)
-    # A rehearsal may have stopped this configuration while the run waited: nothing is charged then.
+    # A rehearsal may have stopped this configuration while the run waited; nothing is charged then.
     Stops(store).check(config)
-    # So does all that can fail for declared reasons, the device included.
+    # Everything else that can fail because of declarations, including the device, fails here too.
     check_config(config)
     device = _device_of(run, config)
     if run.went_on and device == "cpu":
-        config = replace(config, device="cpu")  # which is what the bundle has to say
+        config = replace(config, device="cpu")  # as the bundle has to say
     if not run.went_on:
-        # What goes on was tried out before its charge.
+        # A run that continues was tried out before its charge.
         timer.phase(PHASE)
         try_out(config, installation.settings, timer, sealing=_sealing(installation, run, config))
     timer.phase("Reading")
@@ -91,21 +91,21 @@ def _seal_and_report(
     seal_release(config, fitted, folder, sealing=sealing, progress=timer)
     if owner_report:
         timer.phase(OWNER_PHASE)
-        # How many classes are predicted, and whether anybody was held out, is for the owner: so are its phases.
+        # Its phases show how many classes are predicted and whether anyone was held out, so they are for the owner.
         timer.hide()
         try:
             build_owner_report(installation, run, config, timer)
         except SynthError:
             raise
         except Exception as error:
-            # The bundle is sealed: neither how the run ends nor whether it goes on may follow from exact rows.
+            # The bundle is sealed: how the run ends must not depend on exact rows.
             record_incident(error)
     timer.close()
     seconds = {name.lower().replace(" ", "_"): round(value, 3) for name, value in timer.seconds.items()}
     run_folder.write_owner_json(
         folder / "owner" / "timings.json",
         {
-            # Of the last attempt, where the run went on.
+            # Of the last attempt, if the run was continued.
             "seconds": _seconds_by_part(seconds),
             "attempts": run.attempts,
             "peak_memory_bytes": peak_memory_bytes(),
@@ -133,11 +133,11 @@ _PARTS = {
     "attacking": "report",
     "sealing": "bundle",
 }
-"""Part of ``timings.json`` by the phase, or by the first word of a phase that says more."""
+"""The part of ``timings.json`` by the phase, or by the first word of a longer phase."""
 
 
 def _seconds_by_part(phases: dict[str, float]) -> dict[str, float]:
-    """Return the seconds of each part of a run, as ``timings.json`` names them, and their total."""
+    """Return the seconds of each part of a run, as in ``timings.json``, and their total."""
     parts = dict.fromkeys(("try", "read", "measure", "fit", "sample", "report", "bundle"), 0.0)
     for phase, seconds in phases.items():
         parts[_PARTS.get(phase, _PARTS.get(phase.partition("_")[0], "fit"))] += seconds
@@ -145,21 +145,21 @@ def _seconds_by_part(phases: dict[str, float]) -> dict[str, float]:
 
 
 def _device_of(run: Run, config: RunConfig) -> str:
-    """Return the device to compute on: that of before where a run goes on, the processor where it may not have it."""
+    """Return the device to use: the earlier one for a run that continues, or the CPU if it may not use a card."""
     if not run.went_on:
         return resolved_device(config.device)
-    # The card may be gone meanwhile, which is no reason to stop.
+    # The card may be gone by now, which is no reason to stop.
     return resolved_device("auto") if run.device == "cuda" and run.gpus else "cpu"
 
 
 def _require_own(now: Run, begun: Run) -> None:
-    """Refuse to go on with a run that was ended, or given to another worker, while this one waited for its file."""
+    """Refuse a run that was ended, or given to another worker, while this worker waited for its file."""
     if now.is_finished or (now.attempts, now.pid) != (begun.attempts, begun.pid):
-        raise JobError(f"The run is {now.state} and no longer this worker's.")
+        raise JobError(f"The run is {now.state} and no longer belongs to this worker.")
 
 
 def _require_table(installation: Installation, run: Run) -> None:
-    """Refuse, before anything is charged, a run whose rows were deleted between its plan and now."""
+    """Refuse, before anything is charged, a run whose rows were deleted since it was planned."""
     if run.table_id is None:
         raise JobError("This run has no table. Start a new one.")
     if installation.store.tables[run.table_id].state is not TableState.STORED:
@@ -167,9 +167,9 @@ def _require_table(installation: Installation, run: Run) -> None:
 
 
 def _spend(ledger: Ledger, run: Run, answers: AnswerFile, device: str) -> tuple[Charge, str]:
-    """Make the run's reservation final, or find that an earlier worker of it did; return the device it began on too.
+    """Spend the reservation of a run, or find that an earlier worker did; also return the device that it began on.
 
-    Either way the configuration must still be the one that was reserved for, and going on the one that was begun with.
+    The configuration must be the one of the reservation and, if the run continues, the one that it began with.
     """
     digest = hashlib.sha256(run.config.encode()).hexdigest()
     for charge in ledger.charges_of(run.id):
@@ -190,7 +190,7 @@ def _spend(ledger: Ledger, run: Run, answers: AnswerFile, device: str) -> tuple[
 
 
 def _open(installation: Installation, run: Run, config: RunConfig) -> tuple[PrivateTable, ...]:
-    """Open the rows that are learned from, and behind them those held out where they are asked."""
+    """Open the rows to learn from and, if predictions are paid for, the held-out rows."""
     key = installation.vault.split_key(run.account_id)
     return PrivateTable.open(
         installation.vault,

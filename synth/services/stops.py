@@ -1,6 +1,6 @@
-"""Releases that a rehearsal stopped: which configuration, since which incident, and whether somebody cleared it.
+"""Configurations that a rehearsal stopped: by which incident, and who cleared it.
 
-A rehearsal reads public rows alone, so that it stops tells nothing of private ones. Stops are events of the store: they
+A rehearsal reads only public rows, so a stop reveals nothing about private ones. Stops are events of the store: they
 are added and cleared, never deleted.
 """
 
@@ -23,7 +23,7 @@ __all__ = ["Stop", "Stops", "configuration_digest"]
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """One stop: the incident, the configuration it stops, and who cleared it and why, where somebody did."""
+    """One stop: the incident, the configuration that it stops, and who cleared it and why."""
 
     incident: str
     configuration: str
@@ -35,35 +35,35 @@ class Stop:
 
     @property
     def line(self) -> str:
-        """When it was, what it is about, and whether it stands."""
-        state = "stands" if self.cleared_by is None else f"cleared by {self.cleared_by}: {self.because}"
+        """The time of the stop, what it is about, and whether it was cleared."""
+        state = "not cleared" if self.cleared_by is None else f"cleared by {self.cleared_by}: {self.because}"
         return f"{self.time:%Y-%m-%d %H:%M}  {self.incident}  {self.generator}  {self.attacks}  {state}"
 
     @property
     def sentence(self) -> str:
-        """What is said where it stops something."""
+        """The message where it stops a run or a release."""
         return (
-            f"Stopped: in a rehearsal of this configuration an attack did better than the proof allows (incident "
-            f"{self.incident}). Choose another configuration, or find the bug and clear the incident on the page Admin "
-            f"or with: synth incidents --clear {self.incident} --because TEXT."
+            f"Stopped: in a rehearsal of this configuration, an attack did better than the proof allows (incident "
+            f"{self.incident}). Choose another configuration, or find the bug and clear the incident, on the Admin "
+            f"page or with synth incidents --clear {self.incident} --because TEXT."
         )
 
 
 def configuration_digest(config: RunConfig) -> str:
-    """Return the SHA-256 of what a stop is about: generator, options, budget, schema, and the version of this program.
+    """Return the SHA-256 of what a stop is about: generator, options, budget, schema, and version of this program.
 
-    What changes nothing in the promise is left out: rows to make, seed, label, account, files; and how many units the
-    table has, because a stand-in has a number of its own.
+    It leaves out what does not affect the promise: rows to make, seed, label, account and files; and the number of
+    units, because a stand-in has its own.
     """
     card = describe(config.generator)
     schema = replace(config.schema, number_of_units=None)
     body = {
         "generator": config.generator,
-        # With every default written out: an option typed at its default is the same configuration.
+        # With all defaults, so that an option set to its default is the same configuration.
         "options": asdict(build_options(card.options, config.options, of=config.generator)),
         "epsilon": float(config.epsilon),
         "delta": float(config.delta),
-        # As it reads when it comes back from a file: 18 and 18.0 are one bound.
+        # As it is read from a file, so that 18 and 18.0 are the same bound.
         "schema": schema_to_document(schema_from_document(schema_to_document(schema))),
         "version": __version__,
     }
@@ -82,7 +82,7 @@ class Stops:
         self._store = store
 
     def record(self, config: RunConfig, incident: str, attacks: str) -> None:
-        """Stop every release with this configuration, until somebody clears the incident."""
+        """Stop every release with this configuration, until someone clears the incident."""
         detail = {
             "incident": incident,
             "configuration": configuration_digest(config),
@@ -92,7 +92,7 @@ class Stops:
         self._store.events.add(EventKind.RELEASE_STOPPED, detail=detail)
 
     def all(self) -> tuple[Stop, ...]:
-        """Return every stop, oldest first, those that were cleared included."""
+        """Return all stops, oldest first, including cleared ones."""
         cleared = {event.detail["incident"]: event for event in self._store.events.of_kind(EventKind.STOP_CLEARED)}
         found = []
         for event in self._store.events.of_kind(EventKind.RELEASE_STOPPED):
@@ -111,7 +111,7 @@ class Stops:
         return tuple(found)
 
     def of(self, config: RunConfig) -> Stop | None:
-        """Return what stops a configuration, or None."""
+        """Return the stop of a configuration, or None."""
         standing = [stop for stop in self.all() if stop.cleared_by is None]
         if not standing:
             return None
@@ -119,29 +119,29 @@ class Stops:
         return next((stop for stop in standing if stop.configuration == digest), None)
 
     def check(self, config: RunConfig) -> None:
-        """Refuse what a rehearsal has stopped.
+        """Refuse a configuration that a rehearsal has stopped.
 
         Raises
         ------
         AttackError
-            With the incident, and how it is cleared.
+            With the incident, and how to clear it.
         """
         stop = self.of(config)
         if stop is not None:
             raise AttackError(stop.sentence, incident=stop.incident)
 
     def clear(self, incident: str, *, who: str, because: str) -> None:
-        """Let the configuration of an incident be released again; who and why are kept.
+        """Allow releases with the configuration of an incident again; who cleared it and why is kept.
 
         Raises
         ------
         InputError
-            If nothing is stopped under this incident, or no reason is given.
+            If the incident stops nothing, or no reason is given.
         """
         if not because.strip():
-            raise InputError("Say after --because why the incident is cleared; it is kept with it.")
+            raise InputError("Give the reason for clearing the incident after --because; it is kept with the incident.")
         if not any(stop.incident == incident and stop.cleared_by is None for stop in self.all()):
-            raise InputError(f"Nothing is stopped by an incident '{incident}'. synth incidents lists what is.")
+            raise InputError(f"The incident '{incident}' stops nothing. synth incidents lists those that do.")
         self._store.events.add(
             EventKind.STOP_CLEARED, who=who, detail={"incident": incident, "because": because.strip()}
         )

@@ -1,16 +1,16 @@
-"""A run tried out before it is charged: on the two smallest tables there are, made up from what is declared.
+"""Try out a run before it is charged, on the two smallest possible tables, simulated from what is declared.
 
-One row, and none: written as the format says, read, encoded, asked, fitted, sampled, repaired by the rules, written,
-reported, sealed and checked by the code of the run itself. What fails for declared reasons fails here, in one sentence
-and before anything is spent; and since a run on no row at all ends in a bundle, no row decides whether a bundle comes.
+The tables have one row and no row. They are written in the declared format, read, encoded, queried, fitted, sampled,
+repaired by the rules, written, reported, sealed and checked by the code of the run itself. Whatever fails because of
+the declarations fails here, with one sentence and before anything is spent. And because a run without any row ends in
+a bundle, no row decides whether there will be one.
 
-The noise is that of a session of its own, on rows that are about nobody: nothing of it is seen by the session of the
-run. What is sealed carries the signature of a key that is thrown away, beside another key that it does not fit: a
-bundle of a trial that is found somewhere never passes a check. It lies in a folder that is deleted: at the end, or by
-the next start where the trial was killed.
+The noise comes from a separate session on simulated rows, which the session of the run never sees. The bundle is signed
+with a throwaway key and contains another public key, so the bundle of a trial never passes a check. It is in a folder
+that is deleted at the end or, if the trial was killed, at the next start.
 
-Not tried: more than a few rows to make and more than a step or two of training, so neither the memory nor the time
-that they take, nor whether a long training with a large learning rate stays finite.
+Not tried out: making more than a few rows, and more than a step or two of training. So this shows neither their memory
+and time, nor whether a long training with a large learning rate stays finite.
 """
 
 from __future__ import annotations
@@ -46,39 +46,39 @@ from synth.vault.keys import ThrowawayKey
 __all__ = ["PHASE", "made_up_file", "sweep_trials", "try_out"]
 
 PHASE = "Trying out"
-"""What a run is doing meanwhile."""
+"""The phase of the run."""
 
 TRIALS = "trials"
-"""Where in the home their folders lie."""
+"""The folder for trials in the home."""
 
-NOT_PRIVATE = "NOT PRIVATE: made of rows that are about nobody, to try a description out before it is charged."
+NOT_PRIVATE = "NOT PRIVATE: made from simulated rows, to try out a configuration before it is charged."
 
 _ROWS = 20
-"""Rows made at most."""
+"""The most rows that are made."""
 
 _SKIPPED = 100
-"""Lines that are skipped at the top at most."""
+"""The most lines that are skipped at the top."""
 
 
 def try_out(config: RunConfig, settings: Settings, progress: Progress, *, sealing: Sealing | None = None) -> None:
-    """Carry a configuration from made-up bytes to a checked bundle, twice, and leave nothing behind.
+    """Run a configuration twice, from simulated bytes to a checked bundle, and leave nothing behind.
 
     Parameters
     ----------
     config : RunConfig
-        What is to be run; its tables are not looked at.
+        What is to be run; its tables are not read.
     settings : Settings
-        Where the folder of the trial lies while it lasts.
+        Where the folder of the trial is, while it lasts.
     progress : Progress
-        Asked whether somebody stopped the run.
+        Checked for whether the run was stopped.
     sealing : Sealing, optional
-        Notes and names of files of the run: what must not stand in a bundle is looked for in that of the trial too. Its
-        key and its ledger are not used.
+        Notes and file names of the run, so that names that must not leak are also searched for here. Its key and ledger
+        are not used.
 
     Raises
     ------
     SynthError
-        What would stop the run after its charge, in one sentence.
+        What would stop the run after its charge.
     """
     few = _short(replace(config.published(), rows=min(config.rows, _ROWS)))
     home = settings.home / TRIALS
@@ -88,7 +88,7 @@ def try_out(config: RunConfig, settings: Settings, progress: Progress, *, sealin
 
 
 def sweep_trials(settings: Settings) -> None:
-    """Delete what trials left that were killed; while one is at work nothing is deleted."""
+    """Delete what killed trials left, unless a trial is running."""
     home = settings.home / TRIALS
     if not home.is_dir():
         return
@@ -99,9 +99,9 @@ def sweep_trials(settings: Settings) -> None:
 
 
 def _try_out_in(folder: Path, few: RunConfig, progress: Progress, *, sealing: Sealing | None) -> None:
-    """Try a shortened configuration out in a folder of its own, which is gone afterwards."""
+    """Try out a shortened configuration in a folder of its own, and remove the folder."""
     try:
-        # What is made up has the declared names from the beginning.
+        # The simulated rows have the declared names, so nothing is renamed.
         form = replace(few.format, skip_rows=min(few.format.skip_rows, _SKIPPED), rename=())
         made_up = made_up_file(few.schema, form)
         tables = PrivateTable.open_smallest(
@@ -112,14 +112,14 @@ def _try_out_in(folder: Path, few: RunConfig, progress: Progress, *, sealing: Se
     except RunCancelledError:
         raise
     except SynthError as error:
-        raise type(error)(f"Tried out on made-up rows: {error}") from None
+        raise type(error)(f"Tried out on simulated rows: {error}") from None
     except Exception as error:
         lack = missing_package(error)
         if lack is not None:
             raise lack from None
         incident = record_incident(error)
         raise JobError(
-            f"Tried out on made-up rows, this configuration stops the program (incident {incident}). Try another "
+            f"Tried out on simulated rows, this configuration stops the program (incident {incident}). Try another "
             "generator, or leave columns out until it passes."
         ) from None
     finally:
@@ -127,7 +127,7 @@ def _try_out_in(folder: Path, few: RunConfig, progress: Progress, *, sealing: Se
 
 
 def _short(config: RunConfig) -> RunConfig:
-    """Return the configuration with less training: its length changes no question."""
+    """Return the configuration with less training, which changes no question."""
     card = describe(config.generator)
     given = {field.name: field.default for field in option_fields(card.options)} | dict(config.options)
     short = {name: min(most, int(str(given[name]))) for name, most in card.short_training.items()}
@@ -151,15 +151,15 @@ def _carried_through(
         raise VerificationError("The bundle of a trial passes for a real one.")
     if problems:
         raise VerificationError(
-            f"The bundle would not pass its own check: {problems[0]} Declare less (fewer places or categories), or "
-            "choose another generator."
+            f"The bundle would not pass its own check: {problems[0]} Declare fewer levels or categories, or choose "
+            "another generator."
         )
 
 
 def made_up_file(schema: Schema, form: TableFormat) -> bytes:
-    """Write two rows as a format says: one of missing cells, and one that is as declared.
+    """Write two rows in a format: one of missing cells, and one as declared.
 
-    A text where the names of columns can be written as one, else Parquet, where the format leaves that open.
+    If the format leaves that open, they are text, or Parquet if the names of columns cannot be written as text.
     """
     missing = form.missing[0] if form.missing else ""
     columns = {column.name: (missing, _cell(column)) for column in schema.columns}
@@ -177,7 +177,7 @@ def made_up_file(schema: Schema, form: TableFormat) -> bytes:
 
 
 def _cell(column: Column) -> str:
-    """Return the text of a cell that is as declared: the first that any text file can hold."""
+    """Return the text of a declared cell: the first that any text file can contain."""
     return next(filter(_is_plain, column.examples(_ROWS)), "")
 
 
@@ -186,7 +186,7 @@ def _is_plain(text: str) -> bool:
 
 
 def _text(names: Sequence[str], cells: Sequence[tuple[str, str]], form: TableFormat) -> bytes | None:
-    """Return the rows as delimited text, or None where a name cannot be written so."""
+    """Return the rows as delimited text, or None if a name cannot be written so."""
     if form.header and any("\r" in name or "\0" in name or ("\n" in name and not form.newlines) for name in names):
         return None
     separator = form.separator if form.separator != "auto" else "\t" if form.kind == "tsv" else ","
@@ -199,31 +199,31 @@ def _text(names: Sequence[str], cells: Sequence[tuple[str, str]], form: TableFor
 
 
 def _rows(names: Sequence[str], cells: Sequence[tuple[str, str]], form: TableFormat) -> list[list[str]]:
-    """Return all rows of the file: those that are passed over, the names, in whichever line they are, and the cells."""
+    """Return all rows of the file: those to skip, the header rows, and the cells."""
     blank = [""] * len(names)
     header = [blank] * form.header_rows if form.header else []
     if header:
         header[(form.names_from or form.header_rows) - 1] = list(names)
-    return [["passed over"]] * form.skip_rows + header + [list(row) for row in zip(*cells, strict=True)]
+    return [["skipped"]] * form.skip_rows + header + [list(row) for row in zip(*cells, strict=True)]
 
 
 class _QuietProgress:
-    """Progress of a trial: nothing is said of its phases and steps, and a run that was stopped ends it."""
+    """Progress of a trial: it shows no phases and steps, and ends if the run was stopped."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
 
     def phase(self, name: str) -> None:
-        """Ask whether to go on."""
+        """Check whether to continue."""
         self._progress.check_cancelled()
 
     def step(self, k: int, of: int) -> None:
-        """Ask whether to go on."""
+        """Check whether to continue."""
         self._progress.check_cancelled()
 
     def loss(self, value: float) -> None:
-        """Say nothing."""
+        """Do nothing."""
 
     def check_cancelled(self) -> None:
-        """Ask whether to go on."""
+        """Check whether to continue."""
         self._progress.check_cancelled()

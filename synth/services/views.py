@@ -1,4 +1,4 @@
-"""What services hand to a page or to the command line: frozen, and free of rows."""
+"""What services return to a page or to the command line: immutable, and without rows."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Literal
 
 from synth.errors import SynthError
 from synth.ledger.ledger import Ledger
+from synth.names import numbered
 from synth.privacy.more.together import epsilon_together
 from synth.reports.expected import Forecast
 from synth.reports.forecast import forecast
@@ -43,7 +44,7 @@ __all__ = [
 RunState = Literal["queued", "running", "reported", "released", "failed", "cancelled"]
 
 RowWorth = tuple[float | None, float]
-"""Epsilon and delta for replacing a whole row by one with the same label; None where nobody can tell any more."""
+"""Epsilon and delta for replacing a whole row by one with the same label; None if that is no longer known."""
 
 _SHOWN: dict[WorkState, RunState] = {
     WorkState.PLANNED: "queued",
@@ -59,7 +60,7 @@ _SHOWN: dict[WorkState, RunState] = {
 
 @dataclass(frozen=True, slots=True)
 class DraftColumn:
-    """A column of an uploaded table before it is described: its name, and a kind guessed from names and types alone."""
+    """A column of an uploaded table before it is described: its name, and a type guessed from names and types only."""
 
     name: str
     kind: str
@@ -67,9 +68,9 @@ class DraftColumn:
 
 @dataclass(frozen=True, slots=True)
 class ReceivedTable:
-    """A table in the encrypted store; ``n_rows`` is for the owner's eyes only and None once the rows are deleted.
+    """A table in the encrypted store; ``n_rows`` is for the owner only, and None once the rows are deleted.
 
-    ``renamed`` are names that columns have got here, by their places from 1.
+    ``renamed`` contains new names of columns, by position from 1.
     """
 
     table_id: str
@@ -94,9 +95,9 @@ class BudgetPart:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a run would cost and what it would give, from declared facts alone.
+    """What a run would cost and give, from declared facts only.
 
-    ``refusal`` says in one sentence why the run would be refused, or is None.
+    ``refusal`` says why the run would be refused, or is None.
     """
 
     parts: tuple[BudgetPart, ...]
@@ -112,10 +113,10 @@ class Plan:
 class AccountView:
     """A group of people and what has been spent on them.
 
-    ``epsilon_spent`` composes every charge exactly, at the cap's delta or else the largest delta asked for;
-    ``epsilon_simple_sum`` adds the epsilons. Where single cells are protected both are for one cell, and ``row_worth``
-    is epsilon and delta of all charges, simply added, for replacing a whole row by one with the same label.
-    A ``frozen`` account takes no run until its ledger is accepted.
+    ``epsilon_spent`` composes all charges exactly, at the delta of the cap or else the largest delta of a charge;
+    ``epsilon_simple_sum`` adds the epsilons. If single cells are protected, both are for one cell, and ``row_worth`` is
+    the plain sum of epsilon and delta of all charges for replacing a whole row by one with the same label.
+    A ``frozen`` account cannot be charged until its ledger is accepted.
     """
 
     name: str
@@ -136,12 +137,12 @@ class AccountView:
         cap = "no cap" if self.epsilon_cap is None else f"cap {self.epsilon_cap:g} at delta {self.delta_cap:g}"
         spent = (
             f"{self.name}: epsilon {self.epsilon_spent:.4g} spent ({cap}), simple sum {self.epsilon_simple_sum:.4g}, "
-            f"{self.releases} releases. {self.unit_sentence or 'Nobody has described its people yet'}."
+            f"{numbered(self.releases, 'release')}. {self.unit_sentence or 'Its people are not described yet'}."
         )
         if self.row_worth is None:
             return (spent,)
         worth = f"epsilon {self.epsilon_simple_sum:.4g}{row_worth_words(self.row_worth)}"
-        return (spent, f"All of it, simply added: {worth}, at delta {self.row_worth[1]:g}.")
+        return (spent, f"The plain sum of all charges: {worth}, at delta {self.row_worth[1]:g}.")
 
 
 def account_view(account: Account, ledger: Ledger, store: Store) -> AccountView:
@@ -164,7 +165,7 @@ def account_view(account: Account, ledger: Ledger, store: Store) -> AccountView:
 
 @dataclass(frozen=True, slots=True)
 class LedgerRow:
-    """One row of the ledger as people read it; ``row_worth`` as in :class:`AccountView`, for this charge alone."""
+    """One row of the ledger; ``row_worth`` as in :class:`AccountView`, for this charge only."""
 
     sequence: int
     time: datetime
@@ -204,12 +205,12 @@ def ledger_row(charge: Charge, account: str, store: Store) -> LedgerRow:
 
 @dataclass(frozen=True, slots=True)
 class RunView:
-    """Where a run stands; ``row_worth`` as in :class:`AccountView`, for this run alone.
+    """The state of a run; ``row_worth`` as in :class:`AccountView`, for this run only.
 
     ``spent`` says whether its budget stays spent whatever happens; a reservation that is not spent yet can be freed.
-    ``went_on`` says that a worker of it stopped and another went on, or will go on, from its kept answers;
-    ``full_disk`` says which disk has no room while a worker has the run. ``columns`` are those that are modelled.
-    ``stated`` is the most that its certificate states: ``epsilon``, and what was found privately before it.
+    ``went_on`` says that a worker stopped and another continued, or will continue, from the kept answers; ``full_disk``
+    names the disk without space while a worker has the run. ``columns`` is the number of modelled columns. ``stated``
+    is the most that the certificate states: ``epsilon``, and what a finding cost before it.
     """
 
     run_id: str
@@ -238,7 +239,7 @@ class RunView:
 
 
 def run_view(installation: Installation, run: Run) -> RunView:
-    """Return where a run stands; its seconds are whole ones."""
+    """Return the state of a run, with whole seconds."""
     store, home, config = installation.store, installation.settings.home, parse_config(json.loads(run.config))
     begun, ended = run.started, run.finished or now()
     charges = installation.ledger.charges_of(run.id)
@@ -262,7 +263,7 @@ def run_view(installation: Installation, run: Run) -> RunView:
         elapsed_seconds=0 if begun is None else max(0, int((ended - begun).total_seconds())),
         row_worth=(row_epsilon_of_config(run.config), config.delta) if not config.schema.allows_sums else None,
         spent=any(charge.state not in (ChargeState.RESERVED, ChargeState.FREED) for charge in charges),
-        # One that was put back and still waits has not gone on yet, but will.
+        # A run that was put back into the queue has not continued yet, but will.
         went_on=run.went_on or (run.attempts == 1 and run.state is WorkState.QUEUED),
         full_disk=fullest(home) if run.is_active and has_no_room(home) else None,
         stated=epsilon_together(config),
@@ -270,12 +271,12 @@ def run_view(installation: Installation, run: Run) -> RunView:
     )
 
 
-# What an epsilon of one cell is worth for a whole row: said wherever such an epsilon is shown ------------------------
+# What an epsilon of one cell means for a whole row, shown wherever such an epsilon is ---------------------------------
 
 
 @lru_cache(maxsize=1024)
 def row_epsilon_of_config(config: str) -> float | None:
-    """Return what the noise on cells of one run is worth for a whole row, at the run's delta.
+    """Return the epsilon of a whole row that the noise on cells of a run corresponds to, at the delta of the run.
 
     Parameters
     ----------
@@ -284,8 +285,8 @@ def row_epsilon_of_config(config: str) -> float | None:
 
     Returns
     -------
-    float, for replacing a row by one with the same label; None where no single cell is protected, or where this
-    version cannot plan the run any more
+    float, for replacing a row by one with the same label; None if no single cell is protected, or if this version
+    cannot plan the run any more
     """
     try:
         parsed = parse_config(json.loads(config))
@@ -295,7 +296,7 @@ def row_epsilon_of_config(config: str) -> float | None:
 
 
 def row_worth_words(worth: RowWorth | None) -> str:
-    """Return what follows an epsilon of one cell in a line of text; nothing for any other epsilon."""
+    """Return the words to add to the epsilon of one cell in a line of text; none for any other epsilon."""
     if worth is None:
         return ""
     for_a_row = "unknown" if worth[0] is None else f"{worth[0]:.6g}"
@@ -303,12 +304,12 @@ def row_worth_words(worth: RowWorth | None) -> str:
 
 
 def cell_words(worth: RowWorth | None) -> str:
-    """Return what follows an epsilon of one cell where what it is worth for a row stands beside it already."""
+    """Return the words to add to the epsilon of one cell where its worth for a row is stated nearby."""
     return "" if worth is None else " for one cell"
 
 
 def worth_of_charge(charge: Charge, store: Store) -> RowWorth | None:
-    """Return what a charge is worth for a whole row; None where it is not about single cells."""
+    """Return the worth of a charge for a whole row; None if it is not about single cells."""
     if charge.neighbours is not Neighbours.CELL:
         return None
     # A charge that was entered from a certificate belongs to no run of this installation.
@@ -317,7 +318,7 @@ def worth_of_charge(charge: Charge, store: Store) -> RowWorth | None:
 
 
 def worth_of_charges(charges: Iterable[Charge], store: Store) -> RowWorth | None:
-    """Return what all charges that count are worth for a whole row, simply added; None where none is about cells.
+    """Return the summed worth of all charges that count for a whole row; None if none is about cells.
 
     Parameters
     ----------
@@ -329,7 +330,7 @@ def worth_of_charges(charges: Iterable[Charge], store: Store) -> RowWorth | None
 
 
 def added_worth(worths: Iterable[RowWorth | None]) -> RowWorth | None:
-    """Return what several runs are worth for a whole row together; None where none is about single cells."""
+    """Return the summed worth of several runs for a whole row; None if none is about single cells."""
     found = [worth for worth in worths if worth is not None]
     if not found:
         return None

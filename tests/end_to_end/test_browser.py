@@ -243,7 +243,7 @@ def test_a_grid_is_rehearsed_and_a_stop_is_cleared(server: Server, browser: Any,
     walker.see("Result of the latest rehearsal")
     page.get_by_role("button", name="Stop the rehearsal").wait_for(state="detached")
     walker.settle()
-    assert "Simulated rows, drawn from declarations alone." in walker.text()
+    assert "Simulated rows, drawn from declarations only." in walker.text()
     assert wide(walker) <= 0
     walker.press("Use this generator and ε")
     walker.settle()

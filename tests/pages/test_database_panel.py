@@ -91,7 +91,7 @@ def test_the_password_of_a_database_is_asked_for_beside_its_address(
         read(filled(app, url=url, table="visits"))
         assert errors(app) == ["The database asks for a password. Type it beside the address."]
         assert errors(read(filled(app, password="CANARY wrong"))) == [
-            "The database does not accept this name with this password."
+            "The database does not accept this user name and password."
         ]
         assert app.text_input(key="database-table").value == "visits"
         assert "Stored, encrypted." in texts(read(filled(app, password="CANARY secret")))

@@ -80,9 +80,9 @@ def test_means_have_intervals_and_unknown_relations_none(finished: AppTest) -> N
     ("question", "words"),
     [
         ("", "Type what to estimate"),
-        ("average age", "This is no question that can be estimated. Ask for: mean COLUMN"),
-        ("mean wage", "There is no column 'wage' in the bundle"),
-        ("x" * 3000, "A question has at most 2,000 signs"),
+        ("average age", "This question is not understood. Ask for: mean COLUMN"),
+        ("mean wage", "The bundle has no column 'wage'"),
+        ("x" * 3000, "A question has at most 2,000 characters"),
     ],
 )
 def test_what_is_no_question_is_refused_in_one_sentence(finished: AppTest, question: str, words: str) -> None:

@@ -100,7 +100,7 @@ def test_no_grid_at_all_is_said_in_words() -> None:
     assert errors(app) == ["Choose at least one epsilon and one generator."]
     app.multiselect(key="grid-generators").set_value(["independent", "dp-merf", "dp-hp", "kahm"])
     app.number_input(key="grid-seeds").set_value(10).run()
-    assert errors(app) == ["A grid of 200 rehearsals is too large; at most 120 are possible."]
+    assert errors(app) == ["A grid of 200 rehearsals is too large. The most is 120."]
 
 
 @pytest.mark.thorough

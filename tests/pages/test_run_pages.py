@@ -173,7 +173,7 @@ def test_a_graphics_card_that_is_not_there_is_refused_before_anything_is_spent()
     ("gpus", "said"),
     [
         ((), "this machine has no GPU"),
-        (("0",), "The CPU fits `independent`, which has nothing that a GPU does quicker"),
+        (("0",), "The CPU fits `independent`, which a GPU would not speed up"),
     ],
 )
 def test_which_device_will_compute_is_said_before_anything_is_spent(
@@ -183,7 +183,7 @@ def test_which_device_will_compute_is_said_before_anything_is_spent(
     app = go(described(), "generate")
     assert said in texts(app)
     app.session_state["draft"]["device"] = "cpu"
-    assert "The CPU computes, as you chose." in texts(go(app, "generate"))
+    assert "The run uses the CPU, as you chose." in texts(go(app, "generate"))
 
 
 @pytest.mark.thorough

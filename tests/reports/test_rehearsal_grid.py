@@ -31,7 +31,7 @@ def test_means_and_bands_over_seeds_stand_beside_the_control() -> None:
     assert all(SAID in entry.sentence for entry in found)
     ((title, figure),) = figures_of(found, "grid.pairs").items()
     assert title == "Distance of pairs of dp-merf: 0.15 at epsilon 1, 0.075 at epsilon 2"
-    assert figure.subtitle == "Hold it against: another draw of the stand-in 0.01."
+    assert figure.subtitle == "Compare with: another draw of the stand-in 0.01."
     assert figure.categories == ("ε = 1", "ε = 2")
     own, control, floor = figure.series
     assert [one.meaning for one in figure.series] == ["stand_in", "control", "floor"]

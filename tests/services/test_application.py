@@ -268,7 +268,7 @@ def test_lines_without_values_are_pointed_out(application: Application) -> None:
     one = application.intake.receive(io.BytesIO(TABLE + b"\n"), account="town", name="one.csv")
     assert str(one.warning).startswith("1 blank line of the file counts as a row without values.")
     none = application.intake.receive(io.BytesIO(b"age,town\n1\n2;3\n"), account="town", name="other.csv")
-    assert str(none.warning).startswith("Not one line of the file can be read as a row of 2 cells.")
+    assert str(none.warning).startswith("No line of the file can be read as a row of 2 cells.")
 
 
 def test_kinds_are_guessed_from_cells_only_where_the_owner_looks_which_is_recorded(

@@ -112,7 +112,7 @@ def test_a_restored_installation_is_frozen_until_the_missing_release_is_entered_
     # A copy of the certificate alone has no signature; the one beside its bundle has.
     shutil.copy(second / "certificate.json", tmp_path / "alone.json")
     assert synth("account", "--enter", "alone.json") == 2
-    assert "signature is in the bundle" in capsys.readouterr().err
+    assert "the bundle contains the signature" in capsys.readouterr().err
     assert synth("account", "--enter", second / "certificate.json", other / "bundle.zip") == 0
     told = capsys.readouterr().out
     assert "Entered certificate" in told
@@ -251,7 +251,7 @@ def test_a_backup_is_private_and_holds_tables_only_where_asked(
     assert {path.suffix for path in (tmp_path / "with" / "vault").iterdir()} == {".mark", ".header", ".table"}
     lose(settings)
     assert synth("restore", "saved") == 0
-    assert "1 private tables are not in the backup" in capsys.readouterr().out
+    assert "Not in the backup: 1 private table." in capsys.readouterr().out
     with Application(settings) as application:
         assert application.intake.tables() == []
     lose(settings)
@@ -439,7 +439,7 @@ def test_options_of_account_that_stand_alone(synth: Synth, capsys: pytest.Captur
     assert synth("account") == 2
     assert "Name an account" in capsys.readouterr().err
     assert synth("account", "town", "--heads") == 2
-    assert "--heads stands alone" in capsys.readouterr().err
+    assert "--heads is used alone" in capsys.readouterr().err
     assert synth("account", "nobody", "--accept") == 2
     assert "There is no account 'nobody'" in capsys.readouterr().err
 
@@ -545,7 +545,7 @@ def test_an_installation_is_removed_after_a_typed_word_and_never_at_work(
 
     code, said = uninstall("remove\n", "--everything")
     assert code == 0, said
-    for part in ("1 private tables", "1 accounts", "1 releases", "notes.txt"):
+    for part in ("1 private table,", "1 account,", "1 release,", "notes.txt"):
         assert part in said
     assert [path.name for path in settings.home.iterdir()] == ["notes.txt"]
     assert synth("verify", bundle) == 0

@@ -107,7 +107,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         declared(unit=PrivacyUnit("owner-only member")),
         "holds an owner-only number",
     ),
-    "nobody to learn from": ({"holdout": 0.99}, "leaves nobody to learn from"),
+    "none to learn from": ({"holdout": 0.99}, "leaves none to learn from"),
     "fewer people than units": ({"people_at_most": 10}, "people_at_most must be at least number_of_units"),
     "half a character": ({"account": "town \ud800"}, "lone surrogate"),
     "more rows of a unit than noise can hide": (

@@ -43,7 +43,7 @@ def test_the_command_shows_numbers_and_what_both_runs_cost(home: Path, capsys: p
     assert "A: independent, epsilon 1 (" in words
     assert "B: independent, epsilon 0.5 (" in words
     assert "marginals.1.mean" in words
-    together = float(re.search(r"paid for both: epsilon ([0-9.]+) at delta 1e-06", words).group(1))  # type: ignore[union-attr]
+    together = float(re.search(r"paid for both: together epsilon ([0-9.]+) at delta 1e-06", words).group(1))  # type: ignore[union-attr]
     mu_squared = mu_of_budget(1.0, 1e-6) ** 2 + mu_of_budget(0.5, 1e-6) ** 2
     assert together == pytest.approx(epsilon_of(mu_squared, 1e-6), rel=1e-3)
     assert 1.0 < together < 1.5
@@ -78,9 +78,9 @@ def test_what_cannot_be_compared_is_refused_in_one_sentence(home: Path, case: st
             "unfinished": [runs[0], replace(runs[1], state="running")],
         }[case]
         sentence = {
-            "one": "2 to 4 runs can be compared, got 1",
+            "one": "Name 2 to 4 runs to compare, not 1",
             "twice": "named twice",
-            "five": "2 to 4 runs can be compared, got 5",
+            "five": "Name 2 to 4 runs to compare, not 5",
             "others": "different people",
             "unfinished": "without a report",
         }[case]

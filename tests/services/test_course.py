@@ -46,12 +46,12 @@ def test_the_owners_report_counts_down_and_says_when_it_takes_longer_than_usual(
         *((4.0, "Reporting to the owner", 0, 0), (14.0, "owner only: Attacking", 0, 0)),
         (60.0, "owner only: Attacking", 0, 0),
     )
-    assert said[-3:] == ["about 20 s left", "about 10 s left", "longer than usual; when it ends cannot be told"]
+    assert said[-3:] == ["about 20 s left", "about 10 s left", "longer than usual; the time left is unknown"]
 
 
 def test_who_begins_to_watch_in_the_middle_is_told_no_more_than_can_be_known() -> None:
     assert watched(Course(columns=15, rows=10_000), (40.0, "Reporting to the owner", 0, 0)) == [
-        "when it ends cannot be told"
+        "the time left is unknown"
     ]
     assert watched(Course(columns=15, rows=10_000), (40.0, "Fitting", 3, 9)) == ["at least about 25 s left"]
 

@@ -11,16 +11,16 @@ from synth.services.devices import device_words, working_device
 @pytest.mark.parametrize(
     ("name", "asked", "gpu", "said"),
     [
-        ("dp-merf", "cpu", True, "The CPU computes, as you chose."),
-        ("dp-merf", "auto", False, "The CPU computes: this machine has no GPU."),
+        ("dp-merf", "cpu", True, "The run uses the CPU, as you chose."),
+        ("dp-merf", "auto", False, "The run uses the CPU: this machine has no GPU."),
         ("dp-merf", "cuda", False, "would be refused before anything is spent"),
         ("dp-merf", "auto", True, "The GPU does training and sampling, which are few large matrix products"),
         ("dp-merf", "cuda", True, "The GPU fits `dp-merf`, as you chose."),
         ("kahm", "auto", True, "The GPU does the affine hull machines"),
         ("kahm-classifier", "auto", True, "The GPU does the affine hull machines"),
-        ("dp-hp-adaptive", "auto", True, "The CPU fits `dp-hp-adaptive`; the GPU takes over mixtures of products"),
-        ("independent", "auto", True, "The CPU fits `independent`, which has nothing that a GPU does quicker"),
-        ("independent", "cuda", True, "The CPU fits `independent`, which has nothing that a GPU does quicker"),
+        ("dp-hp-adaptive", "auto", True, "The CPU fits `dp-hp-adaptive`; the GPU handles mixtures of products"),
+        ("independent", "auto", True, "The CPU fits `independent`, which a GPU would not speed up"),
+        ("independent", "cuda", True, "The CPU fits `independent`, which a GPU would not speed up"),
         ("private-regression", "auto", True, "The CPU fits `private-regression`"),
     ],
 )

@@ -108,21 +108,21 @@ def test_of_a_missing_cell_a_condition_neither_holds_nor_fails(text: str, held: 
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("average income", "no question that can be estimated. Ask for: mean COLUMN"),
-        ("mean earnings", "no column 'earnings' in the bundle. Its columns: income"),
-        ("mean region", "'region' is no number"),
+        ("average income", "This question is not understood. Ask for: mean COLUMN"),
+        ("mean earnings", "The bundle has no column 'earnings'. Its columns: income"),
+        ("mean region", "'region' is not a number"),
         ("quantile 1.5 of income", "lies between 0 and 1"),
-        ("mean income by net worth", "Groups are of categories"),
-        ("table of region by region", "A column makes groups once"),
+        ("mean income by net worth", "Groups must be by categories"),
+        ("table of region by region", "is named twice"),
         ("share of region > 'north'", "have no order here"),
         ("share of region = 'nroth'", "no value 'nroth'. Its values: north, south"),
         ("share of region LIKE 'n%'", "LIKE is not estimated"),
         ("share of income >", "a constant is missing"),
-        ("regression of income", "asked for as: regression of COLUMN on COLUMN"),
-        ("regression of income on smoker by region", "asked for as: regression of COLUMN on COLUMN"),
-        ("regression of region on income", "Say which: regression of region = 'VALUE'"),
-        ("regression of income on income", "In a regression a column stands once"),
-        ("regression of income on smoker, smoker", "In a regression a column stands once"),
+        ("regression of income", "Write a regression as: regression of COLUMN on COLUMN"),
+        ("regression of income on smoker by region", "Write a regression as: regression of COLUMN on COLUMN"),
+        ("regression of region on income", "Name one: regression of region = 'VALUE'"),
+        ("regression of income on income", "A column of the regression is named twice"),
+        ("regression of income on smoker, smoker", "A column of the regression is named twice"),
         ("regression of income on wealth", "no column 'wealth'"),
         ("share of income = 'ten'", "'income' is compared with what it cannot be"),
     ],
@@ -344,14 +344,14 @@ def test_from_the_command_line_and_from_python(tmp_path: Path, capsys: pytest.Ca
     out = tmp_path / "estimates.csv"
     assert main(["estimate", str(BUNDLE), "share of ward = 'north'", "--replicates", "5", "--out", str(out)]) == 0
     said = capsys.readouterr().out
-    assert "95 % intervals of noise and sampling together" in said
+    assert "95 % intervals for noise and sampling together" in said
     assert out.read_text(encoding="utf-8").startswith("question,estimate,low,high,rows\n")
     table = synth.estimate(BUNDLE, "table of ward", replicates=0).table
     assert list(table.columns) == ["ward", "estimate", "low", "high", "rows"]
     assert table["estimate"].sum() == pytest.approx(1.0)
     assert main(["estimate", str(BUNDLE), "mean ward"]) == 2
     assert main(["estimate", str(BUNDLE), "mean age", "--replicates", "2"]) == 2
-    assert "At least 5 second releases" in capsys.readouterr().err
+    assert "Intervals need at least 5 second releases" in capsys.readouterr().err
 
 
 def test_a_bundle_of_a_model_has_no_rows_to_estimate_from() -> None:

@@ -162,15 +162,15 @@ def test_what_was_edited_is_said_and_what_was_altered_is_refused(application: Ap
     unknown = dataclasses.replace(config, found=dataclasses.replace(config.found, digest="0" * 64))
     elsewhere = dataclasses.replace(config, account="other people")
     for other, words in (
-        (cheaper, "'found' was altered"),
+        (cheaper, "'found' was changed"),
         (silent, "'found' is missing"),
-        (unknown, "was not found here about the people 'village'"),
-        (elsewhere, "was not found here about the people 'other people'"),
+        (unknown, "was not made here for the account 'village'"),
+        (elsewhere, "was not made here for the account 'other people'"),
     ):
         with pytest.raises(SynthError, match=words):
             application.reserve(other, table_id=table_id)
     assert charges(application) == before
-    with pytest.raises(ConfigError, match="filled by a finding already"):
+    with pytest.raises(ConfigError, match="completed by a finding already"):
         application.findings.plan(dataclasses.replace(open_config(), found=config.found), epsilon=1.0)
     # Found anew are all of its columns or none: else one would be borne by no release.
     again = read_mapping(CONFIG) | {"domain_source": {"side": FOUND_THEN_EDITED, "age": FOUND_THEN_EDITED}}
@@ -190,10 +190,10 @@ def test_nothing_is_charged_for_what_is_refused(application: Application, table_
         application.findings.reserve(config, table_id=table_id, epsilon=1.0)
     assert str(refused.value) == plan.refusal, "said before anything is asked"
     for epsilon in (0.0, 4.0, 5.0):
-        with pytest.raises(ConfigError, match="has to leave something"):
+        with pytest.raises(ConfigError, match="must leave something"):
             application.findings.reserve(config, table_id=table_id, epsilon=epsilon)
     cells = read_mapping(CONFIG) | {"row_count": "public", "number_of_units": 900, "protection": "cell"}
-    with pytest.raises(ConfigError, match="Where one cell is protected nothing can be found privately"):
+    with pytest.raises(ConfigError, match="If single cells are protected, nothing can be found privately"):
         application.findings.reserve(parse_config(cells), table_id=table_id, epsilon=1.0)
     described = dataclasses.replace(
         config, schema=dataclasses.replace(config.schema, columns=(CategoryColumn("side", ("n",), other=True),))
@@ -223,9 +223,9 @@ def test_what_a_refusal_says_would_fit_fits_and_no_more(application: Application
 
 def test_one_that_is_stopped_before_it_spends_is_freed(application: Application, table_id: str) -> None:
     work_id = begun(application, table_id)
-    with pytest.raises(JobError, match="being found already"):
+    with pytest.raises(JobError, match="already in progress"):
         application.findings.reserve(open_config(), table_id=table_id, epsilon=1.0)
-    with pytest.raises(TableError, match="still reads this table"):
+    with pytest.raises(TableError, match="still needs this table"):
         application.intake.delete_table(table_id)
     assert charges(application) == [(1.0, "reserved")]
     application.store.work.move(work_id, WorkState.CANCELLED, message="stopped")
@@ -287,7 +287,7 @@ def test_a_worker_that_is_killed_charges_once_and_a_new_finding_once_more(
     script = tmp_path / "killed_worker.py"
     script.write_text(KILLED.format(place=patched))
     engine = LocalEngine(application.store, command=(sys.executable, str(script)), gpus=())
-    killed = findings.Findings(application.installation, engine, application._intake)
+    killed = findings.Findings(application.installation, engine, application.intake)
     work_id = killed.start(open_config(), table_id=table_id, epsilon=1.0)
     work = application.store.work[work_id]
     psutil.Process(work.pid).wait(300)

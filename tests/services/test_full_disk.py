@@ -159,7 +159,7 @@ def test_a_result_that_does_not_fit_where_it_is_asked_for(
     (folder,) = (home / "runs").iterdir()
     assert f"The disk that holds {disk} " in said or f"The disk that holds {disk / 'out'} " in said
     assert (
-        f"Do not run again, which would be charged again: the release is finished, and its files are in {folder}"
+        f"Do not run again, which would be charged again: the release is complete, and its files are in {folder}"
         in said
     )
     assert (folder / "bundle.zip").exists()

@@ -452,7 +452,7 @@ def test_a_worker_whose_run_was_ended_while_it_waited_touches_nothing(
         return right(*arguments, **named)
 
     monkeypatch.setattr(runs, "AnswerFile", late)
-    with pytest.raises(JobError, match="no longer this worker's"):
+    with pytest.raises(JobError, match="no longer belongs to this worker"):
         carry_out(application.installation, run_id, NullProgress())
 
 
@@ -599,7 +599,7 @@ def test_a_run_of_this_process_goes_on_once_on_the_processor(
     card_that_fails(monkeypatch, error, times=1)
     said: list[str] = []
     made = run_locally(config, home / "out", table=home / "people.csv", say=said.append, owner_report=False)
-    assert any("goes on from the answers that it kept, on the CPU" in line for line in said)
+    assert any("continues on the CPU, from the answers that it kept" in line for line in said)
     certificate = json.loads((made.folder / "certificate.json").read_bytes())
     assert WENT_ON_ELSEWHERE in certificate["assumptions"]
     verdict = verify(made.bundle)

@@ -114,7 +114,7 @@ def test_a_draft_looks_only_where_it_is_asked_to(
     ("data", "words"),
     [
         (table() + b"\n", "1 blank line of the file counts as a row without values"),
-        (b"a;b\n1,2\n3,4\n", "Not one line of the file can be read as a row of 2 cells"),
+        (b"a;b\n1,2\n3,4\n", "No line of the file can be read as a row of 2 cells"),
         (table(), None),
     ],
 )
@@ -131,5 +131,5 @@ def test_several_files_are_read_as_one_table_twice(application: Application, tmp
     with open_table(str(tmp_path / "part*.csv"), TableFormat()) as (name, stream):
         received = application.intake.receive(stream, account="survey", name=name)
     assert received.n_rows == 10 + 11 + 12 + 3
-    with pytest.raises(TableError, match="Several files with lines to pass over"):
+    with pytest.raises(TableError, match="Several files cannot be read as one table"):
         open_table(str(tmp_path / "part*.csv"), TableFormat(skip_rows=1)).__enter__()

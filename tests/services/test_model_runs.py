@@ -134,7 +134,7 @@ def test_what_cannot_be_predicted_is_refused_in_a_sentence(command: Synth, tmp_p
     with pytest.raises(ConfigError, match="holds a table and no model"):
         synth.predict("rows", "people.csv")
     refused = command("compare", "rows", "release")
-    assert (refused.returncode, "made a model and no table" in refused.stderr) == (InputError.exit_code, True)
+    assert (refused.returncode, "made a model, not a table" in refused.stderr) == (InputError.exit_code, True)
     refused = command("replay", "rows/bundle.zip", "--generator", "toy-line", "--out", "other")
     assert "is a model" in refused.stderr
 

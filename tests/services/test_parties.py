@@ -36,7 +36,7 @@ def test_rows_are_classified_by_the_machines_of_all_parties(
 ) -> None:
     out, like = tmp_path / "classes.csv", str(BUNDLES / "kahm.zip")
     assert main(["parties", str(rows), "--models", *models, "--like", like, "--out", str(out)]) == 0
-    assert "by 2 parties" in capsys.readouterr().out
+    assert "machines of 2 parties" in capsys.readouterr().out
     with rows.open(newline="") as stream:
         known = list(csv.DictReader(stream))
     with out.open(newline="") as stream:
@@ -50,7 +50,7 @@ def test_rows_are_classified_by_the_machines_of_all_parties(
 
 def test_what_a_file_gives_away_is_said(models: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["parties", str(BUNDLES / "kahm.zip"), "--out", str(tmp_path / "again.safetensors")]) == 0
-    assert "The file holds the released rows" in capsys.readouterr().out
+    assert "The file contains the released rows" in capsys.readouterr().out
     assert (tmp_path / "again.safetensors").read_bytes() == Path(models[0]).read_bytes()
 
 

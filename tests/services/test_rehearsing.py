@@ -64,7 +64,9 @@ def test_an_honest_rehearsal_is_safe_free_and_stops_nothing(stand_in: Path) -> N
     for entry in found.evidence:
         assert "private rows;" not in entry.sentence
         assert "real rows" not in entry.sentence
-    assert any("Stand-in data. Yours may do better or worse" in entry.sentence for entry in found.evidence)
+    assert any(
+        "Stand-in data. Results for your table may be better or worse" in entry.sentence for entry in found.evidence
+    )
     with Application.from_environment() as application:
         assert application.accounts() == []
         assert application.ledger_rows() == []
@@ -181,7 +183,7 @@ def test_a_private_table_is_nobodys_stand_in(stand_in: Path, private: Path) -> N
             application.intake.receive(stream, account="town", name="private.csv")
         with pytest.raises(TableError, match="a private table of the account 'town'"):
             application.rehearsals.rehearse(config("independent"), lambda: private.open("rb"), NullProgress())
-        with private.open("rb") as stream, pytest.raises(TableError, match="cannot stand in"):
+        with private.open("rb") as stream, pytest.raises(TableError, match="cannot be a stand-in"):
             application.rehearsals.start(config("independent"), stream)
         assert application.rehearsals.standing(config("independent")) is None
         assert not list((application.settings.home / "rehearsals").rglob("stand-in*"))
@@ -242,7 +244,7 @@ def test_the_command_line_rehearses_lists_and_clears(
     assert main(["rehearse", str(written), "--stand-in", str(stand_in), "--out", str(report)]) == 2
     said = capsys.readouterr().out
     assert "Closest record: 1 ROC AUC. This attack did better than the proof allows" in said
-    assert "This is a bug; do not release. Incident" in said
+    assert "This is a bug, so do not release. Incident" in said
     incident = json.loads(report.read_text())["incident"]
     assert main(["rehearse", str(written), "--stand-in", str(stand_in), "--out", str(report)]) == 2
     assert "exists" in capsys.readouterr().err

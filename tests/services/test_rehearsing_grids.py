@@ -138,7 +138,7 @@ def test_a_generator_that_fails_costs_its_cell_and_not_the_grid(
     found = rehearse(Grid((1.0,), ("dp-merf", "independent"), seeds=1), stand_in)
     assert [cell.generator for cell in found.cells] == ["independent"]
     (failure,) = found.failures
-    assert failure.startswith("dp-merf at epsilon 1, seed 0: It failed inside the program (incident ")
+    assert failure.startswith("dp-merf at epsilon 1, seed 0: Something failed inside Hermitage (incident ")
     assert "47113" not in failure
     assert found.document["done"] == 2
 
@@ -173,7 +173,7 @@ def test_what_a_run_would_refuse_is_refused_before_a_row_is_read(stand_in: Path)
             application.rehearsals.rehearse_grid(ASKED, grid, untouched, NullProgress())
         with stand_in.open("rb") as rows:
             application.intake.receive(rows, account="town", name="private.csv")
-        with pytest.raises(TableError, match="cannot stand in"):
+        with pytest.raises(TableError, match="cannot be a stand-in"):
             rehearse(Grid((1.0,), ("independent",), seeds=1), stand_in)
 
 
@@ -186,7 +186,7 @@ def test_what_a_run_would_refuse_is_refused_before_a_row_is_read(stand_in: Path)
         ((1.0, -1.0), ("independent",), 1, "epsilon must be positive, got -1"),
         ((1.0, 1.0), ("independent",), 1, "one epsilon twice"),
         ((1.0,), ("dp-hp", "dp-hp"), 1, "one generator twice"),
-        ((1.0, 2.0), ("independent",), 61, "A grid of 122 rehearsals is too large; at most 120"),
+        ((1.0, 2.0), ("independent",), 61, "A grid of 122 rehearsals is too large. The most is 120"),
     ],
 )
 def test_a_grid_has_bounds(epsilons: Any, generators: Any, seeds: int, message: str) -> None:
