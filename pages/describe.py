@@ -268,7 +268,7 @@ def _choose_lines(rows: list[Row], states: Mapping[str, State]) -> bool:
     )
     ends = {"ready": "●", "dropped": "⊘", "replaced": "↻"}
     told = [(sum(state.words.startswith(dot) for state in states.values()), word) for word, dot in ends.items()]
-    note(" · ".join([f"{number} {word}" for number, word in told if number] + [f"{still} incomplete"]), counts)
+    note(" · ".join(f"{number} {word}" for number, word in told if number), counts)
     used = any(row["special"] or row["weight"] not in ("", "normal") for row in rows)
     return bool(cells.checkbox("Special values and weights", used, key="all-cells", help=_ALL_CELLS_HELP))
 

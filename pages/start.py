@@ -107,7 +107,7 @@ def begun_before() -> None:
         line, when, button = st.columns([5, 2, 1], vertical_alignment="center")
         line.markdown(words)
         note(f"Saved {in_their_zone(saved):%d %B %Y, %H:%M}", when)
-        if button.button("Go on", key=f"go-on:{identifier}"):
+        if button.button("Continue", key=f"go-on:{identifier}"):
             st.session_state.pop(_LISTED)
             open_draft(name, identifier)
             go("describe" if name == "table" else "upload")

@@ -213,7 +213,7 @@ function show(part, state) {
   const most = odds.startsWith('more') ? 'by ' : 'by at most ';
   write(part.odds, 'Odds can change ', most + odds);
   write(part.even, '50:50 becomes ', even.includes(':') ? `at most ${even}` : even);
-  write(part.best, 'Best possible attack: ', any >= 100 ? 'no meaningful limit' : `at most ${any} % better than guessing`);
+  write(part.best, 'Best possible attack: ', any >= 100 ? 'no meaningful limit' : `advantage over guessing at most ${any} %`);
   part.noise.textContent = `With the noise of this release: at most ${noise} %.`;
   part.belief.textContent =
     `Odds: of anything someone believes about ${data.belief}${data.but ? ', ' + data.but : ''}.` +
