@@ -18,8 +18,6 @@ from synth.errors import SynthError
 from synth.ledger.heads import check_heads, heads_text
 from synth.services.entering import enter_upload
 
-__all__ = ["screen"]
-
 _MOST_HEADS_MEGABYTES = 2
 
 

@@ -39,8 +39,6 @@ from synth.reports.forecast import LARGEST_EPSILON, SMALLEST_EPSILON
 from synth.schema import Neighbours, RunConfig, default_delta, prediction_refusal
 from synth.services.views import Plan
 
-__all__ = ["attack_figure", "screen"]
-
 MOST_ROWS = 10**12
 
 USED = (

@@ -15,8 +15,6 @@ from synth.reports.registry import reports
 from synth.reports.wording import number_text
 from synth.services.comparing import FEWEST_COMPARED, MOST_COMPARED, names_of
 
-__all__ = ["screen"]
-
 _READY = {"reported", "released"}
 _MOST_NAMED = 2
 _ABOUT_NOISE = (

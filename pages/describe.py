@@ -41,8 +41,6 @@ from synth.schema import (
     domain_problem,
 )
 
-__all__ = ["screen"]
-
 MOST_LINES = 24
 """That the table shows at once; of more it scrolls."""
 

@@ -13,8 +13,6 @@ from pages.ui.session import bind, draft
 from synth.generators import cards, describe, options_of
 from synth.schema import RunConfig
 
-__all__ = ["screen"]
-
 _DEFAULT = RunConfig.__dataclass_fields__["generator"].default
 
 

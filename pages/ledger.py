@@ -17,8 +17,6 @@ from synth.errors import LedgerError
 from synth.ledger.ledger import SPENT_OR_FREED
 from synth.services.views import AccountView, LedgerRow
 
-__all__ = ["screen"]
-
 
 def screen() -> None:
     """Draw the screen."""

@@ -24,8 +24,6 @@ from synth.reports.holdout import paid_refusal
 from synth.schema import RunConfig
 from synth.services.views import Plan
 
-__all__ = ["screen"]
-
 
 def screen() -> None:
     """Draw the screen."""

@@ -30,8 +30,6 @@ from synth.reports.registry import report_of, reports
 from synth.reports.report import Report
 from synth.schema import RunConfig
 
-__all__ = ["screen"]
-
 ONE_MODEL = "the model is tested on held-out rows. There is no grid for a model: it compares tables."
 DECLARATION = "This table is public, or I may show every row of it to anyone."
 _WHAT = {"one": "This configuration", "grid": "Several budgets and generators"}

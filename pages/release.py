@@ -13,8 +13,6 @@ from synth.estimators import describe
 from synth.schema import Schema
 from synth.services.views import RunView
 
-__all__ = ["screen"]
-
 ATTESTATIONS = (
     "No protected unit has more rows in the table than I declared, or the cap is enforced by a column.",
     "What I declared public was typed from public knowledge, without looking at the rows.",

@@ -48,8 +48,6 @@ from synth.reports.registry import renewal_called, screens_of, tabs
 from synth.reports.report import Shown, Tab
 from synth.services.views import RunView
 
-__all__ = ["screen", "show_tab"]
-
 
 def screen() -> None:
     """Draw the screen."""

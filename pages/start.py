@@ -28,8 +28,6 @@ from synth.demonstration import CLINIC, NETWORK, Demonstration
 from synth.errors import SynthError
 from synth.store import SavedDraft
 
-__all__ = ["screen"]
-
 NOT_PROMISED = (
     "It is not legal advice.",
     "It protects the people you name in step 2, not facts about groups: patterns shared by many people will show.",

@@ -44,8 +44,6 @@ from synth.schema.source import DatabaseSource, origin_sentences
 from synth.services.databases import PasswordNeededError, form_of_rows, refuse_unlisted
 from synth.services.views import ReceivedTable
 
-__all__ = ["screen"]
-
 NEW_PEOPLE = "No, new people"
 _MAXIMUM_CODEBOOK_MEGABYTES = DOCUMENT_BYTES // 10**6
 

@@ -36,8 +36,6 @@ from synth.reports.forecast import forecast
 from synth.schema import default_delta
 from synth.services.incidents import code_location, record_incident
 
-__all__ = ["OPEN_PATHS", "Keeper", "Surface", "lifespan", "warm_up"]
-
 OPEN_PATHS = ("bidi-components", "health", "host-config", "stream", "upload_file")
 """All that is open below ``/_stcore``: metrics and whatever else comes with Streamlit is not.
 

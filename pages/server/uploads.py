@@ -29,8 +29,6 @@ from synth.errors import InputError
 from synth.system.settings import Settings
 from synth.vault.incoming import Arrival, Incoming, NoPlaceError
 
-__all__ = ["UPLOAD_PATH", "EncryptedUploads", "incoming", "stream_of", "ticket_of", "too_large", "whole_stream"]
-
 UPLOAD_PATH = re.compile(r"(?:/.*)?/_stcore/upload_file/([^/]+)/([^/]+)")
 
 _PIECE = 2**18

@@ -19,22 +19,6 @@ from synth.reports.drawing import COLOURS, TRACES, letters, pairs_of, twin_of_pi
 from synth.reports.figures import MAXIMUM_POINTS, Bars, Figure, HeatMap, Meaning, Table
 from synth.reports.wording import number_text
 
-__all__ = [
-    "accent",
-    "bars_figure",
-    "ceiling",
-    "draw",
-    "heading",
-    "heat_map_figure",
-    "ink",
-    "judged_words",
-    "picture_figure",
-    "show_picture",
-    "show_plot",
-    "show_table",
-    "table_of",
-]
-
 _DARK_LINE = "#B7C0C7"
 """Floor and ceiling on a dark page, where #444444 could not be seen."""
 

@@ -30,32 +30,6 @@ from synth.schema import (
 from synth.schema.columns.moments import DateStep, TimeColumn, TimeStep
 from synth.schema.guesses import fate_of, kind_by_name, step_by_name
 
-__all__ = [
-    "MAXIMUM_PAIR_CELLS",
-    "MODELLED_ROLES",
-    "ROLES",
-    "Row",
-    "State",
-    "declared_columns",
-    "error_of_row",
-    "errors_of_rows",
-    "guess_role",
-    "host_of",
-    "is_proposed",
-    "join_list",
-    "lacks_fallback",
-    "look_again",
-    "mapping_of_row",
-    "new_row",
-    "notes_of_rows",
-    "pasted_beside",
-    "row_of_mapping",
-    "split_list",
-    "state_of",
-    "time_beside",
-    "with_times",
-]
-
 Row = dict[str, Any]
 
 _MODELLED = [one for one in COLUMN_TYPES.values() if issubclass(one, ModelledColumn)]

@@ -23,8 +23,6 @@ from synth.dictionaries import (
 from synth.names import visible
 from synth.schema import COLUMN_TYPES, Preset, preset_for, presets
 
-__all__ = ["dictionary_panel", "preset_panel", "taken_row"]
-
 _MEGABYTES = 50
 """Of a file: the largest is an earlier bundle; every other kind has its own, lower limit."""
 

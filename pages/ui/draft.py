@@ -19,24 +19,6 @@ from synth.estimators import describe
 from synth.reports.holdout import paid_refusal
 from synth.schema import RunConfig, config_to_mapping, parse_config, prediction_refusal
 
-__all__ = [
-    "EPSILON_STOPS",
-    "MOST_PILLS",
-    "Draft",
-    "asks_for_number",
-    "body_of",
-    "changed_answers",
-    "config_body",
-    "config_of",
-    "fill_from_body",
-    "fill_from_config",
-    "merged",
-    "missing_answers",
-    "new_draft",
-    "rename_columns",
-    "take_table",
-]
-
 Draft = dict[str, Any]
 
 DEFAULT_ROWS = 10_000

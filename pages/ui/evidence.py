@@ -15,19 +15,6 @@ from synth.reports.figures import Bars, Figure, Table
 from synth.reports.registry import is_upper_bound, section_words
 from synth.reports.wording import as_far_as_known, first_sentence, known_range, number_text, short_sentence
 
-__all__ = [
-    "BADGES",
-    "OWNER_ONLY_NOTE",
-    "badge",
-    "badge_text",
-    "cards",
-    "legend",
-    "number_card",
-    "read_evidence",
-    "show_value",
-    "value_text",
-]
-
 BADGES: dict[Kind, tuple[str, str, str]] = {
     "safe": (
         "● safe to publish",

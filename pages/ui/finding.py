@@ -21,8 +21,6 @@ from synth.privacy.more.together import epsilon_together
 from synth.schema import FindColumn, RunConfig, is_found, parse_config
 from synth.services.finding import USUAL_SHARE, FindingPlan, remaining
 
-__all__ = ["find_panel", "found_note", "open_names", "take_finding"]
-
 _TYPED = ("low", "high", "categories")
 
 

@@ -25,8 +25,6 @@ from synth.schema import RunConfig
 from synth.services.devices import device_words
 from synth.system.machine import available_gpus
 
-__all__ = ["confirm_and_start", "draw_cards", "modes_panel", "options_form", "seed_and_device"]
-
 _CARDS_IN_A_ROW = 3
 _MODE = "field:mode"
 _NOISE = "noise per cell (1 = the whole range of the column)"

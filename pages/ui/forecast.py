@@ -41,21 +41,6 @@ from synth.schema import ModelledColumn, Neighbours, RunConfig, config_to_mappin
 from synth.services.planning import prediction_lines
 from synth.services.views import Plan
 
-__all__ = [
-    "PLACES",
-    "STRONG",
-    "WEAK",
-    "belief",
-    "dial",
-    "dial_data",
-    "error_sentence",
-    "forecast_panel",
-    "paid_predictions",
-    "parts_table",
-    "promises",
-    "smallest_epsilon_form",
-]
-
 PLACES = tuple(
     round(mantissa * 10.0**power, 4)
     for power in (-2, -1, 0, 1)

@@ -15,8 +15,6 @@ from synth.errors import DatabaseAwayError, SynthError
 from synth.schema import PrivacyUnit
 from synth.version import __version__
 
-__all__ = ["ONE_OWNER", "brand", "footer", "header", "sidebar_at_first"]
-
 ONE_OWNER = "There is no login: one installation has one owner, and anyone who reaches it sees everything."
 _OUTSIDE = "Pages load nothing from other servers; no usage statistics."
 _PICTURES = Path(__file__).parent / "pictures"

@@ -20,8 +20,6 @@ from pages.ui.words import plain
 from synth.errors import DatabaseAwayError, SynthError
 from synth.services.incidents import code_location, own_error, record_incident
 
-__all__ = ["INCIDENT_TEXT", "guard", "guarded", "invite", "quiet_logs", "require", "through_the_application"]
-
 INCIDENT_TEXT = (
     "Something went wrong. Nothing from your table was shown or logged. Give this number to the person who "
     "runs this server: incident {incident}."

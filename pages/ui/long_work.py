@@ -11,8 +11,6 @@ from pages.ui.guards import guarded
 from pages.ui.words import note, plain
 from synth.store import Work, WorkState
 
-__all__ = ["LongWork", "follow_work"]
-
 
 @dataclass(frozen=True, slots=True)
 class LongWork:

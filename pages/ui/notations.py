@@ -18,8 +18,6 @@ from synth.names import visible
 from synth.schema import COLUMN_TYPES, parse_format
 from synth.schema.encoding import invented_cells, invented_cells_of
 
-__all__ = ["dates_field", "listed", "notations_fold", "notations_note", "numbers_fields"]
-
 _MOST_LINES = 60
 """That the fold shows: a table may have 5,000 columns."""
 

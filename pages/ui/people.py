@@ -12,8 +12,6 @@ from pages.ui.session import bind, draft, renew_editor
 from pages.ui.words import name_or, note, plain
 from synth.schema import PrivacyUnit
 
-__all__ = ["task_questions", "unit_questions"]
-
 UNITS = ("person", "household", "organisation", "one event", "other")
 _ROW_COUNT = {
     "public": "Yes: it is published, and the promise hides what the rows of any one of them say",

@@ -16,8 +16,6 @@ from synth.schema.contradictions import problems_of_rules
 from synth.schema.rule_lines import quoted
 from synth.schema.rule_proposals import proposed_rules
 
-__all__ = ["rule_problems", "rules_note", "rules_panel"]
-
 _ROUND = "rules-built"
 _MOST_PROPOSED = 5
 _MOST_CHOICES = 200

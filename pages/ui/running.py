@@ -19,8 +19,6 @@ from synth.services.course import OWNER_PHASE, Course
 from synth.services.devices import working_device
 from synth.services.views import RunView
 
-__all__ = ["course_of", "follow_run", "phase_words", "prepare_or_follow"]
-
 STATES = {
     "queued": "waiting",
     "running": "running",

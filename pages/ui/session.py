@@ -32,32 +32,6 @@ from synth.services.views import ReceivedTable
 from synth.store import Drafts, SavedDraft, now
 from synth.system.settings import Settings
 
-__all__ = [
-    "MOST_BUNDLE_MEGABYTES",
-    "TABLE_TYPES",
-    "application",
-    "bind",
-    "draft",
-    "editor_key",
-    "forget_uploads",
-    "forget_widgets",
-    "go",
-    "in_their_zone",
-    "keep_address",
-    "keep_draft",
-    "keeping_draft",
-    "open_draft",
-    "own_table",
-    "refuse",
-    "renew_editor",
-    "say_what_changed_elsewhere",
-    "say_when_saved",
-    "show_refusal",
-    "start_again",
-    "taking",
-    "uploader_key",
-]
-
 TABLE_TYPES = ["csv", "tsv", "txt", "data", "gz", "parquet", "xlsx", "xlsm", "ods"]
 """Endings of the files that are taken for tables."""
 

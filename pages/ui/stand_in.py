@@ -11,8 +11,6 @@ from pages.ui.session import application
 from pages.ui.words import plain
 from synth.schema import RunConfig
 
-__all__ = ["stand_in_attacks", "verdict"]
-
 
 def stand_in_attacks(config: RunConfig, section: str) -> None:
     """Show the numbers of one section of the rehearsal of a configuration, or how to get them."""

@@ -12,22 +12,6 @@ from synth.names import visible, visible_lines
 from synth.reports.wording import number_text, rounded_up
 from synth.services.views import RowWorth, RunView
 
-__all__ = [
-    "DELTA_MEANS",
-    "FOR_A_ROW",
-    "add_row_worth",
-    "amount",
-    "cell_and_row",
-    "count",
-    "name_or",
-    "note",
-    "plain",
-    "row_note",
-    "row_worth",
-    "size_in_words",
-    "stated",
-]
-
 DELTA_MEANS = "By how much any probability may exceed what epsilon allows."
 FOR_A_ROW = "epsilon for a whole row"
 

@@ -51,7 +51,7 @@ def test_a_worker_that_died_leaves_words_and_what_was_found_can_be_found_anew() 
     app.run()
     assert any("so it stays spent." in words and "a new finding is charged anew" in words for words in errors(app))
     assert charges() == ["failed-spent"]
-    assert "Find 3 open columns privately (spends 0.10)" in [one.label for one in app.button]
+    assert "Find 3 undescribed columns privately (spends 0.10)" in [one.label for one in app.button]
 
     work = begun(app, alive=True)
     carry_out(application().installation, work.id, NullProgress())
@@ -67,5 +67,5 @@ def test_a_worker_that_died_leaves_words_and_what_was_found_can_be_found_anew() 
     held = app.session_state["draft"]
     assert open_lines(app) == ["age", "region", "flavour"]
     assert (held["found"], held["domain_source"], held["epsilon"]) == (None, {}, 0.6)
-    assert "Find 3 open columns privately (spends 0.06)" in [one.label for one in app.button]
+    assert "Find 3 undescribed columns privately (spends 0.06)" in [one.label for one in app.button]
     assert charges() == ["failed-spent", "released"]
