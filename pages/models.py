@@ -67,7 +67,7 @@ def model_cards_panel(held: Draft) -> None:
         chosen=held["model"],
         is_ready=lambda card: any(card.needs.are_met(schema, label) for label in (None, *schema.names)),
         choose=_choose,
-        others=f"{len(model_cards()) - 1} more",
+        others=f"{len(model_cards()) - 1} more models",
     )
 
 
