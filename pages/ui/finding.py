@@ -78,8 +78,8 @@ def find_panel() -> None:
         _what_was_found(held, found)
         if names:
             note(
-                f"{_many(names)} stayed undescribed, and a release supports one finding. Describe by hand "
-                f"what you know about them and drop the rest, or find everything again."
+                f"{_many(names)} left. A release supports one finding: describe by hand what you know and drop the "
+                "rest, or find everything again."
             )
         _anew(held, found)
         return

@@ -39,7 +39,7 @@ def test_a_stop_is_cleared_by_a_name_and_a_reason(finished: AppTest) -> None:
     run_id = finished.session_state["draft"]["run_id"]
     service.stops.record(service.config_of(run_id), "7f3a0000", "Closest record")
     app = go(finished, "admin")
-    assert list(app.table[0].value["state"]) == ["stands"]
+    assert list(app.table[0].value["state"]) == ["open"]
     app.text_input(key="clear-incident-who").set_value("A. Admin")
     app.button[-1].click().run()
     assert any("what was found" in error for error in errors(app))

@@ -50,8 +50,8 @@ def test_the_panel_says_the_numbers_of_the_design() -> None:
     words = texts(app)
     assert "change their odds by at most \N{MULTIPLICATION SIGN}2.72 (ε = 1)." in words
     assert (
-        "From 50:50 to at most 74 in 100; from 1 in 100 to at most 2.7 in 100, except with a chance of about δ."
-        in words
+        "A belief of 50 in 100 can rise to at most 74 in 100, and one of 1 in 100 to at most 2.7 in 100, except with a "
+        "chance of about δ." in words
     )
     assert "An attacker allowed one false alarm in 100 catches at most 2.8 in 100 real members" in words
     assert "the best advantage over guessing is 46.3 %" in words
@@ -355,7 +355,7 @@ def test_shares_refer_to_the_rows_that_somebody_said_there_are() -> None:
     app = unfold(described(PRIVATE), "errors")
     app.session_state["draft"]["about_rows"] = 500
     app.run()
-    assert "Shares of rows refer to the 400 rows that are measured of those you said there are." in texts(app)
+    assert "Shares are of the 400 rows that are measured, from the number you gave." in texts(app)
     (frame,) = [table.value for table in app.table if "rows that noise moves" in table.value.columns][:1]
     plan = application().plan(config_of(app.session_state["draft"]))
     (age,) = (cell for cell in plan.forecast.columns if cell.columns == ("age",))

@@ -107,7 +107,7 @@ def test_several_rows_without_a_column_of_ids() -> None:
     )
     assert "Protects one person contributing up to 4 rows." in texts(app)
     app.selectbox(key="field:id_column").set_value("who").run()
-    assert "Enforced: at most 4 rows of each person are kept, chosen at random." in texts(app)
+    assert "Enforced: at most 4 rows per person are kept, chosen at random." in texts(app)
     roles = {row["name"]: row["role"] for row in app.session_state["draft"]["columns"]}
     assert roles["who"] == "identifier (replaced)"
 

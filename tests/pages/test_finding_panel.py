@@ -62,7 +62,7 @@ def test_a_worker_that_died_leaves_words_and_what_was_found_can_be_found_anew() 
     assert (open_lines(app), held["epsilon"]) == ([], 0.6)
     assert set(held["domain_source"]) == {"age", "region"}
     edit(app, region={"role": "", "categories": ""}).run()
-    assert "1 undescribed column stayed open, and a release bears one finding." in texts(app)
+    assert "1 undescribed column left. A release supports one finding" in texts(app)
     app.button(key="find-anew").click().run()
     held = app.session_state["draft"]
     assert open_lines(app) == ["age", "region", "flavour"]

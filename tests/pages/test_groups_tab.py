@@ -101,6 +101,6 @@ def test_groups_are_chosen_where_the_table_is_described() -> None:
 def test_groups_of_a_wide_table_are_named_in_its_codebook(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pages.ui.people.MOST_PILLS", 2)
     app = go(described(LABELLED), "describe")
-    assert "Columns whose groups are compared: region. In a table as wide as this" in texts(app)
+    assert "Columns to compare by group: region. For a table this wide" in texts(app)
     assert app.session_state["draft"]["groups"] == ["region"]
     assert not errors(app)

@@ -88,7 +88,7 @@ def test_predictions_of_a_model_can_be_paid_for_and_survive_its_configuration(ch
     assert not errors(chosen)
     (parts,) = [frame.value for frame in chosen.table if "part" in frame.value.columns]
     assert "predictions" in set(parts["part"])
-    assert "20% of the people are held out for it" in texts(chosen)
+    assert "20% of the people are held out for this" in texts(chosen)
     assert "standard error of the mean squared error" in texts(chosen)
     config = config_of(chosen.session_state["draft"])
     assert (config.prediction_share, config.holdout) == (0.2, 0.2)

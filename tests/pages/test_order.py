@@ -32,7 +32,7 @@ def test_a_page_opened_first_says_what_is_missing(page: str, sentence: str) -> N
     assert sentence in [str(info.value) for info in app.info]
     assert not app.exception
     assert not app.error
-    assert "Pages load nothing from other servers, and usage statistics are off." in texts(app)
+    assert "Pages load nothing from other servers; no usage statistics." in texts(app)
 
 
 @pytest.mark.thorough
@@ -61,7 +61,7 @@ def test_an_unknown_identifier_in_the_address_is_forgotten(page: str) -> None:
 def test_a_cold_server_shows_a_page_inside_the_application(page: str) -> None:
     """Streamlit runs files of ``pages`` without app.py until it has seen ``st.navigation`` once."""
     words = texts(go(open_app(), page))
-    assert "Pages load nothing from other servers, and usage statistics are off." in words
+    assert "Pages load nothing from other servers; no usage statistics." in words
     assert "● safe to publish" in words
 
 

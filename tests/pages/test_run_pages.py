@@ -196,7 +196,7 @@ def test_a_waiting_run_can_be_cancelled_and_costs_nothing(monkeypatch: pytest.Mo
     app.button(key="spend").click().run()
     app.button(key="confirm-spend").click().run()
     assert app.button(key="cancel-run").label == "Cancel (the 1.00 is freed unless it is spent first)"
-    assert "Nothing was read so far: 1.00 is freed, unless it becomes spent first." in texts(app)
+    assert "Nothing has been read yet: 1.00 is freed unless it is spent first." in texts(app)
     app.button(key="cancel-run").click().run()
     go(app, "generate")
     assert "Its budget never became spent, so it was freed." in texts(app)

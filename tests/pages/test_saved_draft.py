@@ -131,7 +131,7 @@ def test_rules_and_groups_of_two_tabs_are_merged_one_by_one() -> None:
     one.button(key="rule-add").click().run()
     other.button(key="rule-add").click().run()
     assert other.session_state["draft"]["rules"] == ["age >= 18", "smoker = no"]
-    assert "One answer was changed in another tab meanwhile." in texts(other)
+    assert "One answer was changed in another tab." in texts(other)
     other.button(key="rule-delete:0").click().run()
     assert one.run().session_state["draft"]["rules"] == ["smoker = no"]
 
@@ -160,7 +160,7 @@ def test_two_tabs_change_different_cells_and_both_stay() -> None:
     # What was typed here stays, what was typed there is shown, and the page says so.
     assert cells(other, "region")["categories"] == "north, south"
     assert cells(other, "age")["low"] == "1"
-    assert "One answer was changed in another tab meanwhile." in texts(other)
+    assert "One answer was changed in another tab." in texts(other)
     one.run()
     assert cells(one, "region")["categories"] == "north, south"
     assert "changed in another tab" in texts(one)
