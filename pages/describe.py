@@ -338,8 +338,11 @@ def _undo() -> None:
 def kinds_by_looking() -> None:
     """Offer to guess open roles from the rows, which is recorded, and to give open columns a place for odd cells."""
     held = draft()
-    look, empty = st.columns(2)
     unknown = [row["name"] for row in held["columns"] if not row["role"]]
+    open_columns = [row["name"] for row in held["columns"] if lacks_fallback(row)]
+    if not unknown and not open_columns:
+        return
+    look, empty = st.columns(2)
     if unknown and look.button(
         "Look at my rows to guess the missing roles",
         key="look-at-rows",
@@ -353,7 +356,6 @@ def kinds_by_looking() -> None:
         st.rerun()
     if unknown:
         note("○ owner only: the look is recorded, and what you choose because of it is not covered by epsilon.", look)
-    open_columns = [row["name"] for row in held["columns"] if lacks_fallback(row)]
     if open_columns and empty.button(
         f"Tick 'Empty' in {len(open_columns)} column{'s' if len(open_columns) > 1 else ''}",
         key="tick-empty",

@@ -21,7 +21,9 @@ from synth.services.views import AccountView, LedgerRow
 def screen() -> None:
     """Draw the screen."""
     st.title("Ledger")
-    st.markdown(f"Spending is counted by people, not by file, and recorded before any row is read. {SPENT_OR_FREED}")
+    st.markdown(
+        f"Spending is counted per group of people, not per file, and recorded before any row is read. {SPENT_OR_FREED}"
+    )
 
     accounts, rows = application().accounts(), checked_rows()
     if not rows and accounts:

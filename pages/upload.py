@@ -111,7 +111,7 @@ def account_question() -> str | None:
         format_func=plain,
         label_visibility="collapsed",
         key="people",
-        help="The ledger counts spending by people, not by file: a newer file about the same people draws on "
+        help="The ledger counts spending per group of people, not per file: a newer file about the same people draws on "
         "the same budget.",
     )
     held["people"] = chosen
