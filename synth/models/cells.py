@@ -1,4 +1,4 @@
-"""Cells that rows of bins are sorted into: by a few columns, each cut into few parts, and by several tables at once."""
+"""Cells that binned rows are sorted into: by a few columns, each divided into few parts, and by several tables."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ Vector = NDArray[np.float64]
 Cells = NDArray[np.signedinteger[Any]]
 
 _MOST_TOGETHER = 2**14
-"""Cells of several tables together, up to which their rows are looked up at once: the factors of so many stay near."""
+"""Most cells of several tables that are looked up together, so that their factors stay in the cache."""
 
 
 class PooledRows(Protocol):
-    """Rows of bins, by column, which keep what is worked out of them."""
+    """Binned rows, by column, with a cache of what is computed from them."""
 
     columns: list[NDArray[Any]]
     n_rows: int
 
     def once(self, asker: object, worked_out: Callable[[], NDArray[Any]]) -> NDArray[Any]:
-        """Return what is worked out of the rows, once for each asker."""
+        """Return a result computed from the rows, once for each asker."""
 
     def parts(self, column: int, parts: NDArray[np.int32]) -> NDArray[Any]:
         """Return the part of every row, given that of every bin of a column."""
@@ -40,7 +40,7 @@ class PoolCells(Protocol):
 
     @property
     def columns(self) -> ColumnSet:
-        """Positions of the columns that a row's cell follows from."""
+        """Positions of the columns that determine a row's cell."""
 
     @property
     def size(self) -> int:
@@ -50,12 +50,12 @@ class PoolCells(Protocol):
         """Return the cell of every row of a pool, shape (n_rows,)."""
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """Return what the cells can be made of again."""
+        """Return the state from which the cells can be restored."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CellsOfSet:
-    """Cells by a few columns, each cut into few parts.
+    """Cells by a few columns, each divided into few parts.
 
     Attributes
     ----------
@@ -110,7 +110,7 @@ class CellsOfSet:
 
 
 def columns_of_state(state: Mapping[str, NDArray[Any]]) -> ColumnSet:
-    """Return the columns of a state of cells, or refuse what are none."""
+    """Return the columns of a state of cells, or refuse invalid ones."""
     columns = tuple(state["columns"].astype(np.int64).tolist())
     if not columns or list(columns) != sorted(set(columns)) or columns[0] < 0:
         raise ValueError("The cells of a pool need different columns, in ascending order.")
@@ -118,14 +118,14 @@ def columns_of_state(state: Mapping[str, NDArray[Any]]) -> ColumnSet:
 
 
 def cells_of_columns(columns: ColumnSet, sizes: Sequence[int]) -> CellsOfSet:
-    """Return the cells of some columns, a part for every bin."""
+    """Return the cells of some columns, with a part for every bin."""
     return CellsOfSet(columns, tuple(np.arange(sizes[column], dtype=np.int32) for column in columns))
 
 
 class SortedRows:
-    """Rows that are sorted into the cells of several tables, which are gone through many times.
+    """Rows sorted into the cells of several tables, for many passes.
 
-    Tables with few cells are taken together: a row's cells of two or three are one cell of their product.
+    Tables with few cells are combined: a row's cells in two or three tables are one cell of their product.
 
     Parameters
     ----------
@@ -170,7 +170,7 @@ class SortedRows:
             joint = factors[tables[0]]
             for table in tables[1:]:
                 joint = np.add.outer(joint, factors[table])
-            # No cell is out of range, and what checks for none takes longer.
+            # No cell is out of range, and checking for it takes longer.
             found += np.take(joint.reshape(-1), cells, out=looked_up, mode="clip")
         return found
 

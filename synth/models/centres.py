@@ -1,8 +1,8 @@
-"""Cells of the whole row: which of a few public centres is nearest to it, by class.
+"""Cells of the whole row: the nearest of a few public centres, by class.
 
-Columns of a set are cut; here all columns of a row count together. Coordinates of rows and of centres are whole numbers
-of at most 128, so squared distances are whole numbers far below 2^53, which float64 adds up exactly in any order: a
-row's cell follows from that row and the centres to the last bit, beside any rows, in blocks of any size.
+Cells of a set divide its columns; here all columns of a row count together. Coordinates of rows and of centres are
+integers of at most 128, so squared distances are integers far below 2^53, which float64 adds up exactly in any order: a
+row's cell depends only on that row and the centres, to the last bit, whatever the block size.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ Vector = NDArray[np.float64]
 Whole = NDArray[np.int64]
 
 LARGEST_COORDINATE = 2**7
-"""Of rows and centres, in absolute value."""
+"""Largest coordinate of rows and centres, in absolute value."""
 
 _TURNS = 8
-"""Times that centres are moved."""
+"""Iterations of Lloyd's algorithm."""
 
 _ROWS_AT_A_TIME = 2**13
 
@@ -38,11 +38,11 @@ class CellsOfCentres:
     Attributes
     ----------
     columns : tuple of int
-        Positions of the columns that have coordinates, ascending, and of the label, where classes are told apart.
+        Positions of the columns that have coordinates, and of the label if there are classes; ascending.
     coordinates : tuple of arrays of shape (bins of the column, width), float64
-        Whole numbers, by column without the label.
+        Integers, by column, without the label.
     centres : array of shape (n_centres, sum of the widths), float64
-        Whole numbers.
+        Integers.
     label : int, optional
         Position of the column whose bins are the classes.
     classes : int
@@ -71,7 +71,7 @@ class CellsOfCentres:
         return tuple(column for column in self.columns if column != self.label)
 
     def index(self, pool: PooledRows) -> Whole:
-        """Return the cell of every row of a pool, class fastest; shape (n_rows,). Worked out once for each pool."""
+        """Return the cell of every row of a pool, class fastest; shape (n_rows,). Computed once for each pool."""
         return pool.once(self, lambda: self._index(pool))
 
     def _index(self, pool: PooledRows) -> Whole:
@@ -102,7 +102,7 @@ class CellsOfCentres:
         place, classes = state["label"].astype(np.int64).tolist()
         label = None if place < 0 else place
         if (1 if label is None else sizes[label]) != classes or (label is not None and label not in columns):
-            raise ValueError("The classes of a pool's cells are those of one of its columns.")
+            raise ValueError("The classes of a pool's cells must be those of one of its columns.")
         coordinates = tuple(state[f"places.{column}"].astype(np.float64) for column in columns if column != label)
         centres = state["centres"].astype(np.float64)
         found = cls(columns, coordinates, centres, label, classes)
@@ -116,7 +116,7 @@ class CellsOfCentres:
         if any(
             (np.abs(one) > LARGEST_COORDINATE).any() or (one != np.rint(one)).any() for one in (*coordinates, centres)
         ):
-            raise ValueError("The centres of a pool and its coordinates are whole numbers of at most 128.")
+            raise ValueError("The centres of a pool and its coordinates must be whole numbers of at most 128.")
         return found
 
 
@@ -126,16 +126,16 @@ def squares_of(centres: Vector) -> Vector:
 
 
 def nearest(bins: Sequence[NDArray[Any]], coordinates: Sequence[Vector], centres: Vector) -> Whole:
-    """Return the nearest centre of every row, the first of several; shape (n_rows,).
+    """Return the nearest centre of every row, the first in a tie; shape (n_rows,).
 
     Parameters
     ----------
     bins : sequence of arrays of shape (n_rows,)
         Of every column that has coordinates.
     coordinates, centres
-        As those of :class:`CellsOfCentres`.
+        As in :class:`CellsOfCentres`.
     """
-    # Whole numbers below 2^24 are exact in float32, which takes half of the time.
+    # Integers below 2^24 are exact in float32, which takes half the time.
     kind = np.float32 if 3 * centres.shape[1] * LARGEST_COORDINATE**2 < 2**24 else np.float64
     tables = [one.astype(kind) for one in coordinates]
     squares, ways = squares_of(centres).astype(kind), (-2.0 * centres.T).astype(kind)
@@ -151,23 +151,23 @@ def nearest(bins: Sequence[NDArray[Any]], coordinates: Sequence[Vector], centres
 
 
 def centres_of(bins: Sequence[NDArray[Any]], coordinates: Sequence[Vector], *, most: int, seed: int) -> Vector:
-    """Find centres of some rows by Lloyd's algorithm (Lloyd 1982), in whole numbers.
+    """Find centres of some rows by Lloyd's algorithm (Lloyd 1982), in integers.
 
     Parameters
     ----------
     bins : sequence of arrays of shape (n_rows,)
         Of every column that has coordinates.
     coordinates : sequence of arrays of shape (bins of the column, width)
-        Whole numbers.
+        Integers.
     most : int
-        Centres at most; rows that are alike begin as one.
+        Maximum number of centres; equal rows are one first centre.
     seed : int
-        Public: of the rows that centres begin with.
+        Public; draws the rows that are the first centres.
 
     Returns
     -------
     array of shape (at most ``most``, sum of the widths)
-        Means of the rows that are nearest to each, rounded to whole numbers.
+        Means of the rows that are nearest to each, rounded to integers.
     """
     rows = np.concatenate([one[own] for one, own in zip(coordinates, bins, strict=True)], axis=1)
     random = np.random.Generator(np.random.PCG64(seed))

@@ -1,4 +1,4 @@
-"""L-BFGS for convex functions whose curvature is known roughly (Nocedal 2006, chapter 7)."""
+"""L-BFGS for convex functions whose curvature is roughly known (Nocedal 2006, chapter 7)."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ __all__ = ["inner", "minimise"]
 Vector = NDArray[np.float64]
 
 TOLERANCE = 1e-2
-"""Fits end where a step promises to bring the objective, in nats of all rows together, down by half of this."""
+"""A fit ends when a step promises to lower the objective, in nats over all rows, by less than half of this."""
 
 _MEMORY = 10
-"""Steps that are remembered."""
+"""Number of steps that are remembered."""
 
 _ENOUGH = 1e-4
-"""Part of the slope by which a step has to bring the function down."""
+"""Share of the slope by which a step has to lower the function."""
 
 
 def minimise(
@@ -30,22 +30,22 @@ def minimise(
     *,
     steps: int,
 ) -> Vector:
-    """Go downhill from a start, until a step promises too little (``TOLERANCE``).
+    """Minimise a function from a start, until a step promises too little (``TOLERANCE``).
 
     Parameters
     ----------
     value : callable
         Returns the function and its gradient, a new array.
     divided : callable
-        Returns the gradient divided by roughly the second derivative; linear, symmetric and positive definite.
+        Returns the gradient divided by an approximate second derivative; linear, symmetric, positive definite.
     start : array of shape (n,), float64
     steps : int
-        Most steps.
+        Maximum number of steps.
 
     Notes
     -----
-    Libraries that have one ask for the strong Wolfe conditions, and torch takes longer to start than most fits last. Of
-    a convex function every step downhill shows a curvature above 0, so that enough of a descent is enough here.
+    Libraries require the strong Wolfe conditions, and torch takes longer to start than most fits. For a convex function
+    every step downhill has a positive curvature, so a sufficient decrease is enough here.
     """
     place = start
     height, gradient = value(place)
@@ -61,12 +61,12 @@ def minimise(
             reached = place + step * direction
             height_there, gradient_there = value(reached)
             rise = height_there - height
-            # Heights are known up to rounding.
+            # Function values are known up to rounding.
             if rise <= _ENOUGH * step * slope + 1e-14 * abs(height):
                 break
             if step < 1e-9:
                 return place
-            # The lowest point of the parabola through both heights and the slope.
+            # The minimum of the parabola through both values and the slope.
             step *= max(0.1, min(0.5, -0.5 * step * slope / (rise - step * slope)))
         newton_there = divided(gradient_there)
         moved, turned = reached - place, gradient_there - gradient
@@ -78,13 +78,13 @@ def minimise(
 
 
 def inner(left: Vector, right: Vector) -> float:
-    """Return the inner product; it has one order of sums, however many threads a library of matrices may use."""
+    """Return the inner product, summed in a fixed order, however many threads a matrix library may use."""
     return float(np.einsum("i,i->", left, right))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Step:
-    """A step taken: how far it ``moved``, how the gradient ``turned``, and what ``divided`` makes of that."""
+    """A past step: how far it ``moved``, how the gradient ``turned``, and ``divided`` of that change."""
 
     moved: Vector
     turned: Vector
@@ -93,7 +93,7 @@ class _Step:
 
 
 def _direction(gradient: Vector, newton: Vector, memory: deque[_Step]) -> Vector:
-    """Return the step that the remembered curvature asks for (Nocedal 2006, algorithm 7.4)."""
+    """Return the step by the remembered curvature (Nocedal 2006, algorithm 7.4)."""
     if not memory:
         return -newton
     left, direction, parts = gradient.copy(), newton.copy(), []

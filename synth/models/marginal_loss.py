@@ -23,7 +23,7 @@ Moved = Callable[[NDArray[Any]], Tensor]
 
 
 class BinLayout:
-    """Where the bins of every column lie in one tensor of all of them, columns of equal size side by side.
+    """The positions of every column's bins in one tensor of all bins, with columns of equal size adjacent.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ class BinLayout:
     Attributes
     ----------
     original_order : array of shape (sum of sizes,), int64
-        Row of every bin when bins are listed column by column.
+        Row of every bin, with bins listed column by column.
     """
 
     def __init__(self, sizes: tuple[int, ...]) -> None:
@@ -48,7 +48,7 @@ class BinLayout:
         self._blocks = [(int(count), int(size)) for count, size in zip(counts, distinct, strict=True)]
 
     def rows(self, column: int) -> slice:
-        """Return where the bins of a column lie."""
+        """Return the rows of a column's bins."""
         first = int(self._first_row[column])
         return slice(first, first + self.sizes[column])
 
@@ -67,13 +67,13 @@ class BinLayout:
 class MarginalLoss:
     """Chi-square between the exact marginals of a mixture and noisy tables.
 
-    Tables of two columns are read off one product of all bins with all bins, or, where that would compute far more
-    cells than were measured, off one product a column with the bins of its partners. Tables of more columns are
-    computed in batches of about equal shape.
+    Tables of two columns are parts of one product of all bins with all bins, or, if that would compute many more cells
+    than were measured, of one product for each column with the bins of its partners. Tables of more columns are
+    computed in batches of similar shape.
 
     Parameters
     ----------
-    layout : Layout
+    layout : BinLayout
     measured : sequence of NoisyMarginal
         Answers to one question are pooled.
     total : float
@@ -81,12 +81,12 @@ class MarginalLoss:
     device : torch.device
     dtype : torch.dtype
     dense : bool, optional
-        Whether pairs are read off the product of everything; by default what is faster.
+        Whether pairs come from the product of all bins; by default the faster way is chosen.
 
     Attributes
     ----------
     n_cells : int
-        Measured cells: what the chi-square of the true table would be on average.
+        Number of measured cells: the mean chi-square of the true table.
     """
 
     def __init__(
@@ -103,8 +103,8 @@ class MarginalLoss:
         self.n_cells = sum(one.table.size for one in measured)
         pairs = [one for one in measured if len(one.columns) == 2]
         if dense is None:
-            # On a CPU a product of everything takes two per cell, one a column four per measured cell in smaller parts;
-            # on CUDA it is one launch for all columns, as long as it fits into memory.
+            # On a CPU the product of all bins takes two operations per cell, and those by column four per measured
+            # cell; on CUDA it is one launch for all columns, if it fits into memory.
             everything = sum(layout.sizes) ** 2
             cells = sum(one.table.size for one in pairs)
             dense = everything <= (2**27 if device.type == "cuda" else max(4 * cells, 2**16))
@@ -119,7 +119,7 @@ class MarginalLoss:
         batches: dict[tuple[int, ...], list[NoisyMarginal]] = {}
         for one in measured:
             if len(one.columns) > 2:
-                # Powers of two, so that few batches hold many tables.
+                # Powers of two, so that there are few batches with many tables.
                 shape = tuple(1 << (size - 1).bit_length() for size in one.table.shape)
                 batches.setdefault(shape, []).append(one)
         for shape, tables in batches.items():
@@ -156,7 +156,7 @@ def _single_columns(layout: BinLayout, measured: Sequence[NoisyMarginal], total:
 
 
 _Side = tuple[slice, Tensor | None, Tensor, Tensor]
-"""Rows of a column's bins, those of its partners (none: all), scale and target of their tables side by side."""
+"""Rows of a column's bins, those of its partners (None: all), and scale and target of their tables, concatenated."""
 
 
 def _all_pairs(layout: BinLayout, measured: Sequence[NoisyMarginal], total: float, moved: Moved) -> list[_Side]:
@@ -176,7 +176,7 @@ def _all_pairs(layout: BinLayout, measured: Sequence[NoisyMarginal], total: floa
 def _partners(layout: BinLayout, measured: Sequence[NoisyMarginal], total: float, moved: Moved) -> list[_Side]:
     """Compare tables of two columns, each column against the bins of all its partners: every table from both sides.
 
-    With both sides available the gradient of a column's bins is one more product, and nothing has to be scattered.
+    With both sides available the gradient of a column's bins is one more product, without scattering.
     """
     partners_of: dict[int, list[tuple[int, NoisyMarginal]]] = {}
     for one in measured:
@@ -196,7 +196,7 @@ def _partners(layout: BinLayout, measured: Sequence[NoisyMarginal], total: float
 
 
 class _SidesFunction(torch.autograd.Function):
-    """The chi-square of tables that are computed from both sides, with its gradient computed on the way."""
+    """The chi-square of tables that are computed from both sides, together with its gradient."""
 
     @staticmethod
     def forward(ctx: Any, sides: list[_Side], weights: Tensor, probabilities: Tensor) -> Tensor:
@@ -209,7 +209,7 @@ class _SidesFunction(torch.autograd.Function):
             residual = (weighted[..., place, :] @ partners.mT).mul_(scale).sub_(target)
             chi_square += residual.square().sum(dim=(-2, -1))
             torch.matmul(residual.mul_(scale), partners, out=slope[..., place, :])
-        # Twice from the square; twice again for bins, which stand on both sides.
+        # A factor 2 from the square, and another 2 for bins, which are on both sides.
         ctx.save_for_backward(2.0 * (slope * probabilities).sum(dim=-2), slope.mul_(4.0 * weights.unsqueeze(-2)))
         return chi_square
 
@@ -226,7 +226,7 @@ def _batch(
     """Compare tables of three or more columns and about equal shape: products of their bins, summed over components."""
     target = np.zeros((len(measured), *shape))
     scale = np.zeros_like(target)
-    # Rows of bins that a table does not have are any rows: their cells weigh nothing.
+    # Bins that a table does not have get arbitrary rows: the weight of their cells is 0.
     places = [np.zeros((len(measured), size), dtype=np.int64) for size in shape]
     for index, one in enumerate(measured):
         cells: tuple[int | slice, ...] = (index, *(slice(size) for size in one.table.shape))
@@ -249,9 +249,9 @@ def _batch(
 
 
 def _gathered(probabilities: Tensor, rows: Tensor) -> Tensor:
-    """Return the rows of some bins, shape (..., *rows.shape, K), by the way whose gradient has one order of sums."""
+    """Return the rows of some bins, shape (..., *rows.shape, K), so that the gradient sums in a fixed order."""
     if probabilities.is_cuda:
-        # The gradient of indexing sorts before it sums; that of index_select adds in whatever order threads arrive.
+        # The gradient of indexing sorts before it sums; that of index_select adds in the order in which threads arrive.
         return probabilities[..., rows, :]
     return probabilities.index_select(-2, rows.flatten()).view(*probabilities.shape[:-2], *rows.shape, -1)
 

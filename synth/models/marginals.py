@@ -1,4 +1,4 @@
-"""Noisy marginals, which a joint model is fitted to, and what such a model can be asked: marginals and rows."""
+"""Noisy marginals, to which a joint model is fitted, and the interface of such a model: marginals and rows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 __all__ = ["JointModel", "NoisyMarginal", "coarse", "misfit", "pooled", "summed"]
 
 _FEW_CELLS = 2048
-"""Sums of more cells than this are faster by einsum, whose calls take longer."""
+"""With more cells than this, sums are faster by einsum, whose calls take longer."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -25,13 +25,13 @@ class NoisyMarginal:
     columns : tuple of int
         Positions of the columns, ascending.
     table : array of shape (bins of each column), float64
-        Counts with noise, in rows; of any sign. Of a coarse table of any shape.
+        Counts with noise, in rows; of any sign. A coarse table has any shape.
     noise_std : float
         Standard deviation of the noise of one count, in rows; positive.
     believed : array of the table's shape, optional
-        What a model of all earlier answers said of these counts, in rows; a fit may lean towards it.
+        Counts of a model of all earlier answers, in rows; a fit may lean towards them.
     cells : array of shape (bins of each column), whole numbers, optional
-        Of a coarse table: which of its counts, in their flat order, a row of these bins belongs to.
+        For a coarse table: the flat index of the count that a row with these bins belongs to.
     """
 
     columns: tuple[int, ...]
@@ -47,22 +47,22 @@ class NoisyMarginal:
         if not (math.isfinite(self.noise_std) and self.noise_std > 0):
             raise ValueError(f"noise_std must be positive and finite, got {self.noise_std}.")
         if self.believed is not None and self.believed.shape != self.table.shape:
-            raise ValueError(f"What is believed of columns {self.columns} has another shape than the table.")
+            raise ValueError(f"The believed counts of columns {self.columns} have another shape than the table.")
 
     @property
     def key(self) -> tuple[int | bytes, ...]:
-        """What its question was about: answers of one key are answers to one question."""
+        """Key of the question: answers with the same key are answers to the same question."""
         return self.columns if self.cells is None else (*self.columns, self.cells.tobytes())
 
     def counted(self, bins: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return a table of bins as this one counts it, shape of ``table``."""
+        """Return the counts of a table of bins in the cells of this table, shape of ``table``."""
         return bins if self.cells is None else coarse(bins, self.cells, self.table.shape)
 
 
 def pooled(measured: Sequence[NoisyMarginal]) -> list[NoisyMarginal]:
     """Return one table for every question: the mean of its answers weighted by inverse variance.
 
-    What was believed before the first answer is kept, as it owes nothing to any of them.
+    The belief before the first answer is kept, as it does not depend on any of them.
     """
     answers: dict[tuple[int | bytes, ...], list[NoisyMarginal]] = {}
     for one in measured:
@@ -101,7 +101,7 @@ def misfit(model: JointModel, measured: Sequence[NoisyMarginal], total: float) -
     model : JointModel
     measured : sequence of NoisyMarginal
     total : float
-        Rows that proportions are multiplied by.
+        Number of rows by which proportions are multiplied.
     """
     squares = cells = 0.0
     for one in measured:
@@ -111,13 +111,13 @@ def misfit(model: JointModel, measured: Sequence[NoisyMarginal], total: float) -
 
 
 def coarse(bins: NDArray[np.float64], cells: NDArray[np.intp], shape: tuple[int, ...]) -> NDArray[np.float64]:
-    """Return a coarse table's counts from a table of bins, given which count each combination of bins belongs to."""
+    """Return the counts of a coarse table from a table of bins, given the count that each combination belongs to."""
     counts = np.bincount(cells.reshape(-1), weights=bins.reshape(-1), minlength=math.prod(shape))
     return counts.reshape(shape).astype(np.float64, copy=False)
 
 
 def summed(table: NDArray[np.float64], away: Sequence[int]) -> NDArray[np.float64]:
-    """Sum the axes ``away`` of a table; what is left keeps its order. Without any the table itself is returned."""
+    """Sum over the axes ``away`` of a table; the others keep their order. Without any the table itself is returned."""
     if not away:
         return table
     if table.size <= _FEW_CELLS:

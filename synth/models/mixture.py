@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 __all__ = ["LEAST_PROBABILITY", "Mixture", "mean_of"]
 
 LEAST_PROBABILITY = 1e-12
-"""Proportions below this one have no logarithm of use."""
+"""Proportions are at least this before their logarithm is taken."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,7 +59,7 @@ class Mixture:
     def sample(self, n_rows: int, random: np.random.Generator) -> NDArray[np.int64]:
         """Return rows of bins, shape (n_rows, number of columns), in random order.
 
-        Rows of a component, and rows of each bin within it, number the floor or the ceiling of what is expected.
+        The rows of a component, and of each bin within it, are the floor or the ceiling of their expected number.
         """
         per_component = _rounded(self.weights[None, :], np.array([n_rows]), random)[0]
         smallest = np.min_scalar_type(max(self.sizes, default=1))
@@ -68,7 +68,7 @@ class Mixture:
             bins = np.arange(size, dtype=smallest)
             counts = _levelled(_rounded(self.column(position), per_component, random), self.column(position), random)
             drawn[position] = np.repeat(np.tile(bins, self.weights.size), counts.ravel())
-        # Each column of a component is put in an order of its own: columns are independent there.
+        # Each column of a component is shuffled separately: columns are independent there.
         first = 0
         for count in per_component:
             random.permuted(drawn[:, first : first + count], axis=1, out=drawn[:, first : first + count])
@@ -82,12 +82,12 @@ class Mixture:
     @classmethod
     def from_state(cls, sizes: tuple[int, ...], state: dict[str, NDArray[np.float64]]) -> Mixture:
         """Return the mixture of a state; it samples the same bytes from the same random source."""
-        # Sums depend on the order of memory in their last bits.
+        # The last bits of sums depend on the memory layout.
         return cls(sizes, state["weights"], np.ascontiguousarray(state["probabilities"]))
 
 
 def mean_of(mixtures: Sequence[Mixture]) -> Mixture:
-    """Return the mean of mixtures over the same bins: all their components, at equal parts of their weights.
+    """Return the mean of mixtures over the same bins: all their components, with equal shares of their weights.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ def _rounded(
 ) -> NDArray[np.int64]:
     """Round expected counts to whole ones that add up to the total of each row (systematic rounding).
 
-    Offsets of the rows are spread evenly and dealt at random, so that what rows lose and gain about cancels.
+    The offsets of the rows are evenly spread and randomly assigned, so that the rounding of rows nearly cancels.
     """
     upper = np.cumsum(probabilities, axis=1) * totals[:, None]
     offsets = (random.permutation(len(totals)) + random.random(len(totals))) / len(totals)
@@ -115,9 +115,9 @@ def _rounded(
 def _levelled(
     counts: NDArray[np.int64], probabilities: NDArray[np.float64], random: np.random.Generator
 ) -> NDArray[np.int64]:
-    """Return rounded counts whose columns add up to about what is expected, by moving single rows between two bins.
+    """Return rounded counts whose columns add up to nearly their expectation, by moving single rows between two bins.
 
-    A row moves only where its component had rounded the one bin up and the other down: counts stay floors and ceilings.
+    A row moves only if its component rounded one bin up and the other down, so counts remain floors and ceilings.
     """
     excess = counts - counts.sum(axis=1, keepdims=True) * probabilities
     total = excess.sum(axis=0)
@@ -133,6 +133,6 @@ def _levelled(
             excess[chosen, place] += change
             total[place] += change * chosen.size
         if chosen.size < wanted:
-            # No component is left that could give: the bin stays as it is.
+            # No component is left to take a row from: the bin does not change.
             total[high] = 0.0
     return counts

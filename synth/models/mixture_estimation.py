@@ -19,20 +19,20 @@ from synth.system.machine import single_thread
 __all__ = ["GroupedMarginals", "fit_mixtures"]
 
 _LEARNING_RATE = 0.2
-"""Of logits; it falls to nothing over the second half of the steps."""
+"""Learning rate of logits; it falls to 0 over the second half of the steps."""
 
 _SPREAD = 0.3
-"""Standard deviation of the first components' logits around the columns' own."""
+"""Standard deviation of the initial components' logits around those of the columns."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GroupedMarginals:
-    """Noisy tables whose cells are groups of bins: many tables at once bear fewer cells than columns by themselves.
+    """Noisy tables whose cells are groups of bins: many tables at once need fewer cells than single columns.
 
     Attributes
     ----------
     groups : tuple of arrays of shape (bins,), whole numbers
-        Group of every bin, for each column; every group holds at least one.
+        Group of every bin, for each column; every group has at least one bin.
     measured : tuple of NoisyMarginal
         Tables of several columns, shape (groups of each).
     """
@@ -68,15 +68,15 @@ def fit_mixtures(
     grouped: GroupedMarginals | None = None,
     report: Callable[[int, tuple[float, ...]], None] | None = None,
 ) -> list[Mixture]:
-    r"""Fit mixtures of products to noisy tables, each from first components of its own, side by side in one tensor.
+    r"""Fit mixtures of products to noisy tables, each from its own initial components, side by side in one tensor.
 
     .. math:: \sum_t \|(N p_t - y_t) / \sigma_t\|^2 + \frac{c}{\bar\sigma} N D
 
     is minimised by Adam for each, where p_t are the mixture's exact marginals, y_t and sigma_t the tables and their
     noise, N ``total``, c ``price``, sigma-bar the typical noise of a table of several columns and D about how many nats
-    the mixture is from independent columns. Tables alone leave open what was not measured, and a mixture of many
-    components fills it with whatever fits the noise; the second term keeps columns as independent as the answers allow.
-    Where a count is off by its noise, moving a row changes the first term by 2 / sigma, hence the price of a nat.
+    the mixture is from independent columns. Tables alone do not determine what was not measured, and a mixture of many
+    components fills it with a fit to the noise; the second term keeps columns as independent as the answers allow.
+    If the error of a count is its noise, moving a row changes the first term by 2 / sigma, hence the price of a nat.
 
     Parameters
     ----------
@@ -87,23 +87,23 @@ def fit_mixtures(
     total : float
         Rows in the table; positive.
     components : int
-        Of each mixture; ignored where ``starts`` are given.
+        Of each mixture; ignored if ``starts`` are given.
     steps : int
     seeds : sequence of int
-        Of the first components of each mixture; ignored where ``starts`` are given.
+        Of the initial components of each mixture; ignored if ``starts`` are given.
     device : str
-        What torch calls it; float32 everywhere, on one thread of a CPU.
+        Torch device; float32 everywhere, on one thread of a CPU.
     starts : sequence of Mixture, optional
-        Earlier fits to go on from, of as many components each.
+        Earlier fits to continue from, all with the same number of components.
     price : float
-        What one nat of dependence costs a row, in units of 1 / noise; 0 for none.
+        Price of one nat of dependence for a row, in units of 1 / noise; 0 for no price.
     overlap : float
-        Part of what rows tell of their component, by its estimate, that is taken off the dependence, in [0, 1]; 0 is a
-        third of the time.
+        Share of the estimated information of rows about their component that is subtracted from the dependence, in
+        [0, 1]; 0 takes a third of the time.
     grouped : GroupedMarginals, optional
-        Tables of groups of bins, to which the mixtures are fitted as well.
+        Tables of groups of bins, to which the mixtures are also fitted.
     report : callable, optional
-        Told the step and every mixture's chi-square per cell (about 1 where only noise is left) now and then.
+        Called regularly with the step and every mixture's chi-square per cell (about 1 if only noise is left).
 
     Returns
     -------
@@ -117,7 +117,7 @@ def fit_mixtures(
         first = [_logits_of(layout, one) for one in starts]
     where = torch.device(device)
     with single_thread():
-        # A single one is a matrix: products of matrices are not rounded as those of stacks of one.
+        # A single mixture is a matrix: its products are rounded differently from those of a stack of one.
         stacked = np.stack(first) if len(first) > 1 else first[0]
         logits = torch.tensor(stacked, dtype=torch.float32, device=where, requires_grad=True)
         loss = MarginalLoss(layout, measured, total, device=where, dtype=torch.float32)
@@ -130,14 +130,14 @@ def fit_mixtures(
         nat = price * total * _inverse_noise([*measured, *(() if grouped is None else grouped.measured)])
         adam = _Adam(logits)
         for step in range(steps):
-            # A few steps of rising length, since the first ones know neither slope nor curvature.
+            # A few steps of increasing length, since the first ones know neither slope nor curvature.
             rise, fall = (step + 1) / 20, 2.0 * (1.0 - step / steps)
             weights = logits[..., -1, :].softmax(dim=-1)
             log_probabilities = layout.log_probabilities(logits[..., :-1, :])
             probabilities = log_probabilities.exp()
             chi_squares = torch.stack([one(weights, summed(probabilities)) for one, summed in losses]).sum(dim=0)
             objectives = chi_squares + nat * _dependence(weights, probabilities, log_probabilities, overlap)
-            # No mixture's objective depends on another's logits.
+            # No objective depends on the logits of another mixture.
             (slope,) = torch.autograd.grad(per_cell * objectives.sum(), logits)
             adam.step(slope, _LEARNING_RATE * min(1.0, rise, fall))
             if report is not None and (step % 20 == 19 or step == steps - 1):
@@ -147,7 +147,7 @@ def fit_mixtures(
 
 
 def _mixture_of(layout: BinLayout, logits: Tensor) -> Mixture:
-    """Return the mixture of some logits; rounding of float32 sums is taken out by normalising once more."""
+    """Return the mixture of some logits; normalising again removes the rounding of float32 sums."""
     weights = logits[-1].softmax(dim=0)
     probabilities = layout.log_probabilities(logits[:-1]).exp()
     return Mixture(layout.sizes, weights.numpy(), np.ascontiguousarray(probabilities.numpy()[layout.original_order].T))
@@ -156,7 +156,7 @@ def _mixture_of(layout: BinLayout, logits: Tensor) -> Mixture:
 class _Adam:
     """Adam on one tensor (Kingma and Ba 2015, algorithm 1).
 
-    The optimiser that comes with torch loads its compiler first, which takes longer than most fits.
+    The optimiser in torch loads its compiler first, which takes longer than most fits.
     """
 
     _FIRST, _SECOND, _LEAST = 0.95, 0.99, 1e-8
@@ -166,7 +166,7 @@ class _Adam:
         self._mean, self._square = torch.zeros_like(self._values), torch.zeros_like(self._values)
 
     def step(self, slope: Tensor, rate: float) -> None:
-        """Move the values down a slope, in place."""
+        """Take a step down a slope, in place."""
         self._steps += 1
         self._mean.lerp_(slope, 1.0 - self._FIRST)
         self._square.mul_(self._SECOND).addcmul_(slope, slope, value=1.0 - self._SECOND)
@@ -179,7 +179,8 @@ class _Summed:
 
     def __init__(self, rows: Tensor) -> None:
         self._rows, self._n_groups = rows, int(rows.max()) + 1
-        # On a card index_add adds in whatever order threads arrive; on a processor a product takes ten times as long.
+        # On a card index_add adds in the order in which threads arrive; on a processor a product takes ten times as
+        # long.
         self._matrix = torch.nn.functional.one_hot(rows).T.float() if rows.is_cuda else None
 
     def __call__(self, probabilities: Tensor) -> Tensor:
@@ -219,20 +220,20 @@ def _logits_of(layout: BinLayout, start: Mixture) -> NDArray[np.float64]:
 
 
 def _inverse_noise(measured: Sequence[NoisyMarginal]) -> float:
-    """Return one over the noise of a cell, geometric mean over tables of several columns; 1 where there are none."""
+    """Return one over the noise of a cell, as a geometric mean over tables of several columns; 1 without any."""
     joint = [one for one in measured if len(one.columns) > 1]
     return math.exp(-float(np.mean([math.log(one.noise_std) for one in joint]))) if joint else 1.0
 
 
 def _dependence(weights: Tensor, probabilities: Tensor, log_probabilities: Tensor, overlap: float) -> Tensor:
-    r"""Return about how far a mixture is from independent columns, in nats.
+    r"""Return approximately how far a mixture is from independent columns, in nats.
 
     .. math:: KL(p \| \textstyle\prod_j p_j) = \sum_j I(z; x_j) - I(z; x)
 
-    where z is the component. The first term is exact. The second has no closed form. Putting the distances of
-    components two by two in the place of rows gives an estimate that is never too small (Jensen's inequality), exact
-    for components that are equal or have no row in common; all of it would pay for components that overlap, so a part
-    of it is taken: ``overlap``.
+    where z is the component. The first term is exact; the second has no closed form. Replacing rows by the pairwise
+    distances of components gives an estimate that is never too small (Jensen's inequality) and exact for components
+    that are equal or disjoint. Subtracting all of it would reward components that overlap, so only the share
+    ``overlap`` is subtracted.
     """
     marginal = mean_over(probabilities, weights)
     within = (probabilities * log_probabilities).sum(dim=-2)

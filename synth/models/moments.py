@@ -1,14 +1,14 @@
-r"""Second moments of a pool's rows: what a linear or logistic regression is made of.
+r"""Second moments of a pool's rows, which determine a linear or logistic regression.
 
-A row of bins becomes one vector a, a few coordinates for each column, shortened to length 1. A row weighs
+A binned row becomes one vector a, with a few coordinates for each column, shortened to length 1. The weight of a row is
 
 .. math:: p_i \propto \exp\left(\sum_{j < l} \theta_{jl} \, a_{ij} a_{il}\right)
 
 over pairs of coordinates of different columns, so that the products' weighted means agree with noisy answers. This is
 the exponential family of least change from the pool, as in ``synth.models.pool``, with products in place of cells.
 
-What a saved model needs to weigh rows again is worked out number by number in IEEE float64, so that it gives the same
-weights on every machine; only fits use matrix products.
+The weights of a saved model's rows are computed number by number in IEEE float64, so that they are the same on every
+machine; only fits use matrix products.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ Matrix = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Coordinates:
-    """How a row of bins becomes a vector.
+    """How a binned row becomes a vector.
 
     Attributes
     ----------
     columns : tuple of int
-        Positions, in ascending order.
+        Positions of columns, ascending.
     tables : tuple of arrays of shape (bins, coordinates)
-        For each of these columns, what every bin adds; in units of the length at which vectors are shortened.
+        Coordinates of every bin, by column, in units of the length to which vectors are shortened.
     """
 
     columns: tuple[int, ...]
@@ -48,14 +48,14 @@ class Coordinates:
 
     @property
     def pairs(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """Pairs of coordinates of different columns, the first ones and the second ones; both of shape (pairs,)."""
+        """Pairs of coordinates of different columns: the first ones and the second ones, both of shape (pairs,)."""
         of_column = np.repeat(np.arange(len(self.columns)), [table.shape[1] for table in self.tables])
         first, second = np.triu_indices(self.length, 1)
         apart = of_column[first] != of_column[second]
         return first[apart], second[apart]
 
     def rows(self, bins: Sequence[NDArray[Any]]) -> Matrix:
-        """Return the shortened vectors of rows, one coordinate after another; shape (coordinates, rows).
+        """Return the shortened vectors of rows, coordinate by coordinate; shape (coordinates, rows).
 
         Parameters
         ----------
@@ -75,7 +75,7 @@ class Coordinates:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CountedMoments:
-    """Noisy sums over the private rows of products of two coordinates.
+    """Noisy sums of products of two coordinates over the private rows.
 
     Attributes
     ----------
@@ -93,7 +93,7 @@ class CountedMoments:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TiltedMoments:
-    """What products of two coordinates add to the logarithm of a row's weight.
+    """The part of the logarithm of a row's weight that depends on products of two coordinates.
 
     Attributes
     ----------
@@ -109,7 +109,7 @@ class TiltedMoments:
         object.__setattr__(self, "_places", self.coordinates.pairs)
 
     def logs(self, bins: Sequence[NDArray[Any]]) -> Vector:
-        """Return what they add for every row, shape (rows,), number by number."""
+        """Return this part for every row, shape (rows,), computed number by number."""
         rows = self.coordinates.rows(bins)
         found, inner = np.zeros(rows.shape[1]), np.zeros(rows.shape[1])
         first, second = self._places
@@ -130,12 +130,12 @@ class TiltedMoments:
 
     @classmethod
     def from_state(cls, state: Mapping[str, Vector], sizes: Sequence[int]) -> Self | None:
-        """Return the moments of a state, or nothing where it has none.
+        """Return the moments of a state, or None if it has none.
 
         Raises
         ------
         LookupError, ValueError
-            If they are no moments of columns of these sizes.
+            If they are not moments of columns of these sizes.
         """
         if "moments.columns" not in state:
             return None

@@ -1,8 +1,8 @@
-"""Fitting a Markov random field to noisy marginals: what they say, and nothing beyond it.
+"""Fitting a Markov random field to noisy marginals: of greatest entropy among the fields that agree with them.
 
-The objective is minimised over logarithmic factors (``fit_markov_random_field``). How far a count is trusted is learned
-from its table as a whole (``shrinkage``); how steep the objective is, and so how long a step, is known roughly
-beforehand (``Curvature``); the rest is L-BFGS (``lbfgs``).
+The objective is minimised over logarithmic factors (``fit_markov_random_field``). How much a count is trusted is
+learned from its table as a whole (``shrinkage``). The curvature of the objective, and so the length of a step, is
+roughly known beforehand (``Curvature``); the rest is L-BFGS (``lbfgs``).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def fit_markov_random_field(
     device: str = "cpu",
     report: Callable[[int, float], None] | None = None,
 ) -> MarkovRandomField:
-    r"""Fit the field of greatest entropy that noisy tables allow.
+    r"""Fit the field of greatest entropy that agrees with noisy tables.
 
     .. math:: N \log Z(\theta) - \sum_t \theta_t \cdot y_t + \sum_t \tfrac{1}{2} r_t \cdot (\theta_t - c_t)^2
 
@@ -48,25 +48,25 @@ def fit_markov_random_field(
     Notes
     -----
     This is the dual of least squares with an entropy (McKenna 2019 minimises least squares alone, and stops
-    early). The ridge r_t decides how far a count is trusted (``shrinkage.ridge_of_counts``).
+    early). The ridge r_t decides how much a count is trusted (``shrinkage.ridge_of_counts``).
 
     Parameters
     ----------
     sizes : tuple of int
         Bins of each column.
     measured : sequence of NoisyMarginal
-        Answers to one question are pooled. Tables of several columns should say what was believed; where they do not,
-        it is the product of their columns.
+        Answers to one question are pooled. Tables of several columns should give the belief; without it the belief is
+        the product of their columns.
     total : float
         Rows in the table; positive.
     prior : SpreadPrior
     start : MarkovRandomField, optional
-        An earlier fit to go on from.
+        An earlier fit to continue from.
     steps : int
     device : str
-        What torch calls it, which is started only where it is not a CPU; float64 everywhere.
+        Torch device; torch is only imported if it is not a CPU; float64 everywhere.
     report : callable, optional
-        Told the number of evaluations and the objective now and then.
+        Called regularly with the number of evaluations and the objective.
     """
     tables = pooled(measured)
     tree = JunctionTree(sizes, tuple(sorted(JunctionTree.of(sizes, [one.columns for one in tables]).cliques)))
@@ -90,7 +90,7 @@ def fit_markov_random_field(
 
 
 class _BySize:
-    """Columns renumbered so that they ascend in size: sums are fastest that way."""
+    """Columns renumbered in ascending order of size, in which sums are fastest."""
 
     def __init__(self, sizes: tuple[int, ...]) -> None:
         order = sorted(range(len(sizes)), key=lambda column: (sizes[column], column))
@@ -144,9 +144,9 @@ class _Dual:
         ridges = [_ridge(one, expected, prior) for one, expected in zip(tables, believed, strict=True)]
         self.counts = self._vector([one.table for one in tables])
         self.ridge = self._vector(ridges)
-        # Where noise is small, curvature is the larger of what is believed and what was answered.
+        # With little noise the curvature is the larger of belief and answer.
         held = [np.maximum(one.table, expected) + 1.0 for one, expected in zip(tables, believed, strict=True)]
-        # What a coarse table shares with others is sums of neither's cells.
+        # A coarse table shares no sums of cells with others.
         shared = [None if one.cells is not None else one.columns for one in tables]
         self.curvature = Curvature(shared, held, ridges)
         alone: dict[ColumnSet, NDArray[np.float64]] = {
@@ -155,7 +155,7 @@ class _Dual:
         self.centre = self._vector([alone.get(one.columns, np.zeros(one.table.shape)) for one in tables])
 
     def started(self, known: Sequence[NDArray[np.float64] | None]) -> Vector:
-        """Return the first factors: those that are known, else independent columns."""
+        """Return the initial factors: those that are known, else independent columns."""
         if all(one is None for one in known):
             return self.centre
         return self._vector(
@@ -191,14 +191,14 @@ class _Dual:
         return value, gradient
 
     def calibrated(self, theta: Vector) -> CalibratedTree[Any]:
-        """Return what the factors say of the cliques and the tables."""
+        """Return the proportions of cliques and tables under the factors."""
         parts = self.parts(theta)
         return self.propagation(
             [one if some is None else some.spread(one) for one, some in zip(parts, self.coarse, strict=True)]
         )
 
     def parts(self, theta: Vector) -> list[Any]:
-        """Return the factors of each table: arrays on a CPU, whose small operations take least time, else tensors."""
+        """Return the factors of each table: arrays on a CPU, where small operations are fastest so, else tensors."""
         vector = theta if self.device == "cpu" else _on_device(theta, self.device)
         return [vector[place].reshape(shape) for place, shape in zip(self.slices, self.shapes, strict=True)]
 
@@ -208,7 +208,7 @@ class _Dual:
 
 
 class _Coarse:
-    """How a coarse table's factors are those of bins, and bins' proportions its own."""
+    """Maps between the factors and proportions of a coarse table and those of bins."""
 
     def __init__(self, cells: NDArray[np.intp], shape: tuple[int, ...]) -> None:
         self._cells, self._shape = np.ascontiguousarray(cells), shape
@@ -221,13 +221,13 @@ class _Coarse:
         return (factor.reshape(-1) @ self._on(factor)).reshape(self._cells.shape)
 
     def sums(self, bins: Any) -> Any:
-        """Return a table of bins as the coarse table counts it."""
+        """Return the counts of a table of bins in the cells of the coarse table."""
         if isinstance(bins, np.ndarray):
             return coarse(bins, self._cells, self._shape)
         return self._on(bins) @ bins.reshape(-1)
 
     def _on(self, like: Any) -> Any:
-        """Return which bins make which count, as a matrix on a tensor's device: a product has one order of sums."""
+        """Return the map from bins to counts as a matrix on a tensor's device: a product sums in a fixed order."""
         if self._matrix is None:
             matrix = np.zeros((math.prod(self._shape), self._cells.size))
             matrix[self._cells.reshape(-1), np.arange(self._cells.size)] = 1.0
@@ -236,7 +236,7 @@ class _Coarse:
 
 
 def _on_device(vector: Vector, device: str) -> Any:
-    import torch  # here and below, as a fit on a CPU is over before torch has started
+    import torch  # here and below, as a fit on a CPU takes less time than importing torch
 
     return torch.from_numpy(vector).to(device)
 
@@ -252,7 +252,7 @@ def _on_cpu(table: Any) -> NDArray[np.float64]:
 
 
 def _single_columns(sizes: tuple[int, ...], tables: Sequence[NoisyMarginal]) -> list[NDArray[np.float64]]:
-    """Return positive proportions of every column by itself; even where it was not measured."""
+    """Return positive proportions of every single column; uniform if it was not measured."""
     single = [np.full(size, 1.0 / size) for size in sizes]
     for one in tables:
         if len(one.columns) == 1:
@@ -263,7 +263,7 @@ def _single_columns(sizes: tuple[int, ...], tables: Sequence[NoisyMarginal]) -> 
 
 
 def _believed(one: NoisyMarginal, single: list[NDArray[np.float64]], total: float) -> NDArray[np.float64]:
-    """Return the counts that were believed before an answer, in rows."""
+    """Return the belief before an answer, in rows."""
     if one.believed is not None:
         return one.believed
     product = np.ones(())
@@ -273,12 +273,12 @@ def _believed(one: NoisyMarginal, single: list[NDArray[np.float64]], total: floa
 
 
 def _ridge(one: NoisyMarginal, believed: NDArray[np.float64], prior: SpreadPrior) -> NDArray[np.float64]:
-    """Return how strongly each factor is pulled to nothing; see the notes of ``fit_markov_random_field``."""
+    """Return how strongly each factor is pulled towards zero; see the notes of ``fit_markov_random_field``."""
     variance = one.noise_std**2
     if len(one.columns) == 1:
         return np.full(one.table.shape, max(prior.loose * math.sqrt(variance), 1e-6))
     ridge = ridge_of_counts(one.table, believed, one.noise_std, prior)
-    # A tenth of the noise moves no count by more than its noise, and keeps the problem well conditioned.
+    # A tenth of the noise changes no count by more than its noise, and keeps the problem well conditioned.
     return np.maximum(ridge, 0.1 * math.sqrt(variance))
 
 
@@ -287,17 +287,17 @@ class Curvature:
 
     .. math:: D^{-1} + \sum_s A_s' (h_s 1 1' + \mathrm{diag}(A_s r))^{-1} A_s
 
-    with the counts and ridges D of single cells, and, for every set s of columns that several tables T hold, the sums
-    A_s of those tables to s. Factors of several tables that depend on s alone do the same to the field, so that all of
-    them together feel the counts h_s, and only the ridge tells them apart: directions along which no step that looks at
-    single cells gets anywhere (an additive Schwarz method; Toselli 2005, chapter 2).
+    with the counts and ridges D of single cells, and, for every set s of columns that several tables T contain, the
+    sums A_s of those tables to s. Factors of several tables that depend on s alone have the same effect on the field:
+    together they see the counts h_s, and only the ridge distinguishes them. Steps based on single cells make no
+    progress in these directions (an additive Schwarz method; Toselli 2005, chapter 2).
 
     Parameters
     ----------
     tables : sequence of (Subset or None)
-        Columns of every table; None for a coarse one, whose cells are looked at one by one.
+        Columns of every table; None for a coarse one, whose cells are treated one by one.
     counts : sequence of arrays
-        About how many rows each cell holds; positive.
+        Approximate number of rows in each cell; positive.
     ridges : sequence of arrays
         Positive.
     """

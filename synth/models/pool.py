@@ -1,12 +1,12 @@
-r"""A pool of rows drawn from a joint model, tilted so that it agrees with counts of whole rows.
+r"""A pool of rows drawn from a joint model, tilted to agree with counts of whole rows.
 
-Rows are drawn from a base model by a public seed. Each table sorts them into cells by several columns at once, and a
-row weighs what the factors of its cells say:
+Rows are drawn from a base model with a public seed. Each table sorts them into cells by several columns at once, and
+the factors of its cells give a row its weight:
 
 .. math:: p_i \propto \exp\left(\sum_t \theta_t[c_t(i)]\right)
 
-Cells may look at any number of columns: nothing grows but the number of cells, which no tree of columns could hold.
-What is saved is the base model, the seed and the factors, and no row.
+Cells may use any number of columns: only the number of cells grows, which no tree of columns could represent. The base
+model, the seed and the factors are saved, but no row.
 """
 
 from __future__ import annotations
@@ -44,26 +44,26 @@ Vector = NDArray[np.float64]
 Whole = NDArray[np.int64]
 
 POOL_ROWS = 100_000
-"""Rows of a pool; more than this are drawn from several, so that few rows come twice."""
+"""Rows of a pool; more rows than this are drawn from several pools, so that few rows are repeated."""
 
 _LOOSELY = 0.5
-"""Ridge of tables that the base agrees with already, in units of their noise: the tilt hardly moves them."""
+"""Ridge of tables that the base already agrees with, in units of their noise: the tilt hardly changes them."""
 
 _LEAST_MISSED = 0.01
-"""Least variance by which a pool's moments are thought to be off, in units of the noise's."""
+"""Least variance assumed for the error of a pool's moments, in units of the noise variance."""
 
 _LOOSE = 1e-3
-"""Least ridge of a cell, in rows: what keeps the factor of an empty cell finite."""
+"""Least ridge of a cell, in rows; it keeps the factor of an empty cell finite."""
 
 
 _HALVINGS = 20
-"""Times that the part of a tilt that is kept is sought in half of where it may be."""
+"""Bisection steps for the part of a tilt that is kept."""
 
 _EXCHANGES = 40
-"""Times that rows are exchanged so that counts stray less."""
+"""Rounds of exchanging rows to bring counts closer to their expectation."""
 
 _EXCHANGED = 0.3
-"""Part of the rows that is looked at each time."""
+"""Share of the rows that is considered in the first round."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,7 +78,7 @@ class CountedCells:
     noise_std : float
         Of one count, in rows; positive.
     believed : array of the same shape
-        What the model said before, in rows.
+        The model's counts before the answer, in rows.
     """
 
     cells: PoolCells
@@ -90,7 +90,7 @@ class CountedCells:
 
     @property
     def ridge(self) -> Vector:
-        """How strongly each factor is pulled to nothing: as in :mod:`synth.models.mrf_estimation`."""
+        """How strongly each factor is pulled towards zero, as in :mod:`synth.models.mrf_estimation`."""
         if self.held:
             return np.full(self.cells.size, max(_LOOSELY * self.noise_std, _LOOSE))
         ridge = ridge_of_counts(self.counts, self.believed, self.noise_std)
@@ -98,7 +98,7 @@ class CountedCells:
 
 
 class Pool:
-    """Rows of a base model, and the parts of them that weights give to cells.
+    """Rows of a base model, and the share of their weight in cells.
 
     Parameters
     ----------
@@ -106,7 +106,7 @@ class Pool:
     seed : sequence of int
         Public.
     rows : int, optional
-        As many as ``POOL_ROWS`` by default.
+        ``POOL_ROWS`` by default.
     """
 
     def __init__(self, base: JointModel, seed: Sequence[int], rows: int | None = None) -> None:
@@ -119,7 +119,7 @@ class Pool:
         self._once: dict[int, tuple[object, NDArray[Any]]] = {}
 
     def once(self, asker: object, worked_out: Callable[[], NDArray[Any]]) -> NDArray[Any]:
-        """Return what is worked out of the rows, shape (n_rows,), once for each asker, which stays as it is."""
+        """Return a result computed from the rows, shape (n_rows,), once for each asker; askers must not change."""
         known, found = self._once.get(id(asker), (None, None))
         if known is not asker or found is None:
             found = worked_out()
@@ -127,16 +127,16 @@ class Pool:
         return found
 
     def forget(self, *, but: Sequence[object]) -> None:
-        """Forget what was worked out for other askers than these."""
+        """Forget the results for all askers but these."""
         self._once = {id(one): self._once[id(one)] for one in but if id(one) in self._once}
 
     def parts(self, column: int, parts: NDArray[np.int32]) -> NDArray[Any]:
-        """Return the part of every row, given that of every bin of a column; looked up once for all cells that ask."""
+        """Return the part of every row, given that of every bin of a column; looked up once for all cells."""
         kind = np.uint8 if int(parts.max()) < 2**8 else np.int16
         return self.once(parts, lambda: parts.astype(kind)[self.columns[column]])
 
     def counts(self, cells: PoolCells, weights: Vector) -> Vector:
-        """Return the part of all weight in every cell, shape (cells.size,)."""
+        """Return the share of the total weight in every cell, shape (cells.size,)."""
         return np.bincount(cells.index(self), weights, cells.size).astype(np.float64, copy=False)
 
     def rows(self, places: Whole) -> Whole:
@@ -148,9 +148,9 @@ class Pool:
 
 
 def _weights_of(logs: Vector) -> tuple[Vector, float]:
-    """Return the weights of rows, which add up to 1, and the logarithm of their mean before that, by their logarithms.
+    """Return weights of rows from their logarithms, normalised to sum 1, and the logarithm of their mean before that.
 
-    What the logarithms stood in is written over.
+    The array of logarithms is overwritten.
     """
     top = float(logs.max())
     logs -= top
@@ -188,11 +188,11 @@ def tilted(
     total : float
         Rows of the table, N; positive.
     start : sequence of arrays
-        Factors of the first tables, by an earlier fit.
+        Factors of the first tables, from an earlier fit.
     steps : int
-        Most steps.
+        Maximum number of steps.
     checked : callable
-        Told now and then, so that a fit can be cancelled.
+        Called regularly, so that a fit can be cancelled.
 
     Returns
     -------
@@ -226,12 +226,12 @@ def tilted(
 
 
 def effective_rows(weights: Vector) -> float:
-    """Return how many rows of equal weight would tell as much: one over the sum of squares of weights that sum to 1."""
+    """Return the effective number of rows: one over the sum of squares of weights that sum to 1."""
     return 1.0 / inner(weights, weights)
 
 
 def tempered(pool: Pool, cells: Sequence[PoolCells], factors: Sequence[Vector], *, least: float) -> list[Vector]:
-    """Return the factors, all made smaller by one part so that enough rows of the pool carry its weight.
+    """Return the factors, all scaled down by one number so that enough rows of the pool carry its weight.
 
     Parameters
     ----------
@@ -240,7 +240,7 @@ def tempered(pool: Pool, cells: Sequence[PoolCells], factors: Sequence[Vector], 
     factors : sequence of arrays of shape (cells,)
         By table.
     least : float
-        Effective rows that have to be left; at most those of the pool.
+        Least number of effective rows; at most those of the pool.
     """
     logs = _sorted_into(pool, cells).sums(factors)
 
@@ -267,37 +267,37 @@ def tilted_to_moments(
     steps: int,
     checked: Callable[[], None] = lambda: None,
 ) -> TiltedPool:
-    r"""Tilt a model's pool so that its second moments agree with noisy ones and its columns stay as they are.
+    r"""Tilt a model's pool so that its second moments agree with noisy ones and its single columns do not change.
 
     .. math:: N \log \sum_i p_i \exp\left(\sum_t \theta_t[c_t(i)] + \sum_{jl} \theta_{jl} a_{ij} a_{il}\right)
         - \theta \cdot y + \tfrac 1 2 \sum r \cdot \theta^2
 
-    is minimised over theta by L-BFGS, as in :func:`tilted`; p are the weights that the pool's rows have already.
+    is minimised over theta by L-BFGS, as in :func:`tilted`; p are the weights that the pool's rows already have.
 
     Parameters
     ----------
     model : JointModel
-        A pool that was tilted to counts stays so, as far as moments allow.
+        A pool that was tilted to counts keeps that tilt, if the moments allow it.
     columns : sequence of NoisyMarginal
-        Every column by itself.
+        Every column on its own.
     counted : CountedMoments
     total : float
         Rows of the table, N; positive.
     seed : int
-        Public; draws the pool, where the model is none.
+        Public; draws the pool, if the model is not a pool.
     steps : int
-        Most steps.
+        Maximum number of steps.
     checked : callable
-        Told now and then, so that a fit can be cancelled.
+        Called regularly, so that a fit can be cancelled.
 
     Raises
     ------
     ValueError
-        If the model was tilted to moments before.
+        If the model has already been tilted to moments.
     """
     before = model if isinstance(model, TiltedPool) else TiltedPool(model, seed, (), ())
     if before.moments is not None:
-        raise ValueError("A pool is tilted to moments once.")
+        raise ValueError("A pool can be tilted to moments only once.")
     pool, weights = before.pool(0)
     logs = np.log(np.maximum(weights, np.finfo(np.float64).tiny))
     alone = [cells_of_columns(one.columns, pool.sizes) for one in columns]
@@ -310,8 +310,8 @@ def tilted_to_moments(
     held = [np.full(one.table.size, max(_LOOSELY * one.noise_std, _LOOSE)) for one in columns]
     squares = rows * rows
     spread = np.maximum(((squares * weights) @ squares.T)[first, second], 1e-6)
-    # By how much the pool is off is what answers differ from it by beyond their noise. A ridge of r leaves the part
-    # r / (r + N spread) of a difference; the best one leaves noise's part of the variance of both.
+    # The error of the pool is the difference of answers from it beyond their noise. A ridge of r leaves the share
+    # r / (r + N spread) of a difference; the best one leaves the noise's share of the total variance.
     off = counted.sums - total * ((rows * weights) @ rows.T)[first, second]
     missed = max(float(np.mean((off / counted.noise_std) ** 2)) - 1.0, _LEAST_MISSED)
     ridge = np.concatenate([*held, total * spread / missed])
@@ -343,7 +343,7 @@ def tilted_to_moments(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TiltedPool:
-    """Rows of a base model, drawn by their weights.
+    """Rows of a base model, drawn in proportion to their weights.
 
     Attributes
     ----------
@@ -352,11 +352,11 @@ class TiltedPool:
         Draws the pools.
     cells : tuple of PoolCells
     factors : tuple of arrays of shape (cells,)
-        Logarithms of what a row in a cell weighs.
+        Logarithms of the weights of rows, by cell.
     moments : TiltedMoments, optional
-        What products of a row's coordinates add to them.
+        The part of the logarithms that depends on products of a row's coordinates.
     first : Pool, optional
-        The first pool, where it was drawn before; it forgets what is not needed to weigh its rows.
+        The first pool, if it has already been drawn; it forgets what is not needed to weight its rows.
     """
 
     base: JointModel
@@ -386,7 +386,7 @@ class TiltedPool:
     def sample(self, n_rows: int, random: np.random.Generator) -> Whole:
         """Return rows of bins, shape (n_rows, number of columns), in random order.
 
-        Rows are drawn systematically from as many pools as hold them: each comes the floor or the ceiling of its
+        Rows are drawn systematically, from several pools if necessary: each occurs the floor or the ceiling of its
         expected number of times.
         """
         pools = -(-n_rows // POOL_ROWS)
@@ -400,7 +400,7 @@ class TiltedPool:
         return rows
 
     def state(self) -> dict[str, Vector]:
-        """Return the base, the seed, and every table's cells and factors."""
+        """Return the base, the seed, and the cells and factors of every table."""
         said: dict[str, Vector] = {f"base.{name}": one for name, one in self.base.state().items()}
         # Two halves of 32 bits, which float64 holds.
         said["pool.seed"] = np.array([self.seed >> 32, self.seed & 0xFFFFFFFF], dtype=np.float64)
@@ -411,15 +411,15 @@ class TiltedPool:
 
     @classmethod
     def from_state(cls, base: JointModel, state: Mapping[str, Vector], *, seed: int) -> Self:
-        """Return the tilted pool of a base and the state's other part; it samples the same bytes.
+        """Return the tilted pool of a base and the rest of the state; it samples the same bytes.
 
-        The seed is the run's, which a certificate states: what a file says instead is not believed, and stands out
-        where a state that was made again is held against it.
+        The seed is that of the run, which the certificate states. A different seed in a file is ignored, and shows when
+        a recomputed state is compared with it.
 
         Raises
         ------
         LookupError, ValueError
-            If the state is of no tilted pool.
+            If it is not the state of a tilted pool.
         """
         tables: dict[int, dict[str, Vector]] = {}
         for name, one in state.items():
@@ -435,12 +435,12 @@ class TiltedPool:
         return cls(base, seed, cells, factors, TiltedMoments.from_state(state, base.sizes))
 
     def _controlled(self, pool: Pool) -> list[tuple[NDArray[Any], int]]:
-        """Return the tables whose counts are controlled: every column by itself, and what was counted."""
+        """Return the tables whose counts are controlled: every column on its own, and the tables that were counted."""
         alone = [(column, size) for column, size in zip(pool.columns, pool.sizes, strict=True) if size > 1]
         return alone + [(one.index(pool), one.size) for one in self.cells if len(one.columns) > 1]
 
     def pool(self, number: int) -> tuple[Pool, Vector]:
-        """Return a pool and its weights; the first is kept, as most tables need no other."""
+        """Return a pool and its weights; the first pool is kept, as most tables need no other."""
         if number in self._pools:
             return self._pools[number]
         pool = Pool(self.base, (self.seed, number))
@@ -451,7 +451,7 @@ class TiltedPool:
 
     def _weights(self, pool: Pool) -> Vector:
         logs = np.zeros(pool.n_rows) if self.moments is None else self.moments.logs(pool.columns)
-        # One table after another, as all versions do: the same rows are drawn to the last byte.
+        # One table after another, as in all versions, so that the same rows are drawn to the last byte.
         for one, factors in zip(self.cells, self.factors, strict=True):
             logs += factors[one.index(pool)]
         return _weights_of(logs)[0]
@@ -460,16 +460,16 @@ class TiltedPool:
 def drawn_evenly(
     weights: Vector, tables: Sequence[tuple[NDArray[Any], int]], n_rows: int, random: np.random.Generator
 ) -> Whole:
-    """Return places of rows, drawn by their weights so that counts stray little from what is expected of them.
+    """Return indices of rows, drawn by their weights so that counts are close to their expectation.
 
-    Rows are drawn systematically; then, a part of them at a time, rows whose cells are too full are exchanged for newly
-    drawn ones whose cells are too empty, as long as that brings the counts nearer.
+    Rows are drawn systematically. Then, a share of them at a time, rows whose cells are too full are exchanged for
+    newly drawn rows whose cells are too empty, as long as that brings the counts closer.
 
     Parameters
     ----------
     weights : array of shape (rows of the pool,), not negative
     tables : sequence of (cell of every row, number of cells)
-        The counts that are looked at.
+        The counts that are controlled.
     n_rows : int
     random : Generator
 
@@ -518,6 +518,6 @@ def drawn_evenly(
 
 
 def _systematic(ends: Vector, n_rows: int, random: np.random.Generator) -> Whole:
-    """Return places of rows, each the floor or the ceiling of its expected number of times."""
+    """Return indices of rows, each the floor or the ceiling of its expected number of times."""
     offsets = (random.random() + np.arange(n_rows)) * (ends[-1] / n_rows)
     return np.asarray(np.minimum(np.searchsorted(ends, offsets), len(ends) - 1))

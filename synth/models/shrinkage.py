@@ -1,4 +1,4 @@
-"""How far a noisy count is trusted, learned from its table as a whole (empirical Bayes)."""
+"""How much a noisy count is trusted, learned from its table as a whole (empirical Bayes)."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from numpy.typing import NDArray
 __all__ = ["PRIOR", "SpreadPrior", "ridge_of_counts", "shrinkage_factors"]
 
 _ROUNDS = 12
-"""Steps of expectation and maximisation; later ones move no count by a tenth of its noise."""
+"""Steps of expectation and maximisation; later ones change no count by a tenth of its noise."""
 
 
 @dataclass(frozen=True, slots=True)
 class SpreadPrior:
-    """How far the counts of a table may be from what was believed before they were measured.
+    """Prior of the distance between the counts of a table and what was believed before they were measured.
 
     Attributes
     ----------
     sizes : tuple of float
-        A count of m believed rows may be off by about one of these, times m; positive.
+        The error of a belief of m rows is about one of these times m; positive.
     likely : tuple of float
         Prior probability of each; positive, sum 1.
     worth : float
-        How many cells the prior probabilities are worth when a table's own cells say otherwise.
+        Number of cells that the prior probabilities are worth against a table's own cells.
     loose : float
-        Columns by themselves are hardly pulled: a factor of e is worth this part of their noise.
+        Single columns are hardly pulled: a factor of e is worth this share of their noise.
     """
 
     sizes: tuple[float, ...] = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8, 25.6)
@@ -41,15 +41,15 @@ PRIOR = SpreadPrior()
 def shrinkage_factors(
     table: NDArray[np.float64], believed: NDArray[np.float64], noise_std: float, spreads: SpreadPrior = PRIOR
 ) -> NDArray[np.float64]:
-    r"""Return which part of each count's distance from belief its posterior mean keeps.
+    r"""Return the share of each count's distance from belief that its posterior mean keeps.
 
     .. math:: \sum_k q_k(y) \frac{v_k}{v_k + s^2}, \quad
         q_k(y) \propto w_k \, \mathcal N(y - m;\, 0,\, v_k + s^2), \quad v_k = (c_k m)^2
 
-    where y is a count of ``table``, m what was ``believed`` of it, s is ``noise_std`` and c_k are ``spreads.sizes``.
+    where y is a count of ``table``, m the ``believed`` count, s is ``noise_std`` and c_k are ``spreads.sizes``.
     The weights w_k belong to the table as a whole and are learned from its cells by expectation and maximisation
-    (empirical Bayes, as in Stephens 2017): a table that says nothing new is left at what was believed, all cells of one
-    that does are trusted, and single cells that stand out are taken at their word in either.
+    (empirical Bayes, as in Stephens 2017): a table without news is left at what was believed, all cells of a table with
+    news are trusted, and single cells that stand out are trusted in either.
 
     Parameters
     ----------
@@ -83,10 +83,10 @@ def shrinkage_factors(
 def ridge_of_counts(
     table: NDArray[np.float64], believed: NDArray[np.float64], noise_std: float, spreads: SpreadPrior = PRIOR
 ) -> NDArray[np.float64]:
-    """Return the ridge on a table's logarithmic factors that leaves as much of each count as its posterior mean keeps.
+    """Return the ridge on a table's logarithmic factors that keeps as much of each count as its posterior mean does.
 
-    Near what was believed before, m rows, a model's count is m (1 + theta), so that a ridge of m (1 - k) / k leaves the
-    part k of the distance between answer and belief.
+    Near a belief of m rows a model's count is m (1 + theta), so that a ridge of m (1 - k) / k keeps the share k of the
+    distance between answer and belief.
     """
     kept = shrinkage_factors(table, believed, noise_std, spreads)
     return np.asarray(np.maximum(believed, 0.5) * (1.0 - kept) / kept)
