@@ -1,4 +1,4 @@
-"""Which joint model a table gets, and how it is fitted again and again as answers come in."""
+"""The choice of a table's joint model, and its repeated fits as answers come in."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ __all__ = ["Fitter", "MarkovRandomFieldFitter", "MixtureFitter", "fitter_of", "k
 Report = Callable[[int, float], None]
 
 FEW_COLUMNS = 8
-"""With at most this many columns every small triple may be counted, whether or not any of its pairs told something."""
+"""With at most this many columns every small triple may be counted, even if none of its pairs was informative."""
 
 EXACT_COLUMNS = 24
-"""With more columns than this the size of a grown field is bounded, not worked out, for every candidate."""
+"""With more columns than this the size of a grown field is bounded for every candidate, not computed."""
 
 
 def kind_for(sizes: Sequence[int], cells: int) -> str:
-    """Return "field" where a tree of typical pairs fits into ``cells``, else "mixture".
+    """Return "field" if a tree of typical pairs fits into ``cells``, else "mixture".
 
     Parameters
     ----------
     sizes : sequence of int
-        Most bins that each column can get: declared, so that the choice tells nothing of the rows.
+        Most bins that each column can get: declared, so that the choice reveals nothing about the rows.
     cells : int
-        Most cells of a field.
+        Maximum number of cells of a field.
     """
     d = len(sizes)
     if d < 2:
@@ -46,13 +46,13 @@ def kind_for(sizes: Sequence[int], cells: int) -> str:
 
 
 class MarkovRandomFieldFitter:
-    """A Markov random field, started over from its last factors."""
+    """Fits a Markov random field, starting from its last factors."""
 
     kind = "field"
     together = 1
-    """Tables that are chosen before the model is fitted again."""
+    """Number of tables that are chosen before the model is fitted again."""
     takes_coarse = True
-    """Whether it is fitted to coarse tables too."""
+    """Whether it is also fitted to coarse tables."""
     first_steps = 12
     last_steps = 150
 
@@ -97,10 +97,10 @@ class MarkovRandomFieldFitter:
         return self._model.tables(subsets)
 
     def candidates(self, pairs: Sequence[ColumnSet], limit: int) -> list[ColumnSet]:
-        """Return pairs that the field can take in, and small triples that it already holds.
+        """Return pairs that can be added to the field, and small triples that it already contains.
 
-        Of few columns it is all small triples that it can take in: a class may depend on two columns together of which
-        neither tells anything by itself.
+        With few columns it returns all small triples that can be added: a class may depend on two columns together
+        although neither is informative on its own.
         """
         tree = self._model.tree
         limit = max(limit, tree.cells)
@@ -132,7 +132,7 @@ class MarkovRandomFieldFitter:
 
 
 class MixtureFitter:
-    """A mixture of products, for tables that no tree of pairs can hold; several tables at a time, as a fit is dear."""
+    """Fits a mixture of products to tables too wide for a tree; several tables at a time, as fits are slow."""
 
     kind = "mixture"
     takes_coarse = False
@@ -152,7 +152,7 @@ class MixtureFitter:
 
     def refit(self, measured: Sequence[NoisyMarginal], *, last: bool, report: Report | None = None) -> None:
         """Fit by some steps of Adam."""
-        from synth.models.mixture_estimation import fit_mixtures  # here, as it brings torch, which a field does without
+        from synth.models.mixture_estimation import fit_mixtures  # here, as it imports torch, unlike a field
 
         joint = any(len(one.columns) > 1 for one in measured)
         (self._model,) = fit_mixtures(
@@ -160,7 +160,7 @@ class MixtureFitter:
             measured,
             self._total,
             steps=self.last_steps if last and joint else self.first_steps,
-            # Columns by themselves need one component.
+            # Single columns need one component.
             components=200 if joint else 1,
             seeds=(self._seed,),
             device=self._device,
@@ -179,7 +179,7 @@ class MixtureFitter:
 
 
 Fitter = MarkovRandomFieldFitter | MixtureFitter
-"""Fits one kind of joint model to more and more answers."""
+"""Fits one kind of joint model to a growing number of answers."""
 
 
 def fitter_of(
@@ -192,14 +192,14 @@ def fitter_of(
     triple_cells: int,
     known: Sequence[NoisyMarginal] = (),
 ) -> Fitter:
-    """Build the fitter of a kind of model; a field takes what is ``known`` of its tables without an answer."""
+    """Build the fitter of a kind of model; a field also uses tables that are ``known`` without an answer."""
     if kind == MarkovRandomFieldFitter.kind:
         return MarkovRandomFieldFitter(sizes, total, device, triple_cells=triple_cells, known=known)
     return MixtureFitter(sizes, total, device, seed=seed)
 
 
 def restored_model(sizes: tuple[int, ...], state: Mapping[str, NDArray[Any]], *, seed: int) -> JointModel:
-    """Rebuild the model whose ``state`` was saved, of whichever kind; ``seed`` is that of the run that fitted it."""
+    """Restore a model of any kind from its ``state``; ``seed`` is that of the run that fitted it."""
     arrays = {name: array.astype(np.float64) for name, array in state.items()}
     if not arrays:
         raise ConfigError("The saved model is empty.")

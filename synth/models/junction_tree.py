@@ -1,7 +1,7 @@
-"""Junction trees: which marginals a Markov random field keeps, and belief propagation between them.
+"""Junction trees: the marginals that a Markov random field keeps, and belief propagation between them.
 
 A tree is built over the sets of columns that were measured. Belief propagation (Koller and Friedman 2009, algorithm
-10.2) is planned once for a tree and then runs for many factors.
+10.2) is planned once for a tree and then run for many factors.
 """
 
 from __future__ import annotations
@@ -39,20 +39,20 @@ Sizes = Sequence[int] | Mapping[int, int]
 
 Array = TypeVar("Array", NDArray[np.float64], "Tensor")
 
-# What is less than this part of the largest is nothing, but may be divided by.
+# Values are at least this fraction of the largest, so that they can be divided by.
 _NOTHING = 1e-300
 
 
 @dataclass(frozen=True, slots=False, eq=False)
 class JunctionTree:
-    """Cliques of columns in a tree, such that the cliques that hold a column hang together.
+    """Cliques of columns in a tree, such that the cliques that contain a column are connected.
 
     Attributes
     ----------
     sizes : tuple of int
         Bins of each column.
-    cliques : tuple of Subset
-        None of them within another; together they hold every column.
+    cliques : tuple of ColumnSet
+        None of them is within another; together they contain every column.
     """
 
     sizes: tuple[int, ...]
@@ -60,7 +60,7 @@ class JunctionTree:
 
     @classmethod
     def of(cls, sizes: tuple[int, ...], subsets: Iterable[ColumnSet]) -> JunctionTree:
-        """Return a tree in which every one of the subsets lies within some clique."""
+        """Return a tree in which each of the subsets is within some clique."""
         return cls(sizes, tuple(triangulated_cliques(sizes, subsets)))
 
     @cached_property
@@ -74,14 +74,14 @@ class JunctionTree:
 
     @cached_property
     def parents(self) -> tuple[int, ...]:
-        """Parent of every clique, -1 for the first: a spanning tree of the largest separators (Prim's algorithm)."""
+        """Parent of every clique, -1 for the first: a spanning tree with the largest separators (Prim's algorithm)."""
         holders: list[list[int]] = [[] for _ in self.sizes]
         for one, clique in enumerate(self.cliques):
             for column in clique:
                 holders[column].append(one)
         parents = [-1] + [0] * (len(self.cliques) - 1)
         shared = dict.fromkeys(range(1, len(self.cliques)), 0)
-        # Cliques that share nothing with the tree are at home with the first one, and wait behind all others.
+        # Cliques that share nothing with the tree have the first one as parent, and come last.
         waiting = [(0, one) for one in shared]
         nearest = 0
         while shared:
@@ -97,7 +97,7 @@ class JunctionTree:
 
     @cached_property
     def order(self) -> tuple[int, ...]:
-        """Cliques in an order in which parents come before their children."""
+        """Cliques in an order with parents before their children."""
         order, waiting = [], [0]
         while waiting:
             clique = waiting.pop()
@@ -124,21 +124,21 @@ class JunctionTree:
 
     @cached_property
     def growths(self) -> dict[ColumnSet, int]:
-        """Bound, for every pair of columns, the cells that a tree gains in which they share a clique.
+        """For every pair of columns, a bound on the cells that are added if they have to share a clique.
 
-        One of the columns goes along the path to the other, or, where there is none, both get a clique of their own.
+        One of the columns is added along the path to the other. If there is no path, both get a clique of their own.
         """
         added = [self._reached_by(column) for column in range(len(self.sizes))]
         growths: dict[ColumnSet, int] = {}
         for first, second in itertools.combinations(range(len(self.sizes)), 2):
-            # Either both are reached or neither: a tree hangs together both ways.
+            # Either both are reached or neither: paths go both ways.
             along, back = added[first].get(second), added[second].get(first)
             apart = self.sizes[first] * self.sizes[second]
             growths[first, second] = apart if along is None or back is None else min(along, back)
         return growths
 
     def _reached_by(self, moved: int) -> dict[int, int]:
-        """Return the cells that are added when a column goes along with those it hangs together with, up to each."""
+        """Return the cells that are added if a column is added along the paths to the columns it is connected with."""
         cells = [self.cells_of(clique) for clique in self.cliques]
         reached = {clique: 0 for clique, columns in enumerate(self.cliques) if moved in columns}
         waiting = list(reached)
@@ -155,7 +155,7 @@ class JunctionTree:
 
     @cached_property
     def _holding(self) -> list[list[tuple[frozenset[int], int]]]:
-        """Cliques that hold a column, smallest first, by column."""
+        """Cliques that contain a column, smallest first, by column."""
         holding: list[list[tuple[frozenset[int], int]]] = [[] for _ in self.sizes]
         for one in sorted(range(len(self.cliques)), key=lambda one: (self.cells_of(self.cliques[one]), one)):
             for column in self.cliques[one]:
@@ -163,7 +163,7 @@ class JunctionTree:
         return holding
 
     def home(self, columns: ColumnSet) -> int | None:
-        """Return the smallest clique that holds all the columns, at least one, or None."""
+        """Return the smallest clique that contains all of the columns (at least one), or None."""
         for clique, one in self._holding[columns[0]]:
             if clique.issuperset(columns):
                 return one
@@ -173,8 +173,8 @@ class JunctionTree:
 def triangulated_cliques(sizes: Sequence[int], subsets: Iterable[ColumnSet]) -> list[ColumnSet]:
     """Return the cliques of a triangulated graph in which the columns of each subset are joined.
 
-    Columns are eliminated greedily, next the one whose table with its neighbours has the fewest cells. Sets of columns
-    are whole numbers here, bit d for column d, as this is asked for every candidate of a round.
+    Columns are eliminated greedily: next is the one whose table with its neighbours has the fewest cells. Sets of
+    columns are integers here, bit d for column d, as this is called for every candidate of a round.
     """
     neighbours = [0] * len(sizes)
     for subset in subsets:
@@ -187,7 +187,7 @@ def triangulated_cliques(sizes: Sequence[int], subsets: Iterable[ColumnSet]) -> 
         return logs[column] + sum(logs[other] for other in _members(neighbours[column]))
 
     costs = {column: cost(column) for column in range(len(sizes))}
-    # Entries that no longer are a column's cost are passed over.
+    # Entries that are no longer a column's cost are skipped.
     waiting = [(most, column) for column, most in costs.items()]
     heapq.heapify(waiting)
     found: list[int] = []
@@ -205,7 +205,7 @@ def triangulated_cliques(sizes: Sequence[int], subsets: Iterable[ColumnSet]) -> 
             heapq.heappush(waiting, (costs[other], other))
     cliques: list[ColumnSet] = []
     holders: list[list[int]] = [[] for _ in sizes]
-    # A clique within another one was eliminated after it, as the columns of the other were still there.
+    # A clique within another one was found after it, as the columns of the other were still there.
     for clique in found:
         members = _members(clique)
         if not any(clique & other == clique for other in holders[members[0]]):
@@ -226,7 +226,7 @@ def _members(columns: int) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class CalibratedTree(Generic[Array]):
-    """What factors make of a tree.
+    """A calibrated tree: the result of belief propagation.
 
     Attributes
     ----------
@@ -244,16 +244,16 @@ class CalibratedTree(Generic[Array]):
 
 
 class BeliefPropagation:
-    """Turns logarithmic factors over some subsets of columns into proportions of cliques and of those subsets.
+    """Transforms logarithmic factors over some subsets of columns into proportions of cliques and of those subsets.
 
-    Sums of a clique share their way: what many of them do without is summed away once. Factors go the same ways
-    backwards, so that few of them are ever spread over a whole clique. Columns should ascend in size: whole runs of
-    memory are added then.
+    Sums of a clique share partial sums: a column that many of them omit is summed out once. Factors are added along the
+    same plan backwards, so that few of them are ever spread over a whole clique. Columns should ascend in size, as
+    contiguous memory is added then.
 
     Parameters
     ----------
     tree : JunctionTree
-    subsets : sequence of Subset
+    subsets : sequence of ColumnSet
         Each within some clique.
     """
 
@@ -268,7 +268,7 @@ class BeliefPropagation:
         self._factors: list[list[tuple[int, int]]] = []
         """Subset and node of every factor of a clique."""
         self._edges: list[list[tuple[int, int]]] = []
-        """Child and node of every edge of a clique to one it shares columns with."""
+        """Child and node of every edge of a clique to a child that it shares columns with."""
         for clique, columns in enumerate(tree.cliques):
             own = at_home[clique]
             below = [child for child in tree.children[clique] if tree.separators[child]]
@@ -295,8 +295,8 @@ class BeliefPropagation:
 
         Notes
         -----
-        A product is scaled by its largest cell before it leaves logarithms, so that nothing overflows, and what
-        underflows is nothing.
+        A product is scaled by its largest cell before it is exponentiated, so that nothing overflows, and what
+        underflows is negligible.
         """
         tree = self._tree
         log_normaliser = 0.0
@@ -324,7 +324,7 @@ class BeliefPropagation:
         return CalibratedTree(log_normaliser, beliefs, tables)
 
     def _gathered(self, clique: int, factors: Sequence[Array], logs: Sequence[Array]) -> Array:
-        """Add up the factors of a clique and what its children say, small tables first."""
+        """Add up the factors of a clique and the messages of its children, small tables first."""
         nodes = self._nodes[clique]
         parts: list[list[Array]] = [[] for _ in nodes]
         for number, node in self._factors[clique]:
@@ -350,7 +350,7 @@ class BeliefPropagation:
 def marginals_within(
     table: NDArray[np.float64], clique: ColumnSet, wanted: Sequence[ColumnSet]
 ) -> dict[ColumnSet, NDArray[np.float64]]:
-    """Sum a clique's table down to many subsets of its columns; sums share their way."""
+    """Sum a clique's table down to many subsets of its columns, with shared partial sums."""
     sizes = dict(zip(clique, table.shape, strict=True))
     sums = [table]
     nodes = _planned(sizes, clique, wanted)
@@ -366,13 +366,13 @@ class _Node:
 
     Attributes
     ----------
-    columns : Subset
+    columns : ColumnSet
     source : int
-        Number of the node it is summed from; -1 for the clique's whole table, which is node 0.
+        Index of the node that it is summed from; -1 for the clique's whole table, which is node 0.
     away : tuple of int
-        Axes of the source that are summed away.
+        Axes of the source that are summed out.
     spread : tuple of int
-        Shape in which it is multiplied into the source.
+        Shape with which it broadcasts to the source.
     """
 
     columns: ColumnSet
@@ -389,7 +389,7 @@ def _planned(sizes: Sizes, clique: ColumnSet, wanted: Sequence[ColumnSet]) -> li
         source, below = waiting.pop()
         inside = nodes[source].columns
         while below:
-            # What most of them do without goes first, so that few sums run over the whole source.
+            # The column that most of them omit is summed out first, so that few sums run over the whole source.
             without = max(inside, key=lambda one: (sum(one not in subset for subset in below), sizes[one]))
             group = [subset for subset in below if without not in subset]
             below = [subset for subset in below if without in subset]

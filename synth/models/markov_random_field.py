@@ -1,4 +1,4 @@
-"""A Markov random field over binned columns: its marginals, also across its cliques, and rows drawn from it."""
+"""A Markov random field over binned columns: its marginals, within and across cliques, and rows drawn from it."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class MarkovRandomField:
     ----------
     tree : JunctionTree
     beliefs : tuple of arrays, float64
-        Joint proportions of every clique, axes in order of columns; neighbours agree on what they share.
+        Joint proportions of every clique, axes in order of columns; neighbours agree on their shared columns.
     weights : mapping of questions to arrays
-        Logarithmic factors of the tables it was fitted to, by their ``key``; a later fit starts from them.
+        Logarithmic factors of the tables that it was fitted to, by ``key``; a later fit starts from them.
     """
 
     tree: JunctionTree
@@ -50,7 +50,7 @@ class MarkovRandomField:
     def marginal(self, columns: ColumnSet) -> NDArray[np.float64]:
         """Return the proportions of a few columns, shape (bins of each), sum 1; columns ascend.
 
-        They may stand anywhere; more than two are best within one clique.
+        Any columns; for more than two it is fastest if they are within one clique.
         """
         home = self.tree.home(columns)
         if home is None:
@@ -60,7 +60,7 @@ class MarkovRandomField:
     def tables(self, subsets: Sequence[ColumnSet]) -> dict[ColumnSet, NDArray[np.float64]]:
         """Return the proportions of many pairs of columns, and of more columns within a clique, at once.
 
-        More columns in no clique are worked out one subset after the other: for tables of a few columns.
+        Larger subsets that are not within a clique are computed one by one, for tables of a few columns.
         """
         near: dict[int, list[ColumnSet]] = {}
         far: list[ColumnSet] = []
@@ -85,28 +85,28 @@ class MarkovRandomField:
         return sample_tree(self.tree, self.beliefs, n_rows, random)
 
     def state(self) -> dict[str, NDArray[np.float64]]:
-        """Return the beliefs by the columns of their clique."""
+        """Return the beliefs by the columns of their cliques."""
         names = (".".join(map(str, clique)) for clique in self.tree.cliques)
         return {f"clique.{name}": belief for name, belief in zip(names, self.beliefs, strict=True)}
 
     @classmethod
     def from_state(cls, sizes: tuple[int, ...], state: Mapping[str, NDArray[np.float64]]) -> MarkovRandomField:
         """Return the field of a state; it samples the same bytes from the same random source."""
-        # A file may hold its tensors in any order; cliques are sorted wherever a field is made.
+        # A file may contain its tensors in any order; cliques are always sorted.
         cliques = {tuple(map(int, name.split(".")[1:])): np.ascontiguousarray(one) for name, one in state.items()}
         ordered = tuple(sorted(cliques))
         return cls(JunctionTree(sizes, ordered), tuple(cliques[clique] for clique in ordered))
 
 
 def marginal_within(belief: Table, clique: ColumnSet, columns: ColumnSet) -> Table:
-    """Sum a clique's table down to some of its columns; both ascend, and so do the axes of the answer."""
+    """Sum a clique's table down to some of its columns; both ascend, and so do the axes of the result."""
     return summed(belief, [axis for axis, column in enumerate(clique) if column not in columns])
 
 
 def marginal_across_cliques(tree: JunctionTree, beliefs: Sequence[Table], columns: ColumnSet) -> Table:
     """Return the joint proportions of any few columns: the product of the cliques given their separators, summed out.
 
-    It is worked out anew for every subset, so it is for trees of a few columns.
+    It is computed from scratch for every subset, so it is meant for trees of a few columns.
     """
     operands: list[object] = []
     for clique, belief in enumerate(beliefs):
@@ -120,7 +120,7 @@ def marginal_across_cliques(tree: JunctionTree, beliefs: Sequence[Table], column
 
 
 def pairs_across_cliques(tree: JunctionTree, beliefs: Sequence[Table]) -> dict[ColumnSet, Table]:
-    """Return the joint proportions of every pair of columns that lies in no clique.
+    """Return the joint proportions of every pair of columns that is not within a clique.
 
     Messages run up and down the tree like those of belief propagation, but carry all columns of their side at once, so
     that every edge costs one matrix product instead of one for each pair.
@@ -142,7 +142,7 @@ def pairs_across_cliques(tree: JunctionTree, beliefs: Sequence[Table]) -> dict[C
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Message:
-    """What a clique learns over one edge: every outside column's values together with the separator.
+    """A message to a clique over one edge: every outside column's values, jointly with the separator.
 
     ``table`` has one row for each value of each outside column, then the separator's axes.
     """
@@ -174,7 +174,7 @@ class _Passing:
         return above + [self.up[child] for child in self.tree.children[clique]]
 
     def carried(self, message: _Message, clique: int, columns: ColumnSet) -> Table:
-        """Turn a message into the joint proportions of the outside values and some columns of the clique."""
+        """Transform a message into the joint proportions of the outside values and some columns of the clique."""
         separator = message.separator
         if set(columns) <= set(separator):
             return summed(message.table, [1 + axis for axis, one in enumerate(separator) if one not in columns])
@@ -187,7 +187,7 @@ class _Passing:
         return self._product(message, both, given, columns)
 
     def _product(self, message: _Message, both: ColumnSet, given: Table, columns: ColumnSet) -> Table:
-        """Multiply a message by what some columns are given its separator, and sum out what is not asked for."""
+        """Multiply a message by the distribution of some columns given its separator, and sum out the others."""
         sizes = self.tree.sizes
         kept = [column for column in message.separator if column in columns]
         lost = [column for column in message.separator if column not in columns]
@@ -218,7 +218,7 @@ class _Passing:
 def sample_tree(
     tree: JunctionTree, beliefs: Sequence[NDArray[np.float64]], n_rows: int, random: np.random.Generator
 ) -> Whole:
-    """Draw rows from the root of the tree outwards, each column given those of its clique that are there already.
+    """Draw rows from the root of the tree outwards, each column given those of its clique that are already drawn.
 
     Parameters
     ----------
@@ -231,15 +231,15 @@ def sample_tree(
     Returns
     -------
     array of shape (n_rows, number of columns), int64
-        Rows in random order. Among the rows that agree in the given columns, every value occurs the floor or the
-        ceiling of its expected number of times.
+        Rows in random order. Among the rows with the same values of the given columns, every value occurs the floor or
+        the ceiling of its expected number of times.
 
     Notes
     -----
-    Which of those rows gets which value is left open by the model and is spread evenly, not at random: rows are kept in
-    an order that brings similar ones together, and values go round them by steps of the golden section of their
-    number. Every run of similar rows then gets every value about as often as it should, so that tables that were never
-    measured stray less than they would by chance, while rows that follow one another are never in step with the values.
+    The model does not determine which of those rows gets which value; values are spread evenly, not at random. Rows are
+    kept in an order with similar rows together, and values are dealt to them in steps of the golden section of their
+    number. Every run of similar rows then gets every value about as often as expected, so that tables that were never
+    measured have smaller errors than by chance, while consecutive rows are never in step with the values.
     """
     drawn = [np.zeros(n_rows, dtype=np.min_scalar_type(size - 1)) for size in tree.sizes]
     order = np.arange(n_rows)
@@ -252,13 +252,13 @@ def sample_tree(
             given = tuple(one for one in columns if one in known)
             table = marginal_within(beliefs[clique], columns, tuple(sorted((*given, column))))
             chances = np.moveaxis(table, sum(one < column for one in given), -1).reshape(-1, tree.sizes[column])
-            # Inside a group the newest column counts most for what is similar; of one that is given there is one value.
+            # Within a group the newest column matters most for similarity; a given column has a single value there.
             newest = tuple(one for one in known[-1:] if one not in given)
             present, counts, keys = _groups(drawn, given, newest, tree.sizes, n_rows)
             order = order[_stable_order(keys[order])] if known else order
             drawn[column][order] = _dealt(chances[present], counts, random).astype(drawn[column].dtype, copy=False)
             known.append(column)
-    # Whole columns are written, and read, one after another.
+    # Columns are written, and read, one after another.
     rows = np.empty((len(drawn), n_rows), dtype=np.int64)
     shuffled = random.permutation(n_rows)
     for position, column_drawn in enumerate(drawn):
@@ -269,16 +269,16 @@ def sample_tree(
 def _groups(
     drawn: list[NDArray[np.unsignedinteger]], given: ColumnSet, newest: ColumnSet, sizes: tuple[int, ...], n_rows: int
 ) -> tuple[Whole, Whole, NDArray[np.unsignedinteger]]:
-    """Return what rows agree in.
+    """Group rows by their given columns.
 
     Returns
     -------
     array of shape (groups,)
         Cell of every combination of given columns that occurs.
     array of shape (groups,)
-        Rows of each.
+        Rows in each group.
     array of shape (n_rows,)
-        A number for every row that ascends with its group and, inside that, with the newest column if there is one.
+        A number for every row that ascends with its group and, within it, with the newest column if there is one.
     """
     cells = math.prod(sizes[column] for column in given)
     flat: NDArray[np.unsignedinteger] = np.zeros(n_rows, dtype=np.min_scalar_type(cells))
@@ -297,7 +297,7 @@ def _groups(
 
 
 def _stable_order(keys: NDArray[np.unsignedinteger]) -> Whole:
-    """Return the stable order of whole numbers, in linear time: those of 16 bits are sorted by their digits."""
+    """Return the stable order of integers, in linear time: integers of 16 bits are radix sorted."""
     if keys.dtype.itemsize <= 2:
         return np.argsort(keys, kind="stable")
     order = np.argsort(keys.astype(np.uint16), kind="stable")
@@ -307,7 +307,7 @@ def _stable_order(keys: NDArray[np.unsignedinteger]) -> Whole:
 
 
 def _dealt(chances: NDArray[np.float64], counts: Whole, random: np.random.Generator) -> Whole:
-    """Return values for rows sorted by group: each group's in proportion, dealt round by steps of the golden section.
+    """Return values for rows sorted by group: in proportion in each group, dealt in steps of the golden section.
 
     Parameters
     ----------
@@ -330,14 +330,14 @@ def _dealt(chances: NDArray[np.float64], counts: Whole, random: np.random.Genera
     starts = np.cumsum(counts) - counts
     steps = _coprime_steps(counts)
     shifts = (random.random(n_groups) * counts).astype(np.int64)
-    # Row r of a group of m takes its place (shift + r * step) mod m among the group's sorted values.
+    # Row r of a group of m takes the value at (shift + r * step) mod m among the group's sorted values.
     rank = np.arange(len(sorted_values)) - np.repeat(starts, counts)
     places = (np.repeat(shifts, counts) + rank * np.repeat(steps, counts)) % np.repeat(counts, counts)
     return np.asarray(sorted_values[np.repeat(starts, counts) + places])
 
 
 def _coprime_steps(counts: Whole) -> Whole:
-    """Return for every number the whole number without common divisor that is nearest to its golden section."""
+    """Return for every number the coprime integer that is nearest to its golden section."""
     wanted = np.maximum(np.rint(counts * _GOLDEN).astype(np.int64), 1)
     steps: Whole = wanted.copy()
     away = 0
