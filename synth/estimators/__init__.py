@@ -1,8 +1,8 @@
-"""Private models that are themselves released; each ``fit`` is paid for. Adding one is a folder and one line here.
+"""Private models that are themselves released; each ``fit`` is paid for. Adding one takes a folder and one line here.
 
-A folder says in ``CARDS`` what is known of its models before they are built, as a generator's does; rows are drawn from
-a generator, and of a model its numbers are read. Both are fitted by one pipeline, which finds either of them by name.
-``regression`` holds models that are used as those of scikit-learn are.
+The ``CARDS`` of a folder describe its models before they are built, as for a generator. A generator draws rows; a model
+is released as its numbers. One pipeline fits both and finds them by name. ``regression`` contains models with the
+interface of scikit-learn.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ _FAMILIES: tuple[str, ...] = (
     "synth.estimators.expectation_maximization",
     "synth.generators.kahm.model",
 )
-"""Where models stand, in the order the app shows them."""
+"""The packages of models, in the order in which the app shows them."""
 
 MODELS: dict[str, Card] = {card.name: card for family in _FAMILIES for card in importlib.import_module(family).CARDS}
 """The card of every model, by name."""
 
 REPAIRED = "rows_repaired"
-"""Name of the number of rows that were repaired."""
+"""Name of the fact with the number of repaired rows."""
 
 
 def make(name: str, task: GeneratorTask, options: Mapping[str, object]) -> PrivateModel:
@@ -56,19 +56,19 @@ def make(name: str, task: GeneratorTask, options: Mapping[str, object]) -> Priva
         A key of ``MODELS`` or of ``GENERATORS``.
     task : GeneratorTask
     options : mapping
-        Option names and values as a configuration holds them; what is absent keeps its default.
+        Option names and values as in a configuration; absent options have their defaults.
 
     Raises
     ------
     ConfigError
-        If the name or an option is unknown, of the wrong kind or out of range, or the table declares less than is
-        needed.
+        If the name or an option is unknown, an option has the wrong type or is out of range, or the table declares less
+        than is needed.
     """
     return build(describe(name), task, options)
 
 
 def restore(name: str, task: GeneratorTask, options: Mapping[str, object], state: State) -> PrivateModel:
-    """Rebuild what was fitted from its saved arrays: it draws, and tells, the same bytes as before."""
+    """Restore a fitted generator or model from its saved arrays: it draws and reports the same bytes as before."""
     return build_from_state(describe(name), task, options, state)
 
 
@@ -81,7 +81,7 @@ class DrawnRows:
     codes : array of shape (rows, n_modelled), int64
         Columns in ``schema.names`` order; every row keeps every rule.
     facts : tuple of Fact
-        What had to be repaired for that; it follows from synthetic rows alone.
+        The repairs that this took; they follow from synthetic rows alone.
     """
 
     codes: NDArray[np.int64]
@@ -89,13 +89,13 @@ class DrawnRows:
 
 
 def drawn_rows(fitted: PrivateModel, config: RunConfig) -> DrawnRows:
-    """Draw the rows that a run asks for, and repair them by its rules; a model has none."""
+    """Draw the rows of a run, and repair them by its rules; a model has no rows."""
     schema = config.schema
     if not isinstance(fitted, Generator):
         return DrawnRows(np.empty((0, len(schema.modelled)), np.int64))
     rules = read_rules(config.constraints, schema)
-    # As many whatever is asked for, so that the same row is repaired in the same way in a table of another length; and
-    # before the rows themselves, as some facts are about how the last rows were made.
+    # A fixed number, so that the same row is repaired in the same way in a table of another length; and before the rows
+    # themselves, as some facts are about the rows that were drawn last.
     drawn = fitted.sample(_ROWS_OF_MODEL, (config.seed + 1) % 2**63) if asks_the_model(rules) else None
     codes = fitted.sample(config.rows, config.seed)
     if not rules.lines:
@@ -117,7 +117,7 @@ def _repairs(found: Repaired, rules: RuleSet) -> Fact:
         title="Rows changed to keep your rules",
         value=found.changed,
         sentence=f"Of {made:,} rows that the generator drew, {found.changed:,} ({share:.2%}) broke a rule and were "
-        "changed where they broke it, so every row keeps every rule. It is work on synthetic rows: it costs nothing.",
+        "changed where they broke it, so every row keeps every rule. This only uses synthetic rows: it costs nothing.",
         header=("rule", "rows that broke it as drawn"),
         rows=tuple((text, count) for text, count in zip(rules.lines, found.broken, strict=True)),
     )
@@ -129,7 +129,7 @@ def describe(name: str) -> Card:
     Raises
     ------
     ConfigError
-        If there is none of that name.
+        If there is none with that name.
     """
     found = MODELS.get(name) or GENERATORS.get(name)
     if found is None:

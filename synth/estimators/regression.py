@@ -1,8 +1,8 @@
-r"""Private regression, of numbers and of classes, on linear or Fourier features (after Liao 2024).
+r"""Private regression and classification on linear or Fourier features (after Liao 2024).
 
-A row is coded by public bounds, never by what other rows hold. Two mechanisms, both of questions that a session answers
-with noise and a receipt: a descent along noisy clipped gradients, and ridge regression from noisy second moments. Which
-features, steps and clip norm are used follows from the declared numbers alone.
+A row is encoded by public bounds, independently of other rows. There are two mechanisms, whose questions a session
+answers with noise and a receipt: a descent along noisy clipped gradients, and ridge regression from noisy second
+moments. Features, steps and clip norm follow from the declared numbers alone.
 
 Notes
 -----
@@ -65,17 +65,17 @@ Vector = NDArray[np.float64]
 Loss = Literal["squared", "huber"]
 
 LEVELS = 1024
-"""Values that a feature or a label is told apart by, evenly from its lower to its upper bound."""
+"""Levels of a feature or a label, evenly spaced from its lower to its upper bound."""
 
 TARGET = "y"
-"""The column of labels; those of features are called after their place."""
+"""The column of labels; columns of features are named after their position."""
 
 COUNT_SHARE = 0.05
-"""Part of mu^2 for a private number of rows."""
+"""Share of mu^2 for a private number of rows."""
 
 
 class PrivacyAccount:
-    """All that several fits to the same rows may spend together.
+    """The total that several fits to the same rows may spend.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ class PrivacyAccount:
 
     Notes
     -----
-    Copies are the account itself, so that clones of an estimator spend from one purse.
+    Copies are the account itself, so that clones of an estimator share one budget.
     """
 
     def __init__(self, epsilon: float, delta: float, *, row_count: RowCountRule = "public") -> None:
@@ -95,7 +95,7 @@ class PrivacyAccount:
 
     @property
     def epsilon(self) -> float:
-        """What was charged, as an epsilon at the account's delta; a fit that failed is charged in full."""
+        """The amount charged, as an epsilon at the account's delta; a failed fit is charged in full."""
         return self.budget.epsilon_of_share(float(self._spent)) if self._spent else 0.0
 
     def opened(self, table: PrivateTable, budget: PrivacyBudget, **of_session: Any) -> PrivateSession:
@@ -104,9 +104,9 @@ class PrivacyAccount:
         Raises
         ------
         BudgetExceededError
-            If less is left. Nothing is spent then.
+            If not enough is left. Then nothing is spent.
         PrivacyError
-            If the fit hides another change, or is priced at another delta.
+            If the fit has another neighbouring relation or delta.
         """
         if (budget.neighbours, budget.delta) != (self.budget.neighbours, self.budget.delta):
             raise PrivacyError("An account and its fits need the same delta and the same row_count.")
@@ -123,20 +123,18 @@ class PrivacyAccount:
         return self
 
     def __reduce__(self) -> NoReturn:
-        raise PrivacyError(
-            "An account cannot be copied to another process: what is spent there would not be seen here."
-        )
+        raise PrivacyError("An account cannot be copied to another process: spending there would not be recorded here.")
 
 
 class _PrivateRandomFeatures(BaseEstimator):
-    """What private models of linear and Fourier features share: bounds, what may be spent, and how one is kept."""
+    """The common part of private models on linear and Fourier features: bounds, spending, and saving."""
 
     _may_fit = True
     _of_session: Mapping[str, Any] = MappingProxyType({})
-    """What tests hand to a session: known noise."""
+    """Arguments of the session in tests: known noise."""
 
     kind: ClassVar[str]
-    """Its name where models are written down."""
+    """Its name in saved models and receipts."""
 
     epsilon: float
     delta: float
@@ -165,14 +163,14 @@ class _PrivateRandomFeatures(BaseEstimator):
         Raises
         ------
         PrivacyError
-            If the estimator, or one that it is a clone of, has no account and was to be fitted before.
+            If it has no account, and it or the estimator that it is a clone of was already fitted.
         BudgetExceededError
-            If the account has less left.
+            If the account does not have enough left.
         """
         self._require_settings()
         if self.account is None and not self._may_fit:
             raise PrivacyError(
-                "Another fit to the same rows would spend again: give an account that says how much all may spend."
+                "Another fit to the same rows would spend again: pass an account with the budget of all fits together."
             )
         rows = self._numbers(X)
         labels, levels = self._labels(y)
@@ -196,7 +194,7 @@ class _PrivateRandomFeatures(BaseEstimator):
             fit = self._fit_to(session, n_rows)
         finally:
             account.receipts += session.receipts
-        # Of one class alone the coefficients are a vector.
+        # With a single class the coefficients are a vector.
         self.coef_ = fit.coefficients[0] if len(fit.coefficients) == 1 else fit.coefficients
         self.coef_interval_ = np.stack(fit.interval, axis=-1).reshape(*self.coef_.shape, 2)
         self.n_rows_ = {"rows": n_rows, "known": "public" if schema.rows_are_public else "released"}
@@ -206,7 +204,7 @@ class _PrivateRandomFeatures(BaseEstimator):
         return self
 
     def to_json(self) -> str:
-        """Return the fitted model as a text that ``from_json`` reads; it says nothing that the fit did not pay for."""
+        """Return the fitted model as JSON for ``from_json``; it contains nothing that the fit did not pay for."""
         settings = {name: value for name, value in self._settings().items() if name != "account"}
         settings |= {name: np.asarray(settings[name]).tolist() for name in ("lower", "upper")}
         return json.dumps(
@@ -225,10 +223,12 @@ class _PrivateRandomFeatures(BaseEstimator):
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Make a fitted model of what ``to_json`` wrote; it predicts, and is not fitted again without an account."""
+        """Restore a fitted model from the text of ``to_json``; it needs an account to be fitted again."""
         said = json.loads(text)
         if said.get("kind") != cls.kind or "rows" not in said:
-            raise InputError(f"The text holds no {cls.kind}, or none that this version of the program wrote.")
+            raise InputError(
+                f"The text contains no {cls.kind}, or one that another version of the program wrote."
+            )
         made = cls(**said["settings"])
         vars(made).update(_may_fit=False)
         for name, value in said["fitted"].items():
@@ -239,7 +239,7 @@ class _PrivateRandomFeatures(BaseEstimator):
         return made
 
     def expected_noise(self, *, n_rows: float, n_features: int) -> float:
-        """Foretell, before any row is read, how far noise moves a prediction: its root mean square.
+        """Predict the noise of a prediction before any row is read: its root mean square.
 
         Parameters
         ----------
@@ -250,7 +250,7 @@ class _PrivateRandomFeatures(BaseEstimator):
         Returns
         -------
         float
-            In units of the labels of a regressor; of a classifier in units of a class's score. For rows that fill their
+            In units of the label for a regressor, and of a class's score for a classifier. For rows that fill their
             declared bounds evenly, and without the noise of the mean of labels.
         """
         self._require_settings()
@@ -270,25 +270,25 @@ class _PrivateRandomFeatures(BaseEstimator):
 
     @abstractmethod
     def _labels(self, y: ArrayLike) -> tuple[NDArray[np.int64], int]:
-        """Return the codes of labels, and how many there are; what is private of them decides nothing."""
+        """Return the codes of labels, and how many codes are possible; the latter does not depend on the labels."""
 
     @abstractmethod
     def _fit_to(self, session: PrivateSession, n_rows: float) -> Fit:
-        """Ask for everything that is left of the budget, and fit."""
+        """Spend the remaining budget on questions, and fit."""
 
     @property
     @abstractmethod
     def _loss(self) -> AnyLoss:
-        """What a descent makes small."""
+        """The loss of a descent."""
 
     @property
     def _width(self) -> float:
-        """What a score of 1 stands for."""
+        """What a score of 1 means."""
         return 1.0
 
     def _scores(self, x: ArrayLike) -> Matrix:
         if not hasattr(self, "coef_"):
-            raise NotFittedError("The model has not been fitted to any rows yet.")
+            raise NotFittedError("The model has not been fitted yet.")
         rows = self._numbers(x, reset=False)
         seen = self._row_features(self.n_features_in_, self.features_).map.evaluate(self._codes(rows))
         return np.asarray(seen @ self.coef_.T)
@@ -303,7 +303,7 @@ class _PrivateRandomFeatures(BaseEstimator):
         return RowFeatures((), Fourier(names, (places,) * columns, angle_steps(radians / (POSITIONS - 1))))
 
     def _rule(self, n_rows: float) -> str:
-        """Return what features are used, by declared and noisy numbers alone; warn where hardly anything helps."""
+        """Return the features that are used, by declared and noisy numbers alone; warn if there are too few rows."""
         reckoned = self._reckoned(n_rows)
         if self.epsilon * reckoned < TOO_FEW:
             warnings.warn(
@@ -357,28 +357,28 @@ class PrivateRandomFeatureRegressor(RegressorMixin, _PrivateRandomFeatures):
     Parameters
     ----------
     epsilon, delta : float
-        What one ``fit`` spends.
+        Budget of one ``fit``.
     lower, upper : float or array of shape (n_features,)
-        Public bounds of the features; what lies outside counts as the bound, what is no number as the middle.
+        Public bounds of the features; numbers outside count as the bound, anything else as the middle.
     target_lower, target_upper : float
-        Public bounds of the labels; predictions are cut off there as well.
+        Public bounds of the labels; predictions are clipped to them.
     row_count : {"public", "private"}
-        Which change of the rows is hidden. "public": one row replaced by another; all tables that are hidden from each
-        other have as many rows, so their number is public by that, and the length of X is used and told. "private": one
-        row added or removed; the number is measured with noise, which the fit pays for, and no other is used.
+        The change that is hidden. "public": one row is replaced by another; all neighbouring tables have the same
+        number of rows, so it is public, and the length of X is used and reported. "private": one row is added or
+        removed; the number of rows is measured with noise, which the fit pays for, and only that number is used.
     mechanism : {"gradient", "ridge"}
     loss : {"squared", "huber"}
-        What a descent makes small; ridge regression is of squared errors.
+        Loss of a descent; ridge regression has squared loss.
     features : {"auto", "linear", "fourier"}
-        "auto" decides by a public rule from rows, columns and epsilon; for ridge regression they are linear.
+        "auto" decides by a public rule of rows, columns and epsilon; ridge regression has linear features.
     intervals : {"bound", "measured"}
-        Of a descent on linear features. "measured" spends a tenth of what is left on second moments of the features,
-        so that ``coef_interval_`` is no bound.
+        For a descent on linear features. "measured" spends a tenth of the remaining budget on second moments of the
+        features, so that ``coef_interval_`` is an estimate and not a bound.
     n_rows : int, optional
-        A declared number of rows that the rules for features and steps reckon with in place of the one above.
+        A declared number of rows for the rules that choose features and steps.
     account : PrivacyAccount, optional
-        What is spent from. Without one an estimator can be fitted once, and clones of it not at all, so that no search
-        over settings spends in silence.
+        The account that is charged. Without one an estimator can be fitted once, and its clones not at all, so that no
+        search over settings spends silently.
     random_state : int
         Seed of the frequencies of Fourier features. Noise does not depend on it.
 
@@ -386,11 +386,11 @@ class PrivateRandomFeatureRegressor(RegressorMixin, _PrivateRandomFeatures):
     ----------
     coef_ : array of shape (n_coefficients,)
     coef_interval_ : array of shape (n_coefficients, 2)
-        Where the coefficients lie that the same fit finds from the same rows and the same noisy mean without noise. It
-        is made from the known noise alone and says nothing of other rows (sampling error), of the penalty of ridge
-        regression, or of steps and clips of a descent. Of ridge regression, and of a descent whose second moments were
-        measured, it holds them with about 95 %; of other descents with at least 95 %, as its width is an upper bound,
-        unless nearly all rows lie in one corner of the declared bounds.
+        Intervals for the coefficients that the same fit would find from the same rows and the same noisy mean without
+        noise. They come from the known noise alone and do not cover sampling error, the penalty of ridge regression, or
+        the steps and clips of a descent. Coverage is about 95 % for ridge regression, and for a descent with measured
+        second moments; for other descents it is at least 95 %, as the width is an upper bound, unless nearly all rows
+        are in one corner of the declared bounds.
     mean_ : float
         Noisy mean of the labels, in [-1/2, 1/2] of their range.
     n_rows_ : dict
@@ -431,7 +431,7 @@ class PrivateRandomFeatureRegressor(RegressorMixin, _PrivateRandomFeatures):
     def _fit_to(self, session: PrivateSession, n_rows: float) -> Fit:
         places = np.linspace(-0.5, 0.5, LEVELS)
         self.mean_ = mean_of_target(session, Lookup(TARGET, places[:, None]), n_rows=n_rows, source=self.kind)
-        # What is left of a label, which is fitted: cut off, so that a mean that is off moves no bound.
+        # The residual of a label, which is fitted; clipped, so that an error of the mean moves no bound.
         rest = Lookup(TARGET, np.clip(places - self.mean_, -0.5, 0.5)[:, None])
         features = self._row_features(self.n_features_in_, self.features_)
         if self.mechanism == "ridge":
@@ -458,7 +458,7 @@ class PrivateRandomFeatureRegressor(RegressorMixin, _PrivateRandomFeatures):
         if self.intervals not in get_args(Intervals):
             raise InputError("intervals must be bound or measured.")
         if self.mechanism == "ridge" and self.loss != "squared":
-            raise InputError("Ridge regression is of squared errors; choose the gradient mechanism for others.")
+            raise InputError("Ridge regression has squared loss; choose the gradient mechanism for other losses.")
         _require_widths(self.target_upper - self.target_lower)
 
     def __sklearn_tags__(self) -> Any:
@@ -474,13 +474,13 @@ class PrivateRandomFeatureClassifier(ClassifierMixin, _PrivateRandomFeatures):
     Parameters
     ----------
     classes : tuple of labels
-        The classes, declared: a label that is none of them counts as the first.
+        The declared classes: any other label counts as the first.
     epsilon, delta, lower, upper, row_count, features, n_rows, account, random_state
         As in :class:`PrivateRandomFeatureRegressor`.
 
     Attributes
     ----------
-    coef_ : array of shape (n_coefficients,), or (n_classes, n_coefficients) of more than two classes
+    coef_ : array of shape (n_coefficients,), or (n_classes, n_coefficients) with more than two classes
     coef_interval_ : array of the shape of coef_ and a last axis of 2
     classes_ : array of the labels
     spent_, receipts_, n_rows_, n_features_in_
@@ -508,7 +508,7 @@ class PrivateRandomFeatureClassifier(ClassifierMixin, _PrivateRandomFeatures):
     def decision_function(self, X: ArrayLike) -> Matrix:  # noqa: N803
         """Return the log odds of the second of two classes, shape (n,), or a score of each class; shape (n, classes).
 
-        Log chances are scores but for a number that is the same for all classes.
+        Scores are log probabilities up to a constant that is the same for all classes.
         """
         return self._scores(X)
 
@@ -517,7 +517,7 @@ class PrivateRandomFeatureClassifier(ClassifierMixin, _PrivateRandomFeatures):
         return probabilities(self._scores(X))
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:  # noqa: N803
-        """Return the likeliest class of every row, of equally likely ones the first; shape (n,)."""
+        """Return the likeliest class of every row, the first in a tie; shape (n,)."""
         scores = self._scores(X)
         best = (scores > 0).astype(np.int64) if scores.ndim == 1 else np.argmax(scores, axis=1)
         return np.asarray(self.classes_[best])
@@ -541,7 +541,7 @@ class PrivateRandomFeatureClassifier(ClassifierMixin, _PrivateRandomFeatures):
     def _require_settings(self) -> None:
         super()._require_settings()
         if not 2 <= len(set(self.classes)) == len(self.classes) <= MOST_CLASSES:
-            raise InputError(f"Two to {MOST_CLASSES} different classes have to be declared.")
+            raise InputError(f"Declare two to {MOST_CLASSES} different classes.")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()  # type: ignore[no-untyped-call]
@@ -560,17 +560,17 @@ def _relation(row_count: RowCountRule) -> Neighbours:
 
 
 def _quoting_nothing(read: Callable[[], Any]) -> Matrix:
-    """Read numbers; what numpy says of one that is none quotes it, and is put into other words."""
+    """Read numbers; numpy quotes an invalid value in its message, so that message is replaced."""
     try:
         return np.asarray(read())
     except ValueError as refusal:
         if "convert" not in str(refusal):
             raise
-    raise InputError("Features and labels have to be numbers.")
+    raise InputError("Features and labels must be numbers.")
 
 
 def _coded(values: Matrix, lower: float | ArrayLike, upper: float | ArrayLike) -> NDArray[np.int64]:
-    """Return the step of each number between its bounds, number by number: of no number the middle."""
+    """Return the level of each number between its bounds, number by number; of anything else the middle."""
     low, high = np.asarray(lower, dtype=np.float64), np.asarray(upper, dtype=np.float64)
     middle = np.where(np.isnan(values), (low + high) / 2, values)
     part = (np.clip(middle, low, high) - low) / (high - low)

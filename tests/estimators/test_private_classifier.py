@@ -118,7 +118,7 @@ def test_a_fit_spends_its_epsilon_on_gradients_alone(row_count: str) -> None:
     assert 0.699 < model.spent_["epsilon"] <= 0.7
     asked = [one.query for one in model.receipts_]
     assert asked == [*(["number of rows"] if row_count == "private" else []), *(f"gradient {k}" for k in range(1, 31))]
-    with pytest.raises(PrivacyError, match="give an account"):
+    with pytest.raises(PrivacyError, match="pass an account"):
         model.fit(x, y)
 
 

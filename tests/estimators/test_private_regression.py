@@ -220,13 +220,13 @@ def test_a_second_fit_without_an_account_is_refused_and_so_is_a_search() -> None
     x, y = line(300)
     model = PrivateRandomFeatureRegressor(features="linear").fit(x, y)
     before = model.coef_.copy()
-    with pytest.raises(PrivacyError, match="give an account"):
+    with pytest.raises(PrivacyError, match="pass an account"):
         model.fit(x, y)
     assert model.coef_.tolist() == before.tolist()
     for copied in (clone(PrivateRandomFeatureRegressor()), copy.deepcopy(model)):
-        with pytest.raises(PrivacyError, match="give an account"):
+        with pytest.raises(PrivacyError, match="pass an account"):
             copied.fit(x, y)
-    with pytest.raises(PrivacyError, match="give an account"):
+    with pytest.raises(PrivacyError, match="pass an account"):
         cross_val_score(PrivateRandomFeatureRegressor(), x, y, cv=2, error_score="raise")
 
 
@@ -339,7 +339,7 @@ def test_a_model_is_written_and_read_as_json(way: str) -> None:
     assert read.predict(x).tolist() == model.predict(x).tolist()
     assert (read.spent_, read.receipts_) == (model.spent_, model.receipts_)
     assert json.loads(read.to_json()) == json.loads(text)
-    with pytest.raises(PrivacyError, match="give an account"):
+    with pytest.raises(PrivacyError, match="pass an account"):
         read.fit(x, y)
     with pytest.raises(InputError, match="no private regression"):
         PrivateRandomFeatureRegressor.from_json('{"kind": "another"}')

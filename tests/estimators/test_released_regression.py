@@ -221,8 +221,8 @@ def test_facts_and_pictures_follow_the_fit() -> None:
     ("name", "label", "options", "reason"),
     [
         ("private-regression", "region", {}, "'region' is neither; choose model 'private-classifier'"),
-        ("private-regression", "cost", {"mechanism": "ridge", "loss": "huber"}, "ridge is of squared errors"),
-        ("private-classifier", "cost", {}, "at most 50 values apart, and 'cost' has 1,002"),
+        ("private-regression", "cost", {"mechanism": "ridge", "loss": "huber"}, "ridge only has squared loss"),
+        ("private-classifier", "cost", {}, "at most 50 values, and 'cost' has 1,002"),
         ("private-classifier", "region", {"steps": 201}, "'steps' must lie between 0 and 200"),
         ("private-regression", None, {}, "needs a label"),
     ],
@@ -328,7 +328,7 @@ def test_a_run_from_a_file_is_verified_and_replayed(
     assert sum(part.share for part in planned.parts) == pytest.approx(1.0)
     assert planned.of_model is not None
     (foretold,) = planned.of_model.facts
-    assert "the only accounting there is" in foretold.sentence
+    assert "The only accounting is the exact curve" in foretold.sentence
     if row_count == "public":  # the number that is declared is the one that is used
         assert f"{foretold.value:.4g}" == f"{told['noise_of_a_prediction']['root_mean_square']:.4g}"
     sensitivities = {one["sensitivity"] for one in certificate["receipts"] if one["query"].startswith("gradient")}

@@ -18,23 +18,23 @@ class RegressionOptions(Options):
     """Options of private regression."""
 
     mechanism: Literal["gradient", "ridge"] = "gradient"
-    """What is asked: gradients of the loss along a descent, or once the second moments of the features (ridge)."""
+    """What is measured: gradients of the loss along a descent, or the second moments of the features once (ridge)."""
 
     features: Literal["auto", "linear", "fourier"] = "auto"
-    """Linear features have coefficients that can be read; Fourier features bend. auto: linear where epsilon times rows
-    is below 4,000 or there are more than 40 columns, and for ridge."""
+    """Linear features have coefficients that can be read; Fourier features can follow curves. auto: linear if epsilon
+    times rows is below 4,000 or there are more than 40 columns, and for ridge."""
 
     loss: Literal["squared", "huber"] = "squared"
-    """What a descent makes small; huber is less moved by labels far off."""
+    """The loss of a descent; huber is less sensitive to outliers of the label."""
 
     steps: Annotated[int, Between(0, MOST_STEPS)] = 0
-    """Gradients that are asked for; 0: a hundred where epsilon times rows is at least 4,000, else ten below epsilon 0.3
-    and thirty from there on."""
+    """Number of gradients that are measured; 0: a hundred if epsilon times rows is at least 4,000, else ten below
+    epsilon 0.3 and thirty otherwise."""
 
     intervals: Literal["bound", "measured"] = "bound"
-    """Of a descent on linear features. bound: they hold at least 95 %, cost nothing and are often several times too
-    wide. measured: a tenth of the budget measures the second moments of the features, with which they hold about 95 %.
-    Those of ridge hold about 95 % either way."""
+    """Intervals of a descent on linear features. bound: coverage at least 95 %, free, and often several times too wide.
+    measured: a tenth of the budget measures the second moments of the features, and coverage is about 95 %. For ridge
+    coverage is about 95 % either way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,16 +42,16 @@ class ClassifierOptions(Options):
     """Options of private classification."""
 
     features: Literal["auto", "linear", "fourier"] = "auto"
-    """Linear features have coefficients that can be read; Fourier features bend. auto: linear where epsilon times rows
-    is below 4,000 or there are more than 40 columns."""
+    """Linear features have coefficients that can be read; Fourier features can follow curves. auto: linear if epsilon
+    times rows is below 4,000 or there are more than 40 columns."""
 
     steps: Annotated[int, Between(0, MOST_STEPS)] = 0
-    """Gradients that are asked for; 0: a hundred where epsilon times rows is at least 4,000, else ten below epsilon 0.3
-    and thirty from there on."""
+    """Number of gradients that are measured; 0: a hundred if epsilon times rows is at least 4,000, else ten below
+    epsilon 0.3 and thirty otherwise."""
 
 
 GRADIENTS = {
-    f"gradient {step}": "the gradient of the loss at the step before, each person's clipped"
+    f"gradient {step}": "the gradient of the loss after the previous step, clipped for each person"
     for step in range(1, MOST_STEPS + 1)
 }
 
@@ -61,11 +61,12 @@ CARDS = (
         title="Private regression (a number)",
         summary=(
             "Predicts a number or a date from the other columns: a descent along noisy clipped gradients, or ridge "
-            "regression from noisy second moments, with the coefficients and what the noise did to them."
+            "regression from noisy second moments, with coefficients and the effect of the noise on them."
         ),
-        best_for="One number to predict, and a formula that can be printed; far cheaper than a table for that one end.",
-        loses_where="Fewer than about 200 / epsilon rows: hardly anything is better than the mean there.",
-        reference="Liao, Needell and Xue 2024, with another calibration of noise, as theirs keeps no promise.",
+        best_for="One number to predict, and a formula that can be printed; far cheaper than a table for that purpose.",
+        loses_where="Fewer than about 200 / epsilon rows: then hardly any model is better than the mean.",
+        reference="Liao, Needell and Xue 2024, with another calibration of noise, as theirs is not differentially "
+        "private.",
         made_by="synth.estimators.random_features.model:PrivateRegression",
         options=RegressionOptions,
         needs=Needs(label=True, columns=2),
@@ -81,10 +82,12 @@ CARDS = (
     Card(
         name="private-classifier",
         title="Private classification",
-        summary="Predicts the chances of a column's values: logistic regression by a descent along noisy gradients.",
-        best_for="One column of two to fifty values to predict, and a formula that can be printed.",
+        summary="Predicts the probabilities of a column's values: logistic regression by a descent along noisy "
+        "gradients.",
+        best_for="One column with two to fifty values to predict, and a formula that can be printed.",
         loses_where="Many values with few rows each, and fewer than about 200 / epsilon rows.",
-        reference="Liao, Needell and Xue 2024, with another calibration of noise, as theirs keeps no promise.",
+        reference="Liao, Needell and Xue 2024, with another calibration of noise, as theirs is not differentially "
+        "private.",
         made_by="synth.estimators.random_features.model:PrivateClassifier",
         options=ClassifierOptions,
         needs=Needs(label=True, columns=2),

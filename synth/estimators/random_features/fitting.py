@@ -1,8 +1,8 @@
-r"""Fits of linear and Fourier features to noisy answers, and what the known noise does to their coefficients.
+r"""Fits of linear and Fourier features to noisy answers, and the effect of the known noise on their coefficients.
 
-A row's features are no longer than 1. Two mechanisms: a descent along noisy clipped gradients, and ridge regression
-from the noisy second moments of features and target, which are one vector per row. Everything here besides the
-questions follows from answers and from what is declared.
+A row's features have length at most 1. There are two mechanisms: a descent along noisy clipped gradients, and ridge
+regression from the noisy second moments of features and target, which are one vector per row. Everything besides the
+questions follows from answers and declarations.
 """
 
 from __future__ import annotations
@@ -61,32 +61,32 @@ Features = Literal["auto", "linear", "fourier"]
 Intervals = Literal["bound", "measured"]
 
 MEAN_SHARE = 0.1
-"""Part of mu^2 for the mean of the target."""
+"""Share of mu^2 for the mean of the target."""
 
 MOMENTS_SHARE = 0.1
-"""Part of mu^2 for second moments that intervals of a descent are measured by."""
+"""Share of mu^2 for second moments, if the intervals of a descent are measured."""
 
 LIKELY = 64
-"""Second moments that are drawn around noisy ones; by a public seed, as they follow from an answer."""
+"""Number of second moments drawn around the noisy ones, with a public seed, as they follow from an answer."""
 
 FEW_ROWS, MANY_COLUMNS = 4000, 40
-"""Below this epsilon times rows, and above so many columns, linear features lose least; above it noise is the smaller
-error of a descent of thirty steps, and it takes a hundred."""
+"""Below this epsilon times rows, and above this many columns, linear features lose least. Above it noise is the smaller
+error of a descent of thirty steps, so it takes a hundred."""
 
 TOO_FEW = 200
-"""Below this epsilon times rows hardly anything is better than the mean."""
+"""Below this epsilon times rows hardly any model is better than the mean."""
 
 FREQUENCIES, POSITIONS = 40, 128
-"""Frequencies of Fourier features, and the places of a range that their angles tell apart."""
+"""Frequencies of Fourier features, and the levels of a range that their angles distinguish."""
 
 MOST_CLASSES = 50
-"""Each has coefficients of its own, in one clipped vector."""
+"""Most classes: each has its own coefficients, in one clipped vector."""
 
 EVEN_ROWS = 4096
-"""Made rows that noise is foretold for."""
+"""Simulated rows for which the noise is predicted."""
 
 LEVEL_95 = 1.959963984540054
-"""Standard deviations to either side that hold 95 % of a Gaussian."""
+"""Standard deviations to either side that contain 95 % of a Gaussian."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +101,8 @@ class Descent:
     def rate_of(self, features: RowFeatures) -> float:
         """Return the step for some features.
 
-        Waves are of length 1 and nearly alike near one another, so that a direction's second moment may be nearly 1:
-        with twice the step a descent would overshoot it. Linear features point into directions enough.
+        Fourier features have length 1 and are nearly equal for similar rows, so the second moment of a direction may be
+        nearly 1, and twice the step would overshoot. Linear features point in enough directions.
         """
         return self.rate / 2 if features.waves is not None else self.rate
 
@@ -113,7 +113,7 @@ DESCENTS: dict[Loss, Descent] = {
     "logistic": Descent(16.0, 0.5, 0.25),
     "softmax": Descent(8.0, 0.5, 0.5),
 }
-"""By loss. Huber's slopes are at most 0.1 by themselves, so no gradient is longer."""
+"""By loss. The slopes of Huber's loss are at most 0.1, so no gradient is longer."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -123,9 +123,9 @@ class RowFeatures:
     Attributes
     ----------
     tables : tuple of Lookup
-        Linear features: columns, each once, whose vectors are no longer than 1; a constant stands behind them.
+        Linear features: vectors of length at most 1, one for each column; a constant follows them.
     waves : Fourier, optional
-        Fourier features, in place of the linear ones.
+        Fourier features, instead of the linear ones.
     """
 
     tables: tuple[Lookup, ...]
@@ -133,33 +133,33 @@ class RowFeatures:
 
     @property
     def weight(self) -> float:
-        """What linear features are multiplied by, so that all of them together are no longer than 1."""
+        """Factor of linear features that bounds their total length by 1."""
         return 1 / math.sqrt(len(self.tables) + 1)
 
     @property
     def map(self) -> FeatureMap:
-        """The features as one map, no longer than 1."""
+        """The features as one map, of length at most 1."""
         if self.waves is not None:
             return self.waves
         return Stack((*self.tables, Constant()), (self.weight,) * (len(self.tables) + 1))
 
     def even_codes(self, count: int) -> dict[str, NDArray[np.int64]]:
-        """Draw public rows whose codes are all as frequent in every column, independently; the same every time."""
+        """Draw public rows with uniform and independent codes in every column; the same every time."""
         random = np.random.default_rng(0)
         sizes = dict(size for one in (*self.tables, *filter(None, (self.waves,))) for size in one.code_sizes)
         return {name: random.integers(0, size, count) for name, size in sizes.items()}
 
     def moments(self, target: Lookup) -> tuple[RowMoments, NDArray[np.int64]]:
-        """Return features and a target from -1/2 to 1/2 as one vector's products, and where each stands in it.
+        """Return the products of features and a target from -1/2 to 1/2 as one vector, and the index of each in it.
 
-        The places are in the order of ``map``, the target's last.
+        The indices are in the order of ``map``, that of the target last.
         """
         clip, products = math.sqrt(1.25), (0.0, 0.0, 1.0)
         if self.waves is not None:
             order = np.append(np.arange(1, self.waves.dimension + 1), 0)
             return RowMoments((target,), clip, products, waves=self.waves), order
         first, *others = (Lookup(one.column, one.table * self.weight, one.bins) for one in self.tables)
-        # The constant stands behind the first column.
+        # The constant follows the first column.
         constant = np.full((len(first.table), 1), self.weight)
         first = Lookup(first.column, np.concatenate([first.table, constant], axis=1), first.bins)
         width = sum(one.dimension for one in (first, *others))
@@ -170,16 +170,16 @@ class RowFeatures:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fit:
-    """Coefficients, and what is known of the noise in them.
+    """Coefficients, and the distribution of the noise in them.
 
     Attributes
     ----------
     coefficients : array of shape (classes, features)
-        One row, but for a softmax loss.
+        One row, except for a softmax loss.
     covariance : array of shape (features, features)
-        Of the noise in each row; of a descent whose second moments were not measured a bound, whatever the rows are.
+        Of the noise in each row; for a descent without measured second moments it is a bound for any rows.
     exact : bool
-        Whether the covariance is estimated, and no bound.
+        Whether the covariance is an estimate rather than a bound.
     """
 
     coefficients: Matrix
@@ -188,13 +188,13 @@ class Fit:
 
     @property
     def interval(self) -> tuple[Matrix, Matrix]:
-        """Where the coefficients that the same fit finds without its noise lie, with 95 % or of a bound at least."""
+        """Interval with the coefficients of the same fit without noise: 95 % coverage, for a bound at least 95 %."""
         half = LEVEL_95 * np.sqrt(np.diag(self.covariance))
         return self.coefficients - half, self.coefficients + half
 
     @property
     def covers(self) -> str:
-        """What an interval says, in a sentence."""
+        """A sentence about the coverage of an interval."""
         return (
             f"The interval holds with {'about' if self.exact else 'at least'} 95 % what the same fit of the same rows "
             "would have found without noise. It is made from the known noise alone: it says nothing of other rows "
@@ -205,7 +205,7 @@ class Fit:
 def chosen_features(
     features: Features, *, mechanism: Mechanism, epsilon: float, n_rows: float, columns: int
 ) -> Literal["linear", "fourier"]:
-    """Return what features are used, by a public rule of declared and noisy numbers alone."""
+    """Return the features that are used, by a public rule based on declared and noisy numbers alone."""
     if features != "auto":
         return features
     if mechanism == "ridge":
@@ -214,14 +214,14 @@ def chosen_features(
 
 
 def steps_of(epsilon: float, n_rows: float) -> int:
-    """Return how many steps a descent takes, by declared and noisy numbers alone."""
+    """Return the number of steps of a descent, based on declared and noisy numbers alone."""
     if epsilon * n_rows >= FEW_ROWS:
         return 100
     return 10 if epsilon < 0.3 else 30
 
 
 def mean_of_target(session: AnswerSource, target: Lookup, *, n_rows: float, source: str) -> float:
-    """Ask for the mean of a target from -1/2 to 1/2, with a tenth of what is left.
+    """Ask for the mean of a target from -1/2 to 1/2, with a tenth of the remaining budget.
 
     Parameters
     ----------
@@ -242,14 +242,14 @@ def mean_of_target(session: AnswerSource, target: Lookup, *, n_rows: float, sour
 
 
 def target_of_classes(column: str, classes: int) -> tuple[Loss, Lookup]:
-    """Return the loss and the target of the classes 0, 1, ... of a column; of two the second's chance is enough."""
+    """Return the loss and the target for classes 0, 1, ... of a column; with two, the second is enough."""
     if classes == 2:
         return "logistic", Lookup(column, np.array([[0.0], [1.0]]))
     return "softmax", Lookup(column, np.eye(classes))
 
 
 def probabilities(scores: Matrix) -> Matrix:
-    """Return the probabilities of classes: of log odds of the second, shape (n,), or of scores, shape (n, classes)."""
+    """Return class probabilities from log odds of the second class, shape (n,), or from scores, shape (n, classes)."""
     if scores.ndim == 1:
         second = logistic(scores)
         return np.stack([1 - second, second], axis=1)
@@ -268,21 +268,22 @@ def by_descent(
     source: str,
     intervals: Intervals = "bound",
 ) -> Fit:
-    """Spend what is left on noisy gradients, and descend along them from 0.
+    """Spend the remaining budget on noisy gradients, and descend along them from 0.
 
     Parameters
     ----------
     session : AnswerSource
     features : RowFeatures
     target : Lookup
-        As a question takes it.
+        In the form that a question takes.
     loss : {"squared", "huber", "logistic", "softmax"}
     steps : int
     n_rows : float
         Public or released; gradients are divided by it.
     source : str
     intervals : {"bound", "measured"}
-        "measured", of linear features and a loss of numbers: a tenth of what is left is spent on second moments first.
+        "measured", for linear features and a loss of numbers: a tenth of the remaining budget is spent on second
+        moments first.
     """
     of_loss, of_row = DESCENTS[loss], features.map
     asked, std = 0, 0.0
@@ -310,8 +311,8 @@ def by_descent(
     if measured:
         seen = np.append(found, -1.0)
         rms = math.sqrt(max(float(seen @ moments @ seen) / n_rows, 0.0))
-        # How much of the curvature is left where slopes are cut off, if errors are as a Gaussian's: no more than this,
-        # as a row's slope is cut off no earlier than here.
+        # The share of the curvature that is left after clipping slopes, if errors are Gaussian: at most this, as a
+        # row's slope is not clipped earlier than here.
         kept = math.erf(of_loss.clip / (rms * math.sqrt(2))) if rms > 0 else 1.0
         scale = kept / n_rows
         covariance = _measured_noise(moments[:-1, :-1] * scale, error * scale, rate=rate, steps=steps, std=std)
@@ -323,15 +324,15 @@ def by_descent(
 def _measured_noise(curvature: Matrix, error: float, *, rate: float, steps: int, std: float) -> Matrix:
     """Return the covariance of a descent's noise, given its curvature with an error.
 
-    Curvatures are drawn as likely as the error makes them and averaged over. Of directions that come out below 0, which
-    none is, the variance stands as far above that of curvature 0 as it would be below it on the other side, so that the
-    average is right where the curvature is 0. No direction has more than at 0.
+    The result is an average over curvatures drawn from the distribution of the error. A true curvature is never
+    negative. For a negative draw the variance is mirrored at that of curvature 0, so that the average is right if the
+    curvature is 0. No direction has a larger variance than at curvature 0.
 
     Parameters
     ----------
     curvature : array of shape (features, features)
     error : float
-        Standard deviation of the noise on its diagonal; off it the variance is half.
+        Standard deviation of the noise on the diagonal; off the diagonal the variance is half.
     rate, steps, std
         As in :func:`noise_of_average`.
     """
@@ -354,9 +355,9 @@ def noise_of_average(curvatures: Vector, *, rate: float, steps: int, std: float)
     .. math:: \eta^2 s^2 \sum_t \Big( \frac{1}{m} \sum_{k \ge t,\, k \in \text{last } m} (1 - \eta h)^{k - t} \Big)^2
 
     where eta is ``rate``, s is ``std``, the standard deviation of the noise in every number of a mean gradient, and h
-    is a curvature. It is largest at h = 0, as long as eta h is at most 2: a gradient pulls noise of earlier steps back,
-    however rows lie. Of waves that holds for all rows; of linear features unless nearly all rows lie in one corner of
-    their declared bounds.
+    is a curvature. It is largest at h = 0, if eta h is at most 2: a gradient pulls back the noise of earlier steps,
+    whatever the rows are. For Fourier features that holds for all rows; for linear features unless nearly all rows are
+    in one corner of their declared bounds.
     """
     first = steps // 2
     decay = 1 - rate * np.asarray(curvatures, dtype=np.float64)
@@ -368,13 +369,13 @@ def noise_of_average(curvatures: Vector, *, rate: float, steps: int, std: float)
 
 
 def by_ridge(session: AnswerSource, features: RowFeatures, target: Lookup, *, source: str) -> Fit:
-    r"""Spend what is left on the second moments of features and target, and solve.
+    r"""Spend the remaining budget on the second moments of features and target, and solve.
 
     The penalty follows from the noise alone. The noise moves the coefficients by :math:`G (e - E c)`, with E the noise
     of the moments of features, e that of their products with the target, c the coefficients without it and G the
-    inverse that is solved with; off the diagonal noise has half the variance s^2, so its covariance is
-    :math:`\tfrac{s^2}{2} G ((1 + |c|^2) I + c c^T) G`. Of the squared length of the coefficients that are found,
-    what the noise adds to it is taken off.
+    inverse in the solution; off the diagonal noise has half the variance s^2, so its covariance is
+    :math:`\tfrac{s^2}{2} G ((1 + |c|^2) I + c c^T) G`. The expected contribution of the noise is subtracted from the
+    squared length of the coefficients.
     """
     share = session.remaining_share
     moments, noise = _second_moments(session, features, target, share=share, source=source)
@@ -392,7 +393,7 @@ def by_ridge(session: AnswerSource, features: RowFeatures, target: Lookup, *, so
 
 
 def ridge_of_moments(moments: Matrix, products: Vector, *, penalty: float) -> Vector:
-    r"""Return (S + lambda I)^-1 v of second moments that may be noisy: S's negative eigenvalues count as 0.
+    r"""Return (S + lambda I)^-1 v for second moments that may be noisy: negative eigenvalues of S count as 0.
 
     Parameters
     ----------
@@ -410,12 +411,12 @@ def ridge_of_moments(moments: Matrix, products: Vector, *, penalty: float) -> Ve
 def _second_moments(
     session: AnswerSource, features: RowFeatures, target: Lookup, *, share: float, source: str
 ) -> tuple[Matrix, float]:
-    """Ask for the products of features and target, the target last, summed over rows.
+    """Ask for the sums over rows of the products of features and target, the target last.
 
     Returns
     -------
     (array of shape (features + 1, features + 1), float)
-        And the standard deviation of the noise on its diagonal; off it the variance is half.
+        The second is the standard deviation of the noise on the diagonal; off the diagonal the variance is half.
     """
     question, order = features.moments(target)
     answer = session.noisy_sum(question, share=share, query="second moments", source=source)
@@ -436,16 +437,16 @@ def expected_noise(
     n_rows: float,
     intervals: Intervals = "bound",
 ) -> float:
-    """Foretell the noise of a prediction before any row is read: its root mean square, where targets are 1 wide.
+    """Predict the noise of a prediction before any row is read: its root mean square, for targets of width 1.
 
-    It is exact to first order for rows whose codes are all as frequent in every column, independently; of a softmax
-    loss it is that of one class's score.
+    It is exact to first order for rows with uniform and independent codes in every column; for a softmax loss it is the
+    noise of one class's score.
 
     Parameters
     ----------
     features : RowFeatures
     budget : PrivacyBudget
-        All of which the fit spends, but for the mean of the target.
+        The fit spends all of it, except for the mean of the target.
     mechanism : {"gradient", "ridge"}
     loss : {"squared", "huber", "logistic", "softmax"}
     steps : int
@@ -490,7 +491,7 @@ def averaged_descent(
     steps : int
         T, at least 1.
     kept : callable
-        Brings coefficients to where gradients can be asked for; noise alone may lead away from there.
+        Moves coefficients to where gradients can be asked for; noise may lead outside.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Private regression and classification as models that are released: columns to features, and a fit in plain words."""
+"""Private regression and classification as released models: features of columns, and the report of a fit."""
 
 from __future__ import annotations
 
@@ -52,16 +52,16 @@ Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
 
 PLACES, ATOMS = 4096, 256
-"""Most values of a number, and of values beside it or of a category, that are told apart."""
+"""Most levels of a number, and most other values of it or values of a category, that are distinguished."""
 
 PHASES = 64
-"""Categories that the angles of Fourier features tell apart; of more, those so far apart share a place."""
+"""Categories that the angles of Fourier features distinguish; with more, categories this far apart share a position."""
 
 ALIKE = math.exp(-1)
-"""How alike two categories are to Fourier features; as much as two corners of a box are to a Gaussian kernel."""
+"""Similarity of two categories for Fourier features; that of two corners of a box for a Gaussian kernel."""
 
 PICTURED = 6
-"""Numbers whose effect is drawn."""
+"""Most numbers whose effect is drawn."""
 
 LINEAR = (
     "the constant; for each number its coefficient times what 'times' says, numbers cut off at their bounds; for each "
@@ -69,14 +69,14 @@ LINEAR = (
 )
 
 ONE_ACCOUNTING = (
-    "Reckoned by the exact curve of the Gaussian mechanism, the only accounting there is: the random-feature "
-    "paper's is of another mechanism, and its sensitivity does not hold."
+    "The only accounting is the exact curve of the Gaussian mechanism: that of the random-feature paper is for another "
+    "mechanism, and its sensitivity does not hold."
 )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Coded:
-    """A column as features see it: its codes in groups, and the vector of each group."""
+    """A column as the features use it: its codes in groups, and the vector of each group."""
 
     column: ModelledColumn
     grid: CoarseGrid
@@ -91,14 +91,14 @@ class _Coded:
 
     @property
     def middles(self) -> Vector:
-        """Where the groups of the grid lie in the declared range, from -1 to 1."""
+        """Positions of the grid's groups in the declared range, from -1 to 1."""
         grid, last = self.grid, max(self.column.levels - 1, 1)
         middles = grid.first[: grid.levels] + (grid.width[: grid.levels] - 1) / 2
         return np.asarray(2 * middles / last - 1 if self.column.levels > 1 else 0 * middles)
 
     @property
     def table(self) -> Lookup:
-        """A number: where it lies, and an indicator for each value beside it. A category: a corner of a simplex."""
+        """For a number: its position, and an indicator of each other value. For a category: a corner of a simplex."""
         atoms = self.grid.atoms
         if not self.is_number:
             corners = np.eye(atoms) - 1 / atoms
@@ -110,7 +110,7 @@ class _Coded:
 
     @property
     def positions(self) -> NDArray[np.int32]:
-        """Where every code lies for angles: numbers in their range, what is beside it below, categories in a circle."""
+        """Position of every code for angles: numbers in their range, other values below it, categories in a circle."""
         beside = np.arange(self.column.size - self.column.levels)
         if not self.is_number:
             return (beside % PHASES).astype(np.int32)
@@ -118,14 +118,14 @@ class _Coded:
         return np.concatenate([places, -2 * POSITIONS * (1 + beside % PHASES)]).astype(np.int32)
 
     def radians(self, random: np.random.Generator) -> Vector:
-        """Draw what angles grow by from one position to the next; public."""
+        """Draw the angle from one position to the next; public."""
         normal, turns, same = random.normal(size=(3, FREQUENCIES))[0], *random.random((2, FREQUENCIES))
         if self.is_number:
             return np.asarray(normal / (POSITIONS - 1))
         return np.asarray(np.where(same < ALIKE, 0.0, 2 * math.pi * turns))
 
     def beside(self) -> list[tuple[str, int]]:
-        """Return the values that are no places of a grid, and the group of each."""
+        """Return the values that are not levels of a grid, and the group of each."""
         codes = np.arange(self.column.levels, self.column.size)
         texts = dict(zip(codes.tolist(), self.column.texts(codes, missing="(missing)"), strict=True))
         groups = codes if self.grid.bins is None else self.grid.bins[codes]
@@ -133,18 +133,18 @@ class _Coded:
 
 
 class _Model(ReleasedModel):
-    """What both models share: features of declared columns, and how a fit is kept, told and drawn."""
+    """The common part of both models: features of declared columns, and how a fit is saved, reported and drawn."""
 
     _loss: Loss
     _mechanism: Mechanism = "gradient"
     _intervals: Intervals = "bound"
     _mean = 0.0
     _width = 1.0
-    """What a score of 1 stands for."""
+    """What a score of 1 means."""
     _scored: str
     """What the noise is added to, in words."""
     _drawn: str
-    """What a picture shows."""
+    """Label of the vertical axis of a picture."""
 
     def __init__(self, task: GeneratorTask, options: Any) -> None:
         if task.label is None:
@@ -154,7 +154,7 @@ class _Model(ReleasedModel):
         self._check_label()
 
     def fit(self, session: AnswerSource, progress: Progress) -> Self:
-        """Ask for what the mechanism needs and fit; rows are looked at by the questions alone."""
+        """Ask the questions of the mechanism, and fit; only the questions read rows."""
         progress.phase("Measuring")
         rows, epsilon = session.rows, session.budget.epsilon
         self._rows, self._rows_are_public = max(rows.value, 1.0), rows.public
@@ -199,7 +199,7 @@ class _Model(ReleasedModel):
         return RowFeatures((), Fourier(names, tuple(coded.positions for coded in self._coded), frequencies))
 
     def state(self) -> State:
-        """Return coefficients, what noise did to them, and the numbers that the document tells."""
+        """Return coefficients, the covariance of their noise, and the numbers of the document."""
         numbers = [self._rows, self._rows_are_public, self._features.waves is not None, self._steps, self._expected]
         return {
             "coefficients": self._fit.coefficients,
@@ -209,7 +209,7 @@ class _Model(ReleasedModel):
 
     @classmethod
     def from_state(cls, task: GeneratorTask, options: Any, state: State) -> Self:
-        """Rebuild the model; it predicts and tells the same."""
+        """Restore the model; it predicts and reports the same."""
         made = cls(task, options)
         rows, public, waves, steps, expected, exact, mean = state["numbers"].tolist()
         made._rows, made._rows_are_public, made._steps, made._expected = rows, bool(public), int(steps), expected
@@ -218,24 +218,24 @@ class _Model(ReleasedModel):
         return made
 
     def settled(self) -> dict[str, Any]:
-        """Return the features and the steps, which follow from the budget unless they are given."""
+        """Return the features and the number of steps, which depend on the budget unless they are given."""
         return {"features": "linear" if self._features.waves is None else "fourier", "steps": self._steps}
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """What is public beside what is declared."""
+        """What is assumed to be public besides the declarations."""
         if self._task.schema.rows_are_public:
-            return ("The number of rows is public: what is hidden is one row replaced by another.",)
+            return ("The number of rows is public: replacing one row by another is hidden.",)
         return ()
 
     def _scores(self, codes: NDArray[np.int64]) -> Matrix:
         by_name = dict(zip(self._task.schema.names, codes.T, strict=True))
         return np.asarray(self._features.map.evaluate(by_name) @ self._fit.coefficients.T)
 
-    # In words and numbers
+    # Report
 
     def document(self) -> dict[str, Any]:
-        """Return how a row is coded, the coefficients, and what the noise did to them."""
+        """Return how a row is encoded, the coefficients, and the effect of the noise on them."""
         told: dict[str, Any] = {
             **self._told(),
             "rows": _short(self._rows),
@@ -258,7 +258,7 @@ class _Model(ReleasedModel):
 
     @property
     def _centre(self) -> float:
-        """What is predicted where all terms are 0."""
+        """The prediction if all terms are 0."""
         return 0.0
 
     def _terms(self) -> list[dict[str, Any]]:
@@ -322,14 +322,13 @@ class _Model(ReleasedModel):
             "noise",
             "Noise of a prediction",
             _short(self._width * self._expected, 4),
-            f"Root mean square of what noise adds to {self._scored}, for rows that fill their declared ranges evenly. "
-            f"Known before any row is read, from epsilon, {len(self._coded)} columns and {self._rows:,.0f} rows "
-            f"({known}).",
+            f"Root mean square of the noise in {self._scored}, for rows that fill their declared ranges evenly. Known "
+            f"before any row is read, from epsilon, {len(self._coded)} columns and {self._rows:,.0f} rows ({known}).",
         )
 
     def expected(self, asked: Sequence[Answer], rows: float) -> tuple[Fact, ...]:
-        """Return the noise of a prediction, which a planned fit works out as one on rows does; by which accounting."""
-        noise = self._noise("public" if self._task.schema.rows_are_public else "declared; a fit asks for their number")
+        """Return the noise of a prediction, computed as in a fit on rows, and the accounting."""
+        noise = self._noise("public" if self._task.schema.rows_are_public else "declared; a fit measures their number")
         return (replace(noise, sentence=f"{noise.sentence} {ONE_ACCOUNTING}"),)
 
     def facts(self) -> tuple[Fact, ...]:
@@ -350,7 +349,7 @@ class _Model(ReleasedModel):
         return (noise, told)
 
     def pictures(self) -> tuple[Picture, ...]:
-        """Return how the prediction moves with each number, the others at the middle of their range."""
+        """Return how the prediction depends on each number, with the others at the middle of their range."""
         numbers = [coded for coded in self._coded if coded.column.levels > 1][:PICTURED]
         if not numbers or len(self._fit.coefficients) > 1:
             return ()
@@ -366,8 +365,8 @@ class _Model(ReleasedModel):
         return (
             Picture(
                 name="effects",
-                title=f"How '{self._label.name}' moves with each number",
-                sentence="The other numbers are in the middle of their range, other columns at their first value.",
+                title=f"How '{self._label.name}' depends on each number",
+                sentence="The other numbers are at the middle of their range, other columns at their first value.",
                 kind="lines",
                 across="from the lower to the upper declared bound",
                 up=self._drawn,
@@ -377,7 +376,7 @@ class _Model(ReleasedModel):
 
 
 class PrivateRegression(_Model):
-    """A number or a date from the other columns, by a noisy descent or ridge regression.
+    """Predict a number or a date from the other columns, by a noisy descent or ridge regression.
 
     Parameters
     ----------
@@ -387,7 +386,7 @@ class PrivateRegression(_Model):
     Raises
     ------
     ConfigError
-        If the label has no order.
+        If the label is not a number or a date.
     """
 
     card: ClassVar[Card] = CARDS[0]
@@ -400,12 +399,12 @@ class PrivateRegression(_Model):
                 f"model '{CARDS[1].name}'."
             )
         if self._options.mechanism == "ridge" and self._options.loss != "squared":
-            raise ConfigError(f"model '{self.card.name}': mechanism ridge is of squared errors; leave the loss out.")
+            raise ConfigError(f"model '{self.card.name}': mechanism ridge only has squared loss; leave the loss out.")
         self._intervals = self._options.intervals
         if self._intervals == "measured" and self._task.schema.unit.rows_per_unit > 1:
             raise ConfigError(
                 f"model '{self.card.name}': intervals measured needs one row for each "
-                f"{self._task.schema.unit.protects}; where several rows are cut off together, only the bound holds."
+                f"{self._task.schema.unit.protects}; if several rows are clipped together, only the bound holds."
             )
 
         self._mechanism, self._loss = self._options.mechanism, self._options.loss
@@ -418,7 +417,7 @@ class PrivateRegression(_Model):
         steps, bins = label.middles / 2, label.grid.bins
 
         def target(found: Vector) -> Lookup:
-            # What is beside the grid counts as the middle, and as the mean once that is known.
+            # A value that is not on the grid counts as the middle, and as the mean once that is known.
             return Lookup(self._label.name, np.append(found, np.zeros(label.grid.atoms))[:, None], bins)
 
         self._mean = mean_of_target(session, target(steps), n_rows=self._rows, source=self._source)
@@ -437,12 +436,12 @@ class PrivateRegression(_Model):
         )
 
     def predict(self, codes: NDArray[np.int64]) -> Vector:
-        """Return the number, or the place of the date, of every row; within the declared bounds."""
+        """Return the number, or the position of the date, for every row; within the declared bounds."""
         found = np.clip(self._scores(codes)[:, 0] + self._mean, -0.5, 0.5) + 0.5
         return np.asarray(self._low + self._width * found)
 
     def predictor(self, bins: int) -> Losses:
-        """Return by how much its predictions err, squared, in parts of the declared range."""
+        """Return the squared errors of its predictions, in units of the declared range."""
         places = np.zeros(self._label.size)
         places[: self._label.levels] = np.linspace(-0.5, 0.5, self._label.levels)
         features = Stack((self._features.map, Constant()), (0.5, 0.5))
@@ -468,7 +467,7 @@ class PrivateRegression(_Model):
 
 
 class PrivateClassifier(_Model):
-    """The chances of a column's values from the other columns, by logistic regression along a noisy descent.
+    """Predict the probabilities of a column's values from the others, by logistic regression along a noisy descent.
 
     Parameters
     ----------
@@ -478,7 +477,7 @@ class PrivateClassifier(_Model):
     Raises
     ------
     ConfigError
-        If the label has more values than are told apart.
+        If the label has too many values.
     """
 
     card: ClassVar[Card] = CARDS[1]
@@ -487,7 +486,7 @@ class PrivateClassifier(_Model):
     def _check_label(self) -> None:
         if self._label.size > MOST_CLASSES:
             raise ConfigError(
-                f"model '{self.card.name}' tells at most {MOST_CLASSES} values apart, and '{self._label.name}' has "
+                f"model '{self.card.name}' predicts at most {MOST_CLASSES} values, and '{self._label.name}' has "
                 f"{self._label.size:,}; choose a coarser step, or model '{CARDS[0].name}' for a number."
             )
 
@@ -509,12 +508,12 @@ class PrivateClassifier(_Model):
         )
 
     def predict(self, codes: NDArray[np.int64]) -> Matrix:
-        """Return the chance of each of the label's codes; shape (n_rows, size)."""
+        """Return the probability of each of the label's codes; shape (n_rows, size)."""
         scores = self._scores(codes)
         return probabilities(scores[:, 0] if scores.shape[1] == 1 else scores)
 
     def predictor(self, bins: int) -> LinearGuess:
-        """Return the likeliest of the values that are not missing; confidences are cut by rows that fill all ranges."""
+        """Return the guess of the likeliest value that is not missing; bins of confidence are from even rows."""
         known = self._label.size - (self._label.missing_code is not None)
         scores = within_reach(self._features.map, self._fit.coefficients[:known])
         plain = LinearGuess(self._features.map, scores, np.zeros((known, 0), np.int32))
@@ -543,5 +542,5 @@ def _unit(size: int, place: int) -> Vector:
 
 
 def _short(number: float, digits: int = 10) -> float:
-    """Return a number as it is written down: last bits, which no two machines need share, are left out."""
+    """Round a number to the digits that are printed; last bits may differ between machines."""
     return float(f"{float(number):.{digits}g}")
