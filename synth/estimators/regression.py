@@ -226,9 +226,7 @@ class _PrivateRandomFeatures(BaseEstimator):
         """Restore a fitted model from the text of ``to_json``; it needs an account to be fitted again."""
         said = json.loads(text)
         if said.get("kind") != cls.kind or "rows" not in said:
-            raise InputError(
-                f"The text contains no {cls.kind}, or one that another version of the program wrote."
-            )
+            raise InputError(f"The text contains no {cls.kind}, or one that another version of the program wrote.")
         made = cls(**said["settings"])
         vars(made).update(_may_fit=False)
         for name, value in said["fitted"].items():

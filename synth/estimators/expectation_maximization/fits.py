@@ -1,9 +1,8 @@
-r"""Private EM, step by step: a question, its noisy answer, the next parameters; then what is told of them.
+r"""Private EM, step by step: a question, its noisy answer, the next parameters; then the report.
 
-Rows are read in units of a column's spread from its centre, so that the paper's constants mean what they mean there.
-What the noise does to the coefficients is worked out without rows: each step multiplies what the steps before it did by
-its own derivative, and adds its own noise. The derivative is that of the fitted model, taken of rows that are drawn
-from it.
+Rows are in units of a column's spread from its centre, so that constants have the same meaning as in the paper. The
+effect of the noise on the coefficients is computed without rows: each step multiplies the effect of earlier steps by
+its derivative, and adds its own noise. The derivative is that of the fitted model, on rows that are drawn from it.
 """
 
 from __future__ import annotations
@@ -42,15 +41,16 @@ SCALING_SHARE = 0.1
 MOST_COLUMNS = 32
 LARGEST_COEFFICIENT = 1024.0
 NARROWEST = 1 / 64
-"""A column's spread is taken to be no smaller part of half its declared range."""
+"""Least spread of a column, as a fraction of half its declared range."""
 
 ABOVE_NOISE = 2.0
-"""Its variance is taken to be no less than so many standard deviations of the noise in it. If it were measured as far
-less than it is, which noise alone can do where values fill a corner of what is declared, steps would overshoot and end
-anywhere; too large a spread only makes them shorter. So it is twice too small in one case of forty at most."""
+"""Least variance of a column, in standard deviations of its noise. If values fill a small part of the declared range,
+noise alone could make the measured variance far too small; steps would then overshoot and end anywhere. Too large a
+spread only makes steps shorter. With this factor the variance is less than half its true value in at most one case in
+forty."""
 
 GRID = 2.0**20
-"""Centres and spreads are whole multiples of 2^-20, so that who fits again asks the same questions."""
+"""Centres and spreads are multiples of 2^-20, so that a replay asks the same questions."""
 
 DRAWN_ROWS, APART = 2000, 2.0**-10
 WIDTH_95 = 1.959963984540054
@@ -64,7 +64,7 @@ INTERVALS = (
 
 @dataclass(frozen=True, slots=True)
 class _Numbers:
-    """A column as numbers from -1 to 1 over its declared range: of every code, 0 where it is missing."""
+    """A column as numbers from -1 to 1 over its declared range, for every code; 0 for missing."""
 
     name: str
     of_code: Vector
@@ -83,13 +83,13 @@ class _Numbers:
 
     @property
     def seen(self) -> Vector:
-        """1 for every code but that of a missing cell."""
+        """1 for every code except that of a missing cell."""
         return np.asarray(np.arange(self.of_code.size) != self.missing, dtype=np.float64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Fitted:
-    """Everything that is told of a fit; arrays of a state by the names of the fields."""
+    """The result of a fit; the fields are the arrays of the state."""
 
     path: Matrix
     noise_std: Vector
@@ -97,11 +97,11 @@ class _Fitted:
     centre: Vector
     spread: Vector
     seen: Vector
-    """Part of each column's cells that are not missing."""
+    """Share of each column's cells that are not missing."""
     covariance: Matrix
-    """Of the last coefficients, from the noise alone."""
+    """Covariance of the last coefficients from the noise alone."""
     numbers: Vector
-    """Rows, the bound, the precision, and the paper's noise over that of the exact curve."""
+    """Rows, the bound, the precision, and the ratio of the paper's noise to that of the exact curve."""
 
     @property
     def coefficients(self) -> Vector:
@@ -114,7 +114,7 @@ class _Fitted:
 
 
 class _NoisyEM(ReleasedModel):
-    """What the three models share: which columns are read, the steps, and what the noise does."""
+    """The common part of the three models: the columns, the steps, and the effect of the noise."""
 
     _kind: ClassVar[type[Model]]
 
@@ -127,17 +127,17 @@ class _NoisyEM(ReleasedModel):
         self._label = next((one for one in numbers if one.name == label), None)
         name, d = f"model '{self.card.name}'", len(self._coordinates)
         if self._kind is not GaussianPair and self._label is None:
-            raise ConfigError(f"{name} needs a label that is a number of at least two values.")
+            raise ConfigError(f"{name} needs a label that is a number with at least two values.")
         if not 1 <= d <= MOST_COLUMNS:
             raise ConfigError(f"{name} needs 1 to {MOST_COLUMNS} columns of numbers beside the label; there are {d}.")
         if options.algorithm == 3 and self._kind is not GaussianPair:
-            raise ConfigError(f"{name} has no algorithm 3: its next step is no mean over rows. Choose 1 or 2.")
+            raise ConfigError(f"{name} has no algorithm 3: its next step is not a mean over rows. Choose 1 or 2.")
         self._fitted: _Fitted | None = None
         self._ratio = 1.0
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """What is taken to be public: nothing of it may be worked out from the rows."""
+        """What is assumed to be public: none of it may be computed from the rows."""
         options = self._options
         said = [f"The model's noise, sigma = {options.noise_std:g}, is public knowledge."]
         if options.algorithm == 1:
@@ -159,7 +159,7 @@ class _NoisyEM(ReleasedModel):
         setting = TruncationSetting(
             round(rows), d, budget.epsilon, budget.delta, options.tau, options.zeta, options.steps
         )
-        # The paper's noise over that of the exact curve; a forecast asks for it before any step.
+        # The ratio of the paper's noise to that of the exact curve; a forecast needs it before any step.
         self._ratio = gaussian_mu(budget.epsilon, budget.delta) / (math.sqrt(2) * setting.epsilon_tilde)
         clip = options.clip_norm if options.algorithm == 1 else LARGEST_TRUNCATED * setting.scale
         clip, precision = min(max(clip, SMALLEST_CLIP), LARGEST_CLIP), setting.precision
@@ -194,14 +194,14 @@ class _NoisyEM(ReleasedModel):
 
     @classmethod
     def from_state(cls, task: GeneratorTask, options: Any, state: State) -> Self:
-        """Rebuild a fitted model."""
+        """Restore a fitted model."""
         made = cls(task, options)
         fields = {field.name: np.array(state[field.name], dtype=np.float64) for field in dataclasses.fields(_Fitted)}
         made._fitted = _Fitted(**fields)
         return made
 
     def document(self) -> dict[str, Any]:
-        """Return coefficients with their intervals, in units of spreads and of the columns, and how they came about."""
+        """Return coefficients with intervals, in units of spreads and of the columns, and the details of the fit."""
         told, options = self._told, self._options
         rows, clip, precision, _ = told.numbers.tolist()
         low, high = told.coefficients - WIDTH_95 * told.errors, told.coefficients + WIDTH_95 * told.errors
@@ -230,7 +230,7 @@ class _NoisyEM(ReleasedModel):
         }
 
     def expected(self, asked: Sequence[Answer], rows: float) -> tuple[Fact, ...]:
-        """Return what the noise of one step moves the coefficients by, by both accountings."""
+        """Return how far the noise of one step moves the coefficients, by both accountings."""
         steps = of_kind(asked, NoisyGradient)
         if not steps:
             return ()
@@ -239,17 +239,17 @@ class _NoisyEM(ReleasedModel):
         return (
             Fact(
                 "noise",
-                "What the noise of a step moves the coefficients by",
+                "How far the noise of a step moves the coefficients",
                 round(error, 4),
-                "A distance in units of spreads; the fit ends at least as far from what the same steps lead to without "
-                "noise.",
+                "A distance in units of spreads; the fit ends at least this far from the result of the same steps "
+                "without noise.",
                 ("Accounting", "Distance"),
                 _by_both(error, self._ratio),
             ),
         )
 
     def facts(self) -> tuple[Fact, ...]:
-        """Return what the noise does to the coefficients, by both accountings, and the coefficients."""
+        """Return how far the noise moves the coefficients, by both accountings, and the coefficients."""
         told = self._told
         error, ratio = float(np.sqrt(np.trace(told.covariance))), float(told.numbers[3])
         rows = tuple(
@@ -259,9 +259,9 @@ class _NoisyEM(ReleasedModel):
         return (
             Fact(
                 "noise",
-                "What the noise moves the coefficients by",
+                "How far the noise moves the coefficients",
                 round(error, 4),
-                "The distance, in units of spreads, to what the same steps lead to without noise; the paper's "
+                "The distance, in units of spreads, to the result of the same steps without noise; the paper's "
                 f"accounting of the same budget needs {ratio:.2f} times the noise.",
                 ("Accounting", "Distance"),
                 _by_both(error, ratio),
@@ -278,7 +278,7 @@ class _NoisyEM(ReleasedModel):
         )
 
     def pictures(self) -> tuple[Picture, ...]:
-        """Return the fit in the columns' own units, and the way of the coefficients."""
+        """Return pictures of the fit in the columns' own units, and of the path of the coefficients."""
         told = self._told
         steps = tuple(float(step) for step in range(len(told.path)))
         traces = tuple(
@@ -288,7 +288,7 @@ class _NoisyEM(ReleasedModel):
         path = Picture(
             name="path",
             title="Coefficients after each step",
-            sentence="Where they no longer move, more steps would add noise alone.",
+            sentence="Once they no longer move, more steps would only add noise.",
             kind="lines",
             across="step",
             up="coefficient",
@@ -296,7 +296,7 @@ class _NoisyEM(ReleasedModel):
         )
         return (*self._drawn(), path)
 
-    # What a model brings
+    # Defined by each model
 
     _equation: ClassVar[str]
 
@@ -310,7 +310,7 @@ class _NoisyEM(ReleasedModel):
 
     @abstractmethod
     def _made_rows(self, beta: Vector, seen: Vector, random: np.random.Generator) -> Matrix:
-        """Draw rows of the fitted model, as its class reads them."""
+        """Draw rows of the fitted model, in the form of its class."""
 
     # Steps
 
@@ -333,7 +333,7 @@ class _NoisyEM(ReleasedModel):
         return np.asarray(direction * (self._options.start / math.sqrt(float((direction * direction).sum()))))
 
     def _scaling(self, session: AnswerSource, rows: float) -> tuple[Vector, Vector, Vector]:
-        """Return centre and spread of every column, in halves of its range, and the part that is not missing."""
+        """Return centre and spread of every column, in halves of its range, and the share that is not missing."""
         columns = self._columns
         if self._options.scaling == "declared":
             missing = getattr(self._options, "missing_rate", 0.0)
@@ -355,7 +355,7 @@ class _NoisyEM(ReleasedModel):
         sums = np.asarray(answer.value, dtype=np.float64).reshape(-1, 3) * (2 / weight)
         counts = np.maximum(sums[:, 0], 1.0)
         centre = np.clip(sums[:, 1] / counts, -1.0, 1.0)
-        # Noise of the mean square, less that of the squared mean, both divided by a noisy count.
+        # Noise of the mean square minus the squared mean, both divided by a noisy count.
         error = answer.noise_std * (2 / weight) / counts * np.sqrt(1 + 4 * centre**2 + centre**4)
         least = np.minimum(np.maximum(NARROWEST**2, ABOVE_NOISE * error), 1.0)
         variance = np.clip(sums[:, 2] / counts - centre * centre, least, 1.0)
@@ -365,7 +365,7 @@ class _NoisyEM(ReleasedModel):
     def _question(self, beta: Vector, centre: Vector, spread: Vector, clip: float, precision: float) -> EMStepQuestion:
         options = self._options
         bounding: Bounding = "coordinates" if options.truncation == "clip" else "soft"
-        # Halved, as no entry of a lookup is above 1; the factor gives the half back.
+        # Halved, as no entry of a lookup may exceed 1; the factor restores it.
         of_columns = [
             Lookup(one.name, ((one.of_code - at) / 2 * one.seen)[:, None])
             for one, at in zip(self._columns, centre, strict=True)
@@ -383,11 +383,11 @@ class _NoisyEM(ReleasedModel):
         )
 
     def _moved(self, beta: Vector, mean: Vector) -> Vector:
-        """Return where a step leads, given what was added up over rows."""
+        """Return the parameters after a step, given the mean over rows."""
         return mean if self._options.algorithm == 3 else beta + self._options.step_size * mean
 
     def _covariance(self, told: _Fitted) -> Matrix:
-        """Return what the noise of all steps does to the last coefficients; from answers alone."""
+        """Return the covariance of the last coefficients from the noise of all steps; from answers alone."""
         import torch
 
         rows = self._made_rows(told.coefficients, told.seen, np.random.default_rng(self._task.seed))
@@ -461,7 +461,7 @@ class GaussianMixture(_NoisyEM):
             Picture(
                 name="groups",
                 title="The two groups",
-                sentence="One standard deviation, as it was assumed, around each centre.",
+                sentence="One assumed standard deviation around each centre.",
                 kind="lines",
                 across=first[0].name,
                 up=second[0].name,
@@ -476,7 +476,7 @@ class GaussianMixture(_NoisyEM):
 
 
 class _NoisyLines(_NoisyEM):
-    """What the two models of a label share: lines over inputs."""
+    """The common part of the two models with a label: lines over inputs."""
 
     def _in_own_units(self) -> dict[str, Any]:
         told, (label, level, rise) = self._told, self._own(-1)
@@ -500,7 +500,7 @@ class _NoisyLines(_NoisyEM):
         return np.clip(level + sign * rise * found, label.middle - label.half, label.middle + label.half)
 
     def _lines(self, **signs: float) -> tuple[Picture, ...]:
-        """Draw lines over the first coordinate, others at their centres, two spreads to either side."""
+        """Draw lines over the first coordinate, two spreads to either side, with the others at their centres."""
         (first, at, wide), (label, level, rise) = self._own(0), self._own(-1)
         across = np.linspace(-2, 2, 21)
         width = WIDTH_95 * rise * np.abs(across) * float(self._told.errors[0])
@@ -514,7 +514,7 @@ class _NoisyLines(_NoisyEM):
         picture = Picture(
             name="lines",
             title="The fit over the first input",
-            sentence="Other inputs are at their centres; the range is that of the noise alone.",
+            sentence="Other inputs are at their centres; the ranges come from the noise alone.",
             kind="lines",
             across=first.name,
             up=label.name,
@@ -559,13 +559,13 @@ class RegressionWithMissingInputs(_NoisyLines):
     )
 
     def predict(self, codes: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the label by the line, a missing input counting as its centre; within the label's declared range."""
+        """Return the label by the line, with missing inputs at their centres; within the label's declared range."""
         return self._by_line(codes, 1.0)
 
     def predictor(self, bins: int) -> Losses:
-        """Return by how much its predictions err, squared, in parts of the declared range."""
+        """Return the squared errors of its predictions, in units of the declared range."""
         told, weight = self._told, 1 / math.sqrt(len(self._columns))
-        # Halved, as no entry of a lookup is above 1.
+        # Halved, as no entry of a lookup may exceed 1.
         inputs = [
             Lookup(one.name, ((one.of_code - at) / 2 * one.seen)[:, None])
             for one, at in zip(self._coordinates, told.centre[:-1], strict=True)
