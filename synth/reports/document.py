@@ -1,6 +1,6 @@
 """The reports of a run as documents: report.json for programs, and report.html, one page that needs no network.
 
-What may be published is worked out here from answers that are paid for: the same for a run, its replay and its check.
+What may be published is computed here from paid answers, in the same way for a run, its replay and its check.
 """
 
 from __future__ import annotations
@@ -43,17 +43,17 @@ __all__ = [
 
 _WORDS = frozenset({"title", "subtitle", "sentence", "unit", "header", "name"})
 _COUNTS = ("evaluated", "of")
-"""Last words of ids that a page leaves out: how many sets were compared stands in the sentences beside the means."""
+"""Last words of ids that a page leaves out: the sentences beside the means say how many sets were compared."""
 
 _UNIT = "overview.unit"
 
 _ORIGIN = (
-    "Every number here follows from the synthetic rows, from noisy answers that are paid for and from declarations; "
-    "none was read from the private rows. ± is the 95 % range of the privacy noise."
+    "Every number here is computed from {}; none was read from the private rows. ± is the 95 % range of the privacy "
+    "noise."
 )
-
-_ORIGIN_OF_MODEL = _ORIGIN.replace("from the synthetic rows, from noisy answers", "from noisy answers")
-_ORIGIN += " Distances compare synthetic rows with noisy counts."
+_ORIGIN_OF_ROWS = _ORIGIN.format("the synthetic rows, the noisy answers that were paid for, and what was declared")
+_ORIGIN_OF_ROWS += " Distances compare synthetic rows with noisy counts."
+_ORIGIN_OF_MODEL = _ORIGIN.format("the noisy answers that were paid for and from what was declared")
 
 
 # What may be published ----------------------------------------------------------------------------------------------
@@ -70,7 +70,7 @@ def published_evidence(
     receipts: Sequence[Receipt] = (),
     progress: Progress | None = None,
 ) -> tuple[Publishable, ...]:
-    """Work out what every report says that may be published.
+    """Return what may be published of every report.
 
     Parameters
     ----------
@@ -81,15 +81,15 @@ def published_evidence(
     config : RunConfig
         Declared facts.
     rows : RowCount, optional
-        What the session said about the number of rows; without it the paid answers are asked.
+        What the session said about the number of rows; without it, it is taken from the paid answers.
     facts : sequence of Fact
-        What the fitted generator says of itself.
+        What the fitted generator says about itself.
     pictures : sequence of Picture
-        And shows of itself.
+        What it shows of itself.
     receipts : sequence of Receipt
-        All of the run: where it hides one cell they say what that is worth for a whole row.
+        All receipts of the run; where single cells are protected, they say what that is worth for a whole row.
     progress : Progress, optional
-        Told when the report begins and ends.
+        Receives the beginning and the end of the report.
     """
     if progress is not None:
         progress.step(0, 1)
@@ -117,7 +117,7 @@ def altered_evidence(
     rows: RowCount | None,
     words: bool,
 ) -> Iterator[str]:
-    """Yield the titles of reports whose numbers do not follow from the answers, of those that need nothing else.
+    """Yield the titles of reports whose numbers do not follow from the answers, among those that need nothing else.
 
     Parameters
     ----------
@@ -129,7 +129,7 @@ def altered_evidence(
     rows : RowCount, optional
         What the file of answers says about the number of rows.
     words : bool
-        Whether the words are compared too: the program that wrote it is this one.
+        Whether the words are compared too, because this version of the program wrote it.
     """
     count = published_rows(releases) if rows is None else rows
     answers = PaidAnswers(config, (), 0, releases, receipts, (), (), count)
@@ -143,9 +143,9 @@ def altered_evidence(
 
 
 def published_rows(releases: Sequence[NoisyAnswer]) -> RowCount | None:
-    """Return what the paid answers say about the number of private rows, or None where they say nothing.
+    """Return what the paid answers say about the number of private rows, or None if they say nothing.
 
-    It is the measured number of rows, or else the total of the measured table that knows it best.
+    It is the measured number of rows, or else the total of the measured table with the least noise on its total.
     """
     for release in releases:
         if release.receipt.query == ROW_COUNT_QUERY:
@@ -177,7 +177,7 @@ def report_document(evidence: Sequence[Publishable]) -> dict[str, Any]:
 
 
 def owner_document(evidence: Sequence[Evidence]) -> dict[str, Any]:
-    """Return the report that stays in the owner's own folder; it may hold every kind."""
+    """Return the report that stays in the owner's own folder; it may hold evidence of every kind."""
     return _document(evidence)
 
 
@@ -187,7 +187,7 @@ def _document(evidence: Sequence[Evidence]) -> dict[str, Any]:
 
 
 def without_words(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a report without its words, which another version may choose otherwise.
+    """Return a report without its words, which another version may phrase differently.
 
     Parameters
     ----------
@@ -207,7 +207,7 @@ def without_words(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _wordless(body: Mapping[str, Any]) -> dict[str, Any]:
-    """Leave out the words of a number, of its figures and of their series."""
+    """Leave out the words of a number, its figures and their series."""
     kept = {key: value for key, value in body.items() if key not in _WORDS}
     return kept | {key: [_wordless(part) for part in kept[key]] for key in ("figures", "series") if key in kept}
 
@@ -228,13 +228,13 @@ def report_page(
     Parameters
     ----------
     evidence : sequence of Publishable
-        The numbers; those whose ids begin with the same word stand under one heading.
+        The numbers; those whose ids begin with the same word are under one heading.
     heading : str
         Title of the page.
     promise : sequence of str
         What the certificate promises, line by line.
     first : FirstScreen, optional
-        What stands before everything else.
+        What comes before everything else.
     from_rows : bool
         Whether numbers were computed from synthetic rows too; a model makes none.
 
@@ -256,8 +256,8 @@ def report_page(
             promise=promise,
             sections=sections,
             folded=_folded({entry.id for entry in evidence}, under=first),
-            origin=_ORIGIN if from_rows else _ORIGIN_OF_MODEL,
-            # As it stands: nothing in a style sheet is anybody's text.
+            origin=_ORIGIN_OF_ROWS if from_rows else _ORIGIN_OF_MODEL,
+            # Unescaped: a style sheet contains no text of a user.
             style=Markup(f"\n{style}"),  # noqa: S704
             drawing=drawing,
             wording=wording,
@@ -267,14 +267,14 @@ def report_page(
 
 
 def _folded(ids: Set[str], *, under: FirstScreen | None) -> frozenset[str]:
-    """Return the numbers that are said otherwise already: in coarse bins, or on the first screen."""
+    """Return the numbers that are given elsewhere already: in coarse bins, or on the first screen."""
     above = set() if under is None else {_UNIT}
     heads = {one: one.rpartition(".") for one in ids}
     return frozenset(above | {one for one, (head, _, name) in heads.items() if f"{head}.coarse_{name}" in ids})
 
 
 def first_screen_html(first: FirstScreen) -> str:
-    """Write the first screen as HTML without a script, a link or a style: the same on the owner's screen."""
+    """Write the first screen as HTML without a script, a link or a style; the owner's screen shows the same."""
     return _template("first_screen.html").render(first=first, drawing=drawing)
 
 
@@ -285,9 +285,9 @@ def first_screen_style() -> str:
 
 @functools.cache
 def _template(name: str) -> Template:
-    """Read a template; whatever it prints is shown letter for letter, unless it is markup already."""
+    """Read a template; everything it prints is shown letter for letter, unless it is markup already."""
     environment = Environment(autoescape=True, finalize=_shown, undefined=StrictUndefined)
-    # Joined: how a template is laid out changes no byte of a page.
+    # Joined, so that the layout of a template changes no byte of a page.
     return environment.from_string("".join(map(str.strip, _template_text(name).splitlines())))
 
 

@@ -1,7 +1,7 @@
-"""The first screen of a report: what the rows are fit for, what not, what nobody can do with them, and ten of them.
+"""The first screen of a report: what the rows are good for, what not, how well people are protected, and ten rows.
 
-Its sentences follow by fixed rules, a table below, from numbers that may be published and from the declaration; so
-whoever checks a bundle writes the same screen again. What was not paid for is called "not measured".
+Its sentences follow by fixed rules, in a table below, from numbers that may be published and from the declaration, so
+anyone who checks a bundle writes the same screen again. What was not paid for is called "not measured".
 """
 
 from __future__ import annotations
@@ -39,24 +39,24 @@ TableRows = tuple[tuple[str, ...], ...]
 
 @dataclass(frozen=True, slots=True)
 class FirstScreen:
-    """What a reader meets first.
+    """What a reader sees first.
 
     Attributes
     ----------
     about : str
-        Whom the release protects, and how strongly.
+        Who is protected, and how strongly.
     fit, unfit : str
-        What the rows are good for by the rules, and what not.
+        What the rows are good for according to the rules, and what not.
     proven : str
-        What nobody can do with them.
+        How often anyone can be right about a protected person at most.
     strong : bool
-        Whether that is a promise worth the word safe.
+        Whether that deserves the word safe.
     gauges : tuple of Gauge
     columns : tuple of Bars
         Synthetic beside noisy counts, in per cent of the rows: the label first, then declared groups, then columns in
         their declared order.
     pairs : HeatMap, optional
-        Distances of pairs; only what is below its diagonal is drawn.
+        Distances of pairs; only the part below its diagonal is drawn.
     rows : tuple
         The header of the table and its first rows.
     """
@@ -82,7 +82,7 @@ def first_screen(evidence: Sequence[Evidence], config: RunConfig, rows: TableRow
     config : RunConfig
         The run.
     rows : tuple, optional
-        What :func:`first_rows` read of the synthetic table.
+        What :func:`first_rows` read from the synthetic table.
     """
     known = _Known({entry.id: entry for entry in evidence}, config)
     fit, unfit = _verdict(known)
@@ -101,7 +101,7 @@ def first_screen(evidence: Sequence[Evidence], config: RunConfig, rows: TableRow
 
 
 def first_rows(table: BinaryIO) -> TableRows:
-    """Read the header and the first rows of a printed table."""
+    """Return the header and the first rows of a CSV table."""
     text = io.TextIOWrapper(table, encoding="utf-8", newline="")
     found = tuple(tuple(row) for row in islice(csv.reader(text), 1 + FIRST_ROWS))
     text.detach()
@@ -134,7 +134,7 @@ class _Known:
         return coarse if coarse in self.numbers else f"marginals.{alpha}.{name}"
 
     def drawn(self) -> Iterator[tuple[str, Bars]]:
-        """Yield the columns that were counted with noise and can be drawn, in the order of their importance."""
+        """Yield the columns that were counted with noise and can be drawn, the most important first."""
         config = self.config
         first = [name for name in (config.label, *config.groups) if name in config.schema.names]
         for name in dict.fromkeys([*first, *config.schema.names]):
@@ -142,7 +142,7 @@ class _Known:
             yield from ((name, one) for one in (entry.figures if entry else ()) if isinstance(one, Bars))
 
     def columns(self) -> Iterator[Bars]:
-        """Yield those that matter most, in per cent of the rows."""
+        """Yield the most important columns, in per cent of the rows."""
         for name, bars in islice(self.drawn(), _MOST_COLUMNS):
             yield Bars(name, "% of rows", bars.categories, tuple(_in_percent(bars)))
 
@@ -162,9 +162,9 @@ def _in_percent(bars: Bars) -> Iterator[Series]:
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """What is said of one use: that the rows are fit for it where its number keeps to the limit, and else not.
+    """What is said about one use: the rows are fit for it if its number is within the limit, and otherwise not.
 
-    ``use`` is what it is called where it was not measured.
+    ``use`` names it where it was not measured.
     """
 
     number: Callable[[_Known], float | None]
@@ -176,7 +176,7 @@ class _Rule:
     asked: Callable[[_Known], bool] = lambda known: True
 
     def said(self, known: _Known) -> tuple[bool | None, str]:
-        """Return whether the rows are fit for it, None where nobody measured that, and the words."""
+        """Return whether the rows are fit for it, None where that was not measured, and the words."""
         number = self.number(known)
         label = {"label": known.config.label}
         if number is None:
@@ -188,7 +188,7 @@ class _Rule:
 
 
 def _share_error(known: _Known) -> float | None:
-    """Return how many points the share of any one value may be off: what is seen and the range of the noise."""
+    """Return the largest error of a share in percentage points: the difference seen plus the range of the noise."""
     worst = [
         abs(made - measured) + error
         for _, bars in known.drawn()
@@ -220,24 +220,24 @@ _RULES = (
     _Rule(
         _share_error,
         5.0,
-        "shares of single columns, within {points}",
-        "shares of single columns, up to {points} off",
+        "shares of single columns, to within {points}",
+        "shares of single columns, with errors of up to {points}",
         "single columns",
         asked=lambda known: not known.config.is_model,
     ),
     _Rule(
         _out_of_place,
         10.0,
-        "the measured pairs of columns, at most {} in 100 rows out of place",
-        "pairs of columns, up to {} in 100 rows out of place",
+        "the measured pairs of columns, with at most {} in 100 rows out of place",
+        "pairs of columns, with up to {} in 100 rows out of place",
         "pairs of columns",
         asked=lambda known: not known.config.is_model and len(known.config.schema.names) > 1,
     ),
     _Rule(
         _told_apart,
         70.0,
-        "predicting {label}: classes told apart at least {} times in 100",
-        "predicting {label}: classes told apart perhaps only {} times in 100, guessing 50",
+        "predicting {label}: classes told apart in at least {} of 100 pairs",
+        "predicting {label}: classes may be told apart in only {} of 100 pairs (guessing: 50)",
         "predicting {label}",
         larger=True,
         asked=lambda known: bool(known.config.label) and known.predicted,
@@ -245,22 +245,22 @@ _RULES = (
     _Rule(
         _missed,
         10.0,
-        "predicting {label}, typically within {} % of its range",
-        "predicting {label}, missed by up to {} % of its range",
+        "predicting {label}, typically to within {} % of its range",
+        "predicting {label}, with typical errors of up to {} % of its range",
         "predicting {label}",
         asked=lambda known: not known.predicted,
     ),
 )
-"""Number, threshold, sentence: all that decides between fit and not fit.
+"""Number, threshold, sentence: everything that decides between fit and not fit.
 
-Every number is the worse end of its 95 % range. Points and rows out of place are of the rows of the table; the limits
-are what a reader of shares and of simple models can live with, and the same for every table.
+Every number is the worse end of its 95 % range. Points and rows out of place refer to the rows of the table. The limits
+are what a reader of shares and simple models can accept, and are the same for every table.
 """
 
-_ALWAYS_FIT = "trying out programs: names, types and formats are those of the private table"
-_ALWAYS_FIT_OF_MODEL = "reading what the model learned, which stands below with what is known of its error"
+_ALWAYS_FIT = "testing programs: names, types and formats are those of the private table"
+_ALWAYS_FIT_OF_MODEL = "reading what the model learned, shown below with what is known of its error"
 _STRONG = 0.8
-"""An attacker who is right more often than this is not called held off."""
+"""If an attacker may be right more often than this, the release is not called safe."""
 
 
 def _verdict(known: _Known) -> tuple[str, str]:
@@ -277,44 +277,44 @@ def _verdict(known: _Known) -> tuple[str, str]:
 
 
 def _repaired(known: _Known) -> list[str]:
-    """Say where many rows keep the declared rules only because they were changed for them."""
+    """Say if many rows satisfy the declared rules only because they were changed to do so."""
     changed, made = known.value(f"generator.{REPAIRED}"), known.value("overview.rows_made")
     if not (changed and made) or changed / made < _MANY_REPAIRED:
         return []
-    return [f"what your rules are about: {_up(100 * changed / made)} in 100 rows were changed to keep them"]
+    return [f"anything your rules are about: {_up(100 * changed / made)} in 100 rows were changed to satisfy them"]
 
 
 _MANY_REPAIRED = 0.05
-"""Part of the rows that may be changed for rules before the first screen says so."""
+"""Share of the rows that may be changed for rules before the first screen says so."""
 
 
 def _small(known: _Known) -> list[str]:
-    """Say below which size a group or a count is mostly noise."""
+    """Say which groups or counts are too small to use."""
     groups = [known.value(f"groups.smallest.{name}") for name in known.config.groups]
     needed = max((size for size in groups if size is not None), default=None)
     if needed is not None:
-        return [f"groups under {_rows(needed)} rows (shares over 5 points off)"]
+        return [f"groups of fewer than {_rows(needed)} rows (noise of more than 5 points on a share)"]
     trusted = known.value("accuracy.trust")
-    return [] if trusted is None else [f"counts under {_rows(trusted)} rows (noise over a tenth)"]
+    return [] if trusted is None else [f"counts below {_rows(trusted)} rows (noise of more than 10 %)"]
 
 
 def _unknown(known: _Known) -> list[str]:
-    """Say of how many pairs nothing is known."""
+    """Say for how many pairs nothing is known."""
     unknown, pairs = known.value("relations.unknown"), known.value("relations.of")
     if not unknown or not pairs:
         return []
-    return [f"relations in {unknown:,.0f} of {pairs:,.0f} pairs of columns (not measured, or drowned by noise)"]
+    return [f"relations in {unknown:,.0f} of {pairs:,.0f} pairs of columns (not measured, or hidden by noise)"]
 
 
 def _unmeasured(known: _Known) -> list[str]:
-    """Say which relations between columns nothing was measured of."""
+    """Say which relations between columns were not measured."""
     found, width = [], len(known.config.schema.names)
     measured, of = known.value("marginals.2.evaluated"), known.value("marginals.2.of")
     if measured and of and measured < of and known.value("relations.of") is None:
         found.append(f"{of - measured:,.0f} of {of:,.0f} pairs")
     widest = next((alpha for alpha in _ALPHAS if known.value(f"marginals.{alpha}.evaluated")), 0)
     if 2 <= widest < width:
-        found.append(f"{_COUNTED[widest + 1]} and more columns together")
+        found.append(f"{_COUNTED[widest + 1]} or more columns together")
     return found
 
 
@@ -327,11 +327,11 @@ def _sentence(parts: Sequence[str]) -> str:
 
 
 _HAIR = 1e-6
-"""By so much a number that is whole may miss it as a binary one."""
+"""How far a whole number may be off as a binary one."""
 
 
 def _up(number: float) -> str:
-    """Write a bound with the digits that mean something, rounded up."""
+    """Write a bound with its meaningful digits, rounded up."""
     return f"{math.ceil(number - _HAIR)}" if number >= 10 else f"{math.ceil(10 * number - _HAIR) / 10:g}"
 
 
@@ -345,29 +345,30 @@ def _rows(number: float) -> str:
     return f"{math.ceil(number / step) * step:,}"
 
 
-# What nobody can do -------------------------------------------------------------------------------------------------
+# What is proven -----------------------------------------------------------------------------------------------------
 
 
 def _stated(config: RunConfig) -> str:
-    """Return the epsilon of the release: what was found privately before the run is a part of it."""
+    """Return the epsilon of the release, including what was found privately before the run."""
     return f"{config.epsilon:g}" if config.found is None else f"{rounded_up(epsilon_together(config)):g}"
 
 
 def _chance(config: RunConfig) -> float:
-    """Return how often anybody can be right about one of two equally likely cases: a half and half the advantage."""
+    """Return how often anyone can be right about two equally likely cases: one half plus half the advantage."""
     bound = advantage_against_noise if config.schema.allows_sums else advantage_ceiling
     return (1 + bound(epsilon_together(config), config.delta)) / 2
 
 
 def _proven(config: RunConfig, chance: float) -> str:
     schema, made = config.schema, "this model" if config.is_model else "these rows"
-    times = f"better than {math.ceil(100 * chance)} times in 100; guessing does 50"
+    times = f"more than {math.ceil(100 * chance)} times in 100 (guessing: 50)"
     if schema.neighbours is Neighbours.CELL:
-        return f"Nobody can tell from {made} which of two values one cell holds {times}. Whole rows are not hidden."
+        words = f"Nobody can correctly tell from {made} which of two values a cell holds {times}."
+        return f"{words} Whole rows are not protected."
     unit = schema.unit.protects
     if schema.neighbours is Neighbours.REPLACE:
-        return f"Nobody can tell from {made} which of two is the {unit} in the table {times}."
-    return f"Nobody can tell from {made} whether one {unit} is in the table {times}."
+        return f"Nobody can correctly tell from {made} which of two candidates is the {unit} in the table {times}."
+    return f"Nobody can correctly tell from {made} whether a given {unit} is in the table {times}."
 
 
 _PAID = ChargedEvidence.badge
@@ -408,15 +409,15 @@ def _prediction(known: _Known) -> tuple[Gauge, ...]:
         return (Gauge(title, "squared error", 0, _round(ours + (error or 0.0)), paid, "Smaller is better.", _PAID),)
     area = known.value("predictions.roc_auc")
     if area is None:
-        why = "noise hides it" if "predictions.roc_auc" in known.numbers else "nothing was set aside to pay for it"
+        why = "noise hides it" if "predictions.roc_auc" in known.numbers else "no budget was set aside for it"
         return (Gauge(title, "", 0, 1, (), f"Not measured: {why}."),)
     error = known.numbers["predictions.roc_auc"].error
-    sure = "Better than guessing." if area - (error or 0.0) > 0.5 else "No better than guessing, as far as can be seen."
+    sure = "Better than guessing." if area - (error or 0.0) > 0.5 else "Not clearly better than guessing."
     marks = (
         Mark("guessing", "floor", 50.0),
         Mark("trained on these rows", "synthetic", 100 * area, None if error is None else 100 * error),
     )
-    return (Gauge(title, "right in 100 pairs", min(50.0, 100 * area), 100.0, marks, sure, _PAID),)
+    return (Gauge(title, "pairs of 100 told apart", min(50.0, 100 * area), 100.0, marks, sure, _PAID),)
 
 
 def _attacks(chance: float) -> Gauge:
@@ -436,7 +437,7 @@ def _round(highest: float) -> float:
 
 
 def _pairs(known: _Known) -> HeatMap | None:
-    """Return the distances of measured pairs over all columns where they can be read, or else over the worst."""
+    """Return the distances of measured pairs, over all columns if they fit on the map and otherwise over the worst."""
     entry = known.numbers.get("marginals.2.map")
     maps = [figure for figure in (entry.figures if entry else ()) if isinstance(figure, HeatMap)]
     if not maps:

@@ -1,4 +1,4 @@
-"""Words of reports: how numbers and sentences are printed, and fixed rules that say whether what is seen is good."""
+"""Words of reports: how numbers and sentences are printed, and the fixed rules that say whether a result is good."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = [
 
 
 def number_text(value: Cell) -> str:
-    """Write a number as short as it stays honest: three or four digits, thousands apart, a dash where there is none."""
+    """Write a number with three or four digits and thousands separators, or a dash if there is none."""
     if value is None:
         return "\N{EN DASH}"
     if isinstance(value, str):
@@ -39,17 +39,17 @@ def number_text(value: Cell) -> str:
 
 
 _MOST_WORDS = 16
-"""Under a number; a longer sentence is folded with the others."""
+"""Most words of a sentence under a number; a longer one is folded away with the others."""
 
 _ROUNDING = 1e-12
-"""A range that is no larger, beside its value, is the rounding of floating-point numbers."""
+"""A range that is at most this part of its value is a rounding error of floating-point numbers."""
 
 _ENDS = re.compile(r"(?<=[a-z0-9)%'\]]\.) (?=[A-Z'])")
-"""Between two sentences; a number has no space after its point."""
+"""Where one sentence ends and the next begins; a number has no space after its point."""
 
 
 def as_far_as_known(value: float, error: float) -> tuple[float, float]:
-    """Round half a range to the two digits that mean something, and its value as far."""
+    """Round half a range to two significant digits, and the value to the same decimal place."""
     if not error > 0:
         return value, error
     places = 1 - math.floor(math.log10(error))
@@ -57,14 +57,14 @@ def as_far_as_known(value: float, error: float) -> tuple[float, float]:
 
 
 def known_range(value: Cell, error: float | None) -> float | None:
-    """Return half a range; None where there is none, or where it is what rounding left."""
+    """Return half a range; None if there is none, or if it is only a rounding error."""
     if error is None or not isinstance(value, int | float) or error <= _ROUNDING * max(1.0, abs(value)):
         return None
     return error
 
 
 def ranged_text(value: Cell, error: float | None) -> str:
-    """Write a number with half its range, where it has one."""
+    """Write a number with half its range, if it has one."""
     half = known_range(value, error)
     if half is None or not isinstance(value, int | float):
         return number_text(value)
@@ -78,31 +78,31 @@ def first_sentence(text: str) -> str:
 
 
 def short_sentence(text: str) -> str:
-    """Return the first sentence of a text as far as it is short enough to stand under a number, else nothing."""
+    """Return the first sentence of a text if it is short enough to stand under a number, else nothing."""
     first = first_sentence(text)
     return first if len(first.split()) <= _MOST_WORDS else ""
 
 
 def rounded_up(bound: float, digits: int | None = None) -> float:
-    """Round a positive upper bound up to some digits, by default to those that :func:`number_text` prints of it."""
+    """Round a positive upper bound up to some digits, by default those that :func:`number_text` prints."""
     digits = digits or (4 if bound >= 1 else 3)
     step = 10.0 ** (math.floor(math.log10(bound)) - digits + 1)
-    # A bound that has so many digits already may be a little above them as a binary number.
+    # A bound that already has so many digits may be slightly larger as a binary number.
     return float(f"{math.ceil(bound / step - 1e-6) * step:.12g}")
 
 
 def short_text(value: float) -> str:
-    """Write a number with the two digits that mean something beside a range."""
+    """Write a number with two significant digits, and whole from 10 on."""
     return f"{value:,.0f}" if abs(value) >= 10 else f"{value:.2g}"
 
 
 def in_hundred(share: float) -> str:
-    """Write a share of rows as a reader counts them: 0.016 is "1.6 in 100 rows"."""
+    """Write a share of rows as a count in a hundred: 0.016 is "1.6 in 100 rows"."""
     return f"{short_text(100 * share)} in 100 rows"
 
 
 def listed(names: Sequence[str], most: int) -> str:
-    """Name things, at most so many of them."""
+    """List names, at most so many of them."""
     more = f" and {len(names) - most:,} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
 
@@ -111,44 +111,44 @@ def listed(names: Sequence[str], most: int) -> str:
 
 
 _SEEN_THROUGH = 0.1
-"""Noise whose 95 % range is wider hides differences that matter."""
+"""Noise with a wider 95 % range hides differences that matter."""
 
 
 def beyond_noise(clear: int, of: int, *, noise: float) -> str:
-    """Say how many of some differences are larger than the privacy noise may have made them.
+    """Say how many of some differences are larger than privacy noise explains.
 
     Parameters
     ----------
     clear, of : int
     noise : float
-        The widest 95 % range of the noise among them; where it is wide, nothing is called good.
+        The widest 95 % range of the noise among them; if it is wide, nothing is called good.
     """
     if clear:
         which = "This is" if of == 1 else f"{clear:,} of {of:,} are"
-        return f"{which} more than privacy noise explains."
+        return f"{which} larger than privacy noise explains."
     if noise > _SEEN_THROUGH:
-        return "Privacy noise hides whether that is good."
-    return "Good: no more than privacy noise explains."
+        return "Privacy noise hides whether this is good."
+    return "Good: privacy noise alone may explain it."
 
 
 def beside_anchors(ours: float, *, control: float | None, floor: float) -> str:
-    """Say whether a distance from the private rows is good, held against unrelated columns and another draw of them.
+    """Say whether a distance from the private rows is good, compared with unrelated columns and a random resample.
 
-    Single columns have no links to lose: what is said of them has no ``control``.
+    Single columns have no relations to lose, so they are compared without a ``control``.
     """
     if ours <= floor:
-        return "Good: as close as another draw of the same rows."
+        return "Good: as close as a random resample of the private rows."
     if control is None:
-        return "Farther than another draw of the same rows."
+        return "Further away than a random resample of the private rows."
     if ours < control:
-        return "Closer than unrelated columns, farther than another draw of the same rows."
+        return "Closer than unrelated columns, further away than a random resample."
     return "Not good: no closer than unrelated columns."
 
 
 def closeness_words(ours: float, around: float, *, noise: float, control: float) -> str:
-    """Say in one sentence whether a distance is good, held against noise alone and columns without their links."""
+    """Say in one sentence whether a distance is good, compared with noise alone and with unrelated columns."""
     if ours - around > control:
-        return "Farther than columns without their links."
+        return "Further away than unrelated columns."
     if ours + around >= control:
-        return "The noise hides how close they are."
-    return "As close as the noise lets anybody see." if ours <= noise else "Closer than columns without their links."
+        return "Noise hides how close they are."
+    return "As close as can be seen through the noise." if ours <= noise else "Closer than unrelated columns."

@@ -260,7 +260,14 @@ def walk_to_bundle(walker: Walker, table: Path, codebook: Path, account: str, ta
     walker.press("Continue to 5 Report")
     walker.see("Read the report")
     first = walker.text()
-    for words in ("Good for", "Not for", "(proven)", "Columns that matter", "Pairs of columns", "Ten synthetic rows"):
+    for words in (
+        "Good for",
+        "Not for",
+        "(proven)",
+        "Most important columns",
+        "Pairs of columns",
+        "Ten synthetic rows",
+    ):
         assert words.lower() in first.lower(), words
     for tab in ("Columns and pairs", "Accuracy you can expect", "Owner only"):
         page.get_by_role("tab", name=tab).click()

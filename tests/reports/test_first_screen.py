@@ -74,20 +74,23 @@ def made(*more: Publishable, config: RunConfig = CONFIG, without: str = "nothing
 def test_what_keeps_to_the_limits_is_fit() -> None:
     found = made(area(0.82))
     assert found.fit == (
-        "Shares of single columns, within 3 points; the measured pairs of columns, at most 9 in 100 rows out of place; "
-        "predicting ill: classes told apart at least 80 times in 100."
+        "Shares of single columns, to within 3 points; the measured pairs of columns, with at most 9 in 100 rows out "
+        "of place; predicting ill: classes told apart in at least 80 of 100 pairs."
     )
-    assert found.unfit == "Not measured: 8 of 10 pairs, three and more columns together."
+    assert found.unfit == "Not measured: 8 of 10 pairs, three or more columns together."
 
 
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (column("age", 600, 630, 21), "Shares of single columns, up to 5.1 points off"),
-        (number("marginals.2.mean", 0.05, 0.0501), "Pairs of columns, up to 11 in 100 rows out of place"),
-        (area(0.7199), "Predicting ill: classes told apart perhaps only 69 times in 100, guessing 50"),
+        (column("age", 600, 630, 21), "Shares of single columns, with errors of up to 5.1 points"),
+        (number("marginals.2.mean", 0.05, 0.0501), "Pairs of columns, with up to 11 in 100 rows out of place"),
+        (area(0.7199), "Predicting ill: classes may be told apart in only 69 of 100 pairs (guessing: 50)"),
         (area(None), "Not measured: predicting ill, 8 of 10 pairs"),
-        (number("groups.smallest.ward", 1234), "Groups under 1,300 rows (shares over 5 points off)"),
+        (
+            number("groups.smallest.ward", 1234),
+            "Groups of fewer than 1,300 rows (noise of more than 5 points on a share)",
+        ),
     ],
 )
 def test_what_passes_a_limit_is_not_fit(change: Publishable, words: str) -> None:
@@ -101,18 +104,18 @@ def test_what_passes_a_limit_is_not_fit(change: Publishable, words: str) -> None
 
 def test_the_limits_themselves_are_kept() -> None:
     entries = [column("age", 600, 630, 20) if entry.id == "columns.age.distance" else entry for entry in MEASURED]
-    assert "columns, within 5 points" in first_screen([*entries, area(0.72)], CONFIG).fit
-    assert "at least 70 times" in first_screen([*entries, area(0.72)], CONFIG).fit
+    assert "columns, to within 5 points" in first_screen([*entries, area(0.72)], CONFIG).fit
+    assert "at least 70 of 100 pairs" in first_screen([*entries, area(0.72)], CONFIG).fit
 
 
 def test_what_was_not_paid_for_is_not_measured() -> None:
     found = first_screen([], CONFIG, ROWS)
-    assert found.fit == "Trying out programs: names, types and formats are those of the private table."
+    assert found.fit == "Testing programs: names, types and formats are those of the private table."
     assert found.unfit == "Not measured: single columns, pairs of columns, predicting ill."
     closeness, prediction, attacks = found.gauges
     assert (closeness.marks, prediction.marks) == ((), ())
     assert "Not measured" in closeness.sentence
-    assert prediction.sentence == "Not measured: nothing was set aside to pay for it."
+    assert prediction.sentence == "Not measured: no budget was set aside for it."
     assert attacks.marks
     assert (found.columns, found.pairs) == ((), None)
 
@@ -120,11 +123,11 @@ def test_what_was_not_paid_for_is_not_measured() -> None:
 @pytest.mark.parametrize(
     ("mean", "error", "words"),
     [
-        (0.05, 0.1, "Closer than columns without their links."),
-        (0.03, 0.1, "As close as the noise lets anybody see."),
-        (0.05, 0.15, "The noise hides how close they are."),
-        (0.3, 0.1, "The noise hides how close they are."),
-        (0.3, 0.05, "Farther than columns without their links."),
+        (0.05, 0.1, "Closer than unrelated columns."),
+        (0.03, 0.1, "As close as can be seen through the noise."),
+        (0.05, 0.15, "Noise hides how close they are."),
+        (0.3, 0.1, "Noise hides how close they are."),
+        (0.3, 0.05, "Further away than unrelated columns."),
     ],
 )
 def test_a_gauge_says_no_more_than_its_range(mean: float, error: float, words: str) -> None:
@@ -135,8 +138,11 @@ def test_a_gauge_says_no_more_than_its_range(mean: float, error: float, words: s
 def test_a_number_is_predicted_within_a_part_of_its_range() -> None:
     config = dataclasses.replace(CONFIG, label="age")
     paid = dataclasses.replace(area(0.008), id="predictions.mse", error=0.002)
-    assert "predicting age, typically within 10 % of its range" in made(paid, config=config).fit
-    assert "Predicting age, missed by up to 11 %" in made(dataclasses.replace(paid, error=0.003), config=config).unfit
+    assert "predicting age, typically to within 10 % of its range" in made(paid, config=config).fit
+    assert (
+        "Predicting age, with typical errors of up to 11 %"
+        in made(dataclasses.replace(paid, error=0.003), config=config).unfit
+    )
     assert made(paid, config=config).gauges[1].unit == "squared error"
 
 
@@ -150,16 +156,21 @@ def test_what_was_paid_for_carries_its_own_badge() -> None:
 def test_a_model_of_which_nothing_was_paid_for_can_be_read() -> None:
     model = dataclasses.replace(CONFIG, generator="private-classifier", rows=0, holdout=0.0)
     found = first_screen([], model)
-    assert found.fit == "Reading what the model learned, which stands below with what is known of its error."
+    assert found.fit == "Reading what the model learned, shown below with what is known of its error."
     assert found.unfit == "Not measured: predicting ill."
 
 
 @pytest.mark.parametrize(
     ("schema", "epsilon", "words", "strong"),
     [
-        (Schema(COLUMNS, row_count="private"), 1.0, "whether one person is in the table better than 55 times", True),
-        (Schema(COLUMNS, number_of_units=60), 1.0, "which of two is the person in the table better than 55", True),
-        (Schema(COLUMNS, row_count="private"), 20.0, "better than 95 times in 100", False),
+        (Schema(COLUMNS, row_count="private"), 1.0, "whether a given person is in the table more than 55 times", True),
+        (
+            Schema(COLUMNS, number_of_units=60),
+            1.0,
+            "which of two candidates is the person in the table more than 55",
+            True,
+        ),
+        (Schema(COLUMNS, row_count="private"), 20.0, "more than 95 times in 100", False),
     ],
     ids=["add or remove", "replace", "weak"],
 )

@@ -29,7 +29,7 @@ def test_every_odd_cell_is_counted_and_its_fate_named() -> None:
     assert isinstance(entry, OwnerOnlyEvidence)
     assert entry.value == (2 + 3 + 1) + (3 + 1) + (3 + 1)
     assert "7 rows were read. Blank lines, without values: 1. Unreadable lines, " in entry.sentence
-    assert "whose cells all count as unreadable: 2. Rows without 'who', which are not used: 4." in entry.sentence
+    assert "all of whose cells count as unreadable: 2. Rows without 'who', which are not used: 4." in entry.sentence
     (table,) = entry.figures
     assert isinstance(table, Table)
     assert table.rows == (

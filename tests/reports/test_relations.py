@@ -192,7 +192,7 @@ def test_the_title_counts_and_the_label_comes_first() -> None:
     square, counted = found["measured"].figures
     assert isinstance(square, HeatMap)
     assert isinstance(counted, Table)
-    assert square.title == "2 of 6 pairs were measured; one of them says more than its noise"
+    assert square.title == "2 of 6 pairs were measured, 1 of them clear of noise"
     assert square.subtitle == "Treat the other 5 as unknown."
     assert square.names == ("c", "a", "b", "d")
     assert square.values[0] == (None, 2.0, None, None)
@@ -236,4 +236,4 @@ def test_it_is_in_every_report() -> None:
     answers = [release(X, [10, 20], noise=1.0), release(Y, [10, 10, 10], noise=1.0, query="y", sequence=1)]
     now = published_evidence(codes, answers, schema)
     assert "relations.unknown" in {entry.id for entry in now}
-    assert "elations in 1 of 1 pairs of columns (not measured, or drowned by noise)" in first_screen(now, schema).unfit
+    assert "elations in 1 of 1 pairs of columns (not measured, or hidden by noise)" in first_screen(now, schema).unfit

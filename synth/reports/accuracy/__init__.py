@@ -1,4 +1,4 @@
-"""Accuracy you can expect: how far counts can be trusted, from the known noise alone, and as it was forecast."""
+"""Accuracy you can expect: which counts can be trusted, from the known noise alone, and what was forecast."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MOST_TABLES = 100
 
 
 def expected_accuracy(compared: Sequence[ComparedTable]) -> tuple[SafeEvidence, ...]:
-    """Say from which size on a count is known to 10 %, and below which it is noise.
+    """Say how large a count must be to be known to within 10 %, and below which size it is noise.
 
     Parameters
     ----------
@@ -45,14 +45,14 @@ def _of_columns(singles: Sequence[ComparedTable]) -> tuple[SafeEvidence, ...]:
             value=least,
             unit="rows",
             sentence=f"Measured counts above about {least:,.0f} rows have a standard error below 10 %; treat counts "
-            f"below {nothing:,.0f} as noise. Errors of the generator's model come on top.",
+            f"below {nothing:,.0f} as noise. The error of the generator's model comes on top.",
         ),
         SafeEvidence(
             id="accuracy.columns",
             title="Standard error of a count",
             value=noise,
             unit="rows",
-            sentence="The largest over all columns.",
+            sentence="The largest of all columns.",
             figures=(_errors("a single column", "column", singles, trusted=least),),
         ),
     )
@@ -70,7 +70,7 @@ def _of_joint(joint: Sequence[ComparedTable]) -> tuple[SafeEvidence, ...]:
             title="Smallest joint count to trust",
             value=least,
             unit="rows",
-            sentence=f"In a typical measured table; treat counts below {BAR * _TRUSTED * least:,.0f} as noise. "
+            sentence=f"For a typical measured table; treat counts below {BAR * _TRUSTED * least:,.0f} as noise. "
             "Combinations that were not measured are the model's guess.",
             figures=(_errors(which, "columns", shown, trusted=least),),
         ),
@@ -83,7 +83,7 @@ def _errors(which: str, heading: str, compared: Sequence[ComparedTable], *, trus
         worst = float(one.noise_std.max())
         rows.append((" + ".join(one.columns), one.measured.size, worst, BAR * worst, worst / _TRUSTED))
     most = BAR * max(float(one.noise_std.max()) for one in compared)
-    title = f"Noise moves a count of {which} by up to {most:,.0f} rows (95 %)"
+    title = f"Noise changes a count of {which} by up to {most:,.0f} rows (95 %)"
     header = (heading, "cells", "standard error", "± (95 %)", "trust above")
     return Table(title, header, tuple(rows), f"Good for counts above {trusted:,.0f} rows.")
 
@@ -101,7 +101,7 @@ def _known(shown: Shown) -> list[Panel]:
 
 def _forecast(shown: Shown) -> list[Panel]:
     where = "of 'At a glance'" if shown.config.is_model else "above"
-    words = f"Worked out from the declaration alone. The numbers {where} follow from the answers of this run."
+    words = f"Forecast from the declaration alone. The numbers {where} were computed from the answers of this run."
     return [Folded("Forecast before the run", [Words(words, "note"), Forecasted()])]
 
 

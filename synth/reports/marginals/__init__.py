@@ -1,8 +1,8 @@
-"""Marginals: how far the joint counts of one to four columns are from the private rows, or from noisy counts of them.
+"""Marginals: how far the joint counts of one to four columns are from those of the private rows, exact or noisy.
 
-Beside every exact distance stand two others over the same sets of columns: the independent control, drawn from one-way
-tables with as much noise as this run's budget buys, and the floor, a bootstrap of the private rows of the same size. A
-table below the floor would be closer to the rows than another draw of the same people.
+Every exact distance is shown beside two others over the same sets of columns: the independent control, drawn from
+one-way tables with as much noise as this run's budget buys, and the floor, a bootstrap of the private rows of the same
+size. A table below the floor would be closer to the rows than a fresh sample of the same people.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _PICTURES = 60
 def published_marginals(
     fine: Sequence[ComparedTable], coarse: Sequence[ComparedTable], schema: Schema
 ) -> tuple[SafeEvidence, ...]:
-    """Report how synthetic rows compare with the paid noisy counts.
+    """Compare synthetic rows with the paid noisy counts.
 
     Parameters
     ----------
@@ -111,13 +111,13 @@ def _summary(alpha: int, compared: Sequence[ComparedTable], prefix: str, of: int
     return [
         number("mean", f"Mean distance over {sets}", mean, f"{bins}{some}", error),
         number(CONTROL, "Independent control", control, "Unrelated columns, drawn from these noisy counts."),
-        number("noise", "Distance by noise alone", noise, "Nothing nearer can be told from zero."),
+        number("noise", "Distance by noise alone", noise, "A smaller distance cannot be told from zero."),
         number("worst", f"Largest distance among {sets}", worst[0].distance, bins, worst[0].error),
     ]
 
 
 def _farthest(one: ComparedTable, of: int, sets: str) -> str:
-    return f"{' + '.join(one.columns)}: {in_hundred(one.distance)} out of place, the most of {of:,} {sets}"
+    return f"{' + '.join(one.columns)}: {in_hundred(one.distance)} out of place, the largest of {of:,} {sets}"
 
 
 def _beyond_noise(compared: Sequence[ComparedTable]) -> str:
@@ -199,9 +199,9 @@ def _of_alpha(alpha: int, way: AlphaWay, prefix: str) -> list[OwnerOnlyEvidence]
     sets = sets_of(alpha)
     mean, control, floor = way.means
     largest = float(way.distances[:, 0].max()) if len(way.distances) else None
-    rows, title, judged = way.worst, f"The 0 {sets} that differ most", ""
+    rows, title, judged = way.worst, f"No {sets} to compare", ""
     if largest is not None and control is not None and floor is not None:
-        title = f"{rows[0][0]}: {in_hundred(largest)} out of place, the most of {len(way.distances):,} {sets}"
+        title = f"{rows[0][0]}: {in_hundred(largest)} out of place, the largest of {len(way.distances):,} {sets}"
         judged = beside_anchors(mean or 0.0, control=None if alpha == 1 else control, floor=floor)
     worst = Table(title, ("columns", "synthetic", CONTROL, "floor"), tuple(rows), judged)
 
@@ -217,9 +217,11 @@ def _of_alpha(alpha: int, way: AlphaWay, prefix: str) -> list[OwnerOnlyEvidence]
 
     coverage = way.subsets.sentence
     found = [
-        number("mean", f"Mean distance over {sets}", mean, f"Synthetic beside private rows. {bins} {coverage}"),
+        number(
+            "mean", f"Mean distance over {sets}", mean, f"Synthetic rows compared with private rows. {bins} {coverage}"
+        ),
         number(CONTROL, "Independent control", control, "Unrelated columns with this run's noise."),
-        number("floor", "Bootstrap of the private rows", floor, "Another draw of the same rows."),
+        number("floor", "Bootstrap of the private rows", floor, "A random resample of the private rows."),
         number("worst", f"Largest distance among {sets}", largest, bins),
     ]
     if not prefix:
@@ -230,7 +232,7 @@ def _of_alpha(alpha: int, way: AlphaWay, prefix: str) -> list[OwnerOnlyEvidence]
 
 def _map(comparison: MarginalComparison) -> OwnerOnlyEvidence:
     mean, control, floor = (value or 0.0 for value in comparison.by_alpha[2].means)
-    title = f"A pair has {in_hundred(mean)} out of place on average; the diagonal is each column by itself"
+    title = f"On average a pair has {in_hundred(mean)} out of place; the diagonal shows each column by itself"
     return OwnerOnlyEvidence(
         id="marginals.2.map",
         title="Which pairs differ",
@@ -279,7 +281,7 @@ def pair_map(compared: Sequence[ComparedTable]) -> tuple[SafeEvidence, ...]:
 
 
 def _square(pairs: Sequence[ComparedTable], singles: Sequence[ComparedTable]) -> tuple[Figure, ...]:
-    """Draw a square over the columns of the worst pairs; two columns alone are one bar and need none."""
+    """Draw a square over the columns of the worst pairs; two columns are a single bar and need none."""
     shown: list[str] = []
     for pair in pairs:
         new = [name for name in pair.columns if name not in shown]
@@ -292,7 +294,7 @@ def _square(pairs: Sequence[ComparedTable], singles: Sequence[ComparedTable]) ->
     names += tuple(name for name in shown if name not in names)
     values = tuple(tuple(distances.get(frozenset((left, right))) for right in names) for left in names)
     mean = fmean([pair.distance for pair in pairs])
-    title = f"A measured pair has {in_hundred(mean)} out of place on average; the diagonal is each column by itself"
+    title = f"On average a measured pair has {in_hundred(mean)} out of place; the diagonal shows each column by itself"
     return (HeatMap(title, _UNIT, names, values, _beyond_noise(pairs)),)
 
 
@@ -326,13 +328,17 @@ _SECTION, _SINGLE = "marginals", "columns"
 _DISTANCE = ".distance"
 _ALPHAS = ("1", "2", "3", "4")
 _WAYS = {"1": "single", "2": "pairs", "3": "three", "4": "four"}
-_GRAINS = {"coarse_": "at most 32 bins a column", "": "every declared value"}
+_GRAINS = {"coarse_": "at most 32 bins per column", "": "every declared value"}
 _TOGETHER = (
-    "How many columns are looked at in one table: more of them show more of what belongs together, and more noise."
+    "How many columns are compared in one table. More columns show more of how they depend on each other, and more "
+    "noise."
 )
-_GRAIN = "Whether numbers and dates stand in a few wide bins, or value by value, where chance alone makes a difference."
+_GRAIN = (
+    "Whether numbers and dates are compared in a few wide bins, or value by value, where chance alone makes a "
+    "difference."
+)
 _MOVED = "share of rows to move (total variation)"
-_RANGE = "± range caused by privacy noise (95 %)"
+_RANGE = "± range of the privacy noise (95 %)"
 
 
 def _public(answers: PaidAnswers) -> Sequence[SafeEvidence]:
@@ -347,7 +353,7 @@ def _owner(rows: OwnerRows, options: Mapping[str, Any], progress: Progress) -> S
 
 
 def _by_columns(evidence: Sequence[Evidence]) -> dict[str, Any]:
-    """Gather the numbers by how many columns are compared, and the worst sets as rows."""
+    """Group the numbers by how many columns are compared, with the worst sets as rows."""
     marginals: dict[str, dict[str, Any]] = {alpha: {} for alpha in _ALPHAS}
     for entry in evidence:
         section, _, rest = entry.id.partition(".")
@@ -369,7 +375,10 @@ def _rows(table: Table) -> list[dict[str, Any]]:
 def _public_panels(shown: Shown) -> list[Panel]:
     singles = [entry for entry in shown.public_of(_SINGLE) if entry.id.endswith(_DISTANCE)]
     return [
-        Words("Synthetic rows beside the noisy counts that were paid for; ± is the 95 % range of their noise.", "note"),
+        Words(
+            "Synthetic rows compared with the noisy counts that were paid for; ± is the 95 % range of their noise.",
+            "note",
+        ),
         Heading("Single columns"),
         *_each_column(singles),
         *_together(shown.public_of(_SECTION), key="ways"),
@@ -400,7 +409,7 @@ def _each_column(entries: Sequence[Evidence]) -> list[Panel]:
 
 
 def _together(entries: Sequence[Evidence], *, key: str) -> list[Panel]:
-    """Show tables of a chosen number of columns, always beside the independent control and the floor."""
+    """Show the distances over a chosen number of columns, beside the independent control and the floor."""
     if not entries:
         return [Words("No columns were compared together.")]
     ways = sorted({entry.id.split(".")[1] for entry in entries})
@@ -429,7 +438,7 @@ def _grains(entries: Sequence[Evidence], way: str, *, key: str) -> Choice:
 
 
 def _verdict(shown: Mapping[str, Evidence], alpha: int) -> list[Panel]:
-    """Say whether the distance is good, where it is known what noise alone makes; single columns have no links."""
+    """Say whether the distance is good, if the effect of noise alone is known; single columns have no relations."""
     if alpha == 1 or any(name not in shown or shown[name].value is None for name in ("mean", "noise", CONTROL)):
         return []
     ours, noise, control = (_value(shown[name]) for name in ("mean", "noise", CONTROL))

@@ -1,4 +1,4 @@
-"""At a glance: what was made and at what promise, what the generator says of itself, and the plainest number."""
+"""At a glance: what was made, what was promised, what the generator says about itself, and the simplest number."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _STEPS = 60
 
 
 def published_subsample(compared: Sequence[ComparedTable]) -> tuple[SafeEvidence, ...]:
-    """Say which random sub-sample the measured pairs are as good as, and the synthetic rows at least.
+    """Say which random sub-sample is as accurate as the measured pairs, and as the synthetic rows at least.
 
     Parameters
     ----------
@@ -56,10 +56,11 @@ def published_subsample(compared: Sequence[ComparedTable]) -> tuple[SafeEvidence
             title=f"Accuracy of the measured {'pairs' if pairs else 'columns'}, as a sub-sample",
             value=percent,
             unit="% of the private rows",
-            sentence=f"By the known noise alone, the {len(used):,} noisy tables of {sets_of(2 if pairs else 1)} are "
-            f"about as accurate as a random sub-sample of {percent:.2g} % of the private rows. The synthetic rows "
-            "combine all answers and may come closer to the private rows, or stay farther away where the model misses "
-            f"something. With 95 % confidence they are at least as close as a sub-sample of {least:.2g} %.",
+            sentence=f"Judged by the known noise alone, the {len(used):,} noisy tables of "
+            f"{sets_of(2 if pairs else 1)} are about as accurate as a random sub-sample of {percent:.2g} % of the "
+            "private rows. The synthetic rows combine all answers, so they may be closer to the private rows, or "
+            "further away where the model misses something. With 95 % confidence they are at least as close as a "
+            f"sub-sample of {least:.2g} %.",
         ),
     )
 
@@ -127,7 +128,7 @@ def _public(answers: PaidAnswers) -> Sequence[SafeEvidence]:
 
 
 def fact_evidence(fact: Fact, section: str) -> SafeEvidence:
-    """Return what a generator or a model says of itself as a number that may be published, with its table."""
+    """Return what a generator or a model says about itself, as a number that may be published with its table."""
     figures: tuple[Figure, ...] = (Table(fact.title, fact.header, fact.rows),) if fact.header else ()
     if fact.ranges:
         figures = (*_beside_their_ranges(fact), *figures)
@@ -137,7 +138,7 @@ def fact_evidence(fact: Fact, section: str) -> SafeEvidence:
 
 
 def _beside_their_ranges(fact: Fact) -> tuple[Bars, ...]:
-    """Draw numbers of different units beside each other: each divided by half its range, so that 1 is all of that."""
+    """Draw numbers of different units beside each other, each divided by half its range."""
     found: list[tuple[str, float]] = []
     for *words, value, low, high in fact.rows:
         half = (float(high) - float(low)) / 2
@@ -148,18 +149,20 @@ def _beside_their_ranges(fact: Fact) -> tuple[Bars, ...]:
     names, values = zip(*found, strict=True)
     series = Series(fact.title.lower(), "measured", values, (1.0,) * len(values))
     clear = sum(abs(value) > 1 for value in values)
-    title = f"{fact.title}: {clear:,} of {len(values):,} are more than noise explains"
-    return (Bars(title, "half the 95 % range", names, (series,), subtitle="What reaches 0 may be noise alone."),)
+    title = f"{fact.title}: {clear:,} of {len(values):,} are larger than noise explains"
+    return (
+        Bars(title, "half the 95 % range", names, (series,), subtitle="A range that includes 0 may be noise alone."),
+    )
 
 
 def _of_picture(picture: Picture) -> SafeEvidence:
-    # Its sentence stands with the number's, once.
+    # Its sentence is the number's; it is not repeated with the picture.
     figures, identifier = (replace(picture, sentence=""),), f"{_PICTURE}.{picture.name}"
     return SafeEvidence(id=identifier, title=picture.title, value=None, sentence=picture.sentence, figures=figures)
 
 
 def _worth_for_a_row(config: RunConfig, receipts: Iterable[Receipt]) -> tuple[SafeEvidence, ...]:
-    """Say what an epsilon of one cell is worth for a whole row: it is never shown without that."""
+    """Say what an epsilon for one cell is worth for a whole row; the one is never shown without the other."""
     worth = worth_for_a_row(receipts, config.delta)
     if worth is None:
         return ()
@@ -169,8 +172,8 @@ def _worth_for_a_row(config: RunConfig, receipts: Iterable[Receipt]) -> tuple[Sa
             title="Epsilon for a whole row",
             value=rounded_up(worth),
             sentence=f"At delta {config.delta:g}, for replacing a whole row by one with the same label; a changed "
-            f"label is not protected. The epsilon of this run, {config.epsilon:g}, is for one cell: compare other "
-            "releases with this number, not with that one.",
+            f"label is not protected. The epsilon of this run, {config.epsilon:g}, is for one cell. Use the number "
+            "for a whole row to compare this release with others.",
         ),
     )
 
@@ -184,7 +187,7 @@ def _overview(rows_made: int, config: RunConfig) -> tuple[SafeEvidence, ...]:
         id="overview.rows_made",
         title="Synthetic rows",
         value=rows_made,
-        sentence="The number that the owner asked for; it was not counted in the private table.",
+        sentence="As many as the owner asked for; not counted in the private table.",
     )
     return (
         SafeEvidence(
@@ -206,9 +209,9 @@ def _overview(rows_made: int, config: RunConfig) -> tuple[SafeEvidence, ...]:
 def _panels(shown: Shown) -> list[Panel]:
     per_cell = any(entry.id == _ROW_EPSILON for entry in shown.public)
     whose = (
-        "For ONE CELL of the table, over everything that may be published; what it means for a whole row is below."
+        "For ONE CELL of the table, across everything that may be published; see below what it means for a whole row."
         if per_cell
-        else "Over everything in this report that may be published."
+        else "Across everything in this report that may be published."
     )
     made: list[Panel] = [Promised(whose), Cards(shown.public_of("overview", "generator", "model"), key="glance")]
     panels: list[Panel] = [Badge("safe"), Answered(), Folded("What was made, and what was promised", made)]

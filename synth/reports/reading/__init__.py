@@ -1,4 +1,4 @@
-"""How the table was read: what became of lines and cells that are not as declared. Exact, for the owner's eyes only."""
+"""How the table was read: what happened to lines and cells that are not as declared. Exact, for the owner only."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ __all__ = ["REPORT", "owner_reading"]
 
 
 def owner_reading(reading: ReadingCounts | None, schema: Schema) -> tuple[OwnerOnlyEvidence, ...]:
-    """Say how many lines and cells did not arrive as declared, and what became of them.
+    """Say how many lines and cells were not as declared, and what happened to them.
 
     Parameters
     ----------
     reading : ReadingCounts, optional
-        As the reader counted them; nothing is said where the rows were no file.
+        As the reader counted them; without it nothing is said.
     schema : Schema
         What was declared.
 
     Returns
     -------
     tuple of OwnerOnlyEvidence
-        ``reading.cells``: the number of cells that could not be read or lay outside, with a line for every column.
+        ``reading.cells``: the number of cells that could not be read or were out of range, with a line per column.
     """
     if reading is None:
         return ()
@@ -40,17 +40,17 @@ def owner_reading(reading: ReadingCounts | None, schema: Schema) -> tuple[OwnerO
     total = sum(counts.malformed + counts.outside for counts in reading.cells.values())
     lines = [
         f"{reading.rows:,} rows were read. Blank lines, without values: {reading.blank_lines:,}. Unreadable lines, "
-        f"whose cells all count as unreadable: {reading.unreadable_lines:,}."
+        f"all of whose cells count as unreadable: {reading.unreadable_lines:,}."
     ]
     if schema.unit.id_column is not None:
         lines.append(f"Rows without '{schema.unit.id_column}', which are not used: {reading.without_id:,}.")
     table = Table(
         f"{total:,} cells of {reading.rows:,} rows are not as declared",
-        ("column", "missing", "unreadable", "outside what is declared", "unreadable cells became"),
+        ("column", "missing", "unreadable", "outside the declared values", "unreadable cells became"),
         tuple(rows),
-        "They became what is declared; the release learned from that."
+        "They were replaced as declared, and the release learned from the replacements."
         if total
-        else "Good: every cell was used as it is.",
+        else "Good: every cell was used as it was.",
     )
     return (
         OwnerOnlyEvidence(

@@ -1,9 +1,9 @@
-"""What was not kept: pairs of columns that were never measured, and those of which noise hides what was measured.
+"""What was not kept: pairs of columns that were never measured, and pairs for which noise hides what was measured.
 
-An analyst reads relations out of the rows, whether or not anything was learned of them. This report says of every pair
-which of the two it is, from answers, their questions and the noise that receipts state: the same whichever rows were
-drawn. Tables of counts can be read pair by pair. Sums of features of several columns cannot: which columns they took
-together is known, and nothing more.
+An analyst sees relations in the rows whether or not anything was learned about them. For every pair this report says
+which it is, from the answers, their questions and the noise stated in receipts, whichever rows were drawn. Tables of
+counts can be read pair by pair. Sums of features of several columns cannot: it is known which columns they combine, and
+nothing more.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from synth.schema import RunConfig
 __all__ = ["REPORT", "CountedPair", "Relations", "State", "published_relations", "relations_of"]
 
 _MOST_TABLES = 3
-"""Tables of one pair that are read: those that carry the least noise, whatever they say."""
+"""Tables of one pair that are read: those with the least noise, whatever they say."""
 
 _ROWS = ("gaussian_rows", "discrete_laplace", "randomised_response")
-"""Mechanisms that let rows out one by one, noise on every cell."""
+"""Mechanisms that release rows one by one, with noise on every cell."""
 
 
 class State(IntEnum):
-    """What is known of a pair; the larger, the less."""
+    """What is known about a pair; a larger number means less."""
 
     ALONE = 0
     TOGETHER = 1
@@ -53,7 +53,7 @@ class State(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class CountedPair:
-    """A pair of which there is a table of counts.
+    """A pair with a table of counts.
 
     Attributes
     ----------
@@ -62,7 +62,7 @@ class CountedPair:
     noise_std : float
         Standard deviation of the noise on a count of that table, in rows.
     excess : Excess
-        What the table says beyond its margins; its p-value counts every table of the pair that was read.
+        What the table says beyond its margins; its p-value allows for every table of the pair that was read.
     alone : bool
         Whether that table is of these two columns alone.
     """
@@ -74,7 +74,7 @@ class CountedPair:
 
     @property
     def state(self) -> State:
-        """What is known of the pair."""
+        """What is known about the pair."""
         if not self.excess.clear:
             return State.DROWNED
         return State.ALONE if self.alone else State.TOGETHER
@@ -82,7 +82,7 @@ class CountedPair:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Relations:
-    """What is known of all pairs.
+    """What is known about all pairs.
 
     Attributes
     ----------
@@ -90,9 +90,9 @@ class Relations:
         The columns.
     counted : mapping of two positions in ascending order to CountedPair
     featured : bool array of shape (columns, columns)
-        Which columns stood together in sums that cannot be read pair by pair.
+        Which columns were combined in sums that cannot be read pair by pair.
     seen : tuple of two positions
-        Pairs that a first look at halves of columns surely saw a relation in, and that nobody counted.
+        Pairs in which a first look at halves of columns clearly saw a relation, and that were not counted.
     """
 
     names: tuple[str, ...]
@@ -104,7 +104,7 @@ class Relations:
     def __post_init__(self) -> None:
         states = np.where(self.featured, np.int8(State.FEATURES), np.int8(State.UNMEASURED))
         for (left, right), pair in self.counted.items():
-            # What a table does not show, such as numbers beside missing cells, features may.
+            # Features may show what a table does not, such as numbers beside missing cells.
             if pair.state != State.DROWNED or not self.featured[left, right]:
                 states[left, right] = states[right, left] = pair.state
         object.__setattr__(self, "states", states)
@@ -115,7 +115,7 @@ class Relations:
         return math.comb(len(self.names), 2)
 
     def how_many(self, *states: State) -> int:
-        """Return how many pairs are in one of some states."""
+        """Return how many pairs are in one of the given states."""
         return int(np.isin(self.states[np.triu_indices(len(self.names), 1)], states).sum())
 
 
@@ -127,13 +127,13 @@ def relations_of(
     Parameters
     ----------
     releases : iterable of NoisyAnswer
-        The paid answers of the run; those of held-out rows are passed over.
+        The paid answers of the run; those about held-out rows are skipped.
     receipts : iterable of Receipt
         All of the run.
     names : sequence of str
         The modelled columns.
     rows : float
-        Rows of the private table, as far as they are known.
+        Rows of the private table, measured or public.
     """
     read = _Reading(tuple(names), rows)
     if any(receipt.mechanism in _ROWS and receipt.part == "train" for receipt in receipts):
@@ -164,7 +164,7 @@ def _counted(tables: Sequence[_PairTable]) -> CountedPair | None:
     found = [(excess, one) for one in used if (excess := excess_of(one.counts, one.noise_std)) is not None]
     if not found:
         return None
-    # Of tables that are clear, one of these two columns alone says it best.
+    # Among clear tables, one of these two columns alone is preferred.
     alone = [pair for pair in found if pair[1].alone and len(found) * pair[0].p_value < LEVEL]
     excess, table = min(alone or found, key=lambda pair: pair[0].p_value)
     excess = Excess(min(len(found) * excess.p_value, 1.0), excess.seen, excess.by_chance, excess.shape)
@@ -201,7 +201,7 @@ def _pieces_of(factors: list[FeatureMap], values: NDArray[np.float64], noise: fl
 
 
 class _Reading:
-    """What was read so far."""
+    """What has been read so far."""
 
     def __init__(self, names: tuple[str, ...], rows: float) -> None:
         self.names, self.rows = names, rows
@@ -239,7 +239,7 @@ class _Reading:
             self.tables.setdefault((min(left, right), max(left, right)), []).append(found)
 
     def _look(self, asked: RowMoments, values: NDArray[np.float64], noise: float) -> None:
-        """Find pairs of halves that surely go together: among all that are looked at none is named wrongly in 95 %."""
+        """Find pairs of halves that clearly go together, with a 5 % chance of any false one among all of them."""
         places = [self.place[table.column] for table in asked.tables]
         products = values / asked.factors * asked.clip**2
         first, second = np.triu_indices(len(places))
@@ -268,28 +268,28 @@ _MOST_ON_MAP = 24
 _MOST_PAIRS = 200
 _MOST_NAMES = 8
 _WORDS = ("measured alone", "among others", "in features", "drowned")
-"""States of a pair, from the one of which most is known; what is left was not measured."""
+"""States of a pair, from the most to the least known; all others were not measured."""
 
 _NOT_MEASURED = "not measured"
 _SAID = ("in 100 rows, beyond unrelated columns", "in 100 rows, by noise and chance")
 
 
 def published_relations(known: Relations, config: RunConfig) -> tuple[SafeEvidence, ...]:
-    """Report what is known of every pair.
+    """Report what is known about every pair.
 
     Parameters
     ----------
     known : Relations
         What was read from the answers.
     config : RunConfig
-        Whose label and groups come first.
+        The label and the groups that it declares come first.
 
     Returns
     -------
     tuple of SafeEvidence
         ``relations.measured`` with a map and the pairs that were counted, ``relations.of``, ``relations.clear`` and
-        ``relations.unknown`` with what is unknown of every column; ``relations.features`` alone where no pair can be
-        read from the answers. Nothing of a single column.
+        ``relations.unknown`` with what is unknown about every column; ``relations.features`` alone where no pair can be
+        read from the answers. Nothing for a single column.
     """
     if not known.pairs:
         return ()
@@ -309,8 +309,8 @@ def published_relations(known: Relations, config: RunConfig) -> tuple[SafeEviden
 
     return (
         number("measured", "Measured", measured, _how_it_is_told(known, featured), *map_, *_measured_pairs(known)),
-        number("of", "Pairs of columns", known.pairs, "All of them."),
-        number("clear", "Say more than their noise", clear, "Beyond what the columns alone say."),
+        number("of", "Pairs of columns", known.pairs, "In all."),
+        number("clear", "Clear of noise", clear, "They say more than their columns alone and the noise explain."),
         number("unknown", "Treat as unknown", unknown, _warning(known, order, unknown), _by_column(known, order)),
     )
 
@@ -318,10 +318,9 @@ def published_relations(known: Relations, config: RunConfig) -> tuple[SafeEviden
 def _title(pairs: int, measured: int, clear: int, featured: int) -> str:
     title = f"None of {pairs:,} pairs was counted"
     if measured:
-        said = f"{clear:,}" if clear else "none"
-        said = "one of them says more than its" if clear == 1 else f"{said} of them say more than their"
-        title = f"{measured:,} of {pairs:,} pairs were measured; {said} noise"
-    return f"{title}; {featured:,} were asked in features" if featured else title
+        said = f"{clear:,} of them" if clear else "none"
+        title = f"{measured:,} of {pairs:,} pairs were measured, {said} clear of noise"
+    return f"{title}; {featured:,} were measured only within features" if featured else title
 
 
 def _unreadable() -> SafeEvidence:
@@ -329,29 +328,29 @@ def _unreadable() -> SafeEvidence:
         id="relations.features",
         title="Pairs of columns",
         value="cannot be told apart",
-        sentence="Noise was added to rows or to sums of features that take many columns together, so what the answers "
-        "say of one pair cannot be told from its noise: confirm every relation on the real table.",
+        sentence="Noise was added to whole rows, or to sums of features of many columns, so what the answers say about "
+        "one pair cannot be told apart from noise. Confirm every relation on the real table.",
     )
 
 
 def _judged(unknown: int, of: int) -> str:
     if not unknown:
-        return "Good: every pair says more than noise and chance explain."
+        return "Good: every pair is clear of noise and chance."
     which = "all of them" if unknown == of else f"the other {unknown:,}" if unknown > 1 else "the other one"
     return f"Treat {which} as unknown."
 
 
 def _how_it_is_told(known: Relations, featured: int) -> str:
     words = (
-        "A pair says more than its noise where its table of noisy counts differs from unrelated columns by more than "
-        f"noise and the draw of the rows explain (chi-square test; {100 * LEVEL:.0f} in 100 pairs of unrelated columns "
-        "are taken for related)."
+        "A pair is clear of noise if its table of noisy counts differs from that of unrelated columns by more than "
+        f"noise and sampling explain (chi-square test; {100 * LEVEL:.0f} in 100 pairs of unrelated columns are taken "
+        "for related)."
     )
     if featured:
-        words += " Of features that take several columns together noise is not told apart pair by pair."
+        words += " In features of several columns, noise cannot be told apart pair by pair."
     if known.seen:
         named = listed([_pair_of(known, *pair) for pair in known.seen], _MOST_NAMES)
-        words += f" A first look saw relations that were not counted, so the rows need not hold them: {named}."
+        words += f" A first look saw relations that were then not counted, so the rows may lack them: {named}."
     return words
 
 
@@ -360,13 +359,13 @@ def _warning(known: Relations, order: Sequence[int], unknown: int) -> str:
         return "No pair is unknown."
     examples = "; ".join(_examples(known, order))
     return (
-        f"{examples}. Do not tabulate, correlate or regress one such column on the other: the rows show only what "
-        "follows from other columns, if anything, and no standard error says so."
+        f"{examples}. Do not cross-tabulate or correlate two such columns, or regress one on the other: the rows show "
+        "at most what follows from other columns, and standard errors do not reveal that."
     )
 
 
 def _examples(known: Relations, order: Sequence[int]) -> Iterator[str]:
-    """Yield a pair of each sort, of the columns that matter most."""
+    """Yield a pair of each kind, from the most important columns."""
     for state, words in ((State.UNMEASURED, _NOT_MEASURED), (State.DROWNED, "measured, but noise hides it")):
         found = next(
             (
@@ -393,7 +392,7 @@ def _order(known: Relations, config: RunConfig) -> list[int]:
 
 
 def _map(known: Relations, order: Sequence[int], title: str, judged: str) -> HeatMap:
-    """Draw the pairs of the columns that matter most, and of which most was measured."""
+    """Draw the pairs of the label and of the columns with the most measured pairs."""
     counted = (known.states < State.UNMEASURED).sum(axis=1)
     first = sorted(range(len(order)), key=lambda rank: (rank > 0, -counted[order[rank]]))[:_MOST_ON_MAP]
     shown = [order[rank] for rank in sorted(first)] if len(order) > _MOST_ON_MAP else list(order)
@@ -409,11 +408,11 @@ def _map(known: Relations, order: Sequence[int], title: str, judged: str) -> Hea
 
 
 def _measured_pairs(known: Relations) -> tuple[Table, ...]:
-    """List the pairs that were counted, those that say least beside their noise first."""
+    """List the pairs that were counted, those least clear of noise first."""
     told = [(pair, one) for pair, one in known.counted.items() if known.states[pair] == one.state]
     found = sorted(told, key=lambda one: (-one[1].excess.p_value, one[0]))
     shown = found[:_MOST_PAIRS]
-    which = "" if len(shown) == len(found) else f"; the {len(shown):,} that say least"
+    which = "" if len(shown) == len(found) else f"; the {len(shown):,} least clear of noise"
     header = ("pair", "what is known", "question", "bins", "noise of a count", *_SAID)
     rows = tuple(_line(known, pair, one) for pair, one in shown)
     return (Table(f"Pairs that were measured{which}", header, rows),) if rows else ()
@@ -427,9 +426,9 @@ def _line(known: Relations, pair: tuple[int, int], one: CountedPair) -> tuple[Ce
 
 
 def _by_column(known: Relations, order: Sequence[int]) -> Table:
-    """Group the pairs by column: what each says something with, and what it does not."""
+    """Group the pairs by column: its relations to the others that are known, and those that are not."""
     sorts = [(State.ALONE, State.TOGETHER), (State.FEATURES,), (State.DROWNED,), (State.UNMEASURED,)]
-    headings = ["more than noise", "in features", "drowned by noise", _NOT_MEASURED]
+    headings = ["clear of noise", "in features", "hidden by noise", _NOT_MEASURED]
     if not (known.states == State.FEATURES).any():
         del sorts[1], headings[1]
     rows = []
@@ -438,7 +437,7 @@ def _by_column(known: Relations, order: Sequence[int]) -> Table:
         others = [[known.names[other] for other in order if other != column and mine[other]] for mine in of]
         cells = [listed(names, _MOST_NAMES) or "\N{EN DASH}" for names in others]
         rows.append((known.names[column], *cells))
-    return Table("What is known of every column with the others", ("column", *headings), tuple(rows))
+    return Table("What is known about each column and the others", ("column", *headings), tuple(rows))
 
 
 # The report ---------------------------------------------------------------------------------------------------------
@@ -460,7 +459,7 @@ def _public(answers: PaidAnswers) -> Sequence[SafeEvidence]:
 def _panels(shown: Shown) -> list[Panel]:
     found = {entry.id.partition(".")[2]: entry for entry in shown.public_of(_SECTION)}
     if "unknown" not in found:
-        words = next((entry.sentence for entry in found.values()), "This release says nothing of pairs of columns.")
+        words = next((entry.sentence for entry in found.values()), "This release says nothing about pairs of columns.")
         return [*([Badge("safe")] if found else []), Words(words)]
     measured, unknown = found["measured"], found["unknown"]
     tables = [figure for figure in unknown.figures if isinstance(figure, Table)]
@@ -474,7 +473,7 @@ def _panels(shown: Shown) -> list[Panel]:
 
 
 def _one_column(table: Table) -> Pick:
-    """Offer what is known of one column with the others."""
+    """Offer what is known about one column and the others."""
     options = []
     for name, *cells in table.rows:
         said = [f"{what.capitalize()}: {who}" for what, who in zip(table.header[1:], cells, strict=True)]
