@@ -1,7 +1,7 @@
-"""Numbers of the population from noisy counts, each with an interval of 95 %: the private rows are a sample of it.
+"""Numbers of the population from noisy counts, each with a 95 % interval; the private rows are a sample of it.
 
-What lies between a count and the population is known: noise of a stated standard deviation, and the draw of the rows.
-Both are normal to a good approximation, independent, and add up in squares.
+Two known errors lie between a count and the population: noise with a stated standard deviation, and the sampling of the
+rows. Both are normal to a good approximation and independent, so their variances add up.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = [
 Vector = NDArray[np.float64]
 
 _CLEAR_SIZE = 3.0
-"""Sizes, in units of their noise, from which on a mean is looked at: a ratio to less has no error."""
+"""Smallest size, in units of its noise, for which a mean is computed: a ratio to less has no error."""
 
 
 def share_interval(count: float, noise_std: float, rows: RowCount, *, rows_per_unit: int) -> tuple[float, float]:
@@ -47,16 +47,16 @@ def share_interval(count: float, noise_std: float, rows: RowCount, *, rows_per_u
     rows : RowCount
         Number of all rows, n.
     rows_per_unit : int
-        Rows of one unit, k, which are taken to be alike.
+        Rows of one unit, k, which are assumed to be alike.
 
     Notes
     -----
     All shares p that the count c does not contradict (Wilson 1927, with noise of standard deviation s on the count and
-    r on the number of rows), with q = c / n held to [0, 1] and z = 1.96:
+    r on the number of rows), with q = c / n clipped to [0, 1] and z = 1.96:
 
     .. math:: (q - p)^2 \le z^2 \left(\frac{k\,p(1-p)}{n} + \frac{s^2 + q^2 r^2}{n^2}\right)
 
-    The number of rows is taken as known apart from r.
+    Apart from r the number of rows is taken as known.
     """
     n = max(rows.value, 1.0)
     share = min(max(count / n, 0.0), 1.0)
@@ -68,7 +68,7 @@ def share_interval(count: float, noise_std: float, rows: RowCount, *, rows_per_u
 
 
 def mean_with_variance(counts: Vector, noise_std: Vector, values: Vector, *, rows_per_unit: int) -> tuple[float, float]:
-    r"""Return a mean and its variance; infinity and NaN where noise hides how many rows it is of.
+    r"""Return a mean and its variance; infinity and NaN if noise hides how many rows there are.
 
     Parameters
     ----------
@@ -77,12 +77,12 @@ def mean_with_variance(counts: Vector, noise_std: Vector, values: Vector, *, row
     values : array of shape (bins,)
         The value of every bin.
     rows_per_unit : int
-        Rows of one unit, k, which are taken to be alike.
+        Rows of one unit, k, which are assumed to be alike.
 
     Notes
     -----
     With n the sum of the counts C and m = sum v C / n, the variance is to first order
-    sum (v - m)^2 s^2 / n^2 of the noise and k sum C (v - m)^2 / n^2 of the draw of the rows.
+    sum (v - m)^2 s^2 / n^2 for the noise and k sum C (v - m)^2 / n^2 for the sampling of the rows.
     """
     n = float(counts.sum())
     if n <= _CLEAR_SIZE * math.sqrt(float((noise_std**2).sum())):
@@ -96,16 +96,16 @@ def mean_with_variance(counts: Vector, noise_std: Vector, values: Vector, *, row
 def mean_interval(
     counts: Vector, noise_std: Vector, values: Vector, widths: Vector, *, rows_per_unit: int
 ) -> tuple[float, float]:
-    r"""Return the ends of the interval of a mean, within the values; NaN where noise hides how many rows it is of.
+    r"""Return the ends of the interval of a mean, within the values; NaN if noise hides how many rows there are.
 
     Parameters
     ----------
     counts, noise_std : arrays of shape (bins,)
         Noisy counts and the standard deviation of their noise s, in rows.
     values, widths : arrays of shape (bins,)
-        Mean value of every bin, and how far apart the values in it lie: where its rows lie inside, nobody measured.
+        Mean value of every bin, and the width of the bin, within which the position of its rows was not measured.
     rows_per_unit : int
-        Rows of one unit, k, which are taken to be alike.
+        Rows of one unit, k, which are assumed to be alike.
 
     Notes
     -----
@@ -114,7 +114,7 @@ def mean_interval(
     .. math:: \left(\sum (v - m) C\right)^2 \le
         z^2 \left(\sum (v - m)^2 s^2 + k \sum (v - m)^2 C + \sum C^2 w^2 / 12\right)
 
-    A ratio has no interval where its denominator may be nothing: then the inequality holds without end.
+    A ratio has no interval if its denominator may be 0: then the inequality holds without bounds.
     """
     middle = float((values * np.maximum(counts, 0.0)).sum() / max(float(np.maximum(counts, 0.0).sum()), 1e-300))
     away = values - middle  # of a range far from zero squares would lose their digits
@@ -134,22 +134,22 @@ def mean_interval(
 def quantile_places(
     counts: Vector, noise_std: Vector, parts: Sequence[float], *, rows_per_unit: int
 ) -> list[tuple[int, int] | None]:
-    r"""Return between which bins, both included, each quantile lies; None where noise hides how many rows there are.
+    r"""Return the first and last bin that may hold each quantile; None if noise hides how many rows there are.
 
     Parameters
     ----------
     counts, noise_std : arrays of shape (bins,)
         Noisy counts in the order of the values, and the standard deviation of their noise, in rows.
     parts : sequence of float
-        Of the quantiles, between 0 and 1.
+        Levels of the quantiles, between 0 and 1.
     rows_per_unit : int
-        Rows of one unit, k, which are taken to be alike.
+        Rows of one unit, k, which are assumed to be alike.
 
     Notes
     -----
-    From the first to the last bin that is not contradicted (Woodruff 1952, with noise): of a bin that holds the
+    From the first to the last bin that is not contradicted (Woodruff 1952, with noise): for a bin that holds the
     quantile, the share F of rows up to its end is at least q, and the share before it at most q. Where F is q, its
-    variance is k q (1 - q) / n for the draw and, with n the sum of the counts,
+    variance is k q (1 - q) / n for sampling and, with n the sum of the counts,
     ((1 - q)^2 sum s^2 up to the bin + q^2 sum s^2 after it) / n^2 for the noise.
     """
     n = float(counts.sum())
@@ -162,7 +162,7 @@ def quantile_places(
         noise = ((1 - part) ** 2 * of_noise + part**2 * (of_noise[-1] - of_noise)) / n**2
         far = BAR * np.sqrt(rows_per_unit * part * (1 - part) / n + noise)
         may = (below[1:] + far[1:] >= part) & (below[:-1] - far[:-1] <= part)
-        # Before the first bin lies nobody and up to the last everybody, whatever the noise.
+        # No row lies before the first bin and none after the last, whatever the noise.
         may[0] |= below[1] + far[1] >= part
         may[-1] |= below[-2] - far[-2] <= part
         places = np.flatnonzero(may)
@@ -183,7 +183,7 @@ class SummedTable:
 
     @classmethod
     def of(cls, one: ComparedTable, *columns: str) -> Self:
-        """Sum a table over all columns but some, which are put in the order asked for."""
+        """Sum a table over all columns except the given ones, and put these in the given order."""
         axes = [one.columns.index(name) for name in columns]
         away = tuple(axis for axis in range(len(one.columns)) if axis not in axes)
         order = np.argsort(np.argsort(axes))
@@ -193,22 +193,23 @@ class SummedTable:
 
 
 def summed_tables(compared: Sequence[ComparedTable], *columns: str) -> list[SummedTable]:
-    """Return every measured table of some columns, with more columns summed away, that with the least noise first."""
+    """Return every measured table that contains some columns, summed over the others, the least noisy first."""
     found = [SummedTable.of(one, *columns) for one in compared if set(columns) <= set(one.columns)]
     return sorted(found, key=lambda one: float((one.noise**2).sum()))
 
 
 def known_values(column: ModelledColumn) -> Vector:
-    """Return the value of every code, of yes or no 1 and 0, shape (column.size,); NaN where it is none."""
+    """Return the value of every code, 0 and 1 for no and yes, shape (column.size,); NaN where it has none."""
     if column.kind == "yes_no":
         return np.array([0.0, 1.0, *[math.nan] * (column.size - 2)])
     return column.comparable_values()
 
 
 def bin_values(column: ModelledColumn, single: ComparedTable, bins: NDArray[np.int32]) -> Vector:
-    """Return the value of every bin, shape (bins,); NaN of a bin without values, as that of missing cells.
+    """Return the value of every bin, shape (bins,); NaN for a bin without values, such as that of missing cells.
 
-    Of a bin it is the mean as the column by itself was counted; codes of one place there are taken to be as likely.
+    It is the mean over the bin according to the counts of the column by itself, within whose bins codes are assumed to
+    be equally likely.
     """
     values = known_values(column)
     counted = np.maximum(single.measured.reshape(-1), 0.0) + 1e-9

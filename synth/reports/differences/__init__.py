@@ -1,4 +1,4 @@
-"""Differences between groups: which of them the noise can tell, with intervals of noise and sampling together."""
+"""Differences between groups: which of them are clear of noise, with intervals for noise and sampling together."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ __all__ = ["REPORT", "Difference", "differences"]
 Vector = NDArray[np.float64]
 
 _MOST_GROUPS = 5
-"""Groups, the largest first, that are held against the largest of all."""
+"""Groups, the largest first, that are compared with the largest of all."""
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A mean or a share in one group, less that in another.
+    """A mean or a share in one group, minus that in another.
 
     Attributes
     ----------
     column : str
-        Of which it is: a number, or yes or no, of which it is the share of yes.
+        A number, of which it is the mean, or a yes-or-no column, of which it is the share of yes.
     group, other : str
     value : float
-        In units of the column; of shares from -1 to 1. NaN where the column was not counted together with the group.
+        In units of the column; for shares from -1 to 1. NaN if the column was not counted together with the group.
     error : float
-        Half the width of its 95 % interval; NaN where there is none.
+        Half the width of its 95 % interval; NaN if there is none.
     """
 
     column: str
@@ -49,14 +49,14 @@ class Difference:
 
     @property
     def said(self) -> str:
-        """Whether it can be told."""
+        """Whether it is clear of noise, in the words of the table."""
         if not math.isfinite(self.value):
             return "not measured" if math.isnan(self.value) else "too few rows"
         return "told" if abs(self.value) > self.error else "not told from noise"
 
 
 def differences(compared: Sequence[ComparedTable], config: RunConfig, group: str) -> tuple[Difference, ...]:
-    """Work out differences of means and shares between groups from noisy tables of counts.
+    """Return differences of means and shares between groups, from noisy tables of counts.
 
     Parameters
     ----------
@@ -69,13 +69,13 @@ def differences(compared: Sequence[ComparedTable], config: RunConfig, group: str
     Returns
     -------
     tuple of Difference
-        Of every number and every yes or no, the largest group less each of the next ones.
+        For every number and every yes-or-no column, the largest group minus each of the next largest.
 
     Notes
     -----
-    Variances are those of :func:`synth.reports.interval_estimates.mean_with_variance`, added up over both groups; the
-    value of a bin is that of :func:`synth.reports.interval_estimates.bin_values`, so inside a bin both groups are taken
-    to be alike.
+    Variances are those of :func:`synth.reports.interval_estimates.mean_with_variance`, added up over both groups. The
+    value of a bin is that of :func:`synth.reports.interval_estimates.bin_values`, so both groups are assumed to be
+    alike within a bin.
     """
     schema = config.schema
     singles = {one.columns[0]: one for one in compared if len(one.columns) == 1}
@@ -136,10 +136,10 @@ def _evidence(group: str, found: Sequence[Difference], config: RunConfig) -> Saf
     measured = [one for one in found if one.column not in unknown]
     told = sum(one.said == "told" for one in measured)
     title = f"No difference between groups of {group} was measured"
-    judged = "Treat what the rows say of them as unknown."
+    judged = "Treat what the rows say about them as unknown."
     if measured:
-        title = f"{told:,} of {len(measured):,} differences between groups of {group} can be told"
-        judged = "Good: all can be told." if told == len(measured) else "Do not report those that cannot be told."
+        title = f"{told:,} of {len(measured):,} differences between groups of {group} are clear of noise"
+        judged = "Good: all are clear of noise." if told == len(measured) else "Do not report those that are not."
     rows: list[tuple[Cell, ...]] = [
         (
             f"{one.column}: {one.group} less {one.other}",
@@ -151,26 +151,26 @@ def _evidence(group: str, found: Sequence[Difference], config: RunConfig) -> Saf
     ]
     rows += [(column, None, None, "not measured") for column in unknown]
     sentence = (
-        "Means, and shares of yes, worked out from the noisy counts, with 95 % intervals of noise and of the draw of "
-        "the rows together; where nothing differs, one in 20 is told all the same."
+        "Means, and shares of yes, computed from the noisy counts, with 95 % intervals for noise and sampling "
+        "together. Where there is no difference, one in 20 still looks like one."
     )
     if config.schema.unit.rows_per_unit > 1:
-        sentence += " Rows of one unit are taken to be alike."
+        sentence += " Rows of one unit are assumed to be alike."
     if unknown:
         sentence += f" Not counted together with {group}, so treat as unknown: {', '.join(unknown)}."
     return SafeEvidence(
         id=f"{_SECTION}.{group}",
-        title=f"Differences between groups of {group} that can be told",
+        title=f"Differences between groups of {group} that are clear of noise",
         value=told,
         unit=f"of {len(measured)} measured",
         sentence=sentence,
-        figures=(Table(title, ("mean, or share of yes", "difference", "± (95 %)", "it can be"), tuple(rows), judged),),
+        figures=(Table(title, ("mean, or share of yes", "difference", "± (95 %)", "verdict"), tuple(rows), judged),),
     )
 
 
 def _panels(shown: Shown) -> list[Panel]:
     found = shown.public_of(_SECTION)
-    return [Heading("Differences that the noise can tell"), Cards(found, key="differences")] if found else []
+    return [Heading("Differences that are clear of noise"), Cards(found, key="differences")] if found else []
 
 
 REPORT = Report(

@@ -1,4 +1,4 @@
-"""Estimates: numbers that the owner asks for, from the bundle alone; this report has none of its own."""
+"""Estimates: numbers that the owner asks for, computed from the bundle alone; this report has none of its own."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["REPORT", "suggested_questions"]
 
 
 def suggested_questions(config: RunConfig) -> tuple[str, ...]:
-    """Return questions that can be asked of a run as they stand, one of each sort that its columns allow."""
+    """Return example questions for a run, one of each kind that its columns allow."""
     columns = config.schema.modelled
     first = [config.schema.modelled_column(name) for name in dict.fromkeys([*config.groups, config.label]) if name]
     number = next((column for column in columns if column.is_summable), None)
@@ -30,15 +30,15 @@ def suggested_questions(config: RunConfig) -> tuple[str, ...]:
 
 
 def _quoted(column: ModelledColumn) -> str:
-    """Return a name as a question has it."""
+    """Return a name as it is written in a question."""
     name = column.name
     return name if name.isidentifier() else '"' + name.replace('"', '""') + '"'
 
 
 _SENTENCE = (
-    "Ask for a number of the population: it comes from the bundle alone, with a 95 % interval of noise and sampling "
-    "together. It costs no budget. The run is repeated twenty times on rows of its own model, which takes as long as "
-    "twenty fits."
+    "Ask for a number about the population. It is computed from the bundle alone, with a 95 % interval for noise and "
+    "sampling together, and costs no budget. The run is repeated twenty times on rows drawn from its own model, which "
+    "takes as long as twenty fits."
 )
 
 

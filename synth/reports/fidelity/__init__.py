@@ -1,4 +1,4 @@
-"""Fidelity: numbers and dates as distributions, missing cells, associations, and which random sub-sample is as good."""
+"""Fidelity: distributions of numbers and dates, missing cells, associations, and an equally accurate sub-sample."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _MOST_PICTURES = 60
 _WORST = 10
 _RANGE = "fraction of the declared range"
 _ANCHORS = ("synthetic", CONTROL, "floor")
-_BESIDE = "Synthetic rows beside the private rows."
+_BESIDE = "Synthetic rows compared with the private rows."
 
 
 def owner_fidelity(
@@ -95,12 +95,12 @@ def _scales(tables: Anchored, schema: Schema) -> list[OwnerOnlyEvidence]:
         real, *others = (table[place] for table in tables.tables)
         found = [compare_scales(columns[place], real, other) for other in others]
         if found[0] is not None:
-            # Where noise leaves an anchor without any value, it says as little as can be.
+            # Where noise leaves an anchor without any value, it is as far away as possible.
             compared[place] = tuple(one or ScaleDistance(1.0, 1.0) for one in found)
     if not compared:
         return []
     some = "" if len(compared) == len(places) else f" {len(places) - len(compared)} more have no values to compare."
-    over = f"Over rows that have a value; mean over {len(compared):,} numbers and dates.{some}"
+    over = f"Over rows that have a value; mean over {len(compared):,} number and date columns.{some}"
     ranked = sorted(compared, key=lambda place: -compared[place][0].ks)
     shown = ranked[:_MOST_LINES]
     rows: list[tuple[Cell, ...]] = [
@@ -162,7 +162,7 @@ def _quantiles(
     unit = f"{unit} after the lowest date" if unit else "value"
     percents = tuple(f"{percent} %" for percent in PERCENTS)
     ours, _, floor = (one.ks for one in distances)
-    title = f"{column.name}: the share of rows below one of its values is {short_text(100 * ours)} points off"
+    title = f"{column.name}: cumulative shares differ by up to {short_text(100 * ours)} points"
     judged = beside_anchors(ours, control=None, floor=floor)
     figure = Bars(title, unit, percents, tuple(series), joined=True, subtitle=judged)
     return _number(
@@ -170,7 +170,7 @@ def _quantiles(
         f"Quantiles of {column.name}",
         None,
         unit,
-        "The value below which a share of the rows lies; where the lines coincide, the distributions agree.",
+        "The value below which each share of the rows lies; where the lines coincide, the distributions agree.",
         (figure,),
     )
 
@@ -225,11 +225,11 @@ def _associations(
         (" + ".join(names[place] for place in pairs[which]), *(one[which] for one in found))
         for which in ranked[:_WORST]
     ]
-    farthest = f"{rows[0][0]}: an association {apart[0][ranked[0]]:.2g} off, the most of {len(pairs):,} pairs"
+    farthest = f"{rows[0][0]}: the association differs by {apart[0][ranked[0]]:.2g}, the most of {len(pairs):,} pairs"
     ours, control, floor = map(fmean, apart)
     judged = beside_anchors(ours, control=control, floor=floor)
     worst = Table(farthest, ("columns", "private", *_ANCHORS), tuple(rows), judged)
-    unit = "difference of association"
+    unit = "difference in association"
     shown = _shown([pairs[which] for which in ranked])
     return [
         _number(
@@ -241,7 +241,7 @@ def _associations(
             f"correlation ratio of a number and a category, Cramer's V of two categories. {subsets.sentence}",
         ),
         _number("associations_independent", "Independent control", control, unit, "Unrelated columns."),
-        _number("associations_floor", "Bootstrap", floor, unit, "Another draw of the same private rows."),
+        _number("associations_floor", "Bootstrap", floor, unit, "A random resample of the private rows."),
         _number("associations_worst", "Where associations differ most", None, unit, _BESIDE, (worst,)),
         _number(
             "associations_map",
@@ -259,7 +259,7 @@ def _quarter(on_step: OnStep, place: int) -> OnStep:
 
 
 def _shown(ranked: Sequence[tuple[int, int]]) -> list[int]:
-    """Return the columns of the pairs that differ most, as many as a heat map holds, in order."""
+    """Return the columns of the pairs that differ most, as many as fit on a heat map, in order."""
     shown: set[int] = set()
     for pair in ranked:
         if len(shown | set(pair)) <= MAXIMUM_HEAT_MAP_SIDE:
@@ -276,7 +276,7 @@ def _heat_map(
     values = tuple(
         tuple(None if left == right else found[min(left, right), max(left, right)] for right in shown) for left in shown
     )
-    return HeatMap(title, "difference of association", tuple(names[place] for place in shown), values, judged)
+    return HeatMap(title, "difference in association", tuple(names[place] for place in shown), values, judged)
 
 
 # The report ---------------------------------------------------------------------------------------------------------
@@ -320,13 +320,13 @@ def _exact_panels(shown: Shown) -> list[Panel]:
 
 
 def _subsamples(entries: Sequence[Evidence]) -> list[Panel]:
-    """Show which random sub-sample a table is worth, and the distances that say so; folded."""
+    """Show which random sub-sample is as accurate, and the distances behind it; folded."""
     found = [entry for entry in entries if entry.id.startswith(_SUBSAMPLES)]
     return [Folded("Which random sub-sample is as close?", [Cards(found, key="owner-subsamples")])] if found else []
 
 
 def _distributions(entries: Sequence[Evidence], *, key: str) -> list[Panel]:
-    """Show numbers and dates as distributions, one picture at a time, and cells that are missing or special."""
+    """Show the distributions of numbers and dates, one picture at a time, and missing or special cells."""
     shown = [entry for entry in entries if entry.id in _SCALES]
     if not shown:
         return [Words("There are no numbers or dates to compare, and no cells that may be missing.")]
@@ -341,10 +341,10 @@ def _distributions(entries: Sequence[Evidence], *, key: str) -> list[Panel]:
 
 
 def _pairs(entries: Sequence[Evidence]) -> list[Panel]:
-    """Show how pairs of columns belong together, beside the private rows."""
+    """Show how strongly pairs of columns are associated, compared with the private rows."""
     shown = [entry for entry in entries if entry.id.startswith(_ASSOCIATIONS)]
     if not shown:
-        return [Words("There are no two columns to compare.")]
+        return [Words("There are no pairs of columns to compare.")]
     return [Cards(shown, key="owner-pairs-associations")]
 
 

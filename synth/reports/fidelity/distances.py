@@ -1,7 +1,7 @@
-"""How far two tables are apart in one column's distribution, and in how two columns belong together.
+"""How far two tables are apart in the distribution of one column, and in the association of two columns.
 
-Only codes on the grid have a place on the scale. Special values and missing cells are left out of it, so that every
-distance is between rows that have a value; how many have none is compared by itself.
+Only codes on the grid have a place on the scale. Special values and missing cells are left out, so that every distance
+is between rows that have a value; how many have none is compared separately.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ _LEVELS_PER_ROW = 4
 
 @dataclass(frozen=True, slots=True)
 class ScaleDistance:
-    """How far two distributions lie apart on one declared scale.
+    """How far two distributions are apart on one declared scale.
 
     Attributes
     ----------
     ks : float
         Kolmogorov-Smirnov distance: the largest difference between shares of rows up to a value, in [0, 1].
     wasserstein : float
-        How far a row has to be moved on average, as a part of the declared range, in [0, 1].
+        How far a row has to be moved on average, as a fraction of the declared range, in [0, 1].
     """
 
     ks: float
@@ -74,7 +74,7 @@ def compare_scales(column: ModelledColumn, left: NDArray[Any], right: NDArray[An
 
     Returns
     -------
-    ScaleDistance, or None where one of the tables has no value on the scale
+    ScaleDistance, or None if one of the tables has no value on the scale
     """
     left, right = on_scale(column, left), on_scale(column, right)
     if not len(left) or not len(right):
@@ -104,17 +104,17 @@ def scale_distance(places: NDArray[np.float64], left: NDArray[Any], right: NDArr
         Counts with a positive sum; noisy ones may be negative.
     """
     apart = np.abs(np.cumsum(left) / left.sum() - np.cumsum(right) / right.sum())
-    # The last difference is zero but for rounding: all shares add up to one.
+    # The last difference is zero apart from rounding: all shares add up to one.
     apart[-1] = 0.0
     return ScaleDistance(float(apart.max()), float((apart[:-1] * np.diff(places)).sum()))
 
 
 def quantiles(column: ModelledColumn, codes: NDArray[Any]) -> NDArray[np.int64] | None:
-    """Return the codes below or at which 1, 2, ..., 99 % of the rows with a value lie.
+    """Return the codes at or below which 1, 2, ..., 99 % of the rows with a value lie.
 
     Returns
     -------
-    array of shape (99,), or None where no row has a value
+    array of shape (99,), or None if no row has a value
     """
     known = np.sort(on_scale(column, codes))
     if not len(known):
@@ -124,13 +124,13 @@ def quantiles(column: ModelledColumn, codes: NDArray[Any]) -> NDArray[np.int64] 
 
 
 def scale_unit(column: ModelledColumn) -> tuple[float, str]:
-    """Return the length of a declared scale and its unit: days, months or years, nothing for a number."""
+    """Return the length of a declared scale and its unit: days, months or years, or none for a number."""
     scale = column.scale
     return scale.step * (column.levels - 1), scale.unit
 
 
 def moved_text(column: ModelledColumn, wasserstein: float) -> str:
-    """Write how far rows have to be moved in declared units; ``wasserstein`` is a part of the declared range."""
+    """Write how far rows have to be moved, in declared units; ``wasserstein`` is a fraction of the declared range."""
     length, unit = scale_unit(column)
     return f"{number_text(wasserstein * length)} {unit}".strip()
 
@@ -142,7 +142,7 @@ def scale_values(column: ModelledColumn, codes: NDArray[np.int64]) -> tuple[floa
 
 
 def apart_codes(column: ModelledColumn) -> tuple[tuple[int, str], ...]:
-    """Return the codes beside a column's values, with their names: special values of a number, and missing."""
+    """Return the codes that are not ordinary values, with their names: special values of a number, and missing."""
     codes = list(range(column.levels, column.size)) if column.levels else []
     if not codes and column.missing_code is not None:
         codes = [column.missing_code]
@@ -161,7 +161,7 @@ _CELLS_PER_ROW = 4
 
 
 class Associations:
-    """How strongly columns of one table of codes belong together: one number for every pair, whatever their kinds.
+    """How strongly columns of one table of codes are associated: one number for every pair, whatever their kinds.
 
     - Two numbers or dates: Pearson's correlation of their places on the grid, in [-1, 1], over rows where both have
       one.
@@ -171,7 +171,7 @@ class Associations:
 
     Missing and "other" are categories like any other. The last two grow with chance where rows are few and categories
     many, so both are corrected for it (Kelley 1935; Bergsma 2013), and tables of different sizes can be compared. A
-    constant column belongs together with nothing: 0.
+    constant column is associated with nothing: 0.
 
     Parameters
     ----------
@@ -263,13 +263,13 @@ class Associations:
         of_row, of_column = np.bincount(rows, minlength=n_rows), np.bincount(columns, minlength=n_columns)
         expected = of_row[cells // n_columns] * of_column[cells % n_columns].astype(np.float64)
         phi = float((counts.astype(np.float64) ** 2 / expected).sum()) - 1
-        # Bergsma 2013: what chance makes on average is taken away, and the sizes shrink alike.
+        # Bergsma 2013: the average effect of chance is subtracted, and the sizes shrink accordingly.
         phi = max(0.0, phi - (n_rows - 1) * (n_columns - 1) / (n - 1))
         sides = [size - (size - 1) ** 2 / (n - 1) for size in (n_rows, n_columns)]
         return math.sqrt(min(phi / (min(sides) - 1), 1.0)) if min(sides) > 1 else 0.0
 
     def _classes_of(self, place: int) -> tuple[NDArray[np.int64], int]:
-        """Return codes numbered by what occurs, so that long lists of categories cost no more than that."""
+        """Return codes renumbered by the values that occur, so that long lists of categories cost no more."""
         if place not in self._classes:
             occurring, classes = np.unique(self._values[place], return_inverse=True)
             self._classes[place] = (classes.astype(np.int64), len(occurring))
@@ -282,5 +282,5 @@ def _unit(codes: NDArray[np.int64]) -> NDArray[np.float64]:
         return np.zeros(0)
     centred = codes - codes.mean()
     length = math.sqrt(float(centred @ centred))
-    # A constant column keeps nothing but rounding.
+    # A constant column leaves only rounding errors.
     return centred / length if length > 1e-9 * max(1.0, float(np.abs(codes).max())) else np.zeros(len(codes))

@@ -1,4 +1,4 @@
-"""Distributions and missing cells that may be published: synthetic rows against noisy counts that are already paid for.
+"""Distributions and missing cells that may be published: synthetic rows compared with noisy counts already paid for.
 
 The range of a number follows from the known noise alone. For a distance between shares of rows up to a value: let F be
 the true cumulative share of the n rows on the scale, W the sum of the noise over the first bins, and V over the rest.
@@ -82,7 +82,7 @@ def _scales(singles: Sequence[tuple[ModelledColumn, ComparedTable]]) -> list[Saf
             error=error,
             unit="share of rows",
             sentence="The largest difference between the two cumulative distributions, at the edges of measured bins, "
-            f"over rows that have a value; mean over {len(found):,} numbers and dates.{some}",
+            f"over rows that have a value; mean over {len(found):,} number and date columns.{some}",
         ),
         SafeEvidence(
             id="fidelity.wasserstein",
@@ -108,18 +108,18 @@ def _hidden(columns: int) -> SafeEvidence:
         id="fidelity.ks",
         title="Kolmogorov-Smirnov distance",
         value=None,
-        sentence="Privacy noise hides how the rows are distributed: nothing can be said in public about the "
-        f"distributions of the {columns:,} numbers and dates that were measured.",
+        sentence="Privacy noise hides how the rows are distributed, so nothing can be said in public about the "
+        f"distributions of the {columns:,} number and date columns that were measured.",
     )
 
 
 def _distance(one: ComparedTable, places: NDArray[np.float64]) -> tuple[ScaleDistance, float] | None:
-    """Return the distances of one column with their error, or None where the counts cannot tell."""
+    """Return the distances of one column with their error, or None if noise hides them."""
     kept = slice(0, len(places))
     measured, synthetic = one.measured[kept], one.synthetic[kept]
     spread = math.sqrt(float((one.noise_std[kept] ** 2).sum()))
     total = float(measured.sum())
-    # With so few rows on the scale the noisy total itself might be nothing.
+    # With so few rows on the scale, the noisy total itself might be close to 0.
     if total <= 2 * _TWO_MAXIMA * spread or not synthetic.any():
         return None
     distance = scale_distance(places, synthetic, measured)
@@ -128,7 +128,7 @@ def _distance(one: ComparedTable, places: NDArray[np.float64]) -> tuple[ScaleDis
 
 
 def _places(column: ModelledColumn, bins: NDArray[np.int32]) -> NDArray[np.float64] | None:
-    """Return the middle of every bin of the grid, in [0, 1]; None where bins do not follow the scale."""
+    """Return the middle of every bin of the grid, in [0, 1]; None if bins do not follow the scale."""
     on_grid, others = bins[: column.levels], bins[column.levels :]
     if not len(on_grid) or on_grid[0] != 0 or bool((np.diff(on_grid) < 0).any()):
         return None
@@ -182,13 +182,13 @@ def _apart(singles: Sequence[tuple[ModelledColumn, ComparedTable]]) -> list[Safe
 
 
 def farthest_scale(column: ModelledColumn, distance: ScaleDistance) -> str:
-    """Say which number or date differs most: its share of rows up to some value."""
+    """Say which number or date column differs most, in its cumulative shares."""
     points = short_text(100 * distance.ks)
-    return f"{column.name} differs most: the share of rows below one of its values is {points} points off"
+    return f"{column.name} differs most: its cumulative shares differ by up to {points} points"
 
 
 def farthest_apart(column: str, cell: str, made: float, real: float, *, beside: str) -> str:
     """Say which missing cells or special values differ most."""
-    # A noisy share may lie below nothing.
+    # A noisy share may be negative.
     there = short_text(100 * max(real, 0.0))
-    return f"{column}, {cell}: {in_hundred(made)}, where {beside} have {there}; the largest difference"
+    return f"{column}, {cell}: {in_hundred(made)}, against {there} in {beside}; the largest difference"

@@ -1,4 +1,4 @@
-"""As accurate as which random sub-sample: distances from the private rows, on the scale of samples of these."""
+"""Which random sub-sample is as accurate: distances from the private rows on the scale of random samples of them."""
 
 from __future__ import annotations
 
@@ -23,19 +23,18 @@ _DRAWS = 3
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SubsampleScale:
-    """Where tables stand on the scale of random sub-samples.
+    """Where tables are on the scale of random sub-samples.
 
     Attributes
     ----------
-    subsets : Subsets
-        The sets of columns the distances are means over.
+    subsets : ColumnSets
+        The sets of columns that the distances are means over.
     sizes : tuple of int
-        Rows of the sub-samples, growing.
+        Rows of the sub-samples, ascending.
     distances : tuple of float
         Mean distance of sub-samples of these sizes from all rows.
     percentages : tuple of float or None
-        For every table, the percentage of rows in a sub-sample that is as near; None where it is farther than the
-        smallest.
+        For every table, the percentage of rows in a sub-sample that is as close; None if even the smallest is closer.
     """
 
     subsets: ColumnSets
@@ -57,7 +56,7 @@ def subsample_scale(
 ) -> SubsampleScale | None:
     """Place tables on the scale of random sub-samples of the first.
 
-    Numbers and dates are in at most 32 public bins, so that values of their own are not mistaken for distance.
+    Numbers and dates are in at most 32 public bins, so that rare values are not mistaken for distance.
 
     Parameters
     ----------
@@ -76,7 +75,7 @@ def subsample_scale(
 
     Returns
     -------
-    SubsampleScale, or None where there is no set of so many columns or only one row
+    SubsampleScale, or None if there is no set of so many columns or only one row
     """
     n = len(real[0])
     subsets = choose_subsets(len(real), alpha, limit=limit, seed=seed)
@@ -98,8 +97,8 @@ def subsample_scale(
 def percentage_of(distance: float, n_rows: int, sizes: Sequence[int], distances: NDArray[np.float64]) -> float | None:
     r"""Return the percentage of rows whose random sub-sample is at a distance.
 
-    The distance of m of n rows grows in proportion to the root of 1/m - 1/n (the standard error of a sample drawn
-    without putting back), so distances are interpolated linearly between those roots, from nothing at m = n.
+    The distance of m of n rows is proportional to the root of 1/m - 1/n (the standard error of a sample drawn without
+    replacement), so distances are interpolated linearly between these roots, from 0 at m = n.
 
     Parameters
     ----------
@@ -108,16 +107,16 @@ def percentage_of(distance: float, n_rows: int, sizes: Sequence[int], distances:
     n_rows : int
         Rows in all.
     sizes : sequence of int
-        Rows of the sub-samples, growing, all smaller than or equal to ``n_rows``.
+        Rows of the sub-samples, ascending, at most ``n_rows``.
     distances : array of shape (n_sizes,)
         Their mean distances.
 
     Returns
     -------
-    float in (0, 100], or None where the distance is larger than all of them
+    float in (0, 100], or None if the distance is larger than all of them
     """
     roots = np.sqrt(1 / np.array(sizes[::-1], dtype=float) - 1 / n_rows)
-    # Chance may turn neighbours around; a larger sub-sample is never taken to be farther.
+    # Chance may swap neighbours; a larger sub-sample is never taken to be further away.
     known = np.maximum.accumulate(distances[::-1])
     if distance > known[-1]:
         return None
@@ -135,7 +134,7 @@ def owner_subsample(
     limit: int = 300,
     on_step: OnStep = unwatched,
 ) -> tuple[OwnerOnlyEvidence, ...]:
-    """Say which random sub-sample of the private rows is as near to them as the synthetic rows are.
+    """Say which random sub-sample of the private rows is as close to them as the synthetic rows are.
 
     Parameters
     ----------
@@ -167,7 +166,7 @@ def _evidence(alpha: int, scale: SubsampleScale) -> OwnerOnlyEvidence:
     place, control, floor = scale.percentages
     smallest = 100 * scale.sizes[0] / scale.n_rows
     sentence = (
-        f"As close as a random sub-sample of this size ({_words(place, smallest)}). "
+        f"As close to the private rows as a random sub-sample of this size ({_words(place, smallest)}). "
         f"Independent control: {_words(control, smallest)}; bootstrap of all rows: {_words(floor, smallest)}. "
         f"{scale.subsets.sentence}"
     )
@@ -187,8 +186,8 @@ def _distances(scales: Mapping[int, SubsampleScale]) -> OwnerOnlyEvidence:
         for place, size in enumerate(first.sizes)
     ]
     rows += [(name, *(scale.means[place] for scale in scales.values())) for place, name in enumerate(_TABLES)]
-    title = "The smaller a random sub-sample, the farther from the private rows"
-    told = "Good where the synthetic rows are no farther than a large sub-sample."
+    title = "The smaller a random sub-sample, the further it is from the private rows"
+    told = "Good if the synthetic rows are no further away than a large sub-sample."
     table = Table(title, ("table", *(sets_of(alpha) for alpha in scales)), tuple(rows), told)
     return OwnerOnlyEvidence(
         id="fidelity.subsample.distances",

@@ -1,4 +1,4 @@
-"""Groups: how small one can be until noise hides it, and what each loses, in its tables and in predictions."""
+"""Groups: how small one can be before noise hides it, and how far the tables of each are from the private rows."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ class GroupDistances:
     distances : array of shape (3, 1 + n_groups)
         Of the synthetic rows, the control and chance; all rows first. NaN where the private table has no row of a
         group, 1 where only the other table has none. Chance is the distance between two bootstraps of the private rows,
-        one as large as the private table and one as large as the synthetic: what another draw of the same people would
-        be off. It is larger for small groups.
+        one as large as the private table and one as large as the synthetic: the error of a fresh sample of the same
+        people. It is larger for small groups.
     error : array of shape (1 + n_groups,)
-        Half the width of the 95 % range of the synthetic rows' distance, for another draw of the private rows.
+        Half the width of the 95 % range of the synthetic rows' distance, over resamples of the private rows.
     apart_error : array of shape (n_groups,)
-        The same for the difference from the distance over all rows.
-    subsets : Subsets
-        The sets of columns they are means over.
+        The same for its difference from the distance over all rows.
+    subsets : ColumnSets
+        The sets of columns that they are means over.
     """
 
     distances: NDArray[np.float64]
@@ -72,14 +72,14 @@ def owner_group_marginals(
     *,
     on_step: OnStep = unwatched,
 ) -> tuple[OwnerOnlyEvidence, ...]:
-    """Compare marginals inside each declared group, beside the control and chance.
+    """Compare marginals within each declared group, beside the control and chance.
 
     Parameters
     ----------
     tables : Anchored
         Private and synthetic rows, with the control and the floor.
     groups : sequence of str
-        The columns that tell groups apart: by value, numbers and dates by at most 32 public parts of their range.
+        The columns that define groups: by value, or for numbers and dates by at most 32 public parts of their range.
     on_step : callable, optional
         Told (done, total); may raise to stop.
 
@@ -106,14 +106,14 @@ def owner_group_marginals(
 def group_distances(
     tables: Anchored, schema: Schema, group: str, *, alpha: int, limit: int, seed: int = 0
 ) -> GroupDistances:
-    """Average the total variation over sets of the other columns, inside every group and over all rows.
+    """Average the total variation over sets of the other columns, within every group and over all rows.
 
     Parameters
     ----------
     tables, schema
         As in :func:`owner_group_marginals`.
     group : str
-        The column that tells groups apart.
+        The column that defines the groups.
     alpha : int
         Columns of a set. Numbers and dates are put into at most 32 public bins.
     limit : int
@@ -134,7 +134,7 @@ def group_distances(
     rows = [len(table[0]) for table in tables.tables]
     table_of_row = np.repeat(np.arange(4), rows)
     draws = _replicates(rows[0], seed)
-    # Of the synthetic rows, the control and chance; what replicates give is added up for the last.
+    # Of the synthetic rows, the control and chance; the last is added up over replicates.
     means = np.zeros((3, 1 + sizes[home]))
     redrawn = np.zeros((_REPLICATES, 1 + sizes[home]))
     for subset in subsets.chosen:
@@ -162,9 +162,9 @@ def group_distances(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _GroupedCells:
-    """The cells of a set of columns inside every group, those that occur where there are many.
+    """The cells of a set of columns within every group; only those that occur, if there are many.
 
-    ``of_row`` is the cell of every row, ``group`` and ``cell`` what a cell is a cell of; ``size`` is how many exist.
+    ``of_row`` is the cell of every row; ``group`` and ``cell`` are the group and the set's own cell of each.
     """
 
     of_row: NDArray[np.int64]
@@ -199,7 +199,7 @@ class _GroupedCells:
         return counted.reshape(n_tables, self.size)
 
     def variation(self, reference: NDArray[Any], other: NDArray[Any]) -> NDArray[np.float64]:
-        """Return the total variation over all rows and inside every group; 1 where one of the two has no row."""
+        """Return the total variation over all rows and within every group; 1 where one of the two has no row."""
         left, right = (np.bincount(self.group, counts, self.n_groups) for counts in (reference, other))
         apart = np.abs(reference / np.maximum(left, 1)[self.group] - other / np.maximum(right, 1)[self.group])
         inside = np.where((left > 0) & (right > 0), 0.5 * np.bincount(self.group, apart, self.n_groups), 1.0)
@@ -220,9 +220,9 @@ def _evidence(tables: Anchored, schema: Schema, name: str, by_alpha: dict[int, G
     bins = coarse_bins(column)
     labels = bin_labels(column, bins)
     counts = np.array([np.bincount(bins[table[place]], minlength=len(labels)) for table in tables.tables[:2]])
-    # With one more column there are no pairs.
+    # With only one other column there are no pairs.
     ways = {alpha: found for alpha, found in by_alpha.items() if found.subsets.chosen}
-    # Inside a group one column is a relation of two already, and chance drowns pairs in small groups.
+    # Within a group one column already is a relation of two, and chance hides pairs in small groups.
     single = ways[1]
     largest = np.argsort(-counts[0], kind="stable")[:_MOST_GROUPS]
     shown = [int(one) for one in np.sort(largest) if counts[0, one] > 0]
@@ -245,18 +245,18 @@ def _sentence(
 ) -> str:
     gone = [labels[place] for place in np.flatnonzero((counts[0] > 0) & (counts[1] == 0)).tolist()]
     sentence = (
-        f"Mean distance over {sets_of(1)} inside each group of '{name}', less the distance between two bootstraps "
+        f"Mean distance over {sets_of(1)} within each group of '{name}', minus the distance between two bootstraps "
         "of the private rows, which by chance is larger for small groups. "
     )
     sentence += (
-        f"Fewer than two groups have {FEWEST_ROWS} rows or more, so nothing can be compared. "
+        f"Fewer than two groups have at least {FEWEST_ROWS} rows, so nothing can be compared. "
         if worst is None
-        else f"It is largest for {labels[worst]}; the number says how far it lies above that of all rows. "
+        else f"It is largest for {labels[worst]}; the number says how far it is above that of all rows. "
     )
     if gone:
         sentence += f"Groups without synthetic rows, at distance 1: {listed(gone, _MOST_GONE)}. "
     return (
-        f"{sentence}The range covers another random draw of the private rows, not another release. {subsets.sentence}"
+        f"{sentence}The range covers another random sample of the private rows, not another release. {subsets.sentence}"
     )
 
 
@@ -268,7 +268,7 @@ def _bars(name: str, labels: Sequence[str], shown: Sequence[int], found: GroupDi
     title, judged = f"No two groups of {name} are large enough to compare", ""
     if worst is not None:
         ours, _, floor = (found.distances[which] for which in range(3))
-        title = f"{labels[worst]} fares worst of {name}: {in_hundred(float(ours[1 + worst]))} out of place in a column"
+        title = f"{labels[worst]} fares worst of {name}: {in_hundred(float(ours[1 + worst]))} out of place per column"
         excess = float(ours[1 + worst] - floor[1 + worst] - ours[0] + floor[0])
         judged = _beyond_chance(int(excess > found.apart_error[worst]))
     return Bars(
@@ -285,7 +285,7 @@ def _bars(name: str, labels: Sequence[str], shown: Sequence[int], found: GroupDi
 
 
 def _beyond_chance(clear: int) -> str:
-    return "Not good: more than chance explains." if clear else "Good: chance alone may be the reason."
+    return "Not good: more than chance explains." if clear else "Good: chance alone may explain it."
 
 
 def _table(
@@ -337,8 +337,8 @@ def _public_panels(shown: Shown) -> list[Panel]:
     if not shown.config.groups:
         return [
             Words(
-                "No groups are declared. Before a run, name the columns whose groups are to be compared, on 2 Describe "
-                "or under 'groups:' in a codebook."
+                "No groups are declared. Before a run, name the columns whose groups you want to compare, on 2 "
+                "Describe or under 'groups:' in a codebook."
             )
         ]
     published = shown.public_of(_SECTION)

@@ -26,12 +26,12 @@ _MOST_NAMED = 20
 def smallest_groups(
     compared: Sequence[ComparedTable], schema: Schema, groups: Sequence[str]
 ) -> tuple[SafeEvidence, ...]:
-    """Say from which size of a group on an error of so many points in one of its shares is above the noise.
+    """Say how large a group must be for noise to change its shares by at most so many points.
 
     A share p of a group is a count of the group together with another column, divided by the size n of the group. Noise
-    of deviation s on the count and t on the size makes an error of deviation sqrt(s^2 + p^2 t^2) / n to first order.
-    As p is at most 1, errors of x lie above the noise (95 %) where n >= 1.96 sqrt(s^2 + t^2) / x. Declared facts, the
-    law of the noise and noisy sizes enter, and nothing else.
+    with standard deviation s on the count and t on the size gives an error with deviation sqrt(s^2 + p^2 t^2) / n to
+    first order. As p is at most 1, the error is at most x (95 %) if n >= 1.96 sqrt(s^2 + t^2) / x. Only declared facts,
+    the distribution of the noise and noisy sizes enter.
 
     Parameters
     ----------
@@ -40,18 +40,18 @@ def smallest_groups(
     schema : Schema
         The declared columns.
     groups : sequence of str
-        The columns that tell groups apart.
+        The columns that define groups.
 
     Returns
     -------
     tuple of SafeEvidence
-        ``groups.smallest.<column>`` for every column of ``groups``, without a value where it was not measured by
-        itself, or not together with another column.
+        ``groups.smallest.<column>`` for every column of ``groups``, without a value if it was not measured by itself
+        or not together with another column.
 
     Notes
     -----
-    Where the size is a sum that the count is part of, the two errors have a positive covariance, which makes the error
-    of their ratio smaller: the bound stays.
+    If the count is part of the size, the two errors have a positive covariance, which makes the error of their ratio
+    smaller, so the bound still holds.
     """
     singles = {one.columns[0]: one for one in compared if len(one.columns) == 1}
     found = []
@@ -71,7 +71,7 @@ def _unmeasured(name: str) -> SafeEvidence:
         title=f"Smallest group of {name} to trust",
         value=None,
         unit="rows",
-        sentence=f"'{name}' was not measured together with another column: what synthetic rows say about its single "
+        sentence=f"'{name}' was not measured together with another column, so what the synthetic rows say about its "
         "groups is the model's guess, whatever their size.",
     )
 
@@ -86,15 +86,15 @@ def _of_column(name: str, size: ComparedTable, joint: Sequence[ComparedTable], l
     least = typical / _HEADLINE
     small = [label for label, count in zip(labels, size.measured.reshape(-1), strict=True) if count < least]
     sentence = (
-        f"In a typical measured table with '{name}' ({len(partners)} of them), noise moves a share within a group by "
+        f"In a typical measured table with '{name}' ({len(partners)} of them), noise changes a share within a group by "
         f"less than {_HEADLINE} percentage points (95 %) if the group has {math.ceil(least):,} rows or more. "
     )
     sentence += (
-        f"By their noisy counts these groups are smaller: {listed(small, _MOST_NAMED)}. "
+        f"According to the noisy counts, these groups are smaller: {listed(small, _MOST_NAMED)}. "
         if small
-        else "By their noisy counts all groups are that large. "
+        else "According to the noisy counts, all groups are that large. "
     )
-    sentence += "Errors of the generator's model come on top."
+    sentence += "The error of the generator's model comes on top."
     rows: list[tuple[Cell, ...]] = [
         (other, *(math.ceil(needed / points) for points in _POINTS)) for needed, other in partners
     ]
@@ -119,7 +119,7 @@ def _of_column(name: str, size: ComparedTable, joint: Sequence[ComparedTable], l
 
 
 def _needed(one: ComparedTable, of_size: float) -> float:
-    """Return the rows a group needs for one point (a hundredth) of error."""
+    """Return how many rows a group needs for an error of one point (a hundredth)."""
     return 100 * BAR * math.hypot(float(one.noise_std.max()), of_size)
 
 
@@ -144,7 +144,7 @@ def group_accuracy(
 
 def _groups(one: ComparedTable, labels: Sequence[str]) -> SafeEvidence:
     name = one.columns[0]
-    # A count that noise has driven to nothing has no relative error; it is as doubtful as can be.
+    # A noisy count of 0 or less has no relative error and counts as unknown.
     relative = one.noise_std / np.maximum(one.measured, 1e-9)
     relative[one.measured <= 0] = np.inf
     doubtful = [label for label, error in zip(labels, relative, strict=True) if error > _DOUBTFUL]
@@ -152,7 +152,7 @@ def _groups(one: ComparedTable, labels: Sequence[str]) -> SafeEvidence:
         (label, float(count), BAR * float(noise), float(error) if np.isfinite(error) else None)
         for label, count, noise, error in zip(labels, one.measured, one.noise_std, relative, strict=True)
     )
-    title = f"{len(doubtful):,} of {len(labels):,} groups of {name} are known to worse than a fifth"
+    title = f"The size of {len(doubtful):,} of {len(labels):,} groups of {name} is uncertain by more than a fifth"
     judged = (
         "Not good: what the synthetic rows say about them is mostly noise." if doubtful else "Good: all can be used."
     )

@@ -41,16 +41,16 @@ _MOST_TABLES = 20
 
 @dataclass(frozen=True, slots=True)
 class EstimatedNumber:
-    """A number of the synthetic rows, and between what the population's lies.
+    """A number of the synthetic rows, and the interval for that of the population.
 
     Attributes
     ----------
     name : str
         What it is.
     synthetic : float
-        Of the synthetic rows, in units of the column; of shares from 0 to 1. NaN where no row tells it.
+        Of the synthetic rows, in units of the column; for a share from 0 to 1. NaN where no row has a value.
     low, high : float
-        Ends of the interval of 95 %, from the noisy counts; NaN where noise leaves none.
+        Ends of the 95 % interval, from the noisy counts; NaN where noise leaves none.
     """
 
     name: str
@@ -60,15 +60,15 @@ class EstimatedNumber:
 
     @property
     def inside(self) -> bool:
-        """Whether the synthetic rows' number lies in the interval."""
+        """Whether the number of the synthetic rows lies in the interval."""
         return self.low <= self.synthetic <= self.high
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Bins:
-    """The bins of a column that hold known values, in the order of these: place, and lowest and highest value of each.
+    """The bins of a column that hold known values, in the order of the values, with the lowest and highest of each.
 
-    ``rank_of_code`` is the place of a code's bin in this order, their number where nothing is known; shape (size,).
+    ``rank_of_code`` is the rank of a code's bin, or the number of bins where no value is known; shape (size,).
     """
 
     places: NDArray[np.intp]
@@ -78,7 +78,7 @@ class _Bins:
 
     @classmethod
     def of(cls, values: NDArray[np.float64], bins: NDArray[np.int32]) -> _Bins | None:
-        """Find them, given the value of every code; None where a bin holds values and missing cells together."""
+        """Return them, given the value of every code; None if a bin holds both values and missing cells."""
         found = []
         for place in range(int(bins.max()) + 1):
             own = np.flatnonzero(bins == place)
@@ -114,7 +114,7 @@ class _Bins:
 def column_numbers(
     compared: Sequence[ComparedTable], column: ModelledColumn, codes: Codes, config: RunConfig
 ) -> list[EstimatedNumber]:
-    """Work out the numbers of one column.
+    """Return the numbers of one column, with their intervals.
 
     Parameters
     ----------
@@ -127,15 +127,15 @@ def column_numbers(
     Returns
     -------
     list of EstimatedNumber
-        Of a number its mean, of ordered values quantiles, of others the shares of the values that most synthetic rows
-        have; of ordered values that may be missing also how many are. Empty where the column was not counted.
+        The mean of a number; quantiles of ordered values, and the share of missing ones where they may be missing; for
+        other columns the shares of the values that are most frequent. Empty if the column was not counted.
 
     Notes
     -----
-    Of all measured tables in which the column stands, with the others summed, that one counts which gives the shortest
-    interval. A bin of several values counts at the mean of the synthetic rows in it. Where in the bin the population's
-    rows lie, nobody measured: their mean there is taken to be anywhere between its ends, with variance
-    (high - low)^2 / 12 in the part of the rows that the bin has. A quantile reaches to the ends of its bins.
+    Of all measured tables that contain the column, with the other columns summed, the one with the shortest interval is
+    used. A bin of several values is placed at the mean of the synthetic rows in it. Where in the bin the population's
+    rows lie was not measured: their mean there is assumed to be anywhere between its ends, with variance
+    (high - low)^2 / 12 for the share of rows in the bin. A quantile reaches to the ends of its bins.
     """
     tables = summed_tables(compared, column.name)
     if not tables:
@@ -189,7 +189,7 @@ def _ordered(
 def group_numbers(
     compared: Sequence[ComparedTable], column: ModelledColumn, group: ModelledColumn, codes: Codes, config: RunConfig
 ) -> list[EstimatedNumber]:
-    """Work out the mean, or the share of yes, of a column inside the largest groups.
+    """Return the mean, or the share of yes, of a column within the largest groups.
 
     Parameters
     ----------
@@ -203,7 +203,7 @@ def group_numbers(
     Returns
     -------
     list of EstimatedNumber
-        Empty where the two were not counted together. Bins count as those of :func:`column_numbers`.
+        Empty if the two were not counted together. Bins are treated as in :func:`column_numbers`.
     """
     table = next(iter(summed_tables(compared, group.name, column.name)), None)
     if table is None:
@@ -226,7 +226,7 @@ def group_numbers(
 
 
 def cross_table(one: ComparedTable, columns: Sequence[ModelledColumn], config: RunConfig) -> list[EstimatedNumber]:
-    """Work out the share of every cell of a measured table of two columns, of all rows."""
+    """Return the share of all rows in every cell of a measured table of two columns."""
     first, second = (bin_labels(column, bins) for column, bins in zip(columns, one.bins, strict=True))
     k = config.schema.unit.rows_per_unit
     made = one.synthetic / max(float(one.synthetic.sum()), 1e-300)
@@ -290,7 +290,7 @@ def _evidence(
 
 
 def _cells(one: EstimatedNumber, column: ModelledColumn | None) -> list[Cell]:
-    """Return a number and its ends with the digits that the interval has; of dates and times their text."""
+    """Return a number and its ends with as many digits as the interval justifies; dates and times as text."""
     values = [one.synthetic, one.low, one.high]
     if column is not None and column.levels and not column.is_summable:
         if one.name.startswith(_SHARE):
@@ -310,11 +310,11 @@ def _cells(one: EstimatedNumber, column: ModelledColumn | None) -> list[Cell]:
 
 
 _SENTENCE = (
-    "With 95 % confidence the number of the population, of which the private rows are a sample, lies between these "
-    "ends: worked out from the noisy counts, they know of the noise and of the draw of the rows. Where the synthetic "
-    "number lies outside, quote the interval."
+    "The private rows are a sample of a population. With 95 % confidence the population's number lies between these "
+    "ends, which are computed from the noisy counts and allow for both noise and sampling. If the synthetic number "
+    "lies outside, quote the interval."
 )
-_MORE = "For other numbers see the tab Estimates."
+_MORE = "For other numbers, see the Estimates tab."
 
 
 def _panels(shown: Shown) -> list[Panel]:
@@ -328,7 +328,7 @@ def _panels(shown: Shown) -> list[Panel]:
         return []
     words = _SENTENCE
     if shown.config.schema.unit.rows_per_unit > 1:
-        words += " Rows of one unit are taken to be alike."
+        words += " Rows of one unit are assumed to be alike."
     panels: list[Panel] = [Heading("Numbers to quote"), Words(words, "note")]
     panels.append(Pick("Look at one column", f"{_SECTION}-column", by_sort["column"]))
     for sort, title in (("groups", "Inside groups"), ("pair", "Two columns together")):

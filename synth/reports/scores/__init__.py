@@ -1,8 +1,8 @@
-"""The two scores of SDMetrics against the private rows: numbers many readers know, for the owner's eyes only.
+"""The two SDMetrics scores against the private rows: numbers that many readers know, for the owner only.
 
-Scores only. The library's pictures and details hold real values and are never asked for. Cells are handed over
-decoded, as the released table prints them; wide tables by a seeded sample of columns, because its pairs take long, and
-long lists of categories not at all.
+Only scores are used: the library's pictures and details contain real values and are never requested. Cells are passed
+decoded, as the released table prints them; of a wide table a seeded sample of columns, because pairs take long, and
+never columns with long lists of categories.
 """
 
 from __future__ import annotations
@@ -93,8 +93,8 @@ def _evidence(name: str, scores: Sequence[Mapping[str, float]], which: str) -> O
         id=f"scores.{name}",
         title=title,
         value=scores[0].get(_OVERALL),
-        unit="of 1",
-        sentence=f"{words}, beside the independent control and a bootstrap of the private rows. {which}",
+        unit="out of 1",
+        sentence=f"{words}, compared with the independent control and a bootstrap of the private rows. {which}",
         figures=(_table(scores, rows),),
     )
 
@@ -103,7 +103,7 @@ def _table(scores: Sequence[Mapping[str, float]], rows: tuple[tuple[Cell, ...], 
     ours, control, floor = (one.get(_OVERALL) for one in scores)
     title, judged = "Score by score", ""
     if ours is not None and control is not None and floor is not None:
-        title = f"Synthetic rows reach {ours:.2f} of 1, unrelated columns {control:.2f}"
+        title = f"Synthetic rows score {ours:.2f} out of 1, unrelated columns {control:.2f}"
         judged = beside_anchors(1 - ours, control=1 - control, floor=1 - floor)
     return Table(title, ("score", "synthetic", CONTROL, "floor"), rows, judged)
 
@@ -112,19 +112,19 @@ def _reports() -> dict[str, Callable[[], Any]]:
     # Imported late: most commands need no library of metrics.
     from sdmetrics.reports import DiagnosticReport, QualityReport
 
-    # What it logs may quote cells.
+    # Its log may quote cells.
     logging.getLogger("sdmetrics").setLevel(logging.CRITICAL + 1)
     return {"quality": QualityReport, "diagnostic": DiagnosticReport}
 
 
 def _scores(report: Any, real: pd.DataFrame, other: pd.DataFrame, metadata: dict[str, Any]) -> dict[str, float]:
     with warnings.catch_warnings():
-        # Constant columns have no correlation, and it says so once for every pair.
+        # Constant columns have no correlation, and it warns once for every pair.
         warnings.simplefilter("ignore")
         report.generate({_TABLE: real}, {_TABLE: other}, metadata, verbose=False)
         parts = report.get_properties()
     found = {_OVERALL: report.get_score(), **dict(zip(parts["Property"], parts["Score"], strict=True))}
-    # What does not apply (constraints, of which there are none) has no score.
+    # What does not apply (there are no constraints) has no score.
     return {name: float(score) for name, score in found.items() if math.isfinite(score)}
 
 
@@ -168,7 +168,7 @@ REPORT = Report(
     title="Scores",
     sections={"scores": Section("Scores")},
     owner=_owner,
-    # A library of others: what it cannot score must not cost the owner a report.
+    # A third-party library: what it cannot score must not cost the owner a report.
     failed=no_scores,
     fault="SDMetrics could not score this table",
     screens=(Screen(OWNER_ONLY, _panels, exact=True),),
