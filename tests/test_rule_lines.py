@@ -81,12 +81,18 @@ def test_an_empty_cell_meets_no_condition_and_breaks_no_conclusion() -> None:
         ("age is a multiple of 0", "above 0"),
         ("age is a multiple of x", "'x' is not a number"),
         ("zone in (1) in 5 % of rows", "about rounded numbers or dates"),
+        ("age is missing in 5 % of rows", "names values that 'age' cannot have"),
     ],
 )
 def test_what_cannot_be_read_is_refused_with_how_to_mend_it(line: str, sentence: str) -> None:
     with pytest.raises(ConfigError) as refusal:
         read_rules([line], SCHEMA)
     assert sentence in str(refusal.value)
+
+
+def test_a_heap_of_values_outside_the_bounds_is_refused() -> None:
+    with pytest.raises(ConfigError, match="names values that 'dose' cannot have: check its lowest, highest and step"):
+        read_rules(["dose is a multiple of 1 in 2 % of rows"], Schema((NumberColumn("dose", 0.1, 0.9, 0.1),)))
 
 
 def test_names_and_values_are_quoted_where_the_language_could_take_them_apart() -> None:

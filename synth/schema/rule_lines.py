@@ -416,6 +416,10 @@ class _Line:
         where = self._condition(text)
         if not where.column.levels:
             raise self._refused(f"is about rounded numbers or dates, and '{shown(where.column.name)}' is neither.")
+        if not np.isfinite(values_of(where.column)[codes_in(where.codes)]).any():
+            raise self._refused(
+                f"names values that '{shown(where.column.name)}' cannot have: check its lowest, highest and step."
+            )
         return where
 
 
