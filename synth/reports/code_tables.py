@@ -1,8 +1,8 @@
 """Tables of codes, and how far apart they are: total variation over sets of one to four columns, fast and exact.
 
-The rows of all tables stand one after another. A set of columns turns each row into one key; small sets of keys are
-counted in an array with one bin per declared cell, huge ones after a hash table has numbered the cells that occur. Both
-are exact: cells that no table has add nothing. Nothing here knows where a table comes from.
+The rows of all tables are concatenated. A set of columns turns each row into one key. If the declared cells are few,
+keys are counted in an array with one bin per cell; if they are many, a hash table first numbers the cells that occur.
+Both are exact: cells that no table has add nothing. Nothing here knows where a table comes from.
 """
 
 from __future__ import annotations
@@ -44,20 +44,20 @@ CodeTable = Sequence[NDArray[Any]]
 """One 1-D array of integer codes per column."""
 
 FEWEST_ROWS = 30
-"""Rows below which a group is listed and not judged."""
+"""Groups with fewer rows are listed but not judged."""
 
 PUBLIC_BINS = 32
-"""Bins into which a number's or date's declared range is put where one bin per code would be mostly noise."""
+"""Bins for the declared range of a number or date where one bin per code would be mostly noise."""
 
 _CELLS_PER_ROW = 1
-"""An array with at most this many cells for each row is counted into; above, a hash table touches less memory."""
+"""Up to this many cells per row are counted in an array; above, a hash table touches less memory."""
 
 _LARGEST_KEY = 2**62
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class UnitRows:
-    """Rows and whose they are.
+    """Rows, and the unit that each belongs to.
 
     ``codes`` holds one array of shape (n_rows,) per modelled column, ``units`` has shape (n_rows,).
     """
@@ -67,7 +67,7 @@ class UnitRows:
 
     @property
     def numbers(self) -> NDArray[np.int64]:
-        """Every unit once, in order."""
+        """Every unit once, in ascending order."""
         return np.unique(self.units)
 
     def of(self, units: NDArray[np.int64]) -> UnitRows:
@@ -84,7 +84,7 @@ class UnitRows:
 
 
 def coarse_bins(column: ModelledColumn) -> NDArray[np.int32]:
-    """Return the public bin of every code: at most 32 equal parts of a declared range; other codes stay by themselves.
+    """Return the public bin of every code: at most 32 equal parts of a declared range; other codes have their own bin.
 
     Returns
     -------
@@ -96,7 +96,7 @@ def coarse_bins(column: ModelledColumn) -> NDArray[np.int32]:
 
 
 def coarse_size(column: ModelledColumn) -> int:
-    """Return the number of public bins of a column, as :func:`coarse_bins` makes them."""
+    """Return how many bins :func:`coarse_bins` gives a column."""
     return min(column.levels, PUBLIC_BINS) + column.size - column.levels
 
 
@@ -135,10 +135,10 @@ class StackedTables:
 
         Parameters
         ----------
-        subsets : Subsets
-            Neighbouring subsets that share their first columns are fastest.
+        subsets : ColumnSets
+            Consecutive subsets that share their first columns are fastest.
         on_step : callable, optional
-            Told (done, total) now and then; may raise to stop.
+            Called with (done, total) now and then; may raise to stop.
 
         Returns
         -------
@@ -203,7 +203,7 @@ def sets_of(alpha: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ColumnSets:
-    """Sets of ``alpha`` columns, by their positions in ascending order; ``of`` is how many there are in all."""
+    """Sets of ``alpha`` columns, by their positions in ascending order; ``of`` is the number of all such sets."""
 
     alpha: int
     chosen: tuple[tuple[int, ...], ...]
@@ -211,7 +211,7 @@ class ColumnSets:
 
     @property
     def sentence(self) -> str:
-        """How many of how many, in words."""
+        """How many of all sets these are, in words."""
         if len(self.chosen) == self.of:
             return f"All {self.of:,} {sets_of(self.alpha)}."
         return f"A seeded sample of {len(self.chosen):,} of {self.of:,} {sets_of(self.alpha)}."
@@ -223,11 +223,11 @@ def choose_subsets(n_columns: int, alpha: int, *, limit: int, seed: int) -> Colu
     Parameters
     ----------
     n_columns, alpha : int
-        Columns to choose from, and how many go into one subset; there is no subset when alpha is larger.
+        Columns to choose from, and columns in one subset; there is no subset if alpha is larger.
     limit : int
-        Most subsets.
+        Largest number of subsets.
     seed : int
-        Draws the sample; public.
+        Seed of the sample; public.
     """
     total = math.comb(n_columns, alpha)
     if total <= limit:
@@ -237,7 +237,7 @@ def choose_subsets(n_columns: int, alpha: int, *, limit: int, seed: int) -> Colu
 
 
 def _unrank(rank: int, n_columns: int, alpha: int) -> tuple[int, ...]:
-    """Return the subset with this place in the lexicographic order of all subsets."""
+    """Return the subset at a rank in the lexicographic order of all subsets."""
     subset: list[int] = []
     column = 0
     for left in range(alpha, 0, -1):
@@ -253,7 +253,7 @@ def _unrank(rank: int, n_columns: int, alpha: int) -> tuple[int, ...]:
 
 
 def bin_labels(column: ModelledColumn, bins: NDArray[np.int32]) -> tuple[str, ...]:
-    """Name every bin by the codes in it: one value, the first and the last, or the first and how many others.
+    """Name every bin by its codes: one value, the first and the last, or the first and the number of others.
 
     Parameters
     ----------
@@ -296,14 +296,14 @@ class AlphaWay:
 
     @property
     def means(self) -> tuple[float | None, ...]:
-        """Mean distance of every compared table; None where there is no set of so many columns."""
+        """Mean distance of every compared table; None if there is no set of so many columns."""
         if not len(self.distances):
             return (None,) * int(self.distances.shape[1])
         return tuple(self.distances.mean(axis=0).tolist())
 
     @property
     def worst(self) -> list[tuple[Cell, ...]]:
-        """The ten sets with the largest distance of the first table, beside the others' distances."""
+        """The ten sets with the largest distance of the first table, with the distances of the others."""
         order = np.argsort(-self.distances[:, 0], kind="stable")[:_WORST]
         chosen = [[self.names[place] for place in self.subsets.chosen[row]] for row in order]
         return [(" + ".join(names), *self.distances[row].tolist()) for names, row in zip(chosen, order, strict=True)]
@@ -317,7 +317,7 @@ class MarginalComparison:
     _tables: StackedTables
 
     def pairs(self, title: str, subtitle: str) -> HeatMap:
-        """Draw all pairs; of a wide table those of the forty columns that differ most by themselves."""
+        """Draw all pairs; for a wide table those of the forty columns that differ most by themselves."""
         singles, pairs = self.by_alpha[1], self.by_alpha[2]
         found = dict(zip(singles.subsets.chosen, singles.distances[:, 0], strict=True))
         ranked = sorted(found, key=lambda subset: (-found[subset], subset))
@@ -353,16 +353,16 @@ def compare_marginals(
     schema : Schema
         Sizes of the columns.
     coarse : bool
-        Put numbers and dates into at most 32 public bins instead of one bin per code, which is mostly sampling noise
-        where nearly every row has a value of its own.
+        Put numbers and dates into at most 32 public bins instead of one bin per code, which is mostly sampling noise if
+        nearly every row has its own value.
     alphas : sequence of int
-        How many columns a set has; 1 and 2 are always wanted.
+        Numbers of columns in a set.
     limit : int
-        Most sets of columns for each alpha; a seeded sample is taken where there are more.
+        Most sets of columns for each alpha; if there are more, a seeded sample is taken.
     seed : int
-        Draws that sample; public.
+        Seed of that sample; public.
     on_step : callable, optional
-        Told (done, total) over all alphas; may raise to stop.
+        Called with (done, total) over all alphas; may raise to stop.
     """
     sizes = list(schema.sizes)
     if coarse:
@@ -381,5 +381,5 @@ def compare_marginals(
 
 
 def _later(on_step: OnStep, before: int, total: int) -> OnStep:
-    """Return steps that are counted on from those before them."""
+    """Return a callback that counts steps on from those before them."""
     return lambda done, _: on_step(before + done, total)

@@ -34,13 +34,13 @@ COLOURS: dict[Meaning, str] = {
     "floor": "#444444",
     "ceiling": "#444444",
 }
-"""One meaning, one colour, everywhere (Okabe and Ito)."""
+"""Each meaning has the same colour everywhere (Okabe and Ito)."""
 
 TRACES = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#999999", "#444444")
 """Colours of a picture's lines or points, in order (Okabe and Ito)."""
 
 _DASHES: dict[Meaning, str] = {"floor": "2 3", "ceiling": "8 4"}
-"""Floor and ceiling have one colour: they are lines, and their dashes differ."""
+"""Floor and ceiling have the same colour: they are lines with different dashes."""
 
 _WIDTH, _HEIGHT = 720, 240
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 12, 28, 64
@@ -49,17 +49,17 @@ _LABELS = 16
 
 
 def letters(text: str) -> str:
-    """Return HTML that shows a text letter for letter, what cannot be seen by its number."""
+    """Return HTML that shows a text letter for letter; invisible characters are shown by their code."""
     return html.escape(visible(text))
 
 
 def _cut(text: str, most: int) -> str:
-    """Return a text as long as there is room for it."""
+    """Return a text, shortened if it is longer than ``most``."""
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def draw(figure: Figure, *, headed: bool = True) -> str:
-    """Return a figure as HTML, its title above it or elsewhere; pictures carry their numbers as a folded table."""
+    """Return a figure as HTML, with its title unless that is elsewhere; a picture has its numbers folded below it."""
     if isinstance(figure, Table):
         return _table(figure, headed=headed)
     if isinstance(figure, Picture):
@@ -75,7 +75,7 @@ def draw(figure: Figure, *, headed: bool = True) -> str:
 
 
 def _heading(figure: Figure) -> str:
-    """Return what is seen, and below it whether that is good."""
+    """Return what a figure shows, and below it whether that is good."""
     judged = figure.sentence if isinstance(figure, Picture) else figure.subtitle
     return letters(figure.title) + (f"<small>{letters(judged)}</small>" if judged else "")
 
@@ -125,7 +125,7 @@ def _line(series: Series, slot: float, highest: float) -> str:
 
 
 def _level(series: Series, slot: float, highest: float) -> str:
-    """Draw a value of every category as a level line over its bars."""
+    """Draw a level line over the bars of every category."""
     path = "".join(
         f"M{_LEFT + (index + 0.05) * slot:.1f} {_y(max(value, 0.0), highest):.1f}h{0.9 * slot:.1f}"
         for index, value in enumerate(series.values)
@@ -144,12 +144,12 @@ def _square(left: int, colour: str) -> str:
 
 
 def _named(left: int, name: str) -> str:
-    """Write what a sign in the line above a picture stands for."""
+    """Write the name beside a sign in the legend above a picture."""
     return f'<text x="{left + 14}" y="15" {_TEXT}>{letters(name[:26])}</text>'
 
 
 def _stroke(meaning: Meaning) -> str:
-    # As the text is: the page may be dark.
+    # The colour of the text, because the page may be dark.
     colour = "currentColor" if meaning in _DASHES else COLOURS[meaning]
     dashes = f' stroke-dasharray="{_DASHES[meaning]}"' if meaning in _DASHES else ""
     return f'stroke="{colour}" stroke-width="2"{dashes}'
@@ -217,7 +217,7 @@ def _heat_map(figure: HeatMap) -> str:
 
 
 def twin_of_picture(picture: Picture) -> Table:
-    """Return the numbers of a picture as a table: a heat map from below upwards, anything else trace by trace."""
+    """Return the numbers of a picture as a table: a heat map row by row from below, anything else trace by trace."""
     if picture.kind == "heat_map":
         header = (f"{picture.up} \\ {picture.across}", *(number_text(place) for place in picture.columns))
         cells = tuple((number_text(place), *values) for place, values in zip(picture.rows, picture.values, strict=True))
@@ -231,7 +231,7 @@ def twin_of_picture(picture: Picture) -> Table:
 
 
 def _cells(picture: Picture) -> str:
-    """Draw a heat map; cells that would not be seen are left out."""
+    """Draw a heat map; cells too light to be seen are left out."""
     left, top, wide, high = 96, 12, 480, 360
     highest = max((value for row in picture.values for value in row if value is not None), default=0.0)
     width, height = wide / max(len(picture.columns), 1), high / max(len(picture.rows), 1)
@@ -260,7 +260,7 @@ def _cells(picture: Picture) -> str:
 
 
 def _traces(picture: Picture) -> str:
-    """Draw lines or points, with whiskers where there are errors."""
+    """Draw lines or points, with whiskers if there are errors."""
     left, top, wide, high = 96, 28, 600, 260
     xs = [x for trace in picture.traces for x in trace.across] or [0.0]
     ends = [
@@ -296,7 +296,7 @@ def _traces(picture: Picture) -> str:
 
 
 class _Scale:
-    """Where numbers between two ends stand in a picture; ends that are one number have it in the middle."""
+    """Map numbers between two ends to positions in a picture; if the ends are equal, to its middle."""
 
     def __init__(self, low: float, high: float, start: float, stop: float) -> None:
         spread = high - low or 2.0 * (abs(low) or 1.0)
@@ -311,7 +311,7 @@ class _Scale:
 
 
 def _marked(count: int) -> range:
-    """Return which of some cells have their place written beside them: about five."""
+    """Return which of some cells are labelled: about five."""
     return range(0, count, max(1, math.ceil(count / 5)))
 
 
@@ -320,7 +320,7 @@ def _mark(x: float, y: float, anchor: str, place: Cell) -> str:
 
 
 def _axes(picture: Picture, middle: float, below: float, beside: float) -> tuple[str, str]:
-    """Return what the axes show, in words."""
+    """Return the labels of the axes."""
     return (
         f'<text x="{middle:.1f}" y="{below:.1f}" text-anchor="middle" {_TEXT}>{letters(picture.across)}</text>',
         f'<text transform="translate(14 {beside:.1f}) rotate(-90)" text-anchor="middle" {_TEXT}>'
@@ -344,7 +344,7 @@ def _table(figure: Table, *, headed: bool = True) -> str:
     )
     caption = f"<caption>{_heading(figure)}</caption>" if headed else ""
     table = f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-    # It scrolls by itself where it is wider than its page: by keys too, so it can be reached.
+    # A table wider than its page scrolls by itself; it can be focused, so that keys scroll it too.
     return f'<div class="wide" tabindex="0" role="group" aria-label="{letters(figure.title)}">{table}</div>'
 
 
@@ -394,12 +394,12 @@ def mark_text(mark: Mark) -> str:
 
 
 def mark_symbol(mark: Mark) -> str:
-    """Return the sign of a mark, for the line of words under a gauge."""
+    """Return the sign of a mark, for the legend under a gauge."""
     return f'<svg viewBox="0 0 14 14" width="14" height="14" aria-hidden="true">{_sign(mark, 7, 7)}</svg>'
 
 
 def draw_gauge(gauge: Gauge) -> str:
-    """Return one line with every mark; what lies beyond a ceiling is crossed out."""
+    """Return a line with every mark; the part beyond a ceiling is hatched."""
     scale = _Scale(gauge.low, gauge.high, 10, 10 + _LINE)
     level, end = 15, 10 + _LINE
     shapes = [f'<path d="M10 {level}H{end}" stroke="currentColor" stroke-opacity="0.35"/>']
@@ -435,7 +435,7 @@ def _sign(mark: Mark, x: float, y: float) -> str:
 
 
 def draw_small(figure: Bars) -> str:
-    """Return bars with dots and whiskers, as small as six of them stand beside each other."""
+    """Return bars with dots and whiskers, small enough for six of them side by side."""
     wide, top, base = 160.0, 14.0, 76.0
     highest = max((value for series in figure.series for value in series.values), default=0.0) or 1.0
     slot = (wide - 4) / max(len(figure.categories), 1)
@@ -468,13 +468,13 @@ def draw_small(figure: Bars) -> str:
 
 
 def _end_of(text: str, *, last: bool) -> str:
-    """Return the name of the first or last category as short as an end of an axis: of a long range only its end."""
+    """Return a short name of the first or last category for the end of an axis; of a long range only its end."""
     text = text if len(text) <= _SHORT_LABEL else text.split(" to ")[-1 if last else 0]
     return _cut(text, _SHORT_LABEL)
 
 
 def draw_triangle(figure: HeatMap) -> str:
-    """Return every pair once, under the diagonal of names; what was not measured is crossed out. Words stand below."""
+    """Return every pair once, below the diagonal of names; pairs that were not measured are crossed out."""
     count = len(figure.names)
     side = max(11, min(24, 300 // max(count, 1)))
     shapes = []
@@ -505,11 +505,11 @@ def _pair(x: int, y: int, side: int, value: float | None, figure: HeatMap) -> st
 
 
 _FAR = 0.2
-"""Share of rows out of place that is as dark as a map becomes: the same on every map, so that maps compare."""
+"""Share of rows out of place at which a map is darkest: the same on every map, so that maps can be compared."""
 
 
 def pairs_of(figure: HeatMap) -> Table:
-    """Return the pairs of a map that were measured as a table, the farthest first; of a map of words all pairs."""
+    """Return the measured pairs of a map as a table, the largest distance first; of a map of words all pairs."""
     if figure.states:
         words = tuple(
             (f"{figure.names[left]} + {name}", figure.word(figure.values[line][left]))

@@ -1,7 +1,7 @@
-"""What a number on a screen is: safe to publish, charged, or for the owner's eyes only.
+"""The kinds of numbers on a screen: safe to publish, charged, or for the owner only.
 
-The kind is the type. Whatever leaves the machine takes :data:`Publishable` values, so a report that reads raw rows
-cannot reach a bundle: the type checker refuses it, and so does :func:`publishable` when the program runs.
+The kind is the type. Everything that leaves the machine takes :data:`Publishable` values, so a report that reads raw
+rows cannot reach a bundle: the type checker refuses it, and so does :func:`publishable` at run time.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class _Evidence:
 
     @property
     def section(self) -> str:
-        """The part of a report it belongs to: the first word of its id."""
+        """The section that it belongs to: the first word of its id."""
         return self.id.partition(".")[0]
 
 
@@ -76,11 +76,11 @@ class SafeEvidence(_Evidence):
     title : str
         A few words above the number.
     value : number, text or None
-        None where nothing was measured.
+        None if nothing was measured.
     error : float, optional
-        Half the width of the range that covers 95 %, in the unit of ``value``.
+        Half the width of the 95 % range, in the unit of ``value``.
     unit : str
-        What one is one of: rows, total variation, ...
+        Rows, total variation, ...
     sentence : str
         One plain sentence below the number.
     figures : tuple of Figure
@@ -128,7 +128,7 @@ Evidence = SafeEvidence | ChargedEvidence | OwnerOnlyEvidence
 
 
 def publishable(evidence: Iterable[Publishable]) -> tuple[Publishable, ...]:
-    """Let publishable evidence through; the gate of everything that writes a bundle.
+    """Return evidence if all of it may be published; everything that writes a bundle calls this.
 
     Raises
     ------
@@ -137,7 +137,7 @@ def publishable(evidence: Iterable[Publishable]) -> tuple[Publishable, ...]:
     """
     gathered = tuple(evidence)
     for entry in gathered:
-        # The exact types: a subclass or a look-alike made elsewhere is refused as well.
+        # The exact types: a subclass or a look-alike defined elsewhere is refused as well.
         if type(entry) not in (SafeEvidence, ChargedEvidence):
             raise TypeError(f"Only SafeEvidence and ChargedEvidence may be published, got {type(entry).__name__}.")
     return gathered

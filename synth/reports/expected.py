@@ -1,4 +1,4 @@
-"""What a forecast says: the error of tables of counts, and what epsilon means."""
+"""What a forecast contains: the expected error of tables of counts, and the meaning of epsilon."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ __all__ = [
 _FALSE_POSITIVE = 0.01
 
 NO_LIMIT = 1e6
-"""Odds that may change by more than this are said in words: no digit of such a number means anything."""
+"""Odds that may change by more than this are given in words: no digit of such a number means anything."""
 
 Basis = Literal["generator", "evaluation", "if measured"]
-"""Who measures a table: the generator, the charged evaluation, or nobody: what it would be if all pairs were."""
+"""Who measures a table: the generator, the charged evaluation, or nobody (its error if all pairs were measured)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +70,8 @@ class CellForecast:
     noise_std : float
         Standard error of one count, in rows.
     moved : float
-        Rows that noise moves to another value, in parts of :attr:`Forecast.rows`: half the expected sum of the errors
-        of all counts. It is no distance between tables and may exceed 1, where noise leaves no usable signal.
+        Rows that noise moves to another value, as a fraction of :attr:`Forecast.rows`: half the expected sum of the
+        errors of all counts. It is not a distance between tables and may exceed 1; then noise leaves no usable signal.
     basis : Basis
         Who measures it.
     """
@@ -84,13 +84,13 @@ class CellForecast:
 
     @classmethod
     def of(cls, columns: tuple[str, ...], cells: int, noise_std: float, rows: float, basis: Basis) -> CellForecast:
-        """Return the forecast of a table of independent normal errors among so many rows."""
+        """Return the forecast for a table of counts with independent normal errors among so many rows."""
         moved = cells * noise_std * math.sqrt(2 / math.pi) / (2 * rows)
         return cls(columns, cells, noise_std, moved, basis)
 
     @property
     def range95(self) -> float:
-        """A count is off by at most this many rows with 95 % chance."""
+        """The error of a count is at most this many rows with 95 % probability."""
         return BAR * self.noise_std
 
     @property
@@ -100,13 +100,13 @@ class CellForecast:
 
     @property
     def moved_words(self) -> str:
-        """``moved`` as it is printed; never more than all rows."""
+        """``moved`` as it is printed; at most all rows."""
         return f"{self.moved:.1%}" if self.usable else "no usable signal"
 
 
 @dataclass(frozen=True, slots=True)
 class PairForecasts:
-    """Expected errors of the tables of all pairs of columns, made when they are asked for.
+    """Expected errors of the tables of all pairs of columns, made when they are needed.
 
     Five thousand columns have twelve million pairs; all but the few that a generator measures share one standard error.
 
@@ -117,11 +117,11 @@ class PairForecasts:
     bins : tuple of int
         Public bins of each column.
     noise_std : float
-        Standard error of one count, in rows, of a pair that nobody measures, if all pairs were.
+        Standard error of one count, in rows, of a pair that is not measured, if all pairs were.
     rows : float
         Rows that :attr:`CellForecast.moved` refers to.
     measured : mapping of two columns to CellForecast
-        What the generator measures.
+        The pairs that the generator measures.
     """
 
     names: tuple[str, ...] = ()
@@ -139,7 +139,7 @@ class PairForecasts:
 
     @property
     def range95(self) -> tuple[float, float] | None:
-        """95 % error of a typical count of a pair and of the worst, in rows; None where there is no pair."""
+        """95 % error of a typical count of a pair and of the worst, in rows; None if there is no pair."""
         others = len(self) - len(self.measured)
         own = sorted(cell.range95 for cell in self.measured.values())
         if not len(self):
@@ -148,16 +148,16 @@ class PairForecasts:
         place = sum(value < common for value in own)
 
         def at(rank: int) -> float:
-            # Of all ranges in order: measured ones below the common one, the common one, measured ones above it.
+            # All ranges in order: measured ones below the common one, the common one, measured ones above it.
             return own[rank] if rank < place else common if rank < place + others else own[rank - others]
 
         middle = (at((len(self) - 1) // 2) + at(len(self) // 2)) / 2
         return middle, at(len(self) - 1)
 
     def worst(self, most: int) -> list[CellForecast]:
-        """Return the pairs of which noise moves the largest part, the worst first; of all pairs only these are made."""
+        """Return the pairs in which noise moves the most rows, the worst first, without making all pairs."""
         order = sorted(range(len(self.names)), key=lambda place: -self.bins[place])
-        # Without noise of its own a pair is moved by its number of cells: from the largest product downwards.
+        # Unmeasured pairs have the same noise, so those with the most cells are worst: from the largest product down.
         heap = [(-self.bins[order[0]] * self.bins[order[1]], 0, 1)] if len(order) > 1 else []
         found = list(self.measured.values())
         unmeasured = 0
@@ -185,10 +185,10 @@ class PairForecasts:
 class Promise:
     """What epsilon means: odds, and what no attacker can exceed.
 
-    ``odds`` is the largest factor by which anybody's odds change; ``even`` and ``rare`` are where beliefs of 50 % and
-    1 % can end at most. ``advantage`` and ``caught`` (true positives at 1 % false alarms) hold for any method that
-    meets the promise; ``noise_advantage`` and ``noise_caught`` for the noise of this release. These four are rounded up
-    as they are printed.
+    ``odds`` is the largest factor by which anyone's odds can change; ``even`` and ``rare`` are the largest beliefs that
+    can result from 50 % and 1 %. ``advantage`` and ``caught`` (true positives at 1 % false alarms) hold for any method
+    that meets the promise; ``noise_advantage`` and ``noise_caught`` for the noise of this release. These four are
+    rounded up to the printed digits.
     """
 
     odds: float
@@ -201,23 +201,23 @@ class Promise:
 
     @property
     def odds_words(self) -> str:
-        """The factor as it is said: three digits, never below what it is, and in words where it is no limit."""
+        """The factor as it is printed: three digits, rounded up, and in words if it is no real limit."""
         if self.odds > NO_LIMIT:
             return "more than a million times"
         return f"\N{MULTIPLICATION SIGN}{number_text(rounded_up(self.odds, 3))}"
 
     @property
     def even_words(self) -> str:
-        """Where even odds can end at most, in hundredths, rounded up."""
+        """The largest belief that can result from even odds, in hundredths, rounded up."""
         believed = math.ceil(100 * self.even - 1e-9)
         return f"{believed}:{100 - believed}" if believed < 100 else "almost certain"
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnNoise:
-    """Noise that each cell of a column will carry where rows are let out one by one.
+    """Noise on each cell of a column if rows are released one by one.
 
-    ``std`` is its standard deviation in units of how far one of the column's numbers can move: 1 is the whole range.
+    ``std`` is its standard deviation as a fraction of the column's whole range.
     """
 
     column: str
@@ -236,15 +236,15 @@ class PredictionForecast:
     Attributes
     ----------
     rows : float
-        Held-out rows: one for each unit there may be at most, times the share held out.
+        Held-out rows: one for each of the most units there may be, times the share held out.
     bins : int
-        Bins of prediction: guessed classes times bins of confidence; 1 where a number is predicted.
+        Bins of prediction: guessed classes times bins of confidence; 1 if a number is predicted.
     noise_std : float
-        Standard error of one count, in rows; of a number that of the sum of losses.
+        Standard error of one count, in rows; for a number that of the sum of losses.
     groups : tuple of (name, values, standard error)
-        Columns of groups that are told apart, with the standard error of one of their counts or sums.
+        Columns whose groups are compared, with the standard error of one of their counts or sums.
     number : bool
-        Whether the label is a number, so that what is measured is a mean squared error, its declared range being 1.
+        Whether the label is a number; then a mean squared error is measured, with the declared range as 1.
     """
 
     rows: float
@@ -255,35 +255,32 @@ class PredictionForecast:
 
     @property
     def measure(self) -> str:
-        """What is known so exactly, in words."""
+        """What is measured, in words."""
         return "mean squared error (declared range as 1)" if self.number else "accuracy"
 
     @property
     def accuracy_std(self) -> float:
-        """Standard error of the accuracy: in every bin the count of the guessed class is added up.
-
-        Of a mean loss it is at most this.
-        """
+        """Standard error of the accuracy, which adds up one count of every bin; an upper bound for a mean loss."""
         return self.noise_std * math.sqrt(self.bins) / self.rows
 
     @property
     def hidden(self) -> bool:
-        """Whether noise will hide even that: its range is wider than what a report shows."""
+        """Whether noise will hide it: its range is wider than a report shows."""
         return BAR * self.accuracy_std > (WIDEST_LOSS if self.number else WIDEST_RANGE)
 
     def group_rows(self, noise_std: float) -> float:
-        """Return how many held-out rows a group needs for its measure to have a standard error of ``told``."""
+        """Return how many held-out rows a group needs for a standard error of ``told``."""
         return noise_std * math.sqrt(self.bins) / self.told
 
     @property
     def told(self) -> float:
-        """A standard error that tells groups apart."""
+        """A standard error small enough to tell groups apart."""
         return 0.01 if self.number else 0.05
 
 
 @dataclass(frozen=True, slots=True)
 class ModelForecast:
-    """What a model says of a fit before it: facts that follow from noise and declared numbers, and what it assumes."""
+    """What a model says about a fit in advance: facts that follow from noise and declarations, and its assumptions."""
 
     facts: tuple[Fact, ...]
     assumptions: tuple[str, ...]
@@ -291,15 +288,15 @@ class ModelForecast:
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """What a run will give, from declared facts alone.
+    """How accurate a run will be, from declared facts alone.
 
     ``people`` is the declared upper bound on the number of units; ``rows`` is the number of rows that shares of rows
     refer to, and ``rows_sentence`` says which rows these are. ``row_count_std`` is the standard error of the number of
-    rows, 0 where it is public. ``columns`` is empty when nothing measures single columns. ``parts`` is where the budget
-    goes; they add up to 1. ``row_noise`` is the noise on every column where rows are let out one by one;
-    ``row_epsilon``, where one cell is hidden, what the same setting is worth for a whole row with the same label.
-    ``prediction`` is what predictions on the hold-out will be off by, where they are paid for. ``of_model`` is what a
-    model says of its fit; it makes no rows, so there are no counts to be off.
+    rows, 0 if it is public. ``columns`` is empty if nothing measures single columns. ``parts`` says where the budget
+    goes; the shares add up to 1. ``row_noise`` is the noise on every column if rows are released one by one;
+    ``row_epsilon`` is, if single cells are protected, what the same noise is worth for a whole row with the same label.
+    ``prediction`` is the expected error of predictions on the hold-out, if they are paid for. ``of_model`` is what a
+    model says about its fit; it makes no rows, so no counts have errors.
     """
 
     epsilon: float
@@ -330,7 +327,7 @@ class Forecast:
 
     @property
     def trustworthy(self) -> float | None:
-        """Counts of one column above about this many rows are known to 10 %."""
+        """Counts of one column above about this many rows are known to within 10 %."""
         return None if not self.columns else 10 * max(cell.noise_std for cell in self.columns)
 
 
@@ -342,7 +339,7 @@ def promise_of(epsilon: float, delta: float, *, pure: bool = False) -> Promise:
     ----------
     epsilon, delta : float
     pure : bool
-        Whether the noise is that of single cells: it keeps epsilon with delta 0, and its own curve is Laplace noise's.
+        Whether the noise is on single cells: it then has delta 0, and its own curve is that of Laplace noise.
     """
     if pure:
         delta = 0.0

@@ -1,7 +1,7 @@
-"""Pictures and tables of a report, as data: always binned beforehand, never one point for one row.
+"""Pictures and tables of a report as data: always binned beforehand, never one point per row.
 
-The title of a figure says what is seen on it, and its subtitle, where it has one, whether that is good. Pages and the
-page of the bundle draw them; nothing here knows how.
+The title of a figure says what it shows, and its subtitle, if it has one, whether that is good. The screens and the
+report page of the bundle draw them; nothing here knows how.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 MAXIMUM_POINTS = 200
-"""Points of one trace; more is neither readable nor a summary."""
+"""Most points of one trace; more would be neither readable nor a summary."""
 
 MAXIMUM_HEAT_MAP_SIDE = 40
 
@@ -45,9 +45,9 @@ Cell = str | float | int | bool | None
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """One trace: a value for every category, and half the width of its 95 % bar where there is one.
+    """One trace: a value for every category, and half the width of its 95 % bar if it has one.
 
-    Where a bar reaches down another way than up, ``errors`` is how far it reaches up and ``below`` how far down.
+    If a bar is not symmetric, ``errors`` is how far it reaches up and ``below`` how far down.
     """
 
     name: str
@@ -67,7 +67,7 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Bars:
-    """Bars or dots with whiskers over the same categories; lines where ``joined``, for points of an ordered scale."""
+    """Bars or dots with whiskers over the same categories; lines if ``joined``, for points on an ordered scale."""
 
     title: str
     unit: str
@@ -85,8 +85,8 @@ class Bars:
 class HeatMap:
     """A square of values, one row and one column for every name; None where nothing was computed.
 
-    With ``states`` a value is no amount but the place of a word in them, the strongest first; ``unit`` then says what
-    None means.
+    With ``states`` a value is not an amount but the index of a word in them, the strongest first; ``unit`` then says
+    what None means.
     """
 
     title: str
@@ -104,16 +104,16 @@ class HeatMap:
             raise InputError(f"'{self.title}': a heat map needs one row and one column for every name.")
         known = range(len(self.states))
         if self.states and any(cell is not None and cell not in known for row in self.values for cell in row):
-            raise InputError(f"'{self.title}': a value of a heat map is the place of one of its states.")
+            raise InputError(f"'{self.title}': a value of a heat map is the index of one of its states.")
 
     def word(self, value: float | None) -> Cell:
-        """Return a value as a table prints it."""
+        """Return a value as it is printed in a table."""
         return value if not self.states else self.unit if value is None else self.states[int(value)]
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A small table: the twin of a picture, or a list such as the worst ten."""
+    """A small table: the numbers of a picture, or a list such as the worst ten."""
 
     title: str
     header: tuple[str, ...]
@@ -127,7 +127,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """One place on a gauge, and half the width of its 95 % range where it has one."""
+    """One value on a gauge, and half the width of its 95 % range if it has one."""
 
     name: str
     meaning: Meaning
@@ -137,10 +137,10 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Gauge:
-    """A number on one line with those that it is held against; without marks where nothing was measured.
+    """A number on a line, with the numbers that it is compared with; without marks if nothing was measured.
 
-    It is drawn from other numbers and stands in no report.json. ``badge`` says what those are where they are of another
-    kind than the rest of the screen.
+    It is drawn from other numbers and is not in report.json. ``badge`` gives their kind if it differs from the rest of
+    the screen.
     """
 
     title: str
@@ -156,7 +156,7 @@ Figure = Bars | HeatMap | Table | Picture
 
 
 _UNSAID = frozenset({"subtitle", "joined", "states", "below"})
-"""Fields that are left out of JSON where they say nothing."""
+"""Fields that are left out of the JSON if they are empty."""
 
 
 def figure_to_dict(figure: Figure) -> dict[str, Any]:
@@ -218,7 +218,7 @@ def _reader(name: str) -> TypeAdapter[Figure]:
 
 
 def _of_picture(body: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of a picture by their own names."""
+    """Return the fields of a picture under the names of the dataclass."""
     across, up = body["axes"]
     traces = [
         {"name": trace["name"], "across": trace["x"], "up": trace["y"], "errors": trace.get("errors")}

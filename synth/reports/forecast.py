@@ -1,9 +1,9 @@
-"""How accurate a release will be, before anything is spent: from declared facts alone, no row is read.
+"""How accurate a release will be, before anything is spent: computed from declared facts alone, no row is read.
 
-The noise of every question is planned with the code that the private session uses, so a forecast is what happens:
+The noise of every question is planned with the code that the private session uses, so the forecast is exact:
 :class:`PlannedSession` answers every question with zeros and the receipt that the real session would write. Questions
-follow from the schema, the options and the budget alone, so the noise is known before a row is read. It is about noise
-only: what a generator's model misses comes on top, what its smoothing gains comes off.
+follow from the schema, the options and the budget alone, so the noise is known before a row is read. The forecast is
+about noise only: the error of a generator's model comes on top, and its smoothing reduces it.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ PREDICTIONS = "predictions"
 """Name of the part of a budget that pays for predictions on the hold-out."""
 
 ROW_COUNT_SHARE = 0.02
-"""Part of mu^2 that measures the number of rows where it is private."""
+"""Share of mu^2 that measures the number of rows if it is private."""
 
 SMALLEST_EPSILON, LARGEST_EPSILON = 1e-3, 100.0
 
@@ -70,7 +70,7 @@ def budget_parts(config: RunConfig) -> tuple[BudgetShare, ...]:
     parts = []
     if not config.schema.rows_are_public:
         parts.append(BudgetShare("row count", "How many rows are there?", ROW_COUNT_SHARE))
-    # Where no sum may be asked, or no row is made, nothing is evaluated.
+    # If no sum may be asked, or no row is made, nothing is evaluated.
     sums = config.schema.allows_sums and not config.is_model
     if sums and config.evaluation_share > 0 and not _measures_one_ways(config):
         parts.append(BudgetShare("evaluation", "How often is each value of each column?", config.evaluation_share))
@@ -81,15 +81,15 @@ def budget_parts(config: RunConfig) -> tuple[BudgetShare, ...]:
     left = 1 - sum(part.share for part in parts)
     if left <= 0:
         raise ConfigError(
-            "evaluation_share and prediction_share leave nothing for the generator. Choose less, for example 0.1 and "
-            "0.05."
+            "evaluation_share and prediction_share leave nothing for the generator. Choose smaller shares, for example "
+            "0.1 and 0.05."
         )
     kind = describe(config.generator).kind
     return (*parts, BudgetShare(kind, f"What '{config.generator}' learns from", left))
 
 
 def _measures_one_ways(config: RunConfig) -> bool:
-    """Whether the generator's answers will hold a one-way table of every column; noisy rows hold none."""
+    """Return whether the generator's answers will contain a one-way table of every column; noisy rows do not."""
     task = GeneratorTask.of(config, device="cpu")
     generator = make(config.generator, task, config.options)
     return generator.card.measures_one_ways and not generator.perturbs_rows
@@ -124,7 +124,7 @@ def forecast(config: RunConfig) -> Forecast:
             with suppress(AllPlannedError):
                 generator.fit(session.sub_session(session.remaining_share, ends=True), NullProgress())
         except UnplannedError:
-            # Questions up to the first private choice are known beforehand; later ones depend on the rows.
+            # Questions up to the first private choice are known in advance; later ones depend on the rows.
             if not _planned_rows(session):
                 parts = (*parts[:-1], *_around_the_choices(parts[-1], session.answers[before:], budget, config))
         else:
@@ -154,17 +154,17 @@ def forecast(config: RunConfig) -> Forecast:
 
 
 def _measured_rows(config: RunConfig) -> float:
-    """Return how many rows are measured where each of the units there are, or can be at most, brings one."""
+    """Return how many rows are measured if each unit has one, with the declared number or upper bound of units."""
     return _units(config) * (1 - config.holdout)
 
 
 def _units(config: RunConfig) -> int:
-    """Return the declared number of units where it is public, else the declared upper bound."""
+    """Return the declared number of units if it is public, else the declared upper bound."""
     return config.schema.number_of_units or config.people_at_most
 
 
 def _rows_sentence(config: RunConfig, rows: float) -> str:
-    """Say which rows shares of rows refer to, and how other numbers of units or rows change them."""
+    """Say which rows shares of rows refer to, and how they change with the number of units or rows."""
     unit = config.schema.unit
     several = unit.rows_per_unit > 1
     bound = "number" if config.schema.number_of_units else "upper bound"
@@ -197,7 +197,7 @@ def _prediction(config: RunConfig, session: PlannedSession, share: float) -> Pre
 
 
 def _planned_rows(session: PlannedSession) -> list[tuple[RowsQuestion, RowsPlan]]:
-    """Return the questions for rows that are let out one by one, and their noise."""
+    """Return the questions that release rows one by one, and their noise."""
     return [
         (question, plan)
         for question, plan in session.unforeseen
@@ -206,7 +206,7 @@ def _planned_rows(session: PlannedSession) -> list[tuple[RowsQuestion, RowsPlan]
 
 
 def _row_noise(session: PlannedSession, config: RunConfig) -> tuple[tuple[ColumnNoise, ...], float | None]:
-    """Return the noise of every column where rows are let out, and what noise on cells is worth for a row."""
+    """Return the noise on every column if rows are released, and what noise on cells is worth for a whole row."""
     found, row_epsilon = [], None
     for question, plan in _planned_rows(session):
         names = [table.column for table in question.tables]
@@ -218,7 +218,7 @@ def _row_noise(session: PlannedSession, config: RunConfig) -> tuple[tuple[Column
 def _question_by_question(
     generator: BudgetShare, asked: Sequence[Answer], budget: PrivacyBudget
 ) -> tuple[BudgetShare, ...]:
-    """Divide a generator's part into its questions, where it has several; the last takes what rounding left."""
+    """Divide a generator's part into its questions, if it has several; the last gets what rounding left."""
     if len(asked) < 2:
         return (generator,)
     shares = [answer.receipts[0].mu_squared_units * MU_UNIT / budget.mu_squared for answer in asked[:-1]]
@@ -229,7 +229,7 @@ def _question_by_question(
 
 
 def _steps_together(parts: Sequence[BudgetShare], words: Mapping[str, str]) -> tuple[BudgetShare, ...]:
-    """Put questions into one line that follow each other and differ in a number at the end, as steps of a descent."""
+    """Merge consecutive questions that differ only in a number at the end, such as the steps of a descent."""
     found = []
     for name, same in groupby(parts, key=lambda part: part.name.rstrip("0123456789").strip()):
         steps = tuple(same)
@@ -242,7 +242,7 @@ def _steps_together(parts: Sequence[BudgetShare], words: Mapping[str, str]) -> t
 def _around_the_choices(
     generator: BudgetShare, first: Sequence[Answer], budget: PrivacyBudget, config: RunConfig
 ) -> tuple[BudgetShare, ...]:
-    """Divide a generator's part into the questions it asks before its first private choice, and all that follows."""
+    """Divide a generator's part into the questions before its first private choice, and everything after them."""
     words = describe(config.generator).questions
     known = [
         BudgetShare(
@@ -258,14 +258,14 @@ def _around_the_choices(
 
 
 def smallest_epsilon(config: RunConfig, rows: float, *, of: Literal["columns", "pairs"] = "columns") -> float:
-    """Return the smallest epsilon at which every count is off by at most ``rows`` with 95 % chance.
+    """Return the smallest epsilon at which the error of every count is at most ``rows`` with 95 % probability.
 
     Parameters
     ----------
     config : RunConfig
         The run; its epsilon is not used.
     rows : float
-        Wanted half width, in rows; positive.
+        Required half width, in rows; positive.
     of : {"columns", "pairs"}
         Which counts.
 
@@ -277,14 +277,14 @@ def smallest_epsilon(config: RunConfig, rows: float, *, of: Literal["columns", "
     Raises
     ------
     ConfigError
-        If not even epsilon 100 is enough, or nothing measures such counts.
+        If even epsilon 100 is not enough, or nothing measures such counts.
     """
     if not (math.isfinite(rows) and rows > 0):
         raise ConfigError(f"The wanted error must be a positive number of rows, got {rows:g}.")
     widest = _widest(config, 1.0, of)
     if widest is None:
         raise ConfigError("This run measures no such counts. Raise evaluation_share above 0.")
-    # Noise is inversely proportional to mu, but for the rounding of grids, which the loop makes good.
+    # Noise is inversely proportional to mu apart from the rounding of grids, which the loop corrects.
     mu = mu_of_budget(1.0, config.delta) * widest / rows
     epsilon = max(min(epsilon_of(mu * mu, config.delta), 2 * LARGEST_EPSILON), SMALLEST_EPSILON)
     epsilon = _rounded_up(epsilon)
@@ -297,7 +297,7 @@ def smallest_epsilon(config: RunConfig, rows: float, *, of: Literal["columns", "
 
 
 def one_way_noise(config: RunConfig) -> float:
-    """Return the standard error, in rows, of one-way tables that share a run's whole budget: the control's noise."""
+    """Return the standard error, in rows, of one-way tables that share a run's whole budget: that of the control."""
     if not config.schema.allows_sums:
         # One cell moves two counts of one column's table by 1 each: Laplace noise of scale 2 / epsilon on every count.
         return 2 * math.sqrt(2.0) / config.epsilon
@@ -342,7 +342,7 @@ def _pairs(config: RunConfig, budget: PrivacyBudget, tables: Sequence[MeasuredTa
 
 
 def _noise_of_every_pair(config: RunConfig, budget: PrivacyBudget) -> float:
-    """Plan one of all pairs, each asked with an equal share of the budget; every table of counts has the same bound."""
+    """Return the noise if every pair is asked with an equal share of the budget; all tables have the same bound."""
     session = PlannedSession(config.schema, budget, rows=1.0)
     two = sorted(config.schema.modelled, key=lambda column: -coarse_size(column))[:2]
     bins = tuple(coarse_bins(column) for column in two)
@@ -367,26 +367,26 @@ def _rounded_up(epsilon: float) -> float:
 
 
 _DUST = 1e-9
-"""Part of a budget that rounding leaves; no question is asked with less."""
+"""Share of a budget that rounding may leave; no question is asked with less."""
 
 
 class UnplannedError(PrivacyError):
-    """What is asked next depends on the rows, so it cannot be planned without them."""
+    """The next question depends on the rows, so it cannot be planned without them."""
 
 
 class AllPlannedError(PrivacyError):
-    """Nothing is left to ask with, so what a generator would learn from the last answer need not be worked out."""
+    """The budget is planned in full, so what a generator would learn from the last answer need not be computed."""
 
 
 class PlannedSession(AnswerSource):
-    """A session without rows: it plans noise as the real one does and answers zeros.
+    """A session without rows, which plans noise as the real one does and answers zeros.
 
     Parameters
     ----------
     schema : Schema
         The declared table.
     budget : PrivacyBudget
-        All that may be spent.
+        The whole budget.
     rows : float
         Declared number of rows.
     """
@@ -402,7 +402,7 @@ class PlannedSession(AnswerSource):
         self.rows = RowCount(rows, 0.0, public=True)
         self.answers: list[Answer] = []
         self.unforeseen: list[tuple[Question[Any, Any], Any]] = []
-        """Questions whose noise is planned, but not what follows from their answers; with their plans."""
+        """Questions whose noise is planned, but not what follows from their answers, with their plans."""
         self._units = self._root_units = budget.units
         self._spent_units = 0
         self._ends = False
@@ -414,13 +414,13 @@ class PlannedSession(AnswerSource):
 
     @property
     def remaining_share(self) -> float:
-        """Part of this session's budget that is left."""
+        """Share of this session's budget that is left."""
         return (self._units - self._spent_units) / self._units
 
     def sub_session(self, share: float, *, ends: bool = False) -> PlannedSession:
-        """Set a share aside; its questions are gathered with the others.
+        """Set a share aside; its questions are collected with the others.
 
-        With ``ends`` the question that uses it up raises :class:`AllPlannedError` after it has been planned.
+        With ``ends``, the question that uses it up raises :class:`AllPlannedError` after it has been planned.
         """
         view = object.__new__(PlannedSession)
         view.schema, view.budget, view.rows = self.schema, self.budget, self.rows
@@ -436,9 +436,9 @@ class PlannedSession(AnswerSource):
         Raises
         ------
         UnplannedError
-            If what is asked next depends on the answer, and so on the rows. The noise of this question is kept.
+            If the next question depends on the answer, and so on the rows. The noise of this question is kept.
         AllPlannedError
-            If it was the last.
+            If this was the last question.
         """
         question.check(self.schema)
         units = self._charged(share)

@@ -1,8 +1,8 @@
-"""Tables of counts among the paid answers of a run, and synthetic rows beside them: what a report may publish.
+"""Tables of counts among the paid answers of a run, compared with synthetic rows: what a report may publish.
 
-Every number here is a function of synthetic rows, noisy answers and declared facts, so it costs nothing and stays the
-same when the private table is gone. The error of a distance is the range caused by privacy noise: with 95 % chance the
-distance to the private rows themselves lies within it (triangle inequality and the known law of the noise).
+Every number here is a function of synthetic rows, noisy answers and declared facts, so it costs nothing and does not
+need the private table. The error of a distance is the range caused by privacy noise: with 95 % probability the distance
+to the private rows themselves is within it (triangle inequality and the known distribution of the noise).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __all__ = [
 
 EVALUATION_QUERY = "one-way tables for the report"
 _FINEST = 128
-"""A declared range with more places than this is measured for the report in 32 public bins; finer ones are noise."""
+"""A declared range with more levels than this is measured for the report in 32 public bins; finer ones are noise."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,7 +66,7 @@ class MeasuredTable:
 def evaluation_question(schema: Schema) -> FeatureMap:
     """Return the one question that a charged evaluation asks: every column's one-way table.
 
-    The columns share it equally. A range of more than 128 places is counted in 32 public bins.
+    The columns share it equally. A range of more than 128 levels is counted in 32 public bins.
     """
     parts = tuple(_one_way(column) for column in schema.modelled)
     return Stack(parts=parts, weights=(1 / math.sqrt(len(parts)),) * len(parts))
@@ -79,10 +79,10 @@ def _one_way(column: ModelledColumn) -> OneHot:
 
 
 def measured_tables(releases: Iterable[NoisyAnswer]) -> tuple[MeasuredTable, ...]:
-    """Find every table of counts among noisy answers, best measured first.
+    """Return every table of counts among noisy answers, the least noisy first.
 
-    Looks into stacks and products; maps that are no counts (Fourier, Hermite) are passed over, and so is what was asked
-    of the hold-out, whose rows are others than those that synthetic rows are compared with.
+    Stacks and products are searched; maps that are not counts (Fourier, Hermite) are skipped, and so are questions
+    about the hold-out, whose rows are not those that synthetic rows are compared with.
     """
     found: list[MeasuredTable] = []
     for release in releases:
@@ -117,7 +117,7 @@ def _explicit_bins(hot: OneHot) -> Sequence[NDArray[np.int32]]:
     ]
 
 
-# Synthetic rows beside them -----------------------------------------------------------------------------------------
+# Compared with synthetic rows ---------------------------------------------------------------------------------------
 
 
 BAR = 1.959964
@@ -130,7 +130,7 @@ _MEAN_OF_FOLDED = math.sqrt(2 / math.pi)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ComparedTable:
-    """One measured table beside the same counts of synthetic rows.
+    """One measured table and the same counts of synthetic rows.
 
     Attributes
     ----------
@@ -138,7 +138,7 @@ class ComparedTable:
     bins : tuple of arrays of shape (column size,)
         Bin of every code, by column.
     measured, synthetic, control : arrays of shape (bins of the first column, ...)
-        Counts in rows of the private table; the made ones are scaled to its number of rows.
+        Counts in rows of the private table; those of synthetic rows are scaled to its number of rows.
     noise_std : array of the same shape
         Standard deviation of the noise on every measured count, in rows.
     rows : RowCount
@@ -165,12 +165,12 @@ class ComparedTable:
 
     @property
     def expected_noise(self) -> float:
-        """Distance that noise alone makes on average; above 1 nothing can be seen."""
+        """Average distance caused by noise alone; above 1 nothing can be seen."""
         return _MEAN_OF_FOLDED * float(self.noise_std.sum()) / (2 * self.rows.value)
 
     @property
     def error(self) -> float:
-        """Distance that noise alone stays below with 95 % chance."""
+        """Distance that noise alone does not exceed with 95 % probability."""
         spread = math.sqrt((1 - _MEAN_OF_FOLDED**2) * float((self.noise_std**2).sum())) / (2 * self.rows.value)
         of_rows = BAR * self.rows.noise_std / self.rows.value
         return min(self.expected_noise + _ONE_SIDED * spread + of_rows, 1.0)
@@ -188,10 +188,10 @@ def compare_measured(
     coarse: bool = False,
     seed: int = 0,
 ) -> tuple[ComparedTable, ...]:
-    """Put every measured table of one to three columns beside synthetic rows; the best measured of each set of columns.
+    """Compare measured tables of one to three columns with synthetic rows, one table for each set of columns.
 
-    A table that was asked of just these columns comes before sums of a larger one, unless those have the same bins and
-    less noise.
+    It is the least noisy one: a table of just these columns comes before sums of a larger one, unless those have the
+    same bins and less noise.
 
     Parameters
     ----------
@@ -204,9 +204,9 @@ def compare_measured(
     rows : RowCount
         Public or measured number of private rows.
     coarse : bool
-        Put numbers and dates into at most 32 public bins first, where the measured bins allow it.
+        First put numbers and dates into at most 32 public bins, where the measured bins allow it.
     seed : int
-        Draws the control; public.
+        Seed of the control; public.
     """
     place = {name: index for index, name in enumerate(schema.names)}
     tables = _best([_in_order(table, place) for table in measured_tables(releases) if len(table.columns) <= _WIDEST])
@@ -231,7 +231,7 @@ def compare_measured(
 
 
 def _in_order(table: MeasuredTable, place: Mapping[str, int]) -> MeasuredTable:
-    """Return the table with its columns as the schema orders them."""
+    """Return the table with its columns in the order of the schema."""
     axes = sorted(range(len(table.columns)), key=lambda axis: place[table.columns[axis]])
     columns, bins = tuple(table.columns[axis] for axis in axes), tuple(table.bins[axis] for axis in axes)
     return MeasuredTable(columns, bins, table.counts.transpose(axes), table.noise_std, table.query)
@@ -253,7 +253,7 @@ def _noise(table: MeasuredTable) -> float:
 
 
 def _margins(table: MeasuredTable) -> list[MeasuredTable]:
-    """Add up a joint table over some of its columns, in every way; each sum adds the variances of its cells."""
+    """Sum a joint table over some of its columns, in every way; each sum adds the variances of its cells."""
     found = []
     axes = range(len(table.columns))
     for kept in (kept for size in axes[1:] for kept in itertools.combinations(axes, size)):
@@ -278,7 +278,7 @@ def _control(
 
 
 def _coarsened(table: MeasuredTable, schema: Schema) -> MeasuredTable:
-    """Merge measured bins into public ones, where each measured bin lies in one public bin."""
+    """Merge measured bins into public ones, if each measured bin lies within one public bin."""
     bins = tuple(
         _merge(fine, coarse_bins(schema.modelled_column(name)))
         for name, fine in zip(table.columns, table.bins, strict=True)

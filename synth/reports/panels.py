@@ -1,4 +1,4 @@
-"""Pieces of a screen as data: what a report shows, without a word of how it is drawn."""
+"""Pieces of a screen as data: what a report shows, and nothing about how it is drawn."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ Panels = Sequence[Panel]
 
 @dataclass(frozen=True, slots=True)
 class Cards(Panel):
-    """Numbers, three in a line, and below them in full width whatever has pictures or tables."""
+    """Numbers, three in a row, and below them those that have pictures or tables."""
 
     entries: Sequence[Evidence]
     key: str
@@ -59,7 +59,7 @@ class Heading(Panel):
 
 @dataclass(frozen=True, slots=True)
 class Words(Panel):
-    """A sentence or two: a paragraph, a small note, or why something is not there."""
+    """A sentence or two: a paragraph, a small note, or the reason why something is missing."""
 
     text: str
     kind: Literal["paragraph", "note", "info"] = "info"
@@ -67,14 +67,14 @@ class Words(Panel):
 
 @dataclass(frozen=True, slots=True)
 class Badge(Panel):
-    """What all numbers that follow are."""
+    """The badge of all numbers that follow."""
 
     kind: Kind
 
 
 @dataclass(frozen=True, slots=True)
 class Warned(Panel):
-    """What has to be said before exact numbers."""
+    """The warning above exact numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class Listing(Panel):
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One of several things to look at; a choice without a title is not offered by name."""
+    """One of several things to show, with the title it is chosen by."""
 
     name: str
     title: str
@@ -97,7 +97,7 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Choice(Panel):
-    """One of a few things, chosen by a click; a choice that an option begins with stands beside this one."""
+    """One of a few options, chosen by a click; if each begins with a choice of its own, that one is shown beside it."""
 
     label: str
     key: str
@@ -107,7 +107,7 @@ class Choice(Panel):
 
 @dataclass(frozen=True, slots=True)
 class Pick(Panel):
-    """One of many things, picked from a list."""
+    """One of many options, picked from a list."""
 
     label: str
     key: str
@@ -116,7 +116,7 @@ class Pick(Panel):
 
 @dataclass(frozen=True, slots=True)
 class Folded(Panel):
-    """What is opened by a click."""
+    """Panels that are opened by a click."""
 
     title: str
     panels: Panels
@@ -124,7 +124,7 @@ class Folded(Panel):
 
 @dataclass(frozen=True, slots=True)
 class Part(Panel):
-    """One of the parts of a tab that several reports share; one of them is looked at."""
+    """One of the parts of a tab that several reports share; one part is shown at a time."""
 
     name: str
     title: str
@@ -133,44 +133,44 @@ class Part(Panel):
 
 @dataclass(frozen=True, slots=True)
 class Renewing(Panel):
-    """Offers to make a part of a report at the owner's wish, and follows it."""
+    """Offer a part of a report that is made on request, and follow its progress."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class Answered(Panel):
-    """The first screen: what the rows are fit for, what not, what nobody can do, and the pictures that say so."""
+    """The first screen: what the rows are good for, what not, how well people are protected, and its pictures."""
 
 
 @dataclass(frozen=True, slots=True)
 class Asked(Panel):
-    """Takes questions about the population, and shows what was estimated; ``examples`` can be asked as they stand."""
+    """Take questions about the population and show the estimates; ``examples`` can be asked as they are."""
 
     examples: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Promised(Panel):
-    """What the run promises: epsilon, delta and generator."""
+    """The promise of the run: epsilon, delta and generator."""
 
     sentence: str
 
 
 @dataclass(frozen=True, slots=True)
 class Forecasted(Panel):
-    """What was forecast before the run."""
+    """The forecast made before the run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rehearsed(Panel):
-    """What the rehearsal of this configuration came to in one section."""
+    """The results of the rehearsal of this configuration in one section."""
 
     section: str
 
 
 @dataclass(frozen=True, slots=True)
 class Shouted(Panel):
-    """A number that is an alarm."""
+    """A number that is an alarm, shown prominently."""
 
     entry: Evidence

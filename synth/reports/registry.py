@@ -1,4 +1,4 @@
-"""Every report, in the order of report.json and of the owner's report. Adding one is a folder here and a line below."""
+"""Every report, in the order of report.json and of the owner's report. To add one, add a folder and a line below."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ REPORTS = [
     "synth.reports.prediction",
     "synth.reports.membership",
 ]
-"""The folders; each has one value ``REPORT``, read when it is first asked for."""
+"""The folders; each defines one value ``REPORT``, which is read when it is first needed."""
 
 
 def reports() -> Iterator[Report]:
@@ -56,18 +56,18 @@ def _report(folder: str) -> Report:
 
 
 def report_of(section: str) -> Report | None:
-    """Return the report that numbers belong to whose ids begin with a word, or None."""
+    """Return the report with a given section, or None."""
     return next((report for report in reports() if section in report.sections), None)
 
 
 def section_words(section: str) -> Section:
-    """Return the words of a section; one that no report knows is headed by its own name."""
+    """Return the words of a section; one that no report knows has its own name as heading."""
     report = report_of(section)
     return Section(section.replace("_", " ").capitalize()) if report is None else report.sections[section]
 
 
 def is_upper_bound(entry: Evidence) -> bool:
-    """Whether a number is a bound that print may not make smaller."""
+    """Return whether a number is an upper bound, which printing must not make smaller."""
     return any(entry.id in report.upper_bounds for report in reports())
 
 
@@ -77,37 +77,37 @@ def tabs(config: RunConfig) -> tuple[Tab, ...]:
 
 
 def _about(config: RunConfig) -> Iterator[Screen]:
-    """Return what is shown of tables; of a model only what is not about synthetic rows."""
+    """Yield the screens of a configuration; for a model only those that are not about synthetic rows."""
     screens = (screen for report in reports() for screen in report.screens)
     return (screen for screen in screens if not config.is_model or screen.of_models(config))
 
 
 def screens_of(tab: Tab, config: RunConfig) -> tuple[Screen, ...]:
-    """Return what a tab shows of a configuration, in order."""
+    """Return the screens on a tab for a configuration, in order."""
     return tuple(
         sorted((one for one in _about(config) if one.tab == tab and one.wanted(config)), key=lambda one: one.place)
     )
 
 
 def options_of_reports() -> tuple[ReportOption, ...]:
-    """Return all that an owner may ask of reports."""
+    """Return every option of every report."""
     return tuple(option for report in reports() for option in report.options)
 
 
 def renewals() -> tuple[Renewal, ...]:
-    """Return the parts of reports that are made at the owner's wish."""
+    """Return the parts of reports that are made on request."""
     return tuple(renewal for report in reports() for renewal in report.renewals)
 
 
 def renewal_called(name: str) -> Renewal:
-    """Return one of them by its name.
+    """Return one of these parts by its name.
 
     Raises
     ------
     InputError
-        If there is none of that name.
+        If there is none with this name.
     """
     found = {renewal.name: renewal for renewal in renewals()}
     if name not in found:
-        raise InputError(f"There is nothing called '{name}' to make again. Choose one of: {', '.join(found)}.")
+        raise InputError(f"No part of a report is called '{name}'. Choose one of: {', '.join(found)}.")
     return found[name]

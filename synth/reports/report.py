@@ -1,9 +1,9 @@
 """What a report is: one folder that declares itself in one value, and one line in :mod:`synth.reports.registry`.
 
-A report works out numbers that may be published from answers that are paid for (:class:`PaidAnswers`), exact numbers
-for the owner from the rows themselves (:class:`OwnerRows`), or both. It says under which headings they stand, what an
-owner may ask of it, and what screens show of it, as data (:mod:`synth.reports.panels`): nothing here knows a browser,
-and nobody outside a report's folder knows its name.
+A report computes numbers that may be published from paid answers (:class:`PaidAnswers`), exact numbers for the owner
+from the rows themselves (:class:`OwnerRows`), or both. It declares their headings, its options, and what screens show
+of it, as data (:mod:`synth.reports.panels`). Nothing here knows a browser, and nothing outside a report's folder knows
+its name.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, order=True)
 class Tab:
-    """A tab of the report's screen; tabs stand in the order of their places."""
+    """A tab of the report's screen; tabs are ordered by their places."""
 
     place: int
     title: str
@@ -65,7 +65,7 @@ OWNER_ONLY = Tab(70, "○ Owner only")
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """How numbers whose ids begin with the same word are headed, and what the range of such a number covers."""
+    """The heading of numbers whose ids begin with the same word, and what their ranges cover."""
 
     heading: str
     covers: str = "privacy noise"
@@ -73,7 +73,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PaidAnswers:
-    """What a public part may read: nothing that is not paid for, made or declared.
+    """What a public part may read: only what was paid for, synthetic or declared.
 
     Attributes
     ----------
@@ -82,17 +82,17 @@ class PaidAnswers:
     codes : CodeTable
         The synthetic rows, columns in ``schema.names`` order.
     rows_made : int
-        How many they are.
+        Their number.
     releases : sequence of NoisyAnswer
         The paid answers of the run.
     receipts : sequence of Receipt
-        All of the run.
+        All receipts of the run.
     facts : sequence of Fact
-        What the fitted generator says of itself.
+        What the fitted generator says about itself.
     pictures : sequence of Picture
-        And shows of itself.
+        What it shows of itself.
     rows : RowCount, optional
-        What is known of the number of private rows; without it nothing measured can be compared.
+        What is known about the number of private rows; without it nothing measured can be compared.
     fine, coarse : tuple of ComparedTable
         Measured tables beside the synthetic rows, in measured bins and in at most 32 public bins.
     """
@@ -111,7 +111,7 @@ class PaidAnswers:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TestRows:
-    """Real rows that no generator saw, and what they are in words."""
+    """Real rows that no generator saw, and a description of them."""
 
     rows: UnitRows
     words: str
@@ -119,21 +119,21 @@ class TestRows:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Remade:
-    """What another run of the same configuration made: its rows as codes, column by column, and its receipts."""
+    """The result of another run of the same configuration: its rows as codes, column by column, and its receipts."""
 
     rows: CodeTable
     receipts: tuple[Receipt, ...]
 
 
 Remake = Callable[[UnitRows], Remade]
-"""Runs the same configuration, with fresh noise, on other private rows."""
+"""Run the same configuration, with fresh noise, on other private rows."""
 
 
 class Refit(Protocol):
-    """Fits the released model of the same configuration again, to private rows; nothing of such a fit leaves."""
+    """Fit the released model of the same configuration again, to private rows; nothing of such a fit leaves."""
 
     def __call__(self, rows: UnitRows, /, *, like: ReleasedModel | None = None) -> ReleasedModel:
-        """Return a fit with fresh noise; or, like a fit that there is, one with as little noise as is accounted for."""
+        """Return a fit with fresh noise; with ``like``, a fit like that one with as little noise as possible."""
         ...
 
 
@@ -147,13 +147,13 @@ class OwnerRows:
     train : UnitRows
         What the generator was trained on.
     holdout : UnitRows, optional
-        What was held out, where anything was.
+        The rows that were held out, if any.
     test : TestRows, optional
-        Rows to test predictions on: the test table, or what was held out.
+        Rows to test predictions on: the test table, or the hold-out.
     test_problem : str, optional
-        Why the test table that was given could not be used.
+        Why the given test table could not be used.
     synthetic : CodeTable
-        The synthetic rows, column by column; none where a model was released.
+        The synthetic rows, column by column; empty if a model was released.
     receipts : tuple of Receipt
         Of the run.
     control_noise : float
@@ -161,13 +161,13 @@ class OwnerRows:
     reading : ReadingCounts, optional
         How the file was read.
     threads : int
-        Trainings at once.
+        Trainings to run at once.
     remake : Remake, optional
-        Runs the configuration again.
+        Run the configuration again.
     released : ReleasedModel, optional
-        The model that was released, in place of rows.
+        The model that was released instead of rows.
     refit : Refit, optional
-        Fits it again.
+        Fit it again.
     """
 
     config: RunConfig
@@ -186,7 +186,7 @@ class OwnerRows:
 
     @cached_property
     def tables(self) -> Anchored:
-        """Private and synthetic rows beside the control and the floor, drawn once for all reports."""
+        """Private and synthetic rows with the control and the floor, drawn once for all reports."""
         return anchored(
             self.train.codes,
             self.synthetic,
@@ -198,7 +198,7 @@ class OwnerRows:
 
 @dataclass(frozen=True, slots=True)
 class StandInPart:
-    """What a report came to on public rows, and the names of the attacks that did better than the proof allows."""
+    """The results of a report on public rows, and the names of the attacks that did better than the proof allows."""
 
     evidence: tuple[SafeEvidence, ...]
     exceeded: tuple[str, ...] = ()
@@ -206,19 +206,19 @@ class StandInPart:
 
 @dataclass(frozen=True, slots=True)
 class ReportOption:
-    """Something an owner may ask of a report: one declaration for the command line and for the code.
+    """An option of a report, declared once for the command line and for the code.
 
     Attributes
     ----------
     name : str
-        As Python writes it; the command line has hyphens instead.
+        As in Python; the command line has hyphens instead of underscores.
     help : str
     default : text, bool or None
-        A bool is a switch.
+        A bool makes it a switch.
     choices : tuple of str
-        The texts that are allowed, where they are few.
+        The allowed texts, if only a few are.
     number : int, optional
-        The option is a whole number that may be left out after its name; this is what it then is.
+        The option takes a whole number, which may be left out after its name; this is the number then used.
     """
 
     name: str
@@ -230,34 +230,34 @@ class ReportOption:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Renewal:
-    """A part of a report that takes long and is made at the owner's wish, in a process of its own; nothing is charged.
+    """A part of a report that takes long and is made on request, in a process of its own; nothing is charged.
 
     Attributes
     ----------
     name : str
-        By which it is asked for.
+        The name by which it is requested.
     prefix : str
-        Ids that begin so are put in place of the old ones.
+        The new numbers replace the old ones whose ids begin with this.
     usual : str
-        How much of it is asked for on a screen.
+        The amount that a screen requests.
     make : callable
-        Makes the numbers from rows and from how much is asked for.
+        Return the numbers, given the rows and the amount.
     done : str
-        What is done with the rows, in the past tense.
+        What is done with the rows, as a past participle.
     about : callable
-        What it does and costs, told about how many minutes it takes where that is known.
+        Return what it does and costs, given about how many minutes it takes, if known.
     start_label, stop_label : str
         Words of the screen.
     minutes : callable, optional
-        How long it takes, from the seconds of the run's phases.
+        Return how long it takes, from the seconds of the run's phases.
     check : callable, optional
-        Refuses an amount that cannot be.
+        Raise if an amount cannot be used.
     option : str, optional
-        The option of the report by which the command line asks for it.
+        The option of the report by which the command line requests it.
     of_models : bool
-        Whether it is made of runs that released a model, too.
+        Whether it can also be made for runs that released a model.
     failed, fault
-        As those of a :class:`Report`.
+        As in :class:`Report`.
     """
 
     name: str
@@ -278,14 +278,14 @@ class Renewal:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Shown:
-    """What a screen has of one run: its configuration, numbers that may be published, and exact ones where read."""
+    """What a screen knows about one run: its configuration, its public numbers, and exact ones if they were read."""
 
     config: RunConfig
     public: tuple[Evidence, ...]
     exact: tuple[Evidence, ...] = ()
 
     def public_of(self, *sections: str) -> list[Evidence]:
-        """Return the numbers of some sections that may be published."""
+        """Return the public numbers of some sections."""
         return [entry for entry in self.public if entry.section in sections]
 
     def exact_of(self, *sections: str) -> list[Evidence]:
@@ -301,17 +301,17 @@ class Screen:
     ----------
     tab : Tab
     panels : callable
-        Returns the pieces in order.
+        Return the pieces in order.
     exact : bool
-        Whether it shows exact numbers: reading them is entered in the ledger.
+        Whether it shows exact numbers; each look at them is recorded in the ledger.
     wanted : callable
-        Whether there is anything to show for a configuration.
+        Return whether there is anything to show for a configuration.
     of_models : callable
-        Whether it says something of a configuration of a model, which makes no rows.
+        Return whether it says anything about a model, which makes no rows.
     place : int
-        Screens of one tab are shown in this order, and in that of the registry where it is the same.
+        Screens of one tab are shown in this order, and in the order of the registry where it is the same.
     without : str
-        What is said where there are no exact numbers.
+        What is said if there are no exact numbers.
     """
 
     tab: Tab
@@ -326,7 +326,7 @@ class Screen:
 
 
 def groups_declared(config: RunConfig) -> bool:
-    """Whether columns are named whose groups are compared."""
+    """Return whether any columns are declared whose groups are compared."""
     return bool(config.groups)
 
 
@@ -343,36 +343,36 @@ class Report:
     id : str
         Name of its folder.
     title : str
-        What it is about, in a few words.
+        Its subject, in a few words.
     sections : mapping
         The first words of the ids of its numbers, with their headings.
     screens : tuple of Screen
     public : callable, optional
-        Works out what may be published.
+        Return what may be published.
     owner : callable, optional
-        Works out exact numbers; may raise to stop.
+        Return exact numbers; may raise to stop.
     failed : callable, optional
-        What stands in the owner's report where ``owner`` fails inside a library, told why. Without it the whole report
-        fails.
+        Return what the owner's report has instead if ``owner`` fails inside a library, given the reason. Without it the
+        whole report fails.
     fault : str
-        What then failed, in words.
+        A description of what failed.
     stand_in : callable, optional
-        What is worked out on public rows, where that is another thing than the owner's part in other words.
+        Return what is computed on public rows, if that is not simply the owner's part in other words.
     options : tuple of ReportOption
     renewals : tuple of Renewal
     spoken : pattern, optional
-        Ids of the numbers that a rehearsal says first.
+        Ids of the numbers that a rehearsal reports first.
     reasons : tuple of str
         Ids of sentences that say why there are no numbers.
     compared : tuple of str
         Ids of the numbers by which runs are compared first.
     upper_bounds : tuple of str
-        Ids of bounds that are rounded up as far as they are printed.
+        Ids of upper bounds, which are rounded up to the digits that are printed.
     summary : callable, optional
-        A mapping that stands in report.json beside the numbers, under the report's id.
+        Return a mapping that report.json has beside the numbers, under the report's id.
     from_answers : bool
-        Whether its public part reads answers, receipts and declared facts alone, and no row that was made: whoever
-        checks a bundle works it out again.
+        Whether its public part reads only answers, receipts and declared facts, and no synthetic row; then the check of
+        a bundle computes it again.
     """
 
     id: str

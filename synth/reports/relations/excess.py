@@ -17,29 +17,29 @@ _MEAN_OF_FOLDED = math.sqrt(2 / math.pi)
 _Matrix = NDArray[np.float64]
 
 LEVEL = 0.05
-"""A pair of unrelated columns is called clear about so often."""
+"""How often about a pair of unrelated columns is called clear."""
 
 _GROUPS = 4
-"""Groups of bins, a column, of the second look."""
+"""Groups of bins per column in the second test."""
 
 _UNKNOWN_TOTAL = 0.5
-"""Noise on the total, as a part of it, from which on nothing is read: the second order is no longer small."""
+"""Noise on the total, as a fraction of it, above which nothing is read: the second order is no longer small."""
 
 
 @dataclass(frozen=True, slots=True)
 class Excess:
-    """What one table says of a relation.
+    """What one table says about a relation.
 
     Attributes
     ----------
     p_value : float
         How often unrelated columns would say as much, at most 1.
     seen : float
-        Rows that stand elsewhere than the columns alone put them, as a part of all; noise makes such rows too.
+        Share of rows in other cells than the columns alone would put them; noise contributes to it.
     by_chance : float
-        The same as unrelated columns, noise and the draw of the rows make it on average, at most 1.
+        The average of this share for unrelated columns, from noise and sampling, at most 1.
     shape : tuple of two ints
-        Bins of the look that decided.
+        Bins of the test that decided.
     """
 
     p_value: float
@@ -54,7 +54,7 @@ class Excess:
 
 
 def excess_of(counts: _Matrix, noise_std: float) -> Excess | None:
-    r"""Return what a table says beyond its margins, held against noise and chance.
+    r"""Return what a table says beyond its margins, compared with noise and chance.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ def excess_of(counts: _Matrix, noise_std: float) -> Excess | None:
     Returns
     -------
     Excess, optional
-        None where a column has one bin, so that nothing can be said of a relation.
+        None if a column has a single bin, so that there can be no relation.
 
     Notes
     -----
@@ -75,19 +75,19 @@ def excess_of(counts: _Matrix, noise_std: float) -> Excess | None:
 
     .. math:: E = M - T u v^T .
 
-    Where the columns are unrelated and the rows are draws, E is to first order :math:`(I - u 1^T)(M - T u v^T)(I -
+    If the columns are unrelated and the rows are a sample, E is to first order :math:`(I - u 1^T)(M - T u v^T)(I -
     1 v^T)`, whose covariance is a sum of two Kronecker products,
 
     .. math:: \sigma^2 \, (A W A^T) \otimes (B W' B^T) + T \, (D_u - u u^T) \otimes (D_v - v v^T), \quad
         A = I - u 1^T, \; B = I - v 1^T ,
 
-    that of the noise and that of the multinomial draw (Agresti, Categorical Data Analysis, 3.2). Two symmetric
+    that of the noise and that of the multinomial sample (Agresti, Categorical Data Analysis, 3.2). Two symmetric
     matrices are diagonal in one basis, so E has (a - 1)(b - 1) uncorrelated coordinates with known variances, and
-    the sum of their squares over these is chi-square distributed. What noise on both margins makes together is of
+    the sum of their squares over these is chi-square distributed. The joint effect of noise on both margins is of
     second order; it is added to the variances as the part :math:`\sigma^2 \sum w \sum w' / T^2` of the noise. Many
-    cells hide a relation that changes slowly along both columns, so a large table is looked at a second time in at
-    most four groups of bins a column, and the smaller p-value counts twice (Bonferroni). A table with fewer rows
-    than cells is looked at in groups alone. What that level is in truth, ``benchmarks/drowned.py`` counts.
+    cells hide a relation that changes slowly along both columns, so a large table is tested a second time in at most
+    four groups of bins per column, and the smaller p-value is doubled (Bonferroni). A table with fewer rows than
+    cells is tested in groups only. ``benchmarks/drowned.py`` measures the actual level.
     """
     if min(counts.shape) < 2:
         return None
@@ -116,7 +116,7 @@ def _looks(counts: _Matrix) -> Iterator[tuple[_Matrix, _Widths]]:
 
 
 def _starts(margin: _Matrix) -> NDArray[np.intp]:
-    """Return where groups of neighbouring bins begin that hold about as many rows each."""
+    """Return where groups of neighbouring bins with about equally many rows begin."""
     if len(margin) <= _GROUPS:
         return np.arange(len(margin))
     below = np.cumsum(np.maximum(margin, 0.0))
@@ -145,7 +145,7 @@ def _one_look(counts: _Matrix, noise_std: float, widths: _Widths) -> Excess:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Side:
-    """One column's part of the covariance: the basis in which noise is 1 and the draw is diagonal, and the diagonals.
+    """One column's part of the covariance: the basis in which noise is 1 and sampling diagonal, and the diagonals.
 
     ``basis`` has the shape (bins - 1, bins), ``scales`` (bins - 1,); ``noise`` and ``draw``, of shape (bins,), are the
     variances of single cells.
