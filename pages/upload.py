@@ -111,8 +111,8 @@ def account_question() -> str | None:
         format_func=plain,
         label_visibility="collapsed",
         key="people",
-        help="The ledger counts spending per group of people, not per file: a newer file about the same people draws on "
-        "the same budget.",
+        help="The ledger counts spending per group of people, not per file: a newer file about the same people draws "
+        "on the same budget.",
     )
     held["people"] = chosen
     if chosen is None:
