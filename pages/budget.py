@@ -27,7 +27,7 @@ from pages.ui.forecast import (
     parts_table,
     smallest_epsilon_form,
 )
-from pages.ui.guards import guard, guarded, require, through_the_application
+from pages.ui.guards import guard, require, through_the_application
 from pages.ui.session import application, bind, draft, go, own_table
 from pages.ui.words import DELTA_MEANS, amount, count, note, plain
 from synth.errors import ConfigError
@@ -356,7 +356,7 @@ def others_used() -> None:
     )
 
 
-@guarded
+@guard()
 def _take_move() -> None:
     """Take what was set in the browser into the draft; what is out of its range was refused there, in words."""
     moved = _moved()

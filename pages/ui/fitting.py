@@ -13,7 +13,7 @@ from streamlit.delta_generator import DeltaGenerator
 from pages.ui.charts import show_table
 from pages.ui.draft import config_of
 from pages.ui.evidence import badge
-from pages.ui.guards import guarded
+from pages.ui.guards import guard
 from pages.ui.session import application, bind, draft
 from pages.ui.words import amount, note, plain, upper
 from synth.errors import SynthError
@@ -296,7 +296,7 @@ def _dismiss() -> None:
 
 
 @st.dialog("Spend this budget?", on_dismiss=_dismiss)
-@guarded
+@guard()
 def _confirm(config: RunConfig, remaining: float | None, label: str, made: str) -> None:
     text = (
         f"This will spend ε = {amount(config.epsilon)}, δ = {config.delta:g} from '{plain(config.account)}'. "

@@ -6,11 +6,10 @@ the place in the code are logged, its text never is, because libraries quote cel
 
 from __future__ import annotations
 
-import functools
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Literal, ParamSpec, TypeVar
+from typing import Literal
 
 import streamlit as st
 from streamlit.runtime.pages_manager import PagesManager
@@ -26,9 +25,6 @@ INCIDENT_TEXT = (
 )
 
 Step = Literal["table", "description", "run", "report", "release"]
-
-_P = ParamSpec("_P")
-_R = TypeVar("_R")
 
 _MISSING: dict[Step, tuple[str, str, str]] = {
     "table": ("There is no table yet. Upload one, or try the demo table.", "upload", "1 Upload"),
@@ -55,6 +51,8 @@ def through_the_application() -> None:
 def guard(*, away: Literal["show", "hide", "pass"] = "show") -> Iterator[None]:
     """Show an error instead of raising it; the run control of Streamlit passes through.
 
+    Fragments, dialogs and callbacks run outside the guard of the page: ``@guard()`` gives each its own.
+
     Parameters
     ----------
     away : {"show", "hide", "pass"}
@@ -73,18 +71,6 @@ def guard(*, away: Literal["show", "hide", "pass"] = "show") -> Iterator[None]:
     except Exception as error:
         full = own_error(error)
         st.error(plain(full) if full is not None else INCIDENT_TEXT.format(incident=record_incident(error)))
-
-
-def guarded(function: Callable[_P, _R]) -> Callable[_P, _R | None]:
-    """Guard a fragment, a dialog or a callback: they run outside the guard of the page."""
-
-    @functools.wraps(function)
-    def inner(*args: _P.args, **kwargs: _P.kwargs) -> _R | None:
-        with guard():
-            return function(*args, **kwargs)
-        return None
-
-    return inner
 
 
 def require(step: Step) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import streamlit as st
 
-from pages.ui.guards import guarded
+from pages.ui.guards import guard
 from pages.ui.words import note, plain
 from synth.store import Work, WorkState
 
@@ -37,7 +37,7 @@ def follow_work(work: LongWork, *, stop_key: str) -> bool:
 
 
 @st.fragment(run_every=1.0)
-@guarded
+@guard()
 def _going_on(work: LongWork, stop_key: str) -> None:
     where = work.standing()
     if where is None or not where.is_active:

@@ -62,8 +62,9 @@ def unit_questions() -> None:
                 min_value=1,
                 step=1,
                 placeholder="a public upper bound",
-                help="Sets the default delta and the expected accuracy: with a bound far above the true "
-                "number, the forecast is too good. It is published with the release and never read from the table.",
+                help="Sets the default delta and the expected accuracy: a bound far above the true "
+                "number makes the forecast too optimistic. It is published with the release and never read from the "
+                "table.",
                 **bind("people_at_most"),
             )
     if held["protects"] and held["rows_per_unit"]:

@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from pages.ui.charts import show_plot, show_table
-from pages.ui.guards import guarded, require
+from pages.ui.guards import guard, require
 from pages.ui.session import application, draft
 from pages.ui.words import add_row_worth, amount, note, plain, row_note, row_worth
 from synth.estimators import describe
@@ -68,7 +68,7 @@ def follow_run(run_id: str) -> None:
 
 
 @st.fragment(run_every=1.0)
-@guarded
+@guard()
 def _moving(run_id: str) -> None:
     run = application().run(run_id)
     if run.state not in _MOVING:

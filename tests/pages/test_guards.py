@@ -17,14 +17,14 @@ def failing() -> None:
 
     import streamlit as st
 
-    from pages.ui.guards import guard, guarded, quiet_logs
+    from pages.ui.guards import guard, quiet_logs
 
     quiet_logs()
     with guard():
         float("NHS-999-123")
 
     @st.fragment
-    @guarded
+    @guard()
     def part() -> None:
         int("NHS-999-123")
 
@@ -76,7 +76,7 @@ def test_fragments_and_dialogs_have_a_guard_of_their_own() -> None:
                 names = [ast.unparse(decorator) for decorator in node.decorator_list]
                 if any("fragment" in name or "dialog" in name for name in names):
                     seen += 1
-                    assert names[-1] == "guarded", f"{path.name}: {node.name}"
+                    assert names[-1] == "guard()", f"{path.name}: {node.name}"
     assert seen
 
 
