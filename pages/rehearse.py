@@ -16,7 +16,7 @@ from pages.ui.column_rows import split_list
 from pages.ui.draft import EPSILON_STOPS, config_of
 from pages.ui.evidence import cards, read_evidence
 from pages.ui.guards import guard, require, through_the_application
-from pages.ui.long_work import LongWork, follow_work
+from pages.ui.running import LongWork, follow_work
 from pages.ui.session import TABLE_TYPES, application, draft, forget_widgets, go, show_refusal, taking, uploader_key
 from pages.ui.stand_in import verdict
 from pages.ui.words import count, note, plain

@@ -14,7 +14,7 @@ from pages.ui.charts import accent, ink, show_table, table_of
 from pages.ui.evidence import OWNER_ONLY_NOTE, badge, badge_text, cards, number_card, read_evidence, show_value
 from pages.ui.forecast import forecast_panel
 from pages.ui.guards import guard, require, through_the_application
-from pages.ui.long_work import LongWork, follow_work
+from pages.ui.running import LongWork, follow_work
 from pages.ui.session import application, draft, go
 from pages.ui.stand_in import stand_in_attacks
 from pages.ui.words import DELTA_MEANS, note, plain, stated

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
 
 import streamlit as st
 
@@ -19,13 +18,13 @@ from pages.ui.session import (
     go,
     in_their_zone,
     open_draft,
+    show_refusal,
     start_again,
     taking,
     uploader_key,
 )
 from pages.ui.words import note, plain
 from synth.demonstration import CLINIC, NETWORK, Demonstration
-from synth.errors import SynthError
 from synth.store import SavedDraft
 
 NOT_PROMISED = (
@@ -76,11 +75,13 @@ def screen() -> None:
         )
 
     if bundle is not None:
-        with taking("bundle"):
-            st.session_state["verdict"] = verify_upload(bundle)
-
+        st.session_state.pop("verdict", None)
+        with taking("bundle"), whole_stream(bundle, most=MOST_BUNDLE_MEGABYTES * 2**20) as stream:
+            verdict = application().verify(stream)
+            st.session_state["verdict"] = (verdict.ok, list(verdict.lines))
+    show_refusal("bundle")
     if "verdict" in st.session_state:
-        show_verdict(st.session_state["verdict"])
+        show_verdict(*st.session_state["verdict"])
 
     begun_before()
 
@@ -148,24 +149,14 @@ def open_demonstration(which: Demonstration) -> None:
     forget_widgets()
 
 
-def verify_upload(uploaded: Any) -> dict[str, Any]:
-    """Check an uploaded bundle; the verdict is kept as plain values."""
-    try:
-        with whole_stream(uploaded, most=MOST_BUNDLE_MEGABYTES * 2**20) as bundle:
-            verdict = application().verify(bundle)
-    except SynthError as error:
-        return {"ok": False, "lines": [str(error)]}
-    return {"ok": verdict.ok, "lines": list(verdict.lines)}
-
-
-def show_verdict(verdict: dict[str, Any]) -> None:
+def show_verdict(ok: bool, lines: list[str]) -> None:
     """Say whether the bundle is what it claims, and why."""
     with st.container(border=True):
-        if verdict["ok"]:
+        if ok:
             st.success("Everything matches the certificate. What was checked, and what was not, is listed below.")
         else:
             st.error("This bundle does not match its certificate, or cannot be read.")
-        for line in verdict["lines"]:
+        for line in lines:
             st.markdown(f"- {plain(line)}")
 
 

@@ -12,7 +12,7 @@ import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
-from pages.ui.words import plain
+from pages.ui.words import plain, small
 from synth.generators.protocol import Picture
 from synth.names import visible
 from synth.reports.drawing import COLOURS, TRACES, letters, pairs_of, twin_of_picture
@@ -43,7 +43,7 @@ def draw(figure: Figure, *, key: str) -> None:
 def heading(figure: Figure) -> None:
     """Draw what is seen on a figure, and below it whether that is good."""
     judged = judged_words(figure)
-    st.markdown(f"**{plain(figure.title)}**" + (f"  \n:small[:gray[{plain(judged)}]]" if judged else ""))
+    st.markdown(f"**{plain(figure.title)}**" + (f"  \n{small(plain(judged))}" if judged else ""))
 
 
 def judged_words(figure: Figure) -> str:

@@ -9,7 +9,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from pages.ui.charts import draw, heading, judged_words, show_picture, show_table, table_of
-from pages.ui.words import note, plain
+from pages.ui.words import note, plain, small
 from synth.reports.evidence import OWNER_ONLY_SENTENCE, Evidence, Kind, evidence_from_dict
 from synth.reports.figures import Bars, Figure, Table
 from synth.reports.registry import is_upper_bound, section_words
@@ -135,7 +135,7 @@ def _pictures(entry: Evidence, *, key: str, badged: bool) -> None:
     judged, valued = plain(judged_words(first)), _valued(entry, first)
     under = [judged] if judged else [plain(_first_sentence(entry)), valued]
     if beside == 1 or not judged:
-        st.markdown("  \n".join([f"**{plain(first.title)}**", *map(_small, filter(None, under))]))
+        st.markdown("  \n".join([f"**{plain(first.title)}**", *map(small, filter(None, under))]))
     if not badged:
         badge(entry.kind)
     # Titles may take another line each: this keeps the pictures below them level.
@@ -185,7 +185,7 @@ def number_card(entry: Evidence, *, badged: bool = False, whole: bool = False, s
     if said is not None:
         said.add(sentence)
     if any(lines):
-        st.markdown("  \n".join(map(_small, filter(None, lines))))
+        st.markdown("  \n".join(map(small, filter(None, lines))))
 
 
 def show_value(title: str, value: str) -> None:
@@ -206,10 +206,6 @@ def _range_of(entry: Evidence, *, unit: bool) -> str:
         covers = section_words(entry.section).covers
         words.append(f"± {_error_text(entry)} (95 %, {covers})")
     return ", ".join(words)
-
-
-def _small(line: str) -> str:
-    return f":small[:gray[{line}]]"
 
 
 def _half(entry: Evidence) -> float | None:

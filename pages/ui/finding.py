@@ -13,7 +13,7 @@ from pages.ui.charts import show_table
 from pages.ui.column_rows import MODELLED_ROLES, Row, host_of, row_of_mapping
 from pages.ui.draft import Draft, config_body, missing_answers
 from pages.ui.guards import guard
-from pages.ui.long_work import LongWork, follow_work
+from pages.ui.running import LongWork, follow_work
 from pages.ui.session import application, draft, renew_editor
 from pages.ui.words import amount, note, plain, upper
 from synth.bundle.finding import Finding

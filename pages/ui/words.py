@@ -43,8 +43,12 @@ def note(text: str, place: DeltaGenerator | None = None) -> None:
 
     Streamlit's own captions fade below the contrast that the pages promise.
     """
-    target = st if place is None else place
-    target.markdown(f":small[:gray[{text}]]")
+    (place or st).markdown(small(text))
+
+
+def small(text: str) -> str:
+    """Return a line of small print as markdown."""
+    return f":small[:gray[{text}]]"
 
 
 def amount(epsilon: float) -> str:
