@@ -1,11 +1,11 @@
-"""Take the pictures of docs/screenshots anew: a real server, a real browser, the demonstration table.
+"""Retake the pictures in docs/screenshots: a real server, a real browser, the demonstration table.
 
 Usage: .venv/bin/python scripts/screenshots.py [--into docs/screenshots] [--only demo,rehearse,kahm,models]
                                                [--generator NAME] [--adult FILE]
 
 With ``--adult adult.data.gz``, the reports of a run on the Adult table: examples/adult.yaml (epsilon 1, the default
 generator) with a fifth of the rows held out and a twentieth of the budget for predictions that may be published; and
-beside it a run of the control, compared. They stand in a folder of their own.
+a run of the control for comparison. Keep them in a folder of their own.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ PARTS = ("demo", "rehearse", "kahm", "models")
 
 
 class Photographer(Walker):
-    """Walks like a person and keeps a picture of every screen."""
+    """Walks through the screens like a user and keeps a picture of each."""
 
     def __init__(self, browser: Any, address: str, into: Path) -> None:
         super().__init__(browser, address, width=1280, height=900)
         self.into = into
 
     def picture(self, name: str) -> None:
-        """Keep the whole page as one picture, however long it is."""
+        """Save the whole page as one picture, however long it is."""
         self.settle()
         self.page.wait_for_timeout(800)  # charts finish drawing after the script has ended
         main = self.page.locator('[data-testid="stMain"]')
@@ -60,13 +60,13 @@ class Photographer(Walker):
         self.page.set_viewport_size({"width": 1280, "height": 900})
 
     def unfold(self, title: str) -> None:
-        """Open what is folded under a title, or close it."""
+        """Open or close the fold with this title."""
         self.page.get_by_test_id("stExpander").get_by_text(title).click()
         self.settle()
 
 
 def modes_of_kahm(photographer: Photographer, folder: Path) -> None:
-    """Look at the modes of KAHM that let noisy rows out, with a table in which everybody has one row."""
+    """Take pictures of KAHM's modes that release noisy rows, with a table of one row per person."""
     page, codebook = photographer.page, folder / "codebook.yaml"
     codebook.write_text(CODEBOOK.format(account="one row each"), encoding="utf-8")
     table = small_table(folder, "one-row-each.csv")
@@ -74,7 +74,7 @@ def modes_of_kahm(photographer: Photographer, folder: Path) -> None:
     photographer.unfold("more, for special tables")
     page.locator(".st-key-choose-kahm button").click()
     photographer.see("What to protect")
-    photographer.unfold("more, for special tables")  # and close again: the others are no part of this picture
+    photographer.unfold("more, for special tables")  # and close it again: the other cards do not belong in this picture
     for mode, name in (("Record level, row noise", "kahm-rows"), ("Cell level", "kahm")):
         photographer.choose(mode)
         photographer.picture(name)
@@ -114,7 +114,7 @@ def walk(photographer: Photographer, generator: str | None) -> None:
 
 
 def rehearse(photographer: Photographer, folder: Path) -> None:
-    """Look at what simulated rows are asked for, and rehearse a small grid on another year of the demonstration."""
+    """Show the form for simulated rows, and rehearse a small grid on another year of the demonstration."""
     page, other = photographer.page, folder / "another-year.csv"
     to_generate(photographer)
     year = replace(NETWORK, patients=12_000, visits=20_000)  # the network has three
@@ -137,7 +137,7 @@ def rehearse(photographer: Photographer, folder: Path) -> None:
 
 
 def spend(photographer: Photographer) -> None:
-    """Spend what stands on the button, and wait for the report."""
+    """Press the button that spends the budget, and wait for the report."""
     page = photographer.page
     button = page.get_by_role("button", name="and generate").first.inner_text()
     photographer.press(button)
@@ -167,7 +167,7 @@ def reports(photographer: Photographer) -> None:
 
 
 def estimate(photographer: Photographer) -> None:
-    """Ask the first example, and wait for its answer."""
+    """Enter the first example, and wait for its answer."""
     box = photographer.page.get_by_role("textbox", name="What to estimate")
     box.fill(str(box.get_attribute("placeholder")))
     box.press("Enter")
@@ -175,7 +175,7 @@ def estimate(photographer: Photographer) -> None:
 
 
 def to_generate(photographer: Photographer) -> None:
-    """Go with the demonstration table to the choice of a generator."""
+    """Open the demonstration table and continue to the choice of a generator."""
     photographer.open()
     photographer.press("Open the demo table")
     photographer.see("Upload a table")
@@ -189,7 +189,7 @@ def to_generate(photographer: Photographer) -> None:
 
 
 def private_model(photographer: Photographer) -> None:
-    """Fit a regression to the demonstration table: its form, its report, its release."""
+    """Fit a regression to the demonstration table; take pictures of the form, the report and the release."""
     to_generate(photographer)
     walk_to_model(photographer, model="private-regression", target="cost")
     photographer.picture("models")
@@ -200,7 +200,7 @@ def private_model(photographer: Photographer) -> None:
 
 
 def walk_adult(photographer: Photographer, rows: Path, folder: Path) -> None:
-    """Make a release of the Adult table with every report, then one of the control, and compare them."""
+    """Release the Adult table with every report, then run the control, and compare them."""
     table, codebook = folder / "adult.csv", folder / "adult.yaml"
     table.write_bytes(gzip.decompress(rows.read_bytes()))
     described = (ROOT / "examples" / "adult.yaml").read_text(encoding="utf-8")
