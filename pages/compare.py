@@ -19,7 +19,7 @@ _READY = {"reported", "released"}
 _MOST_NAMED = 2
 _ABOUT_NOISE = (
     "Every run is compared with its own noisy counts, so each distance contains that run's noise: read it "
-    "next to 'Distance by noise alone' of the same run. Choosing by these numbers costs nothing extra; "
+    "next to 'Distance due to noise alone' of the same run. Choosing by these numbers costs nothing extra; "
     "choosing by owner-only numbers would weaken the promise."
 )
 

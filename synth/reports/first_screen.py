@@ -303,7 +303,7 @@ def _unknown(known: _Known) -> list[str]:
     unknown, pairs = known.value("relations.unknown"), known.value("relations.of")
     if not unknown or not pairs:
         return []
-    return [f"relations in {unknown:,.0f} of {pairs:,.0f} pairs of columns (not measured, or hidden by noise)"]
+    return [f"relations within {unknown:,.0f} of {pairs:,.0f} pairs of columns (not measured, or hidden by noise)"]
 
 
 def _unmeasured(known: _Known) -> list[str]:

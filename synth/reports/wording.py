@@ -124,7 +124,7 @@ def beyond_noise(clear: int, of: int, *, noise: float) -> str:
         The widest 95 % range of the noise among them; if it is wide, nothing is called good.
     """
     if clear:
-        which = "This is" if of == 1 else f"{clear:,} of {of:,} are"
+        which = "This is" if of == 1 else f"{clear:,} of {of:,} {'is' if clear == 1 else 'are'}"
         return f"{which} larger than privacy noise explains."
     if noise > _SEEN_THROUGH:
         return "Privacy noise hides whether this is good."

@@ -240,7 +240,7 @@ def test_the_report_lists_columns_groups_and_pairs() -> None:
     for entry in found.values():
         (table,) = entry.figures
         assert isinstance(table, Table)
-        assert f"{entry.value} of {len(table.rows)} numbers" in table.title
+        assert f"{entry.value} of {len(table.rows)} synthetic numbers" in table.title
         json.dumps(table.rows, allow_nan=False)
     # Rows were made evenly, and the population has a long tail: the report says that the mean lies outside.
     (table,) = found["intervals.column.stay"].figures

@@ -236,4 +236,6 @@ def test_it_is_in_every_report() -> None:
     answers = [release(X, [10, 20], noise=1.0), release(Y, [10, 10, 10], noise=1.0, query="y", sequence=1)]
     now = published_evidence(codes, answers, schema)
     assert "relations.unknown" in {entry.id for entry in now}
-    assert "elations in 1 of 1 pairs of columns (not measured, or hidden by noise)" in first_screen(now, schema).unfit
+    assert (
+        "elations within 1 of 1 pairs of columns (not measured, or hidden by noise)" in first_screen(now, schema).unfit
+    )

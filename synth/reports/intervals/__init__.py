@@ -278,13 +278,13 @@ def _evidence(
         return
     inside = sum(one.inside for one in numbers)
     told = sum(math.isfinite(one.low) for one in numbers)
-    title = f"{name}: {inside:,} of {told:,} numbers of the synthetic rows lie in their intervals"
+    title = f"{name}: {inside:,} of {told:,} synthetic numbers lie within their intervals"
     rows = tuple((one.name, *_cells(one, column)) for one in numbers)
     yield SafeEvidence(
         id=f"{_SECTION}.{sort}.{name}",
         title=visible(name),
         value=inside,
-        unit=f"of {told} in their intervals",
+        unit=f"of {told} within their intervals",
         figures=(Table(title, (heading, *_HEADER), rows),),
     )
 

@@ -111,7 +111,7 @@ def _summary(alpha: int, compared: Sequence[ComparedTable], prefix: str, of: int
     return [
         number("mean", f"Mean distance over {sets}", mean, f"{bins}{some}", error),
         number(CONTROL, "Independent control", control, "Unrelated columns, drawn from these noisy counts."),
-        number("noise", "Distance by noise alone", noise, "A smaller distance cannot be told from zero."),
+        number("noise", "Distance due to noise alone", noise, "A smaller distance cannot be told from zero."),
         number("worst", f"Largest distance among {sets}", worst[0].distance, bins, worst[0].error),
     ]
 
@@ -453,7 +453,7 @@ def _value(entry: Evidence) -> float:
 REPORT = Report(
     id="marginals",
     title="Sets of columns",
-    sections={_SECTION: Section("Marginals"), _SINGLE: Section("Columns")},
+    sections={_SECTION: Section("Sets of columns"), _SINGLE: Section("Single columns")},
     public=_public,
     owner=_owner,
     summary=_by_columns,
