@@ -179,7 +179,7 @@ class StackedTables:
         return longer, cells * size
 
     def _occurring(self, key: NDArray[np.int64], cells: int) -> tuple[NDArray[np.int64], int]:
-        """Return keys over those cells alone that occur in a table: the others add nothing to a distance."""
+        """Return keys over only those cells that occur in a table; the others add nothing to a distance."""
         import pandas as pd  # imported late: it starts slowly, and is needed here alone
 
         numbers, occurring = pd.factorize(key - cells * self._table_of_row)

@@ -327,7 +327,7 @@ def _sentence(parts: Sequence[str]) -> str:
 
 
 _HAIR = 1e-6
-"""How far a whole number may be off as a binary one."""
+"""The largest rounding error of a whole number in binary."""
 
 
 def _up(number: float) -> str:

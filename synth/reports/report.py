@@ -311,7 +311,7 @@ class Screen:
     place : int
         Screens of one tab are shown in this order, and in the order of the registry where it is the same.
     without : str
-        What is said if there are no exact numbers.
+        The text shown if there are no exact numbers.
     """
 
     tab: Tab

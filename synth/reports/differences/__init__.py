@@ -64,7 +64,7 @@ def differences(compared: Sequence[ComparedTable], config: RunConfig, group: str
         Measured tables, in the bins in which they were measured.
     config : RunConfig
     group : str
-        The column that tells groups apart.
+        The column that defines the groups.
 
     Returns
     -------

@@ -57,7 +57,7 @@ def owner_fidelity(
     limit : int
         Most pairs of columns; a seeded sample is taken where there are more.
     on_step : callable, optional
-        Told (done, total); may raise to stop.
+        Called with (done, total); may raise to stop.
 
     Returns
     -------

@@ -198,7 +198,7 @@ class Associations:
         ----------
         pairs : sequence of two different places each
         on_step : callable, optional
-            Told (done, total) now and then; may raise to stop.
+            Called with (done, total) now and then; may raise to stop.
         """
         found = []
         for place, (left, right) in enumerate(pairs):

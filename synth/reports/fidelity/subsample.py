@@ -143,7 +143,7 @@ def owner_subsample(
     limit : int
         Most sets of columns of each size; a seeded sample is taken where there are more.
     on_step : callable, optional
-        Told (done, total); may raise to stop.
+        Called with (done, total); may raise to stop.
 
     Returns
     -------

@@ -81,7 +81,7 @@ def owner_group_marginals(
     groups : sequence of str
         The columns that define groups: by value, or for numbers and dates by at most 32 public parts of their range.
     on_step : callable, optional
-        Told (done, total); may raise to stop.
+        Called with (done, total); may raise to stop.
 
     Returns
     -------

@@ -165,7 +165,7 @@ def owner_marginals(
     limit : int
         Most sets of columns for each alpha; a seeded sample is taken where there are more.
     on_step : callable, optional
-        Told (done, total); may raise to stop.
+        Called with (done, total); may raise to stop.
 
     Returns
     -------

@@ -22,7 +22,7 @@ def owner_reading(reading: ReadingCounts | None, schema: Schema) -> tuple[OwnerO
     Parameters
     ----------
     reading : ReadingCounts, optional
-        As the reader counted them; without it nothing is said.
+        As counted by the reader; without it nothing is reported.
     schema : Schema
         What was declared.
 

@@ -261,7 +261,7 @@ def _is_first_look(asked: RowMoments) -> bool:
     return plain and all(table.table.shape[1] == 1 for table in asked.tables)
 
 
-# What is said of it -------------------------------------------------------------------------------------------------
+# In words -------------------------------------------------------------------------------------------------------------
 
 
 _MOST_ON_MAP = 24
