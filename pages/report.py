@@ -23,25 +23,25 @@ from synth.reports.document import first_screen_html, first_screen_style
 from synth.reports.evidence import Evidence, Kind
 from synth.reports.first_screen import first_screen
 from synth.reports.panels import (
-    Answered,
-    Asked,
+    Alarm,
     Badge,
     Cards,
     Choice,
+    ExactWarning,
     Folded,
-    Forecasted,
+    ForecastDetails,
     Heading,
     Listing,
+    OnRequest,
+    Opening,
     Option,
     Panel,
     Panels,
     Part,
     Pick,
-    Promised,
-    Rehearsed,
-    Renewing,
-    Shouted,
-    Warned,
+    PromiseCards,
+    Questions,
+    RehearsalResults,
     Words,
 )
 from synth.reports.registry import renewal_called, screens_of, tabs
@@ -126,7 +126,7 @@ class _On:
 def _draw_section(pieces: Panels, run_id: str) -> None:
     """Draw what a tab has of one sort; numbers that are all of one kind have one badge."""
     kinds = set(_kinds(pieces))
-    if len(kinds) == 1 and not any(isinstance(piece, Warned) for piece in pieces):
+    if len(kinds) == 1 and not any(isinstance(piece, ExactWarning) for piece in pieces):
         badge(*kinds)
     _draw_all(pieces, _On(run_id, badged=len(kinds) == 1))
 
@@ -137,7 +137,7 @@ def _kinds(pieces: Panels) -> Iterator[Kind]:
             yield from (entry.kind for entry in piece.entries)
         elif isinstance(piece, Badge):
             yield piece.kind
-        elif isinstance(piece, Shouted):
+        elif isinstance(piece, Alarm):
             yield piece.entry.kind
         elif isinstance(piece, Folded | Part):
             yield from _kinds(piece.panels)
@@ -155,8 +155,8 @@ def _draw_all(pieces: Panels, on: _On) -> None:
                 # One part at a time: the tab stays short, and a wide table quick to draw.
                 options = [Option(part.name, part.title, part.panels) for part in parts]
                 _draw(Choice("What to compare", "owner-part", options), on)
-        elif not (warned and isinstance(piece, Warned)):
-            warned = warned or isinstance(piece, Warned)
+        elif not (warned and isinstance(piece, ExactWarning)):
+            warned = warned or isinstance(piece, ExactWarning)
             _draw(piece, on)
 
 
@@ -193,12 +193,12 @@ def _(piece: Badge, on: _On) -> None:
 
 
 @_draw.register
-def _(piece: Warned, on: _On) -> None:
+def _(piece: ExactWarning, on: _On) -> None:
     st.warning(f"{badge_text('owner_only')} {OWNER_ONLY_NOTE}")
 
 
 @_draw.register
-def _(piece: Shouted, on: _On) -> None:
+def _(piece: Alarm, on: _On) -> None:
     with st.container(border=True):
         st.error(plain(piece.entry.title))
         number_card(piece.entry, badged=on.badged, whole=True)
@@ -229,7 +229,7 @@ def _(piece: Folded, on: _On) -> None:
 
 
 @_draw.register
-def _(piece: Answered, on: _On) -> None:
+def _(piece: Opening, on: _On) -> None:
     asked, run_id = application(), on.run_id
     first = first_screen(read_evidence(asked.report(run_id)), asked.config_of(run_id), asked.first_rows(run_id))
     style = f"<style>:root{{--accent:{accent()}}}{first_screen_style()}</style>"
@@ -250,7 +250,7 @@ def _as_image(drawing: re.Match[str]) -> str:
 
 
 @_draw.register
-def _(piece: Asked, on: _On) -> None:
+def _(piece: Questions, on: _On) -> None:
     estimates, run_id = application().estimates, on.run_id
     work = LongWork(
         standing=partial(estimates.standing, run_id),
@@ -278,7 +278,7 @@ def _(piece: Asked, on: _On) -> None:
 
 
 @_draw.register
-def _(piece: Promised, on: _On) -> None:
+def _(piece: PromiseCards, on: _On) -> None:
     run = application().run(on.run_id)
     facts = (
         ("Epsilon", stated(run), piece.sentence),
@@ -294,17 +294,17 @@ def _(piece: Promised, on: _On) -> None:
 
 
 @_draw.register
-def _(piece: Forecasted, on: _On) -> None:
+def _(piece: ForecastDetails, on: _On) -> None:
     forecast_panel(application().plan(application().config_of(on.run_id)).forecast)
 
 
 @_draw.register
-def _(piece: Rehearsed, on: _On) -> None:
+def _(piece: RehearsalResults, on: _On) -> None:
     stand_in_attacks(application().config_of(on.run_id), piece.section)
 
 
 @_draw.register
-def _(piece: Renewing, on: _On) -> None:
+def _(piece: OnRequest, on: _On) -> None:
     renewal, asked, run_id = renewal_called(piece.name), application(), on.run_id
     work = LongWork(
         standing=partial(asked.renewal, run_id, piece.name),

@@ -10,25 +10,25 @@ from synth.reports.evidence import Evidence, Kind
 from synth.reports.figures import Table
 
 __all__ = [
-    "Answered",
-    "Asked",
+    "Alarm",
     "Badge",
     "Cards",
     "Choice",
+    "ExactWarning",
     "Folded",
-    "Forecasted",
+    "ForecastDetails",
     "Heading",
     "Listing",
+    "OnRequest",
+    "Opening",
     "Option",
     "Panel",
     "Panels",
     "Part",
     "Pick",
-    "Promised",
-    "Rehearsed",
-    "Renewing",
-    "Shouted",
-    "Warned",
+    "PromiseCards",
+    "Questions",
+    "RehearsalResults",
     "Words",
 ]
 
@@ -73,7 +73,7 @@ class Badge(Panel):
 
 
 @dataclass(frozen=True, slots=True)
-class Warned(Panel):
+class ExactWarning(Panel):
     """The warning above exact numbers."""
 
 
@@ -132,45 +132,45 @@ class Part(Panel):
 
 
 @dataclass(frozen=True, slots=True)
-class Renewing(Panel):
+class OnRequest(Panel):
     """Offer a part of a report that is made on request, and follow its progress."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
-class Answered(Panel):
+class Opening(Panel):
     """The first screen: what the rows are good for, what not, how well people are protected, and its pictures."""
 
 
 @dataclass(frozen=True, slots=True)
-class Asked(Panel):
+class Questions(Panel):
     """Take questions about the population and show the estimates; ``examples`` can be asked as they are."""
 
     examples: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Promised(Panel):
+class PromiseCards(Panel):
     """The promise of the run: epsilon, delta and generator."""
 
     sentence: str
 
 
 @dataclass(frozen=True, slots=True)
-class Forecasted(Panel):
+class ForecastDetails(Panel):
     """The forecast made before the run."""
 
 
 @dataclass(frozen=True, slots=True)
-class Rehearsed(Panel):
+class RehearsalResults(Panel):
     """The results of the rehearsal of this configuration in one section."""
 
     section: str
 
 
 @dataclass(frozen=True, slots=True)
-class Shouted(Panel):
+class Alarm(Panel):
     """A number that is an alarm, shown prominently."""
 
     entry: Evidence

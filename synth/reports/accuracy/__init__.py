@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from synth.reports.evidence import SafeEvidence
 from synth.reports.figures import Cell, Table
 from synth.reports.measured import BAR, ComparedTable
-from synth.reports.panels import Badge, Cards, Folded, Forecasted, Panel, Words
+from synth.reports.panels import Badge, Cards, Folded, ForecastDetails, Panel, Words
 from synth.reports.report import ACCURACY, PaidAnswers, Report, Screen, Section, Shown
 
 __all__ = ["REPORT", "expected_accuracy"]
@@ -102,7 +102,7 @@ def _known(shown: Shown) -> list[Panel]:
 def _forecast(shown: Shown) -> list[Panel]:
     where = "of 'At a glance'" if shown.config.is_model else "above"
     words = f"Forecast from the declaration alone. The numbers {where} were computed from the answers of this run."
-    return [Folded("Forecast before the run", [Words(words, "note"), Forecasted()])]
+    return [Folded("Forecast before the run", [Words(words, "note"), ForecastDetails()])]
 
 
 REPORT = Report(

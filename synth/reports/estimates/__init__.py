@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from synth.reports.panels import Asked, Badge, Panel, Words
+from synth.reports.panels import Badge, Panel, Questions, Words
 from synth.reports.report import Report, Screen, Shown, Tab
 from synth.schema import ModelledColumn, RunConfig
 
@@ -43,7 +43,7 @@ _SENTENCE = (
 
 
 def _panels(shown: Shown) -> list[Panel]:
-    return [Badge("safe"), Words(_SENTENCE, "note"), Asked(suggested_questions(shown.config))]
+    return [Badge("safe"), Words(_SENTENCE, "note"), Questions(suggested_questions(shown.config))]
 
 
 REPORT = Report(

@@ -15,7 +15,7 @@ from synth.reports.controls import Anchored
 from synth.reports.evidence import OwnerOnlyEvidence, SafeEvidence
 from synth.reports.figures import Bars, Cell, Series, Table
 from synth.reports.groups.published import group_accuracy, smallest_groups
-from synth.reports.panels import Cards, Folded, Heading, Panel, Warned, Words
+from synth.reports.panels import Cards, ExactWarning, Folded, Heading, Panel, Words
 from synth.reports.report import (
     GROUPS,
     OwnerRows,
@@ -351,7 +351,7 @@ def _public_panels(shown: Shown) -> list[Panel]:
 def _exact_panels(shown: Shown) -> list[Panel]:
     found = shown.exact_of(_SECTION)
     nothing = Words("Not part of this report. Tables by group need a second column.")
-    return [Warned(), Folded("Tables by group", [Cards(found, key="owner-groups-tables") if found else nothing])]
+    return [ExactWarning(), Folded("Tables by group", [Cards(found, key="owner-groups-tables") if found else nothing])]
 
 
 REPORT = Report(

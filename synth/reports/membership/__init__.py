@@ -13,7 +13,18 @@ from synth.privacy.more.together import epsilon_together
 from synth.progress import Progress
 from synth.reports.code_tables import UnitRows
 from synth.reports.evidence import Evidence, OwnerOnlyEvidence
-from synth.reports.panels import Badge, Cards, Folded, Heading, Panel, Rehearsed, Renewing, Shouted, Warned, Words
+from synth.reports.panels import (
+    Alarm,
+    Badge,
+    Cards,
+    ExactWarning,
+    Folded,
+    Heading,
+    OnRequest,
+    Panel,
+    RehearsalResults,
+    Words,
+)
 from synth.reports.report import (
     OwnerRows,
     Remade,
@@ -167,8 +178,8 @@ def _panels(shown: Shown) -> list[Panel]:
         *_members(members),
         Heading("Shadow models on the most exposed rows"),
         *_shadow_panels(shadows),
-        Renewing(_RENEWAL.name),
-        Folded("On a stand-in", [Rehearsed("attacks")]),
+        OnRequest(_RENEWAL.name),
+        Folded("On a stand-in", [RehearsalResults("attacks")]),
     ]
 
 
@@ -183,7 +194,7 @@ def _members(entries: Sequence[Evidence]) -> list[Panel]:
     first = [entry for measure in (".area", ".caught") for entry in rest if entry.id.endswith(measure)]
     others = [entry for entry in rest if entry not in first and not entry.figures]
     return [
-        Warned(),
+        ExactWarning(),
         *shouted,
         Words(
             "Somebody holds the released rows and one person's row, and guesses whether that person was in the private "
@@ -205,7 +216,7 @@ def _shadow_panels(entries: Sequence[Evidence]) -> list[Panel]:
 
 def _apart(entries: Sequence[Evidence]) -> tuple[list[Panel], list[Evidence]]:
     """Tell warnings, which come first, from the rest."""
-    shouted: list[Panel] = [Shouted(entry) for entry in entries if entry.id.endswith(".warning")]
+    shouted: list[Panel] = [Alarm(entry) for entry in entries if entry.id.endswith(".warning")]
     return shouted, [entry for entry in entries if not entry.id.endswith(".warning")]
 
 

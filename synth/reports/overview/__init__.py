@@ -18,7 +18,7 @@ from synth.reports.code_tables import sets_of
 from synth.reports.evidence import SafeEvidence
 from synth.reports.figures import MAXIMUM_HEAT_MAP_SIDE, Bars, Figure, Series, Table
 from synth.reports.measured import ComparedTable
-from synth.reports.panels import Answered, Badge, Cards, Folded, Heading, Panel, Promised, Words
+from synth.reports.panels import Badge, Cards, Folded, Heading, Opening, Panel, PromiseCards, Words
 from synth.reports.report import PaidAnswers, Report, Screen, Section, Shown, Tab
 from synth.reports.wording import rounded_up
 from synth.schema import RunConfig
@@ -213,8 +213,8 @@ def _panels(shown: Shown) -> list[Panel]:
         if per_cell
         else "Across everything in this report that may be published."
     )
-    made: list[Panel] = [Promised(whose), Cards(shown.public_of("overview", "generator", "model"), key="glance")]
-    panels: list[Panel] = [Badge("safe"), Answered(), Folded("What was made, and what was promised", made)]
+    made: list[Panel] = [PromiseCards(whose), Cards(shown.public_of("overview", "generator", "model"), key="glance")]
+    panels: list[Panel] = [Badge("safe"), Opening(), Folded("What was made, and what was promised", made)]
     panels += _assumed(shown.config) if shown.config.is_model else []
     pictures = shown.public_of(_PICTURE)
     return [*panels, Heading(_PICTURES), Cards(pictures, key="pictures")] if pictures else panels

@@ -15,7 +15,7 @@ from synth.errors import InputError
 from synth.progress import Progress
 from synth.reports.controls import owner_control
 from synth.reports.evidence import OWNER_ONLY_SENTENCE, Evidence, OwnerOnlyEvidence
-from synth.reports.panels import Cards, Choice, Folded, Heading, Option, Panel, Renewing, Warned, Words
+from synth.reports.panels import Cards, Choice, ExactWarning, Folded, Heading, OnRequest, Option, Panel, Words
 from synth.reports.prediction.charged import charged_predictions
 from synth.reports.prediction.problem import DownstreamOptions, Problem, nobody_pays, nothing_predicted
 from synth.reports.report import (
@@ -224,11 +224,11 @@ def _exact_panels(shown: Shown) -> list[Panel]:
     if reason is not None:
         return [Words(_said(reason))]
     return [
-        Warned(),
+        ExactWarning(),
         # Beside what was paid for, which says the same with noise, the picture of the exact ones is enough.
         *_numbers(entries, folded=bool(shown.public_of(_CHARGED))),
         Heading("With every predictor"),
-        Renewing(_RENEWAL.name),
+        OnRequest(_RENEWAL.name),
     ]
 
 
@@ -241,14 +241,14 @@ def _group_panels(shown: Shown) -> list[Panel]:
     found = [entry for entry in shown.exact if entry.id.startswith(_BY_GROUP)]
     nothing = Words("Not part of this report. Predictions need a label and rows to test on.")
     return [
-        Warned(),
+        ExactWarning(),
         Heading("Predictions by group"),
         *([Cards(found, key="owner-groups-predictions"), *_over_runs(shown)] if found else [nothing]),
     ]
 
 
 def _model_group_panels(shown: Shown) -> list[Panel]:
-    return [Warned(), *_over_runs(shown)]
+    return [ExactWarning(), *_over_runs(shown)]
 
 
 def _over_runs(shown: Shown) -> list[Panel]:
@@ -258,7 +258,7 @@ def _over_runs(shown: Shown) -> list[Panel]:
     cards: list[Panel] = [Cards(averaged, key="owner-groups-reruns")]
     shown_or_not = [Words(_said(reason))] if reason is not None else cards if averaged else []
     # Folded: beside what a single run lost, the tab would be twice as long.
-    return [Folded("Who pays for privacy, on average over runs", [*shown_or_not, Renewing(_RERUNS.name)])]
+    return [Folded("Who pays for privacy, on average over runs", [*shown_or_not, OnRequest(_RERUNS.name)])]
 
 
 def _paid_for(entries: Sequence[Evidence]) -> list[Panel]:

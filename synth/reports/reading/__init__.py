@@ -8,7 +8,7 @@ from typing import Any
 from synth.progress import Progress
 from synth.reports.evidence import OwnerOnlyEvidence
 from synth.reports.figures import Table
-from synth.reports.panels import Cards, Panel, Warned
+from synth.reports.panels import Cards, ExactWarning, Panel
 from synth.reports.report import OWNER_ONLY, OwnerRows, Report, Screen, Section, Shown
 from synth.schema import ModelledColumn, Schema
 from synth.schema.columns.base import ReadingCounts
@@ -82,7 +82,7 @@ def _owner(rows: OwnerRows, options: Mapping[str, Any], progress: Progress) -> S
 
 
 def _panels(shown: Shown) -> list[Panel]:
-    return [Warned(), Cards(shown.exact_of("reading"), key="owner-reading")]
+    return [ExactWarning(), Cards(shown.exact_of("reading"), key="owner-reading")]
 
 
 REPORT = Report(
