@@ -145,7 +145,7 @@ class AffineHull:
         Raises
         ------
         InputError
-            If points have another number of columns or hold entries that are not finite.
+            If points have another number of columns, or entries that are not finite.
 
         Notes
         -----

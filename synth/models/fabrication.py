@@ -58,8 +58,8 @@ def fabrications(blocks: Iterable[Tensor], *, n: int, steps: int = 2) -> Iterato
     Parameters
     ----------
     blocks : iterable of Tensors of shape (rows of the block, p)
-        At most 20,000 rows each (:func:`in_blocks`); on one device, where all of it is computed; taken as they are
-        needed, as many at a time as :func:`batch_size` says.
+        At most 20,000 rows each (:func:`in_blocks`), on one device, where everything is computed; consumed in batches
+        of :func:`batch_size`.
     n : int
         Subspace dimension, at least 1; reduced to what the rows allow.
     steps : int

@@ -402,7 +402,7 @@ class TiltedPool:
     def state(self) -> dict[str, Vector]:
         """Return the base, the seed, and the cells and factors of every table."""
         said: dict[str, Vector] = {f"base.{name}": one for name, one in self.base.state().items()}
-        # Two halves of 32 bits, which float64 holds.
+        # Two halves of 32 bits, which float64 represents exactly.
         said["pool.seed"] = np.array([self.seed >> 32, self.seed & 0xFFFFFFFF], dtype=np.float64)
         for place, (cells, factors) in enumerate(zip(self.cells, self.factors, strict=True)):
             said[f"pool.{place}.factors"] = factors

@@ -234,7 +234,7 @@ def test_other_generators_and_modes_refuse_a_cell_before_anything_is_charged() -
         check_config(dataclasses.replace(cell, options={"mode": "rows"}))
     with pytest.raises(ConfigError, match="protection: cell"):
         check_config(dataclasses.replace(cell, schema=config_for("rows").schema))
-    with pytest.raises(ConfigError, match="makes no release"):
+    with pytest.raises(ConfigError, match="cannot be released"):
         check_config(dataclasses.replace(cell, options={"mode": "paper"}))
 
 

@@ -228,7 +228,7 @@ def test_a_forecast_knows_how_far_noise_moves_the_centres_of_rows_that_fill_thei
     assert float(fact.value) == pytest.approx(math.sqrt(np.mean(squares)), rel=0.25)  # 40 draws of noise
 
 
-@pytest.mark.parametrize(("mode", "words"), [("rows", "reckons for one cell"), ("cell", "pure epsilon")])
+@pytest.mark.parametrize(("mode", "words"), [("rows", "is for one cell"), ("cell", "pure epsilon")])
 def test_a_forecast_of_noisy_rows_says_whose_accounting_it_is(mode: str, words: str) -> None:
     config = config_of("rows, replace one")
     schema = replace(config.schema, protection="cell" if mode == "cell" else "record")

@@ -14,7 +14,7 @@ from synth.services.devices import device_words, working_device
         ("dp-merf", "cpu", True, "The run uses the CPU, as you chose."),
         ("dp-merf", "auto", False, "The run uses the CPU: this machine has no GPU."),
         ("dp-merf", "cuda", False, "would be refused before anything is spent"),
-        ("dp-merf", "auto", True, "The GPU does training and sampling, which are few large matrix products"),
+        ("dp-merf", "auto", True, "The GPU does training and sampling, which are a few large matrix products"),
         ("dp-merf", "cuda", True, "The GPU fits `dp-merf`, as you chose."),
         ("kahm", "auto", True, "The GPU does the affine hull machines"),
         ("kahm-classifier", "auto", True, "The GPU does the affine hull machines"),

@@ -129,7 +129,7 @@ class _NoisyEM(ReleasedModel):
         if self._kind is not GaussianPair and self._label is None:
             raise ConfigError(f"{name} needs a label that is a number with at least two values.")
         if not 1 <= d <= MOST_COLUMNS:
-            raise ConfigError(f"{name} needs 1 to {MOST_COLUMNS} columns of numbers beside the label; there are {d}.")
+            raise ConfigError(f"{name} needs 1 to {MOST_COLUMNS} columns of numbers besides the label; there are {d}.")
         if options.algorithm == 3 and self._kind is not GaussianPair:
             raise ConfigError(f"{name} has no algorithm 3: its next step is not a mean over rows. Choose 1 or 2.")
         self._fitted: _Fitted | None = None
