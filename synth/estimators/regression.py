@@ -224,16 +224,16 @@ class _PrivateRandomFeatures(BaseEstimator):
     @classmethod
     def from_json(cls, text: str) -> Self:
         """Restore a fitted model from the text of ``to_json``; it needs an account to be fitted again."""
-        said = json.loads(text)
-        if said.get("kind") != cls.kind or "rows" not in said:
+        saved = json.loads(text)
+        if saved.get("kind") != cls.kind or "rows" not in saved:
             raise InputError(f"The text contains no {cls.kind}, or one that another version of the program wrote.")
-        made = cls(**said["settings"])
+        made = cls(**saved["settings"])
         vars(made).update(_may_fit=False)
-        for name, value in said["fitted"].items():
+        for name, value in saved["fitted"].items():
             setattr(made, name, np.array(value, dtype=np.float64) if isinstance(value, list) else value)
-        made.features_, made.n_features_in_, made.spent_ = said["features"], int(said["columns"]), said["spent"]
-        made.n_rows_ = said["rows"]
-        made.receipts_ = tuple(map(Receipt.from_dict, said["receipts"]))
+        made.features_, made.n_features_in_, made.spent_ = saved["features"], int(saved["columns"]), saved["spent"]
+        made.n_rows_ = saved["rows"]
+        made.receipts_ = tuple(map(Receipt.from_dict, saved["receipts"]))
         return made
 
     def expected_noise(self, *, n_rows: float, n_features: int) -> float:
@@ -302,18 +302,18 @@ class _PrivateRandomFeatures(BaseEstimator):
 
     def _rule(self, n_rows: float) -> str:
         """Return the features that are used, by declared and noisy numbers alone; warn if there are too few rows."""
-        reckoned = self._reckoned(n_rows)
-        if self.epsilon * reckoned < TOO_FEW:
+        rows = self._rows_for_rules(n_rows)
+        if self.epsilon * rows < TOO_FEW:
             warnings.warn(
-                f"With epsilon {self.epsilon:g} and about {reckoned:,.0f} rows hardly any model beats the mean.",
+                f"With epsilon {self.epsilon:g} and about {rows:,.0f} rows hardly any model beats the mean.",
                 stacklevel=4,
             )
-        return self._chosen(reckoned, self.n_features_in_)
+        return self._chosen(rows, self.n_features_in_)
 
     def _steps(self, n_rows: float) -> int:
-        return steps_of(self.epsilon, self._reckoned(n_rows))
+        return steps_of(self.epsilon, self._rows_for_rules(n_rows))
 
-    def _reckoned(self, n_rows: float) -> float:
+    def _rows_for_rules(self, n_rows: float) -> float:
         return float(self.n_rows or n_rows)
 
     def _chosen(self, n_rows: float, columns: int) -> str:

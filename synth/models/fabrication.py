@@ -144,11 +144,11 @@ def _fabricated(blocks: list[Tensor], *, n: int, steps: int, signs: Tensor) -> l
     rows, real, found, excess = _smoothed(blocks, n=n, times=steps, signs=signs)
     batch = HullBatch.fit(rows, real, n=n, start=excess, signs=signs)
     images, guarded = batch.row_images()
-    told = torch.stack([*found, batch.ridge.value, batch.whitening.dimensions, guarded.double()])
+    found_numbers = torch.stack([*found, batch.ridge.value, batch.whitening.dimensions, guarded.double()])
     return [
         Fabrication(images[place, : len(block)], tuple(regularisers), int(n_effective), int(replaced))
         for place, (block, (*regularisers, n_effective, replaced)) in enumerate(
-            zip(blocks, told.T.tolist(), strict=True)
+            zip(blocks, found_numbers.T.tolist(), strict=True)
         )
     ]
 

@@ -15,7 +15,6 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
 from synth.errors import InputError
-from synth.models.affine_hull import HullReport
 from synth.models.wide_hull import Partition, WideHull, fit_wide_hulls
 from synth.system.machine import quota_threads
 
@@ -89,11 +88,6 @@ class KahmModel:
     def n_columns(self) -> int:
         """Number of columns, p."""
         return self.hulls[0].n_columns
-
-    @property
-    def reports(self) -> tuple[tuple[HullReport, ...], ...]:
-        """Reports of the parts of every class."""
-        return tuple(hull.reports for hull in self.hulls)
 
     def distances(self, points: Tensor | NDArray[np.floating]) -> Tensor:
         """Return the distances of points of shape (m, p) from their images in every class, shape (m, C), on the CPU."""

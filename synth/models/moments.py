@@ -122,11 +122,11 @@ class TiltedMoments:
 
     def state(self) -> dict[str, Vector]:
         """Return columns, tables and factors."""
-        said: dict[str, Vector] = {"moments.columns": np.array(self.coordinates.columns, dtype=np.float64)}
-        said["moments.factors"] = self.factors
+        state: dict[str, Vector] = {"moments.columns": np.array(self.coordinates.columns, dtype=np.float64)}
+        state["moments.factors"] = self.factors
         for column, table in zip(self.coordinates.columns, self.coordinates.tables, strict=True):
-            said[f"moments.{column}"] = table
-        return said
+            state[f"moments.{column}"] = table
+        return state
 
     @classmethod
     def from_state(cls, state: Mapping[str, Vector], sizes: Sequence[int]) -> Self | None:

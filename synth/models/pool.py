@@ -401,13 +401,13 @@ class TiltedPool:
 
     def state(self) -> dict[str, Vector]:
         """Return the base, the seed, and the cells and factors of every table."""
-        said: dict[str, Vector] = {f"base.{name}": one for name, one in self.base.state().items()}
+        state: dict[str, Vector] = {f"base.{name}": one for name, one in self.base.state().items()}
         # Two halves of 32 bits, which float64 represents exactly.
-        said["pool.seed"] = np.array([self.seed >> 32, self.seed & 0xFFFFFFFF], dtype=np.float64)
+        state["pool.seed"] = np.array([self.seed >> 32, self.seed & 0xFFFFFFFF], dtype=np.float64)
         for place, (cells, factors) in enumerate(zip(self.cells, self.factors, strict=True)):
-            said[f"pool.{place}.factors"] = factors
-            said.update({f"pool.{place}.{name}": one.astype(np.float64) for name, one in cells.state().items()})
-        return said if self.moments is None else said | self.moments.state()
+            state[f"pool.{place}.factors"] = factors
+            state.update({f"pool.{place}.{name}": one.astype(np.float64) for name, one in cells.state().items()})
+        return state if self.moments is None else state | self.moments.state()
 
     @classmethod
     def from_state(cls, base: JointModel, state: Mapping[str, Vector], *, seed: int) -> Self:

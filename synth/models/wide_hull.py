@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from synth.errors import InputError
-from synth.models.affine_hull import AffineHull, HullBatch, HullReport, checked_rows
+from synth.models.affine_hull import AffineHull, HullBatch, checked_rows
 from synth.models.fabrication import batch_size, in_blocks, padded
 
 __all__ = ["Partition", "WideHull", "fit_hulls", "fit_wide_hulls", "k_means", "partition_rows"]
@@ -50,11 +50,6 @@ class WideHull:
     def n_columns(self) -> int:
         """Number of columns, p."""
         return self.parts[0].report.n_columns
-
-    @property
-    def reports(self) -> tuple[HullReport, ...]:
-        """The report of every part."""
-        return tuple(part.report for part in self.parts)
 
     def distance(self, points: Tensor) -> Tensor:
         """Return the distances of points from their images, shape (m,) (Definition 6)."""

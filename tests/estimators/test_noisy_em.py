@@ -384,7 +384,7 @@ def test_intervals_cover_what_the_same_steps_lead_to_without_noise() -> None:
 def test_intervals_that_forget_earlier_steps_are_too_narrow(monkeypatch: pytest.MonkeyPatch) -> None:
     right = fitted(REGRESSIONS)
     monkeypatch.setattr(em_fits.np, "eye", lambda d: np.zeros((d, d)))
-    assert (fitted(REGRESSIONS)._told.errors < right._told.errors).all()
+    assert (fitted(REGRESSIONS)._result.errors < right._result.errors).all()
 
 
 # Columns that fill a corner of what is declared

@@ -98,8 +98,8 @@ def test_blocks_reach_the_machines(digits):
     images, labels = digits
     model = KahmClassifier(n=6, block=50).fit(images[:400], labels[:400]).model_
     for group, hull in enumerate(model.hulls):
-        assert sum(report.n_rows for report in hull.reports) == int((labels[:400] == group).sum())
-        assert all(report.n_effective == 6 for report in hull.reports)
+        assert sum(part.report.n_rows for part in hull.parts) == int((labels[:400] == group).sum())
+        assert all(part.report.n_effective == 6 for part in hull.parts)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device on this machine")

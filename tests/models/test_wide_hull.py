@@ -37,7 +37,7 @@ def test_a_wide_machine_answers_with_its_nearest_part(partition):
     rows, points = blobs(90, 5), blobs(20, 5, seed=1)
     (wide,) = fit_wide_hulls([rows], n=3, block=40, partition=partition, seed=2)
     assert len(wide.parts) == 3
-    assert sorted(report.n_rows for report in wide.reports) == sorted(
+    assert sorted(part.report.n_rows for part in wide.parts) == sorted(
         len(numbers) for numbers in partition_rows(rows, block=40, partition=partition, seed=2)
     )
     distances = torch.stack([part.distance(points) for part in wide.parts])

@@ -139,15 +139,15 @@ class _NoisyEM(ReleasedModel):
     def assumptions(self) -> tuple[str, ...]:
         """What is assumed to be public: none of it may be computed from the rows."""
         options = self._options
-        said = [f"The model's noise, sigma = {options.noise_std:g}, is public knowledge."]
+        sentences = [f"The model's noise, sigma = {options.noise_std:g}, is public knowledge."]
         if options.algorithm == 1:
-            said.append(f"The clip norm, C = {options.clip_norm:g}, is public knowledge.")
+            sentences.append(f"The clip norm, C = {options.clip_norm:g}, is public knowledge.")
         else:
-            said.append(f"The second moments of the gradient, tau = {options.tau:g}, are public knowledge.")
+            sentences.append(f"The second moments of the gradient, tau = {options.tau:g}, are public knowledge.")
         if options.scaling == "declared":
-            said.append(f"The spread of columns, {options.spread:g} of half their range, is public knowledge.")
-        said.append(f"The start, of length {options.start:g} in a direction from the seed, is public knowledge.")
-        return tuple(said)
+            sentences.append(f"The spread of columns, {options.spread:g} of half their range, is public knowledge.")
+        sentences.append(f"The start, of length {options.start:g} in a direction from the seed, is public knowledge.")
+        return tuple(sentences)
 
     def fit(self, session: AnswerSource, progress: Progress) -> Self:
         """Measure centre and spread, then take noisy steps."""
@@ -190,7 +190,7 @@ class _NoisyEM(ReleasedModel):
 
     def state(self) -> State:
         """Return the path, the noise and the scales."""
-        return {field.name: getattr(self._told, field.name).copy() for field in dataclasses.fields(_Fitted)}
+        return {field.name: getattr(self._result, field.name).copy() for field in dataclasses.fields(_Fitted)}
 
     @classmethod
     def from_state(cls, task: GeneratorTask, options: Any, state: State) -> Self:
@@ -202,10 +202,10 @@ class _NoisyEM(ReleasedModel):
 
     def document(self) -> dict[str, Any]:
         """Return coefficients with intervals, in units of spreads and of the columns, and the details of the fit."""
-        told, options = self._told, self._options
-        rows, clip, precision, _ = told.numbers.tolist()
-        low, high = told.coefficients - WIDTH_95 * told.errors, told.coefficients + WIDTH_95 * told.errors
-        parts = zip(self._scaled(), told.coefficients, told.errors, low, high, strict=True)
+        result, options = self._result, self._options
+        rows, clip, precision, _ = result.numbers.tolist()
+        low, high = result.coefficients - WIDTH_95 * result.errors, result.coefficients + WIDTH_95 * result.errors
+        parts = zip(self._scaled(), result.coefficients, result.errors, low, high, strict=True)
         truncated = {"scale": clip / LARGEST_TRUNCATED, "precision": precision}
         return {
             "equation": self._equation,
@@ -225,8 +225,8 @@ class _NoisyEM(ReleasedModel):
             "intervals": INTERVALS,
             "bound": {"norm": clip} if options.algorithm == 1 else {"number": clip, **truncated},
             "rows": rows,
-            "path": told.path.tolist(),
-            "noise_std": told.noise_std.tolist(),
+            "path": result.path.tolist(),
+            "noise_std": result.noise_std.tolist(),
         }
 
     def expected(self, asked: Sequence[Answer], rows: float) -> tuple[Fact, ...]:
@@ -250,11 +250,11 @@ class _NoisyEM(ReleasedModel):
 
     def facts(self) -> tuple[Fact, ...]:
         """Return how far the noise moves the coefficients, by both accountings, and the coefficients."""
-        told = self._told
-        error, ratio = float(np.sqrt(np.trace(told.covariance))), float(told.numbers[3])
+        result = self._result
+        error, ratio = float(np.sqrt(np.trace(result.covariance))), float(result.numbers[3])
         rows = tuple(
             (one.name, round(float(beta), 4), round(float(beta - wide), 4), round(float(beta + wide), 4))
-            for one, beta, wide in zip(self._coordinates, told.coefficients, WIDTH_95 * told.errors, strict=True)
+            for one, beta, wide in zip(self._coordinates, result.coefficients, WIDTH_95 * result.errors, strict=True)
         )
         return (
             Fact(
@@ -279,10 +279,10 @@ class _NoisyEM(ReleasedModel):
 
     def pictures(self) -> tuple[Picture, ...]:
         """Return pictures of the fit in the columns' own units, and of the path of the coefficients."""
-        told = self._told
-        steps = tuple(float(step) for step in range(len(told.path)))
+        result = self._result
+        steps = tuple(float(step) for step in range(len(result.path)))
         traces = tuple(
-            Trace(one.name, steps, tuple(told.path[:, place].tolist()))
+            Trace(one.name, steps, tuple(result.path[:, place].tolist()))
             for place, one in enumerate(self._coordinates[:8])
         )
         path = Picture(
@@ -309,13 +309,13 @@ class _NoisyEM(ReleasedModel):
         """Draw the fit."""
 
     @abstractmethod
-    def _made_rows(self, beta: Vector, seen: Vector, random: np.random.Generator) -> Matrix:
+    def _simulated_rows(self, beta: Vector, seen: Vector, random: np.random.Generator) -> Matrix:
         """Draw rows of the fitted model, in the form of its class."""
 
     # Steps
 
     @property
-    def _told(self) -> _Fitted:
+    def _result(self) -> _Fitted:
         if self._fitted is None:
             raise InputError("This model has not been fitted yet.")
         return self._fitted
@@ -386,14 +386,14 @@ class _NoisyEM(ReleasedModel):
         """Return the parameters after a step, given the mean over rows."""
         return mean if self._options.algorithm == 3 else beta + self._options.step_size * mean
 
-    def _covariance(self, told: _Fitted) -> Matrix:
+    def _covariance(self, result: _Fitted) -> Matrix:
         """Return the covariance of the last coefficients from the noise of all steps; from answers alone."""
         import torch
 
-        rows = self._made_rows(told.coefficients, told.seen, np.random.default_rng(self._task.seed))
-        clip, precision = told.numbers[1:3].tolist()
+        rows = self._simulated_rows(result.coefficients, result.seen, np.random.default_rng(self._task.seed))
+        clip, precision = result.numbers[1:3].tolist()
         d, rate = len(self._coordinates), 1.0 if self._options.algorithm == 3 else self._options.step_size
-        asked = self._question(told.coefficients, told.centre, told.spread, clip, precision)
+        asked = self._question(result.coefficients, result.centre, result.spread, clip, precision)
 
         def led_to(beta: Vector) -> Vector:
             model = asked.model
@@ -403,7 +403,7 @@ class _NoisyEM(ReleasedModel):
             return self._moved(beta, whole.sum(axis=1) * (clip / 2.0**24 / len(rows)))
 
         found = np.zeros((d, d))
-        for at, noise in zip(told.path[:-1], told.noise_std, strict=True):
+        for at, noise in zip(result.path[:-1], result.noise_std, strict=True):
             sides = [[led_to(at + side * one) for side in (APART, -APART)] for one in np.eye(d)]
             slope = np.stack([(more - less) / (2 * APART) for more, less in sides], axis=1)
             found = slope @ found @ slope.T + (rate * noise) ** 2 * np.eye(d)
@@ -416,8 +416,8 @@ class _NoisyEM(ReleasedModel):
         return [self._own(place) for place in range(len(self._coordinates))]
 
     def _own(self, place: int) -> tuple[_Numbers, float, float]:
-        one, told = self._columns[place], self._told
-        return one, one.middle + one.half * float(told.centre[place]), one.half * float(told.spread[place])
+        one, result = self._columns[place], self._result
+        return one, one.middle + one.half * float(result.centre[place]), one.half * float(result.spread[place])
 
 
 class GaussianMixture(_NoisyEM):
@@ -431,8 +431,8 @@ class GaussianMixture(_NoisyEM):
     )
 
     def _in_own_units(self) -> dict[str, Any]:
-        told = self._told
-        parts = list(zip(self._scaled(), told.coefficients, told.errors, strict=True))
+        result = self._result
+        parts = list(zip(self._scaled(), result.coefficients, result.errors, strict=True))
         return {
             "groups": [
                 [
@@ -448,7 +448,7 @@ class GaussianMixture(_NoisyEM):
             return ()
         first, second = self._scaled()[:2]
         turn = np.linspace(0, 2 * np.pi, 61)
-        sigma, beta = self._options.noise_std, self._told.coefficients
+        sigma, beta = self._options.noise_std, self._result.coefficients
         traces = tuple(
             Trace(
                 f"{name} group",
@@ -469,7 +469,7 @@ class GaussianMixture(_NoisyEM):
             ),
         )
 
-    def _made_rows(self, beta: Vector, seen: Vector, random: np.random.Generator) -> Matrix:
+    def _simulated_rows(self, beta: Vector, seen: Vector, random: np.random.Generator) -> Matrix:
         signs = random.choice([-1.0, 1.0], DRAWN_ROWS)
         noise = self._options.noise_std * random.standard_normal((DRAWN_ROWS, beta.size))
         return np.asarray(signs[:, None] * beta + noise)
@@ -479,23 +479,23 @@ class _NoisyLines(_NoisyEM):
     """The common part of the two models with a label: lines over inputs."""
 
     def _in_own_units(self) -> dict[str, Any]:
-        told, (label, level, rise) = self._told, self._own(-1)
+        result, (label, level, rise) = self._result, self._own(-1)
         return {
             "label": {"column": label.name, "centre": level, "spread": rise},
             "slopes": [
                 {"column": one.name, **_interval(float(beta) * rise / wide, float(error) * rise / wide)}
-                for (one, _, wide), beta, error in zip(self._scaled(), told.coefficients, told.errors, strict=True)
+                for (one, _, wide), beta, error in zip(self._scaled(), result.coefficients, result.errors, strict=True)
             ],
         }
 
     def _by_line(self, codes: NDArray[np.int64], sign: float) -> Vector:
         """Return the label of every row by one line, within its declared range."""
-        told, names = self._told, list(self._task.schema.names)
+        result, names = self._result, list(self._task.schema.names)
         found = np.zeros(len(codes))
         for place, one in enumerate(self._coordinates):
             given = codes[:, names.index(one.name)]
-            inputs = (one.of_code - told.centre[place]) / told.spread[place] * one.seen
-            found += inputs[given] * told.coefficients[place]
+            inputs = (one.of_code - result.centre[place]) / result.spread[place] * one.seen
+            found += inputs[given] * result.coefficients[place]
         label, level, rise = self._own(-1)
         return np.clip(level + sign * rise * found, label.middle - label.half, label.middle + label.half)
 
@@ -503,8 +503,8 @@ class _NoisyLines(_NoisyEM):
         """Draw lines over the first coordinate, two spreads to either side, with the others at their centres."""
         (first, at, wide), (label, level, rise) = self._own(0), self._own(-1)
         across = np.linspace(-2, 2, 21)
-        width = WIDTH_95 * rise * np.abs(across) * float(self._told.errors[0])
-        up = rise * across * float(self._told.coefficients[0])
+        width = WIDTH_95 * rise * np.abs(across) * float(self._result.errors[0])
+        up = rise * across * float(self._result.coefficients[0])
         traces = tuple(
             Trace(
                 name, tuple((at + wide * across).tolist()), tuple((level + sign * up).tolist()), tuple(width.tolist())
@@ -542,7 +542,7 @@ class MixtureOfRegressions(_NoisyLines):
     def _drawn(self) -> tuple[Picture, ...]:
         return self._lines(one=1.0, other=-1.0)
 
-    def _made_rows(self, beta: Vector, seen: Vector, random: np.random.Generator) -> Matrix:
+    def _simulated_rows(self, beta: Vector, seen: Vector, random: np.random.Generator) -> Matrix:
         x, signs = random.standard_normal((DRAWN_ROWS, beta.size)), random.choice([-1.0, 1.0], DRAWN_ROWS)
         noise = self._options.noise_std * random.standard_normal(DRAWN_ROWS)
         return np.column_stack([x, signs * (x * beta).sum(axis=1) + noise])
@@ -564,22 +564,22 @@ class RegressionWithMissingInputs(_NoisyLines):
 
     def predictor(self, bins: int) -> Losses:
         """Return the squared errors of its predictions, in units of the declared range."""
-        told, weight = self._told, 1 / math.sqrt(len(self._columns))
+        result, weight = self._result, 1 / math.sqrt(len(self._columns))
         # Halved, as no entry of a lookup may exceed 1.
         inputs = [
             Lookup(one.name, ((one.of_code - at) / 2 * one.seen)[:, None])
-            for one, at in zip(self._coordinates, told.centre[:-1], strict=True)
+            for one, at in zip(self._coordinates, result.centre[:-1], strict=True)
         ]
-        slopes = 2 * told.spread[-1] / told.spread[:-1] * told.coefficients
+        slopes = 2 * result.spread[-1] / result.spread[:-1] * result.coefficients
         features = Stack((*inputs, Constant()), (weight,) * len(self._columns))
-        parameters = within_reach(features, np.append(slopes, told.centre[-1])[None] / weight)[0]
+        parameters = within_reach(features, np.append(slopes, result.centre[-1])[None] / weight)[0]
         label = self._columns[-1]
         return Losses(features, parameters, Lookup(label.name, label.of_code[:, None]))
 
     def _drawn(self) -> tuple[Picture, ...]:
         return self._lines(fit=1.0)
 
-    def _made_rows(self, beta: Vector, seen: Vector, random: np.random.Generator) -> Matrix:
+    def _simulated_rows(self, beta: Vector, seen: Vector, random: np.random.Generator) -> Matrix:
         x = random.standard_normal((DRAWN_ROWS, beta.size))
         noise = self._options.noise_std * random.standard_normal(DRAWN_ROWS)
         return np.column_stack([x, random.random(x.shape) < seen[:-1], (x * beta).sum(axis=1) + noise])

@@ -236,8 +236,8 @@ class _Model(ReleasedModel):
 
     def document(self) -> dict[str, Any]:
         """Return how a row is encoded, the coefficients, and the effect of the noise on them."""
-        told: dict[str, Any] = {
-            **self._told(),
+        document: dict[str, Any] = {
+            **self._prediction(),
             "rows": _short(self._rows),
             "rows_are": "public" if self._rows_are_public else "released with noise",
             "noise_of_a_prediction": {
@@ -246,14 +246,14 @@ class _Model(ReleasedModel):
             },
         }
         if self._features.waves is not None:
-            return told | self._told_of_waves(self._features.waves)
-        return told | {
+            return document | self._document_of_waves(self._features.waves)
+        return document | {
             "intervals": self._fit.covers,
             "terms": self._terms(),
         }
 
     @abstractmethod
-    def _told(self) -> dict[str, Any]:
+    def _prediction(self) -> dict[str, Any]:
         """Return what is predicted, and by what formula."""
 
     @property
@@ -265,7 +265,7 @@ class _Model(ReleasedModel):
         """Return every term of a linear score: its values by class, with intervals."""
         weight, width = self._features.weight, self._width
         size = self._fit.covariance.shape[0]
-        terms = [{"term": "constant", **self._told_of(_unit(size, size - 1) * weight * width, self._centre)}]
+        terms = [{"term": "constant", **self._with_interval(_unit(size, size - 1) * weight * width, self._centre)}]
         start = 0
         for coded, table in zip(self._coded, self._features.tables, strict=True):
             inside = slice(start, start + table.dimension)
@@ -275,14 +275,14 @@ class _Model(ReleasedModel):
                 reach = max(coded.column.levels - 1, 1) * scale.step / 2
                 centre = scale.low + reach
                 of_one = _unit(size, inside.start) * (weight * width / reach)
-                terms.append({"term": name, "times": f"number - {_short(centre)!r}", **self._told_of(of_one)})
+                terms.append({"term": name, "times": f"number - {_short(centre)!r}", **self._with_interval(of_one)})
             for text, group in coded.beside():
                 of_value = np.zeros(size)
                 of_value[inside] = weight * width * table.table[group]
-                terms.append({"term": name, "value": text, **self._told_of(of_value)})
+                terms.append({"term": name, "value": text, **self._with_interval(of_value)})
         return terms
 
-    def _told_of(self, direction: Vector, shift: float = 0.0) -> dict[str, Any]:
+    def _with_interval(self, direction: Vector, shift: float = 0.0) -> dict[str, Any]:
         half = LEVEL_95 * math.sqrt(float(direction @ self._fit.covariance @ direction))
         found = shift + self._fit.coefficients @ direction
         values = {
@@ -292,7 +292,7 @@ class _Model(ReleasedModel):
         }
         return {name: one[0] if len(one) == 1 else one for name, one in values.items()}
 
-    def _told_of_waves(self, waves: Fourier) -> dict[str, Any]:
+    def _document_of_waves(self, waves: Fourier) -> dict[str, Any]:
         columns = []
         for coded, positions in zip(self._coded, waves.positions, strict=True):
             own: dict[str, Any] = {"column": coded.column.name}
@@ -345,8 +345,10 @@ class _Model(ReleasedModel):
             for one in self._terms()
         ]
         header = ("term", "of", "coefficient", "95 % from", "95 % to")
-        told = Fact("coefficients", "Coefficients", len(terms), self._fit.covers, header, tuple(terms), ranges=True)
-        return (noise, told)
+        coefficients = Fact(
+            "coefficients", "Coefficients", len(terms), self._fit.covers, header, tuple(terms), ranges=True
+        )
+        return (noise, coefficients)
 
     def pictures(self) -> tuple[Picture, ...]:
         """Return how the prediction depends on each number, with the others at the middle of their range."""
@@ -358,8 +360,8 @@ class _Model(ReleasedModel):
             places = np.unique(np.linspace(0, coded.column.levels - 1, 33).round().astype(np.int64))
             codes = np.tile([column.levels // 2 for column in self._task.schema.modelled], (len(places), 1))
             codes[:, self._task.schema.names.index(coded.column.name)] = places
-            foretold = self.predict(codes)
-            up = foretold if foretold.ndim == 1 else foretold[:, 1]
+            predicted = self.predict(codes)
+            up = predicted if predicted.ndim == 1 else predicted[:, 1]
             across = places / (coded.column.levels - 1)
             traces.append(Trace(coded.column.name, tuple(across.tolist()), tuple(up.tolist())))
         return (
@@ -452,7 +454,7 @@ class PrivateRegression(_Model):
     def _centre(self) -> float:
         return self._low + self._width * (0.5 + self._mean)
 
-    def _told(self) -> dict[str, Any]:
+    def _prediction(self) -> dict[str, Any]:
         waves = self._features.waves is not None
         formula = (
             f"{_short(self._centre)!r} + {_short(self._width)!r} * (coefficients times features, added up)"
@@ -521,7 +523,7 @@ class PrivateClassifier(_Model):
         edges = even_edges(*plain.guesses(codes.__getitem__, EVEN_ROWS), n_classes=known, bins=bins)
         return replace(plain, edges=edges)
 
-    def _told(self) -> dict[str, Any]:
+    def _prediction(self) -> dict[str, Any]:
         waves = self._features.waves is not None
         of_row = "coefficients times features, added up" if waves else LINEAR
         two = len(self._classes) == 2

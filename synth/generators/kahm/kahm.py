@@ -211,7 +211,7 @@ class RowsMode:
             for part in in_blocks(len(rows), block=options.block, generator=order)
         ]
         columns = [place for place, name in enumerate(names) if name != self._label]
-        told = []
+        reports = []
         made = fabricated_blocks(
             release.numbers,
             parts,
@@ -224,9 +224,9 @@ class RowsMode:
             codes[rows[:, None], columns] = self._vectors.decode(vectors)
             if label is not None:
                 codes[rows, names.index(str(self._label))] = label
-            told.append(block)
+            reports.append(block)
             progress.step(place + 1, len(parts))
-        return codes, tuple(told)
+        return codes, tuple(reports)
 
 
 def _check_protection(task: GeneratorTask, mode: str) -> None:

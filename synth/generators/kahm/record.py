@@ -208,13 +208,13 @@ class RecordMode:
             for rows in [np.flatnonzero(classes == place)]
             for block in in_blocks(len(rows), block=self._options.block, generator=source)
         ]
-        told = []
+        reports = []
         with single_thread():
             made = fabricated_blocks(vectors, blocks, self._options, device=self.device)
             for (_, chosen), (rows, one) in zip(blocks, made, strict=True):
                 vectors[chosen] = rows
-                told.append(one)
-        return vectors, tuple(told)
+                reports.append(one)
+        return vectors, tuple(reports)
 
 
 def class_places(column: ModelledColumn) -> CoarseGrid:

@@ -57,7 +57,7 @@ _MOST_DRAWN = 40
 
 _MOST_LISTED = 200
 
-_TOLD = 3
+_MOST_DISTINCTIONS = 3
 """Columns that are reported for a component."""
 
 
@@ -292,7 +292,7 @@ class DpMixture(Generator):
     def facts(self) -> tuple[Fact, ...]:
         """Return the components, their sizes, and what distinguishes each from its class."""
         rows = tuple(
-            (self._class_name(c), k + 1, round(float(self._classes[c] * one.weights[k]), 4), self._told(one, k))
+            (self._class_name(c), k + 1, round(float(self._classes[c] * one.weights[k]), 4), self._distinctions(one, k))
             for c, one in enumerate(self._mixtures)
             for k in np.argsort(-one.weights, kind="stable").tolist()
         )
@@ -356,14 +356,14 @@ class DpMixture(Generator):
             return ""
         return self._task.schema.modelled[self._label].texts([place], missing="missing")[0]
 
-    def _told(self, mixture: Mixture, component: int) -> str:
+    def _distinctions(self, mixture: Mixture, component: int) -> str:
         """Name the levels that a component has most in excess of its class, one for each column."""
         found = []
         for d in range(len(self._parts)):
             more = mixture.column(d)[component] - mixture.weights @ mixture.column(d)
             place = int(more.argmax())
             found.append((float(more[place]), d, place))
-        chosen = [one for one in sorted(found, key=lambda one: (-one[0], one[1]))[:_TOLD] if one[0] > 0]
+        chosen = [one for one in sorted(found, key=lambda one: (-one[0], one[1]))[:_MOST_DISTINCTIONS] if one[0] > 0]
         return "; ".join(
             f"{self._parts[d].column.name} {self._place_name(self._parts[d], place)} (+{100 * more:.0f} points)"
             for more, d, place in chosen

@@ -184,7 +184,7 @@ class PrivateKahmClassifier(ReleasedModel):
     def facts(self) -> tuple[Fact, ...]:
         """Return what the mode promises, and the machines that there are."""
         promise = next(mode for mode in self.card.modes if mode.name == self._options.mode)
-        reports = [parts[0] for parts in self.machines.reports]
+        reports = [hull.parts[0].report for hull in self.machines.hulls]
         return (
             Fact("mode", "KAHM", promise.title, f"{promise.promise} {promise.beware}"),
             Fact(
