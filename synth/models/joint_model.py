@@ -48,7 +48,6 @@ def kind_for(sizes: Sequence[int], cells: int) -> str:
 class MarkovRandomFieldFitter:
     """Fits a Markov random field, starting from its last factors."""
 
-    kind = "field"
     together = 1
     """Number of tables that are chosen before the model is fitted again."""
     takes_coarse = True
@@ -134,7 +133,6 @@ class MarkovRandomFieldFitter:
 class MixtureFitter:
     """Fits a mixture of products to tables too wide for a tree; several tables at a time, as fits are slow."""
 
-    kind = "mixture"
     takes_coarse = False
     first_steps = 100
     last_steps = 1000
@@ -193,7 +191,7 @@ def fitter_of(
     known: Sequence[NoisyMarginal] = (),
 ) -> Fitter:
     """Build the fitter of a kind of model; a field also uses tables that are ``known`` without an answer."""
-    if kind == MarkovRandomFieldFitter.kind:
+    if kind == "field":
         return MarkovRandomFieldFitter(sizes, total, device, triple_cells=triple_cells, known=known)
     return MixtureFitter(sizes, total, device, seed=seed)
 

@@ -27,6 +27,9 @@ __all__ = ["Partition", "WideHull", "fit_hulls", "fit_wide_hulls", "k_means", "p
 
 Partition = Literal["k-means", "random"]
 
+_MOVES = 50
+"""Maximum number of moves of the centres of k-means."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WideHull:
@@ -159,7 +162,7 @@ def fit_hulls(blocks: Sequence[Tensor], *, n: int, device: torch.device | str | 
     return [fitted[block] for block in range(len(checked))]
 
 
-def k_means(rows: Tensor, clusters: int, *, generator: torch.Generator, iterations: int = 50) -> Tensor:
+def k_means(rows: Tensor, clusters: int, *, generator: torch.Generator) -> Tensor:
     """Assign rows to clusters.
 
     The first centres are rows drawn with probability proportional to the squared distance from those drawn before. Then
@@ -172,8 +175,6 @@ def k_means(rows: Tensor, clusters: int, *, generator: torch.Generator, iteratio
         Between 1 and N. Some may be empty at the end if rows are repeated.
     generator : torch.Generator
         On the CPU.
-    iterations : int
-        Maximum number of moves of the centres.
 
     Returns
     -------
@@ -190,7 +191,7 @@ def k_means(rows: Tensor, clusters: int, *, generator: torch.Generator, iteratio
         return torch.zeros(rows.shape[0], dtype=torch.int64, device=rows.device)
     centres = _spread(rows, clusters, generator)
     assigned = _nearest(rows, centres)
-    for _ in range(iterations):
+    for _ in range(_MOVES):
         counts = torch.bincount(assigned, minlength=clusters)
         sums = torch.zeros_like(centres).index_add_(0, assigned, rows)
         # A centre without rows does not move.

@@ -132,7 +132,7 @@ def test_few_rows_and_classes_of_one_row_work(mode, n_rows):
 def test_a_label_of_many_codes_is_a_column_like_the_others():
     made, opened = fitted("cell", label="income")
     assert COLUMNS["income"].size > MOST_CLASSES
-    assert made.label is None
+    assert made._label is None
     assert [table.column for table in of_kind(opened.answers, PerturbedRows)[0].question.tables] == list(COLUMNS)
 
 

@@ -116,11 +116,6 @@ class RowsMode:
         self.blocks: tuple[FabricatedBlock, ...] = ()
 
     @property
-    def label(self) -> str | None:
-        """The column whose codes are classes; None without one."""
-        return self._label
-
-    @property
     def device(self) -> str:
         """The device that computes the machines, "cpu" or "cuda"."""
         return resolved_device(self._task.device)
