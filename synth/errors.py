@@ -61,7 +61,7 @@ __all__ = [
 EXIT_CODES = {
     0: "done",
     1: "a check found a difference: a bundle is not what it claims, a table differs, or a ledger is behind",
-    2: "an input cannot be used, or the promise could not be kept; the message says why",
+    2: "an input cannot be used, or the guarantee could not be kept; the message says why",
     3: "a cap would be exceeded, or the ledger of the account is not complete",
     4: "epsilon is larger than this installation allows",
     5: "cancelled",

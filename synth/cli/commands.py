@@ -46,7 +46,7 @@ _CONFIG_OPTIONS: tuple[tuple[str, Callable[[str], object], str, str], ...] = (
     ("--table", str, "PATH", "the private table, or a quoted pattern for several files with the same header"),
     ("--test-table", str, "PATH", "rows of other people, for the owner's report only"),
     ("--epsilon", float, "E", "how much one unit may change what is published; smaller protects more"),
-    ("--delta", float, "D", "the chance that the promise may fail; keep it far below 1 / number of people"),
+    ("--delta", float, "D", "the chance that the guarantee may fail; keep it far below 1 / number of people"),
     ("--generator", str, "NAME", "another generator, with its default options; synth generators lists them"),
     ("--rows", int, "N", "how many synthetic rows to make; a public number"),
     ("--account", str, "A", "the people the rows are about; the ledger adds up what is spent on them"),
@@ -570,7 +570,7 @@ def _add_bundle_commands(commands: argparse._SubParsersAction[argparse.ArgumentP
     )
     compare.add_argument("folders", metavar="DIR", nargs="+", help="the folder that synth run wrote, one for each run")
 
-    verify = add_command(commands, "verify", "check a bundle: its promise, every file and every cell", _verify)
+    verify = add_command(commands, "verify", "check a bundle: its guarantee, every file and every cell", _verify)
     verify.add_argument("bundle", metavar="BUNDLE", help=_BUNDLE)
     verify.add_argument("--public-key", metavar="FILE", help=_PUBLIC_KEY)
     verify.add_argument("--json", action="store_true", help="print the verdict as JSON, for programs")

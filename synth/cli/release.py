@@ -33,7 +33,7 @@ __all__ = ["Release"]
 
 
 class Release:
-    """Synthetic rows with differential privacy from a DataFrame, and the bundle that proves what was promised.
+    """Synthetic rows with differential privacy from a DataFrame, and the sealed bundle that proves the guarantee.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ class Release:
     table_ : pandas.DataFrame
         The synthetic rows.
     certificate_ : dict
-        The promise, as in ``certificate.json``.
+        The guarantee, as in ``certificate.json``.
     bundle_ : Path
         The sealed bundle; :func:`synth.verify` checks it.
     spent_ : tuple of (float, float)

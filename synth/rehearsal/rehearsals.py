@@ -88,7 +88,7 @@ class Rehearsal:
         spoken_of = [report.spoken for report in reports() if report.spoken is not None]
         first = [entry for entry in self.evidence if any(one.fullmatch(entry.id) for one in spoken_of)]
         spoken = [
-            f"{entry.title}: {entry.value:.3g} {entry.unit}. {_verdict(entry)}".rstrip()
+            f"{entry.title}: {entry.value:.3g} {entry.unit}. {_verdict(entry)}".replace(" .", ".").rstrip()
             for entry in first
             if isinstance(entry.value, float)
         ]

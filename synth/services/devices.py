@@ -28,9 +28,7 @@ def device_words(card: Card, asked: str, *, gpu: bool) -> str:
     if card.on_card == "never":
         return f"The CPU fits {name}, which a GPU would not speed up; sums over many rows use the GPU."
     if asked == "cuda":
-        return (
-            f"The GPU fits {name}, as you chose. Answers and promise stay the same; the last digits of rows may differ."
-        )
+        return f"The GPU fits {name}, as you chose. Answers and guarantee do not change; the last digits of rows may."
     if card.on_card == "whole":
         return f"The GPU does {card.card_work}; the CPU does the rest."
     return f"The CPU fits {name}; the GPU handles {card.card_work}."

@@ -86,7 +86,7 @@ class FindingPlan:
     foreseen : Foreseen
         How many rows a value needs to be found, and how many rows beyond a bound are moved to it.
     protects : str
-        The unit that the promise protects.
+        The protected unit.
     epsilon_before, epsilon_after : float
         What is spent on these people before and after the finding.
     refusal : str, optional

@@ -118,7 +118,7 @@ def require_approved(settings: Settings, epsilon: float) -> None:
     limit = settings.approval_epsilon
     if limit is not None and epsilon > limit:
         raise ApprovalRequiredError(
-            f"At epsilon {epsilon:g} the promise is weak, and this installation allows at most {limit:g} "
+            f"At epsilon {epsilon:g} the guarantee is weak, and this installation allows at most {limit:g} "
             "(HERMITAGE_APPROVAL_EPSILON). Use a smaller epsilon."
         )
 
@@ -272,10 +272,11 @@ def _forecast_table(config: RunConfig, found: Forecast) -> list[str]:
     but = "" if found.row_epsilon is not None else f", except with a chance of about {found.delta:g}"
     # Beyond a million, digits are meaningless.
     limited = promise.odds <= NO_LIMIT
-    odds = f"at most x{number_text(rounded_up(promise.odds))}" if limited else promise.odds_words
+    factor = f"at most a factor of {number_text(rounded_up(promise.odds))}" if limited else "more than a million times"
+    protected = "cell" if found.row_epsilon is not None else config.schema.unit.protects
     lines = [
-        f"The odds about one {config.schema.unit.protects} change by {odds}{but}. An attacker who allows one false "
-        f"alarm in 100 detects at most {number_text(100 * promise.caught)} in 100 by any method, and "
+        f"The odds about one {protected} change by {factor}{but}. An attacker who accepts one false alarm in 100 finds "
+        f"at most {number_text(100 * promise.caught)} in 100 true cases by any method, and "
         f"{number_text(100 * promise.noise_caught)} in 100 with this noise.",
     ]
     if found.columns or found.pairs:

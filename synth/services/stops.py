@@ -52,7 +52,7 @@ class Stop:
 def configuration_digest(config: RunConfig) -> str:
     """Return the SHA-256 of what a stop is about: generator, options, budget, schema, and version of this program.
 
-    It leaves out what does not affect the promise: rows to make, seed, label, account and files; and the number of
+    It leaves out what does not affect the guarantee: rows to make, seed, label, account and files; and the number of
     units, because a stand-in has its own.
     """
     card = describe(config.generator)
