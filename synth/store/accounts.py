@@ -10,14 +10,25 @@ from datetime import datetime
 from typing import Any
 from uuid import uuid4
 
-from sqlalchemy import Connection, RowMapping, insert, select, update
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Connection,
+    Double,
+    LargeBinary,
+    String,
+    Table,
+    Text,
+    select,
+    update,
+)
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.exc import IntegrityError
 
 from synth.errors import InputError, PrivacyError
 from synth.schema import Neighbours, PrivacyUnit
 from synth.store.engine import Transactions, patient
-from synth.store.layout import ACCOUNTS, now
+from synth.store.layout import IDENTITY, METADATA, Moment, Named, now
 
 __all__ = ["Account", "Accounts", "check_same_promise", "display_name", "promise_of_config", "unit_values"]
 
@@ -68,25 +79,45 @@ class Account:
         return PrivacyUnit(self.protects, self.rows_per_unit).sentence
 
 
+ACCOUNTS = Table(
+    "accounts",
+    METADATA,
+    Column("id", IDENTITY, primary_key=True),
+    Column("name", String(120), nullable=False, unique=True),
+    Column("neighbours", Named(Neighbours, 20)),
+    Column("protects", Text),
+    Column("id_column", Text),
+    Column("rows_per_unit", BigInteger),
+    Column("epsilon_cap", Double),
+    Column("delta_cap", Double),
+    Column("frozen", Boolean, nullable=False),
+    Column("split_key", LargeBinary),
+    Column("created", Moment, nullable=False),
+)
+
+_SHOWN = [column for column in ACCOUNTS.columns if column.name != "split_key"]
+
+
 class Accounts:
     """The rows of ``accounts``."""
 
     def __init__(self, transactions: Transactions) -> None:
         self._transactions = transactions
 
+    @patient
     def open(self, name: str) -> Account:
         """Return the account of this name, created without a promise and without a cap if there is none."""
-        name = display_name(name, what="The account")
         found = self.named(name)
-        if found is None:
-            found = self._insert(name, None, None)
-        return found if found is not None else self[self._identity(name)]
+        if found is not None:
+            return found
+        with self._transactions.writing() as connection:
+            return self.open_in(connection, name)
 
     def open_in(self, connection: Connection, name: str) -> Account:
         """Return the account of this name, created if there is none, inside the caller's transaction."""
         name = display_name(name, what="The account")
         dialect = sqlite if connection.dialect.name == "sqlite" else postgresql
-        made = dialect.insert(ACCOUNTS).values(**_new(name, None, None))
+        made = dialect.insert(ACCOUNTS).values(id=str(uuid4()), name=name, frozen=False, created=now())
         connection.execute(made.on_conflict_do_nothing(index_elements=[ACCOUNTS.c.name]))
         account_id = connection.execute(select(ACCOUNTS.c.id).where(ACCOUNTS.c.name == name)).scalar_one()
         return self.lock(connection, account_id)
@@ -103,63 +134,34 @@ class Accounts:
             If the account exists with another neighbouring relation or protects another unit: one total cannot speak
             of both.
         """
-        name = display_name(name, what="The account")
-        found = self.named(name)
-        if found is None:
-            created = self._insert(name, neighbours, unit)
-            if created is not None:
-                return created, True
-            found = self[self._identity(name)]
         with self._transactions.writing() as connection:
-            found = self.lock(connection, found.id)
-            undecided = found.neighbours is None
+            found = self.open_in(connection, name)
             check_same_promise(found, neighbours, unit)
-            found = self.settle_promise(connection, found, neighbours, unit)
-        return found, undecided
+            return self.settle_promise(connection, found, neighbours, unit), found.neighbours is None
 
     def settle_promise(
         self, connection: Connection, account: Account, neighbours: Neighbours, unit: PrivacyUnit
     ) -> Account:
         """Fix what is still open of an account's promise; the caller has locked it and seen that nothing differs."""
-        values = {name: value for name, value in _promise(neighbours, unit).items() if getattr(account, name) is None}
+        promise = {"neighbours": neighbours, "protects": unit.protects, **unit_values(unit)}
+        values = {name: value for name, value in promise.items() if getattr(account, name) is None}
         if account.has_unit or not any(value is not None for value in values.values()):
             return account
         return self.note(connection, account.id, **values)
 
-    @patient
-    def _insert(self, name: str, neighbours: Neighbours | None, unit: PrivacyUnit | None) -> Account | None:
-        values = _new(name, neighbours, unit)
-        try:
-            with self._transactions.writing() as connection:
-                connection.execute(insert(ACCOUNTS).values(**values))
-        except IntegrityError:  # another process made it a moment ago
-            return None
-        return _account(values)
-
-    @patient
-    def _identity(self, name: str) -> str:
-        with self._transactions.reading() as connection:
-            return str(connection.execute(select(ACCOUNTS.c.id).where(ACCOUNTS.c.name == name)).scalar_one())
-
-    @patient
     def named(self, name: str) -> Account | None:
         """Return the account of this name, or None."""
-        with self._transactions.reading() as connection:
-            query = select(ACCOUNTS).where(ACCOUNTS.c.name == display_name(name, what="The account"))
-            row = connection.execute(query).mappings().one_or_none()
-        return None if row is None else _account(row)
+        query = select(*_SHOWN).where(ACCOUNTS.c.name == display_name(name, what="The account"))
+        return next(iter(self._transactions.read(query, Account)), None)
 
     @patient
     def __getitem__(self, account_id: str) -> Account:
         with self._transactions.reading() as connection:
             return self.read(connection, account_id)
 
-    @patient
     def all(self) -> tuple[Account, ...]:
         """Return every account, by name."""
-        with self._transactions.reading() as connection:
-            rows = connection.execute(select(ACCOUNTS).order_by(ACCOUNTS.c.name)).mappings()
-            return tuple(_account(row) for row in rows)
+        return self._transactions.read(select(*_SHOWN).order_by(ACCOUNTS.c.name), Account)
 
     def note(self, connection: Connection, account_id: str, **values: Any) -> Account:
         """Change what may change of an account (cap, freeze) as the ledger has decided, under its lock."""
@@ -172,11 +174,11 @@ class Accounts:
 
     def read(self, connection: Connection, account_id: str, *, lock: bool = False) -> Account:
         """Return the account inside the caller's transaction."""
-        query = select(ACCOUNTS).where(ACCOUNTS.c.id == account_id)
+        query = select(*_SHOWN).where(ACCOUNTS.c.id == account_id)
         row = connection.execute(query.with_for_update() if lock else query).mappings().one_or_none()
         if row is None:
             raise InputError("There is no such account. Choose one from the ledger, or name a new one.")
-        return _account(row)
+        return Account(**row)
 
     def sealed_split_key(self, connection: Connection, account_id: str) -> bytes | None:
         """Return the account's encrypted split key, or None before it is made."""
@@ -278,38 +280,3 @@ def _unit_words(one: Account | PrivacyUnit) -> str:
         return f"all rows of one {one.id_column}"
     rows = "one row" if one.rows_per_unit == 1 else f"up to {one.rows_per_unit} rows"
     return f"one {one.protects} with {rows}"
-
-
-def _promise(neighbours: Neighbours | None, unit: PrivacyUnit | None) -> dict[str, str | int | None]:
-    return {
-        "neighbours": None if neighbours is None else neighbours.value,
-        "protects": None if unit is None else unit.protects,
-        **({"id_column": None, "rows_per_unit": None} if unit is None else unit_values(unit)),
-    }
-
-
-def _account(row: RowMapping | dict[str, Any]) -> Account:
-    return Account(
-        id=row["id"],
-        name=row["name"],
-        neighbours=None if row["neighbours"] is None else Neighbours(row["neighbours"]),
-        protects=row["protects"],
-        id_column=row["id_column"],
-        rows_per_unit=row["rows_per_unit"],
-        epsilon_cap=row["epsilon_cap"],
-        delta_cap=row["delta_cap"],
-        frozen=bool(row["frozen"]),
-        created=row["created"],
-    )
-
-
-def _new(name: str, neighbours: Neighbours | None, unit: PrivacyUnit | None) -> dict[str, Any]:
-    return {
-        "id": str(uuid4()),
-        "name": name,
-        **_promise(neighbours, unit),
-        "epsilon_cap": None,
-        "delta_cap": None,
-        "frozen": False,
-        "created": now(),
-    }

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 from uuid import uuid4
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url, text
+from sqlalchemy import URL, Connection, Engine, Executable, Select, create_engine, event, make_url, text
 from sqlalchemy.exc import ArgumentError, DatabaseError, InterfaceError, OperationalError
 
 from synth.errors import CommitInDoubtError, ConfigError, DatabaseAwayError, DiskFullError
@@ -297,6 +297,24 @@ class Transactions:
             options = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
         with self._begun(options) as connection:
             yield connection
+
+    def read(self, query: Select[Any], made: Callable[..., _R]) -> tuple[_R, ...]:
+        """Return what is made of each row that a query finds, in a transaction of its own; wait as patience says."""
+
+        def found() -> tuple[_R, ...]:
+            with self.reading() as connection:
+                return tuple(made(**row) for row in connection.execute(query).mappings())
+
+        return self.until_answered(found)
+
+    def write(self, statement: Executable) -> int:
+        """Run one statement in a transaction of its own, and return how many rows it changed; wait as patience says."""
+
+        def done() -> int:
+            with self.writing() as connection:
+                return connection.execute(statement).rowcount
+
+        return self.until_answered(done)
 
     @contextmanager
     def _begun(self, options: dict[str, Any] | None = None, *, wait: bool = True) -> Iterator[Connection]:

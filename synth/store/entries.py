@@ -5,19 +5,18 @@ What charges and decisions mean, and which may follow which, the ledger decides.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypedDict, Unpack
 from uuid import uuid4
 
-from sqlalchemy import Connection, RowMapping, Select, insert, select
+from sqlalchemy import BigInteger, Column, Connection, Double, ForeignKey, Integer, String, Table, Text, insert, select
 
 from synth.schema import Neighbours
 from synth.store.engine import Transactions, patient
-from synth.store.layout import CHARGES, DECISIONS, EVENTS, RELEASES, now, row_values
+from synth.store.layout import DIGEST, IDENTITY, METADATA, Json, Moment, Named, now, row_values
 
 __all__ = [
     "Charge",
@@ -81,6 +80,32 @@ class Charge:
     pure_units: int = 0
 
 
+CHARGES = Table(
+    "charges",
+    METADATA,
+    Column("account_id", IDENTITY, ForeignKey("accounts.id"), primary_key=True),
+    Column("position", BigInteger, primary_key=True, autoincrement=False),
+    Column("charge_id", IDENTITY, nullable=False, index=True),
+    Column("run_id", IDENTITY, nullable=False, index=True),
+    Column("state", Named(ChargeState, 12), nullable=False),
+    Column("purpose", Text, nullable=False),
+    Column("who", String(120), nullable=False),
+    Column("neighbours", Named(Neighbours, 20), nullable=False),
+    Column("epsilon", Double, nullable=False),
+    Column("delta", Double, nullable=False),
+    Column("mu_squared_units", BigInteger, nullable=False),
+    Column("slack_units", BigInteger, nullable=False),
+    Column("coordinates", BigInteger, nullable=False),
+    Column("additive_delta_units", BigInteger, nullable=False),
+    Column("pure_units", BigInteger, nullable=False),
+    Column("accountant", Text, nullable=False),
+    Column("certificate_id", Text),
+    Column("time", Moment, nullable=False),
+    Column("previous", DIGEST, nullable=False),
+    Column("digest", DIGEST, nullable=False),
+)
+
+
 class Charges:
     """The rows of ``charges``: appended and read, never changed."""
 
@@ -94,21 +119,12 @@ class Charges:
     def of_account(self, connection: Connection, account_id: str) -> tuple[Charge, ...]:
         """Return the account's rows in order."""
         query = select(CHARGES).where(CHARGES.c.account_id == account_id).order_by(CHARGES.c.position)
-        return tuple(_charge(row) for row in connection.execute(query).mappings())
+        return tuple(Charge(**row) for row in connection.execute(query).mappings())
 
-    @patient
     def of_run(self, run_id: str) -> tuple[Charge, ...]:
         """Return the rows of one run in order."""
-        with self._transactions.reading() as connection:
-            query = select(CHARGES).where(CHARGES.c.run_id == run_id).order_by(CHARGES.c.position)
-            return tuple(_charge(row) for row in connection.execute(query).mappings())
-
-
-def _charge(row: RowMapping) -> Charge:
-    values = dict(row)
-    values["state"] = ChargeState(values["state"])
-    values["neighbours"] = Neighbours(values["neighbours"])
-    return Charge(**values)
+        query = select(CHARGES).where(CHARGES.c.run_id == run_id).order_by(CHARGES.c.position)
+        return self._transactions.read(query, Charge)
 
 
 # Decisions about an account, and how far it has come ------------------------------------------------------------------
@@ -153,26 +169,32 @@ class LedgerHead:
     decisions: int
 
 
+DECISIONS = Table(
+    "decisions",
+    METADATA,
+    Column("account_id", IDENTITY, ForeignKey("accounts.id"), primary_key=True),
+    Column("number", BigInteger, primary_key=True, autoincrement=False),
+    Column("charges", BigInteger, nullable=False),
+    Column("kind", Named(DecisionKind, 12), nullable=False),
+    Column("body", Json, nullable=False),
+    Column("who", String(120), nullable=False),
+    Column("time", Moment, nullable=False),
+    Column("previous", DIGEST, nullable=False),
+    Column("digest", DIGEST, nullable=False),
+)
+
+
 class Decisions:
     """The rows of ``decisions``: appended and read, never changed."""
 
     def append(self, connection: Connection, decision: Decision) -> None:
         """Write one row inside the caller's transaction, which holds the account's lock."""
-        values = row_values(decision)
-        values["body"] = json.dumps(dict(decision.body), sort_keys=True)
-        connection.execute(insert(DECISIONS).values(**values))
+        connection.execute(insert(DECISIONS).values(**row_values(decision)))
 
     def of_account(self, connection: Connection, account_id: str) -> tuple[Decision, ...]:
         """Return the account's decisions in order."""
         query = select(DECISIONS).where(DECISIONS.c.account_id == account_id).order_by(DECISIONS.c.number)
-        return tuple(_decision(row) for row in connection.execute(query).mappings())
-
-
-def _decision(row: RowMapping) -> Decision:
-    values = dict(row)
-    values["kind"] = DecisionKind(values["kind"])
-    values["body"] = json.loads(values["body"])
-    return Decision(**values)
+        return tuple(Decision(**row) for row in connection.execute(query).mappings())
 
 
 # Releases -------------------------------------------------------------------------------------------------------------
@@ -192,13 +214,26 @@ class SealedRelease:
     sealed: datetime
 
 
+RELEASES = Table(
+    "releases",
+    METADATA,
+    Column("id", IDENTITY, primary_key=True),
+    Column("run_id", IDENTITY, ForeignKey("runs.id"), nullable=False, index=True),
+    Column("account_id", IDENTITY, ForeignKey("accounts.id"), nullable=False, index=True),
+    Column("certificate_id", Text, nullable=False),
+    Column("certificate_digest", DIGEST, nullable=False),
+    Column("attestations", Json, nullable=False),
+    Column("who", String(120), nullable=False),
+    Column("sealed", Moment, nullable=False),
+)
+
+
 class Releases:
     """The rows of ``releases``."""
 
     def __init__(self, transactions: Transactions) -> None:
         self._transactions = transactions
 
-    @patient
     def add(
         self,
         *,
@@ -220,31 +255,18 @@ class Releases:
             who=who,
             sealed=now(),
         )
-        values = row_values(release)
-        values["attestations"] = json.dumps(dict(attestations), sort_keys=True)
-        with self._transactions.writing() as connection:
-            connection.execute(insert(RELEASES).values(**values))
+        self._transactions.write(insert(RELEASES).values(**row_values(release)))
         return release
 
-    @patient
     def of_account(self, account_id: str) -> tuple[SealedRelease, ...]:
         """Return the account's releases, oldest first."""
         query = select(RELEASES).where(RELEASES.c.account_id == account_id).order_by(RELEASES.c.sealed)
-        with self._transactions.reading() as connection:
-            return tuple(_release(row) for row in connection.execute(query).mappings())
+        return self._transactions.read(query, SealedRelease)
 
-    @patient
     def of_run(self, run_id: str) -> tuple[SealedRelease, ...]:
         """Return the releases of one run, oldest first."""
         query = select(RELEASES).where(RELEASES.c.run_id == run_id).order_by(RELEASES.c.sealed)
-        with self._transactions.reading() as connection:
-            return tuple(_release(row) for row in connection.execute(query).mappings())
-
-
-def _release(row: RowMapping) -> SealedRelease:
-    values = dict(row)
-    values["attestations"] = json.loads(values["attestations"])
-    return SealedRelease(**values)
+        return self._transactions.read(query, SealedRelease)
 
 
 # Events worth remembering ---------------------------------------------------------------------------------------------
@@ -282,6 +304,30 @@ class Event:
     time: datetime
 
 
+EVENTS = Table(
+    "events",
+    METADATA,
+    Column("id", BigInteger().with_variant(Integer, "sqlite"), primary_key=True),
+    Column("kind", Named(EventKind, 20), nullable=False, index=True),
+    Column("account_id", IDENTITY, index=True),
+    Column("run_id", IDENTITY),
+    Column("table_id", IDENTITY),
+    Column("who", String(120), nullable=False),
+    Column("detail", Json, nullable=False),
+    Column("time", Moment, nullable=False),
+)
+
+
+class EventFacts(TypedDict, total=False):
+    """What an event is about, where there is such a thing."""
+
+    account_id: str | None
+    run_id: str | None
+    table_id: str | None
+    who: str
+    detail: Mapping[str, str]
+
+
 class Events:
     """The rows of ``events``."""
 
@@ -289,68 +335,23 @@ class Events:
         self._transactions = transactions
 
     @patient
-    def add(
-        self,
-        kind: EventKind,
-        *,
-        account_id: str | None = None,
-        run_id: str | None = None,
-        table_id: str | None = None,
-        who: str = "",
-        detail: Mapping[str, str] | None = None,
-    ) -> Event:
+    def add(self, kind: EventKind, **about: Unpack[EventFacts]) -> Event:
         """Append one event."""
-        of: dict[str, Any] = {
-            "account_id": account_id,
-            "run_id": run_id,
-            "table_id": table_id,
-            "who": who,
-            "detail": detail,
-        }
         with self._transactions.writing() as connection:
-            return self.enter(connection, kind, **of)
+            return self.enter(connection, kind, **about)
 
-    def enter(
-        self,
-        connection: Connection,
-        kind: EventKind,
-        *,
-        account_id: str | None = None,
-        run_id: str | None = None,
-        table_id: str | None = None,
-        who: str = "",
-        detail: Mapping[str, str] | None = None,
-    ) -> Event:
+    def enter(self, connection: Connection, kind: EventKind, **about: Unpack[EventFacts]) -> Event:
         """Append one event inside the caller's transaction."""
-        values: dict[str, Any] = {
-            "kind": kind.value,
-            "account_id": account_id,
-            "run_id": run_id,
-            "table_id": table_id,
-            "who": who,
-            "detail": json.dumps(dict(detail or {}), sort_keys=True),
-            "time": now(),
-        }
+        nothing: dict[str, Any] = {"account_id": None, "run_id": None, "table_id": None, "who": "", "detail": {}}
+        values = {**nothing, **about, "kind": kind, "time": now()}
         number = connection.execute(insert(EVENTS).values(**values).returning(EVENTS.c.id)).scalar_one()
-        return _event({"id": number, **values})
+        return Event(id=number, **values)
 
     def of_account(self, account_id: str, kind: EventKind | None = None) -> tuple[Event, ...]:
         """Return the account's events, oldest first."""
         query = select(EVENTS).where(EVENTS.c.account_id == account_id).order_by(EVENTS.c.id)
-        return self._all(query if kind is None else query.where(EVENTS.c.kind == kind.value))
+        return self._transactions.read(query if kind is None else query.where(EVENTS.c.kind == kind), Event)
 
     def of_kind(self, kind: EventKind) -> tuple[Event, ...]:
         """Return every event of one kind, oldest first."""
-        return self._all(select(EVENTS).where(EVENTS.c.kind == kind.value).order_by(EVENTS.c.id))
-
-    @patient
-    def _all(self, query: Select[Any]) -> tuple[Event, ...]:
-        with self._transactions.reading() as connection:
-            return tuple(_event(row) for row in connection.execute(query).mappings())
-
-
-def _event(row: RowMapping | dict[str, Any]) -> Event:
-    values = dict(row)
-    values["kind"] = EventKind(values["kind"])
-    values["detail"] = json.loads(values["detail"])
-    return Event(**values)
+        return self._transactions.read(select(EVENTS).where(EVENTS.c.kind == kind).order_by(EVENTS.c.id), Event)

@@ -1,49 +1,29 @@
-"""What one installation's database holds, and what it refuses by itself; it has no place for a cell of a private table.
+"""What all tables of the database have in common, and what it refuses by itself; no cell of a private table is in it.
 
-The chain of the ledger finds an alteration afterwards; the triggers here stop the accident beforehand: changing or
-deleting entries, events and releases, or re-writing an account.
+The columns of each table stand beside the records that it keeps. The chain of the ledger finds an alteration
+afterwards; the triggers here stop the accident beforehand: changing or deleting entries, events and releases, or
+re-writing an account.
 """
 
 from __future__ import annotations
 
+import json
+from dataclasses import fields
 from datetime import UTC, datetime
-from enum import Enum
+from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import (
-    BigInteger,
-    Boolean,
-    Column,
-    Connection,
-    Dialect,
-    Double,
-    ForeignKey,
-    Index,
-    Integer,
-    LargeBinary,
-    MetaData,
-    String,
-    Table,
-    Text,
-    text,
-)
+from sqlalchemy import BigInteger, Column, Connection, Dialect, Integer, MetaData, String, Table, Text, text
 from sqlalchemy.types import TypeDecorator
 
 __all__ = [
-    "ACCOUNTS",
-    "APPEND_ONLY",
-    "BEGUN",
-    "CHARGES",
-    "DECISIONS",
-    "DRAFTS",
-    "EVENTS",
+    "DIGEST",
+    "IDENTITY",
     "METADATA",
-    "RELEASES",
-    "RUNS",
-    "TABLES",
     "VERSION",
-    "WORK",
+    "Json",
     "Moment",
+    "Named",
     "create_triggers",
     "now",
     "row_values",
@@ -53,6 +33,9 @@ __all__ = [
 def now() -> datetime:
     """Return the present moment in UTC, cut to whole seconds: a finer time would betray how long rows took."""
     return datetime.now(UTC).replace(microsecond=0)
+
+
+# Columns --------------------------------------------------------------------------------------------------------------
 
 
 class Moment(TypeDecorator[datetime]):
@@ -70,13 +53,50 @@ class Moment(TypeDecorator[datetime]):
         return None if value is None else datetime.fromtimestamp(value, UTC)
 
 
-def row_values(record: Any) -> dict[str, Any]:
-    """Return the fields of a slotted record by name, enumerations as their text (drivers differ on enumerations)."""
-    values = {name: getattr(record, name) for name in type(record).__slots__}
-    return {name: value.value if isinstance(value, Enum) else value for name, value in values.items()}
+class Named(TypeDecorator[StrEnum]):
+    """A member of an enumeration, stored as its text: drivers differ on enumerations."""
+
+    impl = String
+    cache_ok = True
+
+    def __init__(self, kind: type[StrEnum], length: int) -> None:
+        super().__init__(length)
+        self.kind, self.length = kind, length
+
+    def process_bind_param(self, value: StrEnum | None, dialect: Dialect) -> str | None:
+        """Turn a member into its text."""
+        return None if value is None else str(value)
+
+    def process_result_value(self, value: str | None, dialect: Dialect) -> StrEnum | None:
+        """Turn a text into its member."""
+        return None if value is None else self.kind(value)
 
 
-# Tables ---------------------------------------------------------------------------------------------------------------
+class Json(TypeDecorator[Any]):
+    """JSON values stored as text; a list comes back as a tuple.
+
+    Parameters
+    ----------
+    sort_keys : bool
+        Whether keys are stored in alphabetical order.
+    """
+
+    impl = Text
+    cache_ok = True
+
+    def __init__(self, *, sort_keys: bool = True) -> None:
+        super().__init__()
+        self.sort_keys = sort_keys
+
+    def process_bind_param(self, value: Any, dialect: Dialect) -> str:
+        """Turn values into text."""
+        return json.dumps(value, sort_keys=self.sort_keys)
+
+    def process_result_value(self, value: str | None, dialect: Dialect) -> Any:
+        """Turn text into values."""
+        found = json.loads(str(value))
+        return tuple(found) if isinstance(found, list) else found
+
 
 IDENTITY = String(36)
 DIGEST = String(64)
@@ -89,168 +109,10 @@ VERSION = Table(
     Column("number", Integer, primary_key=True, autoincrement=False),
 )
 
-ACCOUNTS = Table(
-    "accounts",
-    METADATA,
-    Column("id", IDENTITY, primary_key=True),
-    Column("name", String(120), nullable=False, unique=True),
-    Column("neighbours", String(20)),
-    Column("protects", Text),
-    Column("id_column", Text),
-    Column("rows_per_unit", BigInteger),
-    Column("epsilon_cap", Double),
-    Column("delta_cap", Double),
-    Column("frozen", Boolean, nullable=False),
-    Column("split_key", LargeBinary),
-    Column("created", Moment, nullable=False),
-)
 
-TABLES = Table(
-    "tables",
-    METADATA,
-    Column("id", IDENTITY, primary_key=True),
-    Column("account_id", IDENTITY, ForeignKey("accounts.id"), nullable=False, index=True),
-    Column("name", String(120), nullable=False),
-    Column("kind", String(10), nullable=False),
-    Column("size", BigInteger, nullable=False),
-    Column("state", String(10), nullable=False),
-    Column("fingerprint", DIGEST, nullable=False, index=True),
-    Column("keep_until", Moment),
-    Column("form", Text),
-    Column("schema", Text),
-    Column("created", Moment, nullable=False),
-    Column("deleted", Moment),
-)
-
-DRAFTS = Table(
-    "drafts",
-    METADATA,
-    Column("table_id", IDENTITY, ForeignKey("tables.id"), primary_key=True),
-    # How often it was saved: whoever saw an earlier number has not seen what it says now.
-    Column("number", BigInteger, nullable=False),
-    Column("body", Text, nullable=False),
-    Column("saved", Moment, nullable=False),
-)
-
-BEGUN = Table(
-    "begun",
-    METADATA,
-    # Of the draft itself: what is typed before a table has come belongs to none.
-    Column("table_id", IDENTITY, primary_key=True),
-    Column("number", BigInteger, nullable=False),
-    Column("body", Text, nullable=False),
-    Column("saved", Moment, nullable=False),
-)
-
-WORK = Table(
-    "work",
-    METADATA,
-    # That of the run, where it is one; else a new one each time that the work is started.
-    Column("id", IDENTITY, primary_key=True),
-    Column("kind", String(10), nullable=False),
-    Column("subject", String(120), nullable=False),
-    Column("asked", Text),
-    Column("owner", String(120), nullable=False),
-    Column("state", String(10), nullable=False, index=True),
-    Column("phase", Text, nullable=False),
-    Column("step", BigInteger, nullable=False),
-    Column("steps", BigInteger, nullable=False),
-    Column("losses", Text, nullable=False),
-    Column("message", Text, nullable=False),
-    Column("incident_id", String(16)),
-    Column("cancel_requested", Moment),
-    Column("gpus", Integer, nullable=False),
-    Column("cpus", Integer, nullable=False),
-    Column("place", BigInteger),
-    Column("host", Text),
-    Column("pid", BigInteger),
-    Column("pid_created", Double),
-    Column("claimed", Boolean, nullable=False),
-    Column("attempts", Integer, nullable=False),
-    Column("heartbeat", Moment),
-    Column("gpu", Text),
-    Column("created", Moment, nullable=False),
-    Column("started", Moment),
-    Column("finished", Moment),
-    # Of several processes that start the same work at once, one does.
-    Index("ix_work_subject", "kind", "subject", unique=True),
-)
-
-RUNS = Table(
-    "runs",
-    METADATA,
-    Column("id", IDENTITY, primary_key=True),
-    Column("account_id", IDENTITY, ForeignKey("accounts.id"), nullable=False, index=True),
-    Column("table_id", IDENTITY, ForeignKey("tables.id")),
-    Column("test_table_id", IDENTITY, ForeignKey("tables.id")),
-    Column("config", Text, nullable=False),
-    Column("device", Text),
-)
-
-CHARGES = Table(
-    "charges",
-    METADATA,
-    Column("account_id", IDENTITY, ForeignKey("accounts.id"), primary_key=True),
-    Column("position", BigInteger, primary_key=True, autoincrement=False),
-    Column("charge_id", IDENTITY, nullable=False, index=True),
-    Column("run_id", IDENTITY, nullable=False, index=True),
-    Column("state", String(12), nullable=False),
-    Column("purpose", Text, nullable=False),
-    Column("who", String(120), nullable=False),
-    Column("neighbours", String(20), nullable=False),
-    Column("epsilon", Double, nullable=False),
-    Column("delta", Double, nullable=False),
-    Column("mu_squared_units", BigInteger, nullable=False),
-    Column("slack_units", BigInteger, nullable=False),
-    Column("coordinates", BigInteger, nullable=False),
-    Column("additive_delta_units", BigInteger, nullable=False),
-    Column("pure_units", BigInteger, nullable=False),
-    Column("accountant", Text, nullable=False),
-    Column("certificate_id", Text),
-    Column("time", Moment, nullable=False),
-    Column("previous", DIGEST, nullable=False),
-    Column("digest", DIGEST, nullable=False),
-)
-
-DECISIONS = Table(
-    "decisions",
-    METADATA,
-    Column("account_id", IDENTITY, ForeignKey("accounts.id"), primary_key=True),
-    Column("number", BigInteger, primary_key=True, autoincrement=False),
-    Column("charges", BigInteger, nullable=False),
-    Column("kind", String(12), nullable=False),
-    Column("body", Text, nullable=False),
-    Column("who", String(120), nullable=False),
-    Column("time", Moment, nullable=False),
-    Column("previous", DIGEST, nullable=False),
-    Column("digest", DIGEST, nullable=False),
-)
-
-RELEASES = Table(
-    "releases",
-    METADATA,
-    Column("id", IDENTITY, primary_key=True),
-    Column("run_id", IDENTITY, ForeignKey("runs.id"), nullable=False, index=True),
-    Column("account_id", IDENTITY, ForeignKey("accounts.id"), nullable=False, index=True),
-    Column("certificate_id", Text, nullable=False),
-    Column("certificate_digest", DIGEST, nullable=False),
-    Column("attestations", Text, nullable=False),
-    Column("who", String(120), nullable=False),
-    Column("sealed", Moment, nullable=False),
-)
-
-EVENTS = Table(
-    "events",
-    METADATA,
-    Column("id", BigInteger().with_variant(Integer, "sqlite"), primary_key=True),
-    Column("kind", String(20), nullable=False, index=True),
-    Column("account_id", IDENTITY, index=True),
-    Column("run_id", IDENTITY),
-    Column("table_id", IDENTITY),
-    Column("who", String(120), nullable=False),
-    Column("detail", Text, nullable=False),
-    Column("time", Moment, nullable=False),
-)
+def row_values(record: Any) -> dict[str, Any]:
+    """Return the fields of a record by name, as the columns of its table."""
+    return {field.name: getattr(record, field.name) for field in fields(record)}
 
 
 # What the database itself refuses -------------------------------------------------------------------------------------

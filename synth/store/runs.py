@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+from uuid import uuid4
 
-from sqlalchemy import Connection, RowMapping, Select, insert, or_, select, update
+from sqlalchemy import Column, Connection, ForeignKey, Select, Table, Text, insert, or_, select, update
 
 from synth.errors import JobError
 from synth.store.engine import Transactions, patient
-from synth.store.layout import RUNS, WORK, now
-from synth.store.work import FINISHED_STATES, Work, WorkKind, WorkState, new_work, work_values
+from synth.store.layout import IDENTITY, METADATA, now, row_values
+from synth.store.work import FINISHED_STATES, WORK, Work, WorkKind, WorkState
 
 __all__ = ["Run", "Runs"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Run(Work):
     """One run.
 
@@ -24,10 +24,22 @@ class Run(Work):
     """
 
     account_id: str
-    table_id: str | None
-    test_table_id: str | None
+    table_id: str | None = None
+    test_table_id: str | None = None
     config: str
-    device: str | None
+    device: str | None = None
+
+
+RUNS = Table(
+    "runs",
+    METADATA,
+    Column("id", IDENTITY, primary_key=True),
+    Column("account_id", IDENTITY, ForeignKey("accounts.id"), nullable=False, index=True),
+    Column("table_id", IDENTITY, ForeignKey("tables.id")),
+    Column("test_table_id", IDENTITY, ForeignKey("tables.id")),
+    Column("config", Text, nullable=False),
+    Column("device", Text),
+)
 
 
 class Runs:
@@ -47,22 +59,34 @@ class Runs:
         test_table_id: str | None = None,
     ) -> Run:
         """Plan a run; nothing happens until it is handed to an engine or claimed by a worker."""
-        work = new_work(WorkKind.RUN, WorkState.PLANNED, owner=owner)
         with self._transactions.writing() as connection:
-            return _add(connection, work, account_id, config, table_id=table_id, test_table_id=test_table_id)
+            return _add(
+                connection,
+                WorkState.PLANNED,
+                account_id=account_id,
+                config=config,
+                owner=owner,
+                table_id=table_id,
+                test_table_id=test_table_id,
+            )
 
     def enter(self, connection: Connection, *, account_id: str, config: str, owner: str) -> Run:
         """Record a run that ended as a release before this database knew of it, inside the caller's transaction."""
-        work = new_work(WorkKind.RUN, WorkState.RELEASED, owner=owner)
-        work |= {"message": "Entered from its certificate.", "claimed": True, "attempts": 1, "finished": now()}
-        return _add(connection, work, account_id, config)
+        return _add(
+            connection,
+            WorkState.RELEASED,
+            account_id=account_id,
+            config=config,
+            owner=owner,
+            message="Entered from its certificate.",
+            claimed=True,
+            attempts=1,
+            finished=now(),
+        )
 
-    @patient
     def find(self, run_id: str) -> Run | None:
         """Return a run, or None."""
-        with self._transactions.reading() as connection:
-            row = connection.execute(_RUNS.where(RUNS.c.id == run_id)).mappings().one_or_none()
-        return None if row is None else _run_of(row)
+        return next(iter(self._where(RUNS.c.id == run_id)), None)
 
     def __getitem__(self, run_id: str) -> Run:
         run = self.find(run_id)
@@ -86,32 +110,26 @@ class Runs:
     def needing_table(self, table_id: str) -> tuple[Run, ...]:
         """Return the unfinished runs that read this table."""
         uses = or_(RUNS.c.table_id == table_id, RUNS.c.test_table_id == table_id)
-        return self._where(uses, WORK.c.state.not_in([state.value for state in FINISHED_STATES]))
+        return self._where(uses, WORK.c.state.not_in(FINISHED_STATES))
 
-    @patient
     def _where(self, *conditions: Any) -> tuple[Run, ...]:
         # Within one second their places in the queue tell which came first; what was not sent to it yet came last.
         query = _RUNS.where(*conditions).order_by(WORK.c.created, WORK.c.place.is_(None), WORK.c.place, RUNS.c.id)
-        with self._transactions.reading() as connection:
-            return tuple(_run_of(row) for row in connection.execute(query).mappings())
+        return self._transactions.read(query, Run)
 
-    @patient
     def note_device(self, run_id: str, device: str) -> None:
         """Record what the run computes on: ``cpu`` or ``cuda``."""
-        with self._transactions.writing() as connection:
-            connection.execute(update(RUNS).where(RUNS.c.id == run_id).values(device=device))
+        self._transactions.write(update(RUNS).where(RUNS.c.id == run_id).values(device=device))
 
 
 _OWN = [column for column in RUNS.columns if column.name != "id"]
 _RUNS: Select[Any] = select(WORK, *_OWN).select_from(WORK.join(RUNS, RUNS.c.id == WORK.c.id))
 
 
-def _add(connection: Connection, work: Mapping[str, Any], account_id: str, config: str, **tables: str | None) -> Run:
-    own = dict.fromkeys(column.name for column in _OWN) | {"account_id": account_id, "config": config, **tables}
-    connection.execute(insert(WORK).values(**work))
-    connection.execute(insert(RUNS).values(id=work["id"], **own))
-    return _run_of({**work, **own})
-
-
-def _run_of(row: RowMapping | Mapping[str, Any]) -> Run:
-    return Run(**work_values(row))
+def _add(connection: Connection, state: WorkState, **values: Any) -> Run:
+    run_id = str(uuid4())
+    run = Run(id=run_id, kind=WorkKind.RUN, subject=run_id, state=state, created=now(), **values)
+    for table in (WORK, RUNS):
+        row = {name: value for name, value in row_values(run).items() if name in table.columns}
+        connection.execute(insert(table).values(**row))
+    return run

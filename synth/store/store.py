@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Self
 
@@ -70,17 +69,13 @@ class Store:
         """From now on wait for a database that does not answer: a run was charged, or is about to be."""
         self.transactions.patience = seconds
 
-    @contextmanager
-    def writing(self) -> Iterator[Connection]:
+    def writing(self) -> AbstractContextManager[Connection]:
         """Open a transaction over several of the parts."""
-        with self.transactions.writing() as connection:
-            yield connection
+        return self.transactions.writing()
 
-    @contextmanager
-    def reading(self) -> Iterator[Connection]:
+    def reading(self) -> AbstractContextManager[Connection]:
         """Open a transaction that sees one consistent state of all parts."""
-        with self.transactions.reading() as connection:
-            yield connection
+        return self.transactions.reading()
 
     def close(self) -> None:
         """Close every connection."""

@@ -6,19 +6,18 @@ before a table has come is begun under an id of its own.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, ClassVar
 
-from sqlalchemy import Connection, RowMapping, Table, delete, insert, select, update
+from sqlalchemy import BigInteger, Column, Connection, ForeignKey, String, Table, Text, delete, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from synth.errors import TableError
 from synth.store.engine import Transactions, patient
-from synth.store.layout import BEGUN, DRAFTS, TABLES, now, row_values
+from synth.store.layout import DIGEST, IDENTITY, METADATA, Json, Moment, Named, now, row_values
 
 __all__ = ["BegunDrafts", "Drafts", "SavedDraft", "StoredTable", "TableKind", "TableState", "Tables"]
 
@@ -60,6 +59,24 @@ class StoredTable:
     form: str | None = None
 
 
+TABLES = Table(
+    "tables",
+    METADATA,
+    Column("id", IDENTITY, primary_key=True),
+    Column("account_id", IDENTITY, ForeignKey("accounts.id"), nullable=False, index=True),
+    Column("name", String(120), nullable=False),
+    Column("kind", Named(TableKind, 10), nullable=False),
+    Column("size", BigInteger, nullable=False),
+    Column("state", Named(TableState, 10), nullable=False),
+    Column("fingerprint", DIGEST, nullable=False, index=True),
+    Column("keep_until", Moment),
+    Column("form", Text),
+    Column("schema", Text),
+    Column("created", Moment, nullable=False),
+    Column("deleted", Moment),
+)
+
+
 class Tables:
     """The rows of ``tables``."""
 
@@ -70,53 +87,39 @@ class Tables:
         """Record a table whose encrypted rows are complete on disk, inside the caller's transaction."""
         connection.execute(insert(TABLES).values(**row_values(table)))
 
-    @patient
     def __getitem__(self, table_id: str) -> StoredTable:
-        with self._transactions.reading() as connection:
-            row = connection.execute(select(TABLES).where(TABLES.c.id == table_id)).mappings().one_or_none()
-        if row is None:
+        found = self._transactions.read(select(TABLES).where(TABLES.c.id == table_id), StoredTable)
+        if not found:
             raise TableError("There is no such table. Upload it again.")
-        return _table(row)
+        return found[0]
 
-    @patient
     def of_account(self, account_id: str) -> tuple[StoredTable, ...]:
         """Return the account's tables, oldest first."""
         query = select(TABLES).where(TABLES.c.account_id == account_id).order_by(TABLES.c.created, TABLES.c.id)
-        with self._transactions.reading() as connection:
-            return tuple(_table(row) for row in connection.execute(query).mappings())
+        return self._transactions.read(query, StoredTable)
 
-    @patient
     def with_fingerprint(self, fingerprint: str) -> tuple[StoredTable, ...]:
         """Return every table, deleted ones too, with this keyed hash."""
         query = select(TABLES).where(TABLES.c.fingerprint == fingerprint).order_by(TABLES.c.created, TABLES.c.id)
-        with self._transactions.reading() as connection:
-            return tuple(_table(row) for row in connection.execute(query).mappings())
+        return self._transactions.read(query, StoredTable)
 
-    @patient
     def stored(self) -> tuple[StoredTable, ...]:
         """Return every table whose encrypted rows should exist, oldest first."""
-        query = select(TABLES).where(TABLES.c.state == TableState.STORED.value).order_by(TABLES.c.created, TABLES.c.id)
-        with self._transactions.reading() as connection:
-            return tuple(_table(row) for row in connection.execute(query).mappings())
+        query = select(TABLES).where(TABLES.c.state == TableState.STORED).order_by(TABLES.c.created, TABLES.c.id)
+        return self._transactions.read(query, StoredTable)
 
-    @patient
     def expired(self, at: datetime) -> tuple[StoredTable, ...]:
         """Return the stored tables whose deadline has passed."""
-        query = select(TABLES).where(TABLES.c.state == TableState.STORED.value, TABLES.c.keep_until <= at)
-        with self._transactions.reading() as connection:
-            return tuple(_table(row) for row in connection.execute(query).mappings())
+        query = select(TABLES).where(TABLES.c.state == TableState.STORED, TABLES.c.keep_until <= at)
+        return self._transactions.read(query, StoredTable)
 
-    @patient
     def keep_until(self, table_id: str, deadline: datetime | None) -> None:
         """Move the deadline of a table; None keeps it until somebody deletes it."""
-        with self._transactions.writing() as connection:
-            connection.execute(update(TABLES).where(TABLES.c.id == table_id).values(keep_until=deadline))
+        self._transactions.write(update(TABLES).where(TABLES.c.id == table_id).values(keep_until=deadline))
 
-    @patient
     def write_form(self, table_id: str, form: str) -> None:
         """Keep how the file of a table is written, as JSON."""
-        with self._transactions.writing() as connection:
-            connection.execute(update(TABLES).where(TABLES.c.id == table_id).values(form=form))
+        self._transactions.write(update(TABLES).where(TABLES.c.id == table_id).values(form=form))
 
     @patient
     def mark_deleted(self, table_id: str) -> None:
@@ -124,8 +127,8 @@ class Tables:
         with self._transactions.writing() as connection:
             connection.execute(
                 update(TABLES)
-                .where(TABLES.c.id == table_id, TABLES.c.state == TableState.STORED.value)
-                .values(state=TableState.DELETED.value, deleted=now())
+                .where(TABLES.c.id == table_id, TABLES.c.state == TableState.STORED)
+                .values(state=TableState.DELETED, deleted=now())
             )
             connection.execute(delete(DRAFTS).where(DRAFTS.c.table_id == table_id))
 
@@ -144,6 +147,27 @@ class SavedDraft:
     saved: datetime
 
 
+DRAFTS = Table(
+    "drafts",
+    METADATA,
+    Column("table_id", IDENTITY, ForeignKey("tables.id"), primary_key=True),
+    # How often it was saved: whoever saw an earlier number has not seen what it says now.
+    Column("number", BigInteger, nullable=False),
+    Column("body", Json(sort_keys=False), nullable=False),
+    Column("saved", Moment, nullable=False),
+)
+
+BEGUN = Table(
+    "begun",
+    METADATA,
+    # Of the draft itself: what is typed before a table has come belongs to none.
+    Column("table_id", IDENTITY, primary_key=True),
+    Column("number", BigInteger, nullable=False),
+    Column("body", Json(sort_keys=False), nullable=False),
+    Column("saved", Moment, nullable=False),
+)
+
+
 class Drafts:
     """The rows of ``drafts``: what was typed about tables whose rows still exist."""
 
@@ -152,20 +176,15 @@ class Drafts:
     def __init__(self, transactions: Transactions) -> None:
         self._transactions = transactions
 
-    @patient
     def find(self, table_id: str) -> SavedDraft | None:
         """Return the draft of a table, or None where nothing was saved about it."""
         query = select(self._rows).where(self._rows.c.table_id == table_id)
-        with self._transactions.reading() as connection:
-            row = connection.execute(query).mappings().one_or_none()
-        return None if row is None else _draft(row)
+        return next(iter(self._transactions.read(query, SavedDraft)), None)
 
-    @patient
     def latest(self, most: int) -> tuple[SavedDraft, ...]:
         """Return the drafts that were saved last, the latest first."""
         query = select(self._rows).order_by(self._rows.c.saved.desc(), self._rows.c.table_id).limit(most)
-        with self._transactions.reading() as connection:
-            return tuple(map(_draft, connection.execute(query).mappings()))
+        return self._transactions.read(query, SavedDraft)
 
     @patient
     def number(self, table_id: str) -> int:
@@ -192,7 +211,7 @@ class Drafts:
             None where somebody else saved another one since, or the table was deleted: nothing is saved then.
         """
         saved = SavedDraft(table_id, seen + 1, body, now())
-        values = row_values(saved) | {"body": json.dumps(body)}
+        values = row_values(saved)
         try:
             with self._transactions.writing() as connection:
                 if not self._belongs(connection, table_id):
@@ -209,7 +228,7 @@ class Drafts:
     def _belongs(self, connection: Connection, table_id: str) -> bool:
         """Whether what it is about is still there; until the transaction ends it stays so."""
         state = connection.execute(select(TABLES.c.state).where(TABLES.c.id == table_id).with_for_update())
-        return bool(state.scalar_one_or_none() == TableState.STORED.value)
+        return bool(state.scalar_one_or_none() == TableState.STORED)
 
 
 class BegunDrafts(Drafts):
@@ -217,28 +236,13 @@ class BegunDrafts(Drafts):
 
     _rows: ClassVar[Table] = BEGUN
 
-    @patient
     def forget(self, draft_id: str) -> None:
         """Delete one, because its table has come or nobody wants it."""
-        with self._transactions.writing() as connection:
-            connection.execute(delete(BEGUN).where(BEGUN.c.table_id == draft_id))
+        self._transactions.write(delete(BEGUN).where(BEGUN.c.table_id == draft_id))
 
-    @patient
     def forget_before(self, moment: datetime) -> None:
         """Delete those that nobody has gone on with since then."""
-        with self._transactions.writing() as connection:
-            connection.execute(delete(BEGUN).where(BEGUN.c.saved < moment))
+        self._transactions.write(delete(BEGUN).where(BEGUN.c.saved < moment))
 
     def _belongs(self, connection: Connection, table_id: str) -> bool:
         return True
-
-
-def _draft(row: RowMapping) -> SavedDraft:
-    return SavedDraft(**{**row, "body": json.loads(row["body"])})
-
-
-def _table(row: RowMapping) -> StoredTable:
-    values = dict(row)
-    values["kind"] = TableKind(values["kind"])
-    values["state"] = TableState(values["state"])
-    return StoredTable(**values)

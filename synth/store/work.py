@@ -5,8 +5,7 @@ A row is the only truth about a piece of work. It holds no number that the work 
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -14,12 +13,33 @@ from types import MappingProxyType
 from typing import Any
 from uuid import uuid4
 
-from sqlalchemy import ColumnElement, Connection, RowMapping, case, delete, func, insert, or_, select, text, update
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    ColumnElement,
+    Connection,
+    Double,
+    Index,
+    Integer,
+    Select,
+    String,
+    Table,
+    Text,
+    case,
+    delete,
+    func,
+    insert,
+    or_,
+    select,
+    text,
+    update,
+)
 from sqlalchemy.exc import IntegrityError
 
 from synth.errors import JobError
 from synth.store.engine import Transactions, patient
-from synth.store.layout import WORK, now
+from synth.store.layout import IDENTITY, METADATA, Json, Moment, Named, now, row_values
 
 __all__ = [
     "ACTIVE_STATES",
@@ -29,8 +49,6 @@ __all__ = [
     "WorkKind",
     "WorkState",
     "WorkTable",
-    "new_work",
-    "work_values",
 ]
 
 
@@ -97,7 +115,7 @@ Only :meth:`WorkTable.put_back` takes a run that has not ended back into the que
 """
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
     """One piece of work.
 
@@ -111,29 +129,29 @@ class Work:
     id: str
     kind: WorkKind
     subject: str
-    asked: str | None
+    asked: str | None = None
     owner: str
     state: WorkState
-    phase: str
-    step: int
-    steps: int
-    losses: tuple[float, ...]
-    message: str
-    incident_id: str | None
-    cancel_requested: datetime | None
-    gpus: int
-    cpus: int
-    place: int | None
-    host: str | None
-    pid: int | None
-    pid_created: float | None
-    claimed: bool
-    attempts: int
-    heartbeat: datetime | None
-    gpu: str | None
+    phase: str = ""
+    step: int = 0
+    steps: int = 0
+    losses: tuple[float, ...] = ()
+    message: str = ""
+    incident_id: str | None = None
+    cancel_requested: datetime | None = None
+    gpus: int = 0
+    cpus: int = 0
+    place: int | None = None
+    host: str | None = None
+    pid: int | None = None
+    pid_created: float | None = None
+    claimed: bool = False
+    attempts: int = 0
+    heartbeat: datetime | None = None
+    gpu: str | None = None
     created: datetime
-    started: datetime | None
-    finished: datetime | None
+    started: datetime | None = None
+    finished: datetime | None = None
 
     @property
     def is_active(self) -> bool:
@@ -151,48 +169,43 @@ class Work:
         return self.state in FINISHED_STATES
 
 
-def new_work(kind: WorkKind, state: WorkState, *, owner: str, subject: str | None = None) -> dict[str, Any]:
-    """Return work that nobody has done anything for, as a database row; by default it is its own subject."""
-    work_id = str(uuid4())
-    return dict.fromkeys(column.name for column in WORK.columns) | {
-        "id": work_id,
-        "kind": kind.value,
-        "subject": work_id if subject is None else subject,
-        "owner": owner,
-        "state": state.value,
-        "phase": "",
-        "step": 0,
-        "steps": 0,
-        "losses": "[]",
-        "message": "",
-        "gpus": 0,
-        "cpus": 0,
-        "claimed": False,
-        "attempts": 0,
-        "created": now(),
-    }
-
-
-def work_values(row: RowMapping | Mapping[str, Any]) -> dict[str, Any]:
-    """Return a database row with its columns as work has them."""
-    return {
-        **row,
-        "kind": WorkKind(row["kind"]),
-        "state": WorkState(row["state"]),
-        "losses": tuple(json.loads(row["losses"])),
-    }
-
-
-def _work_of(row: RowMapping | Mapping[str, Any]) -> Work:
-    """Build work from a database row."""
-    return Work(**work_values(row))
-
+WORK = Table(
+    "work",
+    METADATA,
+    # That of the run, where it is one; else a new one each time that the work is started.
+    Column("id", IDENTITY, primary_key=True),
+    Column("kind", Named(WorkKind, 10), nullable=False),
+    Column("subject", String(120), nullable=False),
+    Column("asked", Text),
+    Column("owner", String(120), nullable=False),
+    Column("state", Named(WorkState, 10), nullable=False, index=True),
+    Column("phase", Text, nullable=False),
+    Column("step", BigInteger, nullable=False),
+    Column("steps", BigInteger, nullable=False),
+    Column("losses", Json, nullable=False),
+    Column("message", Text, nullable=False),
+    Column("incident_id", String(16)),
+    Column("cancel_requested", Moment),
+    Column("gpus", Integer, nullable=False),
+    Column("cpus", Integer, nullable=False),
+    Column("place", BigInteger),
+    Column("host", Text),
+    Column("pid", BigInteger),
+    Column("pid_created", Double),
+    Column("claimed", Boolean, nullable=False),
+    Column("attempts", Integer, nullable=False),
+    Column("heartbeat", Moment),
+    Column("gpu", Text),
+    Column("created", Moment, nullable=False),
+    Column("started", Moment),
+    Column("finished", Moment),
+    # Of several processes that start the same work at once, one does.
+    Index("ix_work_subject", "kind", "subject", unique=True),
+)
 
 QUEUE_LOCK = 0x51554555
 """Key of the PostgreSQL advisory lock under which slots are handed out one at a time; SQLite has one writer anyway."""
 
-ACTIVE = [state.value for state in ACTIVE_STATES]
-FINISHED = [state.value for state in FINISHED_STATES]
 OF_A_WORKER = ("pid", "pid_created", "gpu", "heartbeat", "started")
 
 
@@ -205,12 +218,9 @@ class WorkTable:
     def __init__(self, transactions: Transactions) -> None:
         self._transactions = transactions
 
-    @patient
     def find(self, work_id: str) -> Work | None:
         """Return work, or None where there is none of this id, or it was begun anew."""
-        with self._transactions.reading() as connection:
-            found = _select(connection, WORK.c.id == work_id)
-        return found[0] if found else None
+        return next(iter(self._where(WORK.c.id == work_id)), None)
 
     def __getitem__(self, work_id: str) -> Work:
         work = self.find(work_id)
@@ -218,24 +228,20 @@ class WorkTable:
             raise JobError("There is no such work, or it was started anew.")
         return work
 
-    @patient
     def about(self, kind: WorkKind, subject: str) -> Work | None:
         """Return the latest work of a kind on a subject, or None."""
-        with self._transactions.reading() as connection:
-            found = _select(connection, WORK.c.kind == kind.value, WORK.c.subject == subject)
-        return found[0] if found else None
+        return next(iter(self._where(WORK.c.kind == kind, WORK.c.subject == subject)), None)
 
-    @patient
     def active(self) -> tuple[Work, ...]:
         """Return what processes work on, on any machine."""
-        with self._transactions.reading() as connection:
-            return _select(connection, WORK.c.state.in_(ACTIVE))
+        return self._where(WORK.c.state.in_(ACTIVE_STATES))
 
-    @patient
     def waiting(self) -> tuple[Work, ...]:
         """Return the queued runs, next first."""
-        with self._transactions.reading() as connection:
-            return _select(connection, WORK.c.state == WorkState.QUEUED.value)
+        return self._where(WORK.c.state == WorkState.QUEUED)
+
+    def _where(self, *conditions: ColumnElement[bool]) -> tuple[Work, ...]:
+        return self._transactions.read(_query(conditions), Work)
 
     # Beginning ------------------------------------------------------------------------------------------------------
 
@@ -250,18 +256,28 @@ class WorkTable:
         JobError
             If there is work of this kind on it that has not ended: of several who ask at once one is heard.
         """
-        values = new_work(kind, WorkState.RUNNING, owner=owner, subject=subject)
-        values |= {"asked": asked, "host": host, "attempts": 1, "started": now(), "heartbeat": now()}
-        values |= {} if work_id is None else {"id": work_id}
+        work = Work(
+            id=str(uuid4()) if work_id is None else work_id,
+            kind=kind,
+            subject=subject,
+            asked=asked,
+            owner=owner,
+            state=WorkState.RUNNING,
+            host=host,
+            attempts=1,
+            created=now(),
+            started=now(),
+            heartbeat=now(),
+        )
         with self._transactions.writing() as connection:
             connection.execute(
-                delete(WORK).where(WORK.c.kind == kind.value, WORK.c.subject == subject, WORK.c.state.in_(FINISHED))
+                delete(WORK).where(WORK.c.kind == kind, WORK.c.subject == subject, WORK.c.state.in_(FINISHED_STATES))
             )
             try:
-                connection.execute(insert(WORK).values(**values))
+                connection.execute(insert(WORK).values(**row_values(work)))
             except IntegrityError:
                 raise JobError("This is being worked on already. Wait for it, or stop it first.") from None
-        return _work_of(values)
+        return work
 
     @patient
     def put(self, run_id: str, *, gpus: int, cpus: int) -> None:
@@ -277,8 +293,8 @@ class WorkTable:
             last = connection.execute(select(func.coalesce(func.max(WORK.c.place), 0))).scalar_one()
             moved = connection.execute(
                 update(WORK)
-                .where(WORK.c.id == run_id, WORK.c.state == WorkState.PLANNED.value)
-                .values(state=WorkState.QUEUED.value, place=last + 1, gpus=gpus, cpus=cpus)
+                .where(WORK.c.id == run_id, WORK.c.state == WorkState.PLANNED)
+                .values(state=WorkState.QUEUED, place=last + 1, gpus=gpus, cpus=cpus)
             )
             if moved.rowcount != 1:
                 raise JobError("This run was already handed in. Look it up in the list of runs.")
@@ -298,12 +314,12 @@ class WorkTable:
         """
         with self._transactions.writing() as connection:
             _lock(connection)
-            is_run = WORK.c.kind == WorkKind.RUN.value
-            here = _select(connection, is_run, WORK.c.state.in_(ACTIVE), WORK.c.host == host)
+            is_run = WORK.c.kind == WorkKind.RUN
+            here = _select(connection, is_run, WORK.c.state.in_(ACTIVE_STATES), WORK.c.host == host)
             if len(here) >= slots:
                 return None
             free = [gpu for gpu in gpus if gpu not in {run.gpu for run in here}]
-            for run in _select(connection, WORK.c.state == WorkState.QUEUED.value):
+            for run in _select(connection, WORK.c.state == WorkState.QUEUED):
                 if run.host not in (None, host) or (run.gpus and gpus and not free):
                     continue
                 gpu = free[0] if run.gpus and free else None
@@ -325,20 +341,18 @@ class WorkTable:
             If another worker has it, had it, or it was stopped: nothing has two workers.
         """
         claimable = or_(
-            WORK.c.state.in_([WorkState.PLANNED.value, WorkState.QUEUED.value]),
-            WORK.c.state == WorkState.RUNNING.value,
+            WORK.c.state.in_([WorkState.PLANNED, WorkState.QUEUED]),
+            WORK.c.state == WorkState.RUNNING,
         )
         with self._transactions.writing() as connection:
             taken = connection.execute(
                 update(WORK)
                 .where(WORK.c.id == work_id, WORK.c.claimed.is_(False), claimable)
                 .values(
-                    state=WorkState.RUNNING.value,
+                    state=WorkState.RUNNING,
                     claimed=True,
                     # Counted when the engine gave it to a worker, where an engine did.
-                    attempts=case(
-                        (WORK.c.state == WorkState.RUNNING.value, WORK.c.attempts), else_=WORK.c.attempts + 1
-                    ),
+                    attempts=case((WORK.c.state == WorkState.RUNNING, WORK.c.attempts), else_=WORK.c.attempts + 1),
                     host=host,
                     pid=pid,
                     pid_created=pid_created,
@@ -367,10 +381,10 @@ class WorkTable:
         nobodys: dict[str, Any] = dict.fromkeys(OF_A_WORKER)
         return self._change(
             WORK.c.id == run.id,
-            WORK.c.state.in_(ACTIVE),
+            WORK.c.state.in_(ACTIVE_STATES),
             WORK.c.attempts == run.attempts,
             WORK.c.cancel_requested.is_(None),
-            state=WorkState.QUEUED.value,
+            state=WorkState.QUEUED,
             claimed=False,
             gpus=gpus,
             **nobodys,
@@ -381,14 +395,14 @@ class WorkTable:
         with self._transactions.writing() as connection:
             connection.execute(
                 update(WORK)
-                .where(WORK.c.id == run_id, WORK.c.state.in_(ACTIVE))
-                .values(state=WorkState.RUNNING.value, attempts=WORK.c.attempts + 1)
+                .where(WORK.c.id == run_id, WORK.c.state.in_(ACTIVE_STATES))
+                .values(state=WorkState.RUNNING, attempts=WORK.c.attempts + 1)
             )
             return _select(connection, WORK.c.id == run_id)[0]
 
     def beat(self, work_id: str) -> bool:
         """Renew the worker's lease, without waiting; return whether the work is still its own."""
-        return self._change(WORK.c.id == work_id, WORK.c.state.in_(ACTIVE), wait=False, heartbeat=now())
+        return self._change(WORK.c.id == work_id, WORK.c.state.in_(ACTIVE_STATES), wait=False, heartbeat=now())
 
     def note_progress(self, work_id: str, *, phase: str, step: int, steps: int, losses: Sequence[float]) -> bool:
         """Record how far work is; return whether its worker should go on (False: cancelled or taken away).
@@ -398,8 +412,8 @@ class WorkTable:
         with self._transactions.writing(wait=False) as connection:
             noted = connection.execute(
                 update(WORK)
-                .where(WORK.c.id == work_id, WORK.c.state.in_(ACTIVE))
-                .values(phase=phase, step=step, steps=steps, losses=json.dumps(list(losses)), heartbeat=now())
+                .where(WORK.c.id == work_id, WORK.c.state.in_(ACTIVE_STATES))
+                .values(phase=phase, step=step, steps=steps, losses=losses, heartbeat=now())
             )
             return noted.rowcount == 1 and _select(connection, WORK.c.id == work_id)[0].cancel_requested is None
 
@@ -428,12 +442,12 @@ class WorkTable:
             Move only from these states; by default from every state that may lead to ``state``.
         """
         sources = SOURCES[state] if only_from is None else [s for s in only_from if s in SOURCES[state]]
-        values: dict[str, Any] = {"state": state.value, "message": message}
+        values: dict[str, Any] = {"state": state, "message": message}
         if incident_id is not None:
             values["incident_id"] = incident_id
         if state in FINISHED_STATES:
             values["finished"] = now()
-        return self._change(WORK.c.id == work_id, WORK.c.state.in_([s.value for s in sources]), **values)
+        return self._change(WORK.c.id == work_id, WORK.c.state.in_(sources), **values)
 
     def advance(self, work_id: str, state: WorkState, *, message: str = "") -> None:
         """Bring work to a state, as the worker that holds it.
@@ -450,13 +464,11 @@ class WorkTable:
     def request_cancel(self, work_id: str) -> None:
         """Ask the worker to stop at its next step."""
         not_yet = WORK.c.cancel_requested.is_(None)
-        self._change(WORK.c.id == work_id, WORK.c.state.in_(ACTIVE), not_yet, cancel_requested=now())
+        self._change(WORK.c.id == work_id, WORK.c.state.in_(ACTIVE_STATES), not_yet, cancel_requested=now())
 
-    @patient
     def forget_all_but_runs(self) -> None:
         """Forget work that nothing else in the database knows of: what it made is not in a backup."""
-        with self._transactions.writing() as connection:
-            connection.execute(delete(WORK).where(WORK.c.kind != WorkKind.RUN.value))
+        self._transactions.write(delete(WORK).where(WORK.c.kind != WorkKind.RUN))
 
     def _change(self, *where: ColumnElement[bool], wait: bool = True, **values: Any) -> bool:
         """Change the one row that the conditions name; return whether there was one."""
@@ -469,9 +481,12 @@ def _lock(connection: Connection) -> None:
         connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": QUEUE_LOCK})
 
 
-def _select(connection: Connection, *conditions: Any) -> tuple[Work, ...]:
-    rows = connection.execute(select(WORK).where(*conditions).order_by(WORK.c.place)).mappings()
-    return tuple(_work_of(row) for row in rows)
+def _select(connection: Connection, *conditions: ColumnElement[bool]) -> tuple[Work, ...]:
+    return tuple(Work(**row) for row in connection.execute(_query(conditions)).mappings())
+
+
+def _query(conditions: Iterable[ColumnElement[bool]]) -> Select[Any]:
+    return select(WORK).where(*conditions).order_by(WORK.c.place)
 
 
 def _start(connection: Connection, run_id: str, *, host: str, gpu: str | None) -> Work:
@@ -479,7 +494,7 @@ def _start(connection: Connection, run_id: str, *, host: str, gpu: str | None) -
         update(WORK)
         .where(WORK.c.id == run_id)
         .values(
-            state=WorkState.RUNNING.value,
+            state=WorkState.RUNNING,
             host=host,
             gpu=gpu,
             attempts=WORK.c.attempts + 1,

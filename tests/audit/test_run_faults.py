@@ -35,7 +35,7 @@ from synth.schema import RunConfig
 from synth.services import pipeline, run_folder, runs
 from synth.services.intake import Intake
 from synth.store import ChargeState
-from synth.store.layout import WORK
+from synth.store.work import WORK
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 FAULTS: dict[str, Plant] = {}

@@ -510,7 +510,7 @@ def planned(
 ) -> str:
     """Plan and charge a run at a moment, in seconds."""
     moment = datetime.fromtimestamp(1_000_000_000 + at, UTC)
-    monkeypatch.setattr("synth.store.work.now", lambda: moment)
+    monkeypatch.setattr("synth.store.runs.now", lambda: moment)
     run = store.runs.add(account_id=account.id, config=json.dumps(config), owner="owner")
     reserve(ledger, account, 0.1, run.id)
     return run.id

@@ -42,7 +42,7 @@ from synth.services import pipeline, runs
 from synth.services.runs import carry_out
 from synth.services.views import run_view
 from synth.store import ChargeState, Run, WorkState
-from synth.store.layout import WORK
+from synth.store.work import WORK
 from synth.system.machine import is_lack_of_means, this_host
 from synth.system.settings import Settings
 from synth.vault.kept_answers import AnswerFile, answers_path

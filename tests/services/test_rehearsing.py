@@ -26,7 +26,7 @@ from synth.schema import config_to_mapping, config_to_yaml, parse_config
 from synth.services import runs
 from synth.services.stops import configuration_digest
 from synth.store import WorkState, now
-from synth.store.layout import WORK
+from synth.store.work import WORK
 from synth.system.settings import Settings
 from synth.worker import main as work
 
