@@ -5,12 +5,13 @@ How far one unit moves an answer is worked out again from its question and the d
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,7 +47,7 @@ from synth.privacy.selection import SCORE_STEP, Candidate, Selection, sensitivit
 from synth.reading.more.texts import is_value
 from synth.schema import Neighbours, Schema
 
-__all__ = ["ENTRIES", "ArrayFile", "Entry", "from_description"]
+__all__ = ["ENTRIES", "ArrayFile", "Entry", "bytes_of", "from_description"]
 
 _RELATIVE = 1e-9
 """Two computers may disagree on a bound by this much."""
@@ -64,16 +65,29 @@ _MAPS = {one.kind: one for one in FEATURE_MAPS}
 _OF_NOISE = {"gaussian": "gaussian_rows", "laplace": "discrete_laplace"}
 
 
-class ArrayFile(Protocol):
-    """Where arrays of answers are written: by a name that is given, or by one name for each different array."""
+class ArrayFile:
+    """Arrays by name; those of questions once, however many questions use them."""
+
+    def __init__(self) -> None:
+        self.by_name: dict[str, NDArray[Any]] = {}
+        self._names: dict[tuple[str, tuple[int, ...], bytes], str] = {}
 
     def put(self, name: str, array: NDArray[Any]) -> str:
         """Keep an array under a name, and return the name."""
-        ...
+        self.by_name[name] = array
+        return name
 
     def add(self, array: NDArray[Any]) -> str:
-        """Keep an array once however often it is used, and return its name."""
-        ...
+        """Keep an array once, however often it is used, and return its name."""
+        key = (array.dtype.str, array.shape, hashlib.sha256(bytes_of(array)).digest())
+        if key not in self._names:
+            self._names[key] = self.put(f"table_{len(self._names):04d}", array)
+        return self._names[key]
+
+
+def bytes_of(array: NDArray[Any]) -> memoryview:
+    """Return the bytes of an array; not a copy of them, as bins may be as long as a declared range."""
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,10 +15,10 @@ import stat
 import struct
 import zipfile
 import zlib
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol, cast
+from typing import Any, BinaryIO, cast
 
 from synth.errors import UnknownFormatError, VerificationError
 from synth.version import OLDEST_READ, __version__, is_before
@@ -94,7 +94,7 @@ _BLOCK = 1 << 20
 _FIXED_TIME = (1980, 1, 1, 0, 0, 0)
 _UNIX = 3
 _MOST_MEMBERS = 2**17
-_LOCAL, _CENTRAL, _END = 30, 46, 22
+_LOCAL = 30
 _UNREADABLE = (
     zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError, NotImplementedError, RuntimeError, ValueError,
 )  # fmt: skip
@@ -103,28 +103,28 @@ _UNREADABLE = (
 # A bundle, a zip or a folder -----------------------------------------------------------------------------------------
 
 
-class Archive(Protocol):
+class Archive:
     """Named files; every read is bounded.
 
-    Attributes
+    Parameters
     ----------
     members : tuple of str
         Their names: those of a table's bundle, or those of a model's; behind them, where there was one, a finding's.
+    opened : callable
+        Opens a file by its name.
     """
 
-    members: tuple[str, ...]
-
-    def size(self, name: str) -> int:
-        """Return the length of a file in bytes."""
-        ...
+    def __init__(self, members: tuple[str, ...], opened: Callable[[str], BinaryIO]) -> None:
+        self.members, self._opened = members, opened
 
     def open(self, name: str) -> BinaryIO:
         """Open a file for reading."""
-        ...
+        return self._opened(name)
 
     def read(self, name: str) -> bytes:
         """Return a small file as bytes."""
-        ...
+        with self.open(name) as stream:
+            return stream.read()
 
 
 @contextmanager
@@ -151,17 +151,17 @@ def open_archive(path: Path | BinaryIO) -> Iterator[Archive]:
 @contextmanager
 def _opened(path: Path | BinaryIO) -> Iterator[Archive]:
     if not isinstance(path, Path):
-        yield _ZipArchive(ExactZip(path, name="The bundle", attributes=_ATTRIBUTES))
+        yield _zipped(path, "The bundle")
         return
     if path.is_dir():
-        yield _FolderArchive(path)
+        yield _unpacked(path)
         return
     try:
         stream = path.open("rb")
     except OSError:
         raise VerificationError(f"{path.name} cannot be opened: it is neither a bundle (a zip) nor a folder.") from None
     with stream:
-        yield _ZipArchive(ExactZip(stream, name=path.name, attributes=_ATTRIBUTES))
+        yield _zipped(stream, path.name)
 
 
 def require_format(certificate: object) -> None:
@@ -199,46 +199,26 @@ _LONGEST_VERSION = 20
 """Characters of a version that is repeated in a sentence."""
 
 
-class _ZipArchive:
-    def __init__(self, packed: ExactZip) -> None:
-        self._zip = packed
-        self.members = _checked_names([entry.filename for entry in packed.entries])
-        for entry in packed.entries:
-            if entry.flag_bits & 0x1:
-                raise VerificationError(f"{entry.filename} is encrypted; a bundle never is.")
-            _check_size(entry.filename, entry.file_size)
-            _check_swelling(entry)
-        packed.require_exact()
-
-    def size(self, name: str) -> int:
-        return self._zip.size(name)
-
-    def open(self, name: str) -> BinaryIO:
-        return self._zip.open(name)
-
-    def read(self, name: str) -> bytes:
-        with self.open(name) as stream:
-            return stream.read()
+def _zipped(stream: BinaryIO, name: str) -> Archive:
+    packed = ExactZip(stream, name=name, attributes=_ATTRIBUTES)
+    members = _checked_names([entry.filename for entry in packed.entries])
+    for entry in packed.entries:
+        if entry.flag_bits & 0x1:
+            raise VerificationError(f"{entry.filename} is encrypted; a bundle never is.")
+        _check_size(entry.filename, entry.file_size)
+        _check_swelling(entry)
+    packed.require_exact()
+    return Archive(members, packed.open)
 
 
-class _FolderArchive:
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        entries = sorted(folder.iterdir())
-        self.members = _checked_names([entry.name for entry in entries])
-        for entry in entries:
-            if not stat.S_ISREG(entry.lstat().st_mode):
-                raise VerificationError(f"{entry.name} is not a plain file.")
-            _check_size(entry.name, entry.lstat().st_size)
-
-    def size(self, name: str) -> int:
-        return (self._folder / name).lstat().st_size
-
-    def open(self, name: str) -> BinaryIO:
-        return (self._folder / name).open("rb")
-
-    def read(self, name: str) -> bytes:
-        return (self._folder / name).read_bytes()
+def _unpacked(folder: Path) -> Archive:
+    entries = sorted(folder.iterdir())
+    members = _checked_names([entry.name for entry in entries])
+    for entry in entries:
+        if not stat.S_ISREG(entry.lstat().st_mode):
+            raise VerificationError(f"{entry.name} is not a plain file.")
+        _check_size(entry.name, entry.lstat().st_size)
+    return Archive(members, lambda name: (folder / name).open("rb"))
 
 
 def _checked_names(names: Sequence[str]) -> tuple[str, ...]:
@@ -378,7 +358,7 @@ class ExactZip:
             )
 
     def _is_exact(self) -> bool:
-        place, directory = 0, b""
+        place, plain_entries = 0, []
         for entry in self.entries:
             plain = new_entry(entry.filename, attributes=self._attributes)
             plain.CRC, plain.compress_size, plain.file_size = entry.CRC, entry.compress_size, entry.file_size
@@ -389,8 +369,8 @@ class ExactZip:
             if entry.header_offset != place or self._bytes(place, len(written)) != written:
                 return False
             place += len(written) + entry.compress_size
-            directory += _central(plain)
-        directory += _end(place, len(directory), len(self.entries))
+            plain_entries.append(plain)
+        directory = _directory(place, plain_entries)
         self._stream.seek(0, io.SEEK_END)
         return self._stream.tell() == place + len(directory) and self._bytes(place, len(directory)) == directory
 
@@ -451,35 +431,26 @@ class _Member(io.RawIOBase):
         return VerificationError(f"{self._entry.filename} is damaged in the zip.")
 
 
-def _central(entry: zipfile.ZipInfo) -> bytes:
-    """Return an entry of the directory, as ``zipfile`` writes it."""
-    limit = zipfile.ZIP64_LIMIT
-    sizes, offset, far = [entry.compress_size, entry.file_size], entry.header_offset, []
-    if max(sizes) > limit:
-        far, sizes = [entry.file_size, entry.compress_size], [0xFFFFFFFF] * 2
-    if offset > limit:
-        far, offset = [*far, offset], 0xFFFFFFFF
-    extra = struct.pack(f"<HH{len(far)}Q", 1, 8 * len(far), *far) if far else b""
-    version = max(45 if far else 20, entry.extract_version)
-    name = entry.filename.encode("ascii")
-    day, clock = (1980 - 1980) << 9 | 1 << 5 | 1, 0
-    head = struct.pack(
-        "<4s4B4H3L5H2L",
-        *(b"PK\1\2", version, entry.create_system, version, 0, 0, entry.compress_type, clock, day),
-        *(entry.CRC, *sizes, len(name), len(extra), 0, 0, 0, entry.external_attr, offset),
-    )
-    return head + name + extra
+class _Behind(io.BytesIO):
+    """A new file whose first byte stands behind ``start`` others."""
+
+    def __init__(self, start: int) -> None:
+        super().__init__()
+        self._start = start
+
+    def tell(self) -> int:
+        return self._start + super().tell()
+
+    def seek(self, place: int, whence: int = io.SEEK_SET) -> int:
+        return self._start + super().seek(place - self._start if whence == io.SEEK_SET else place, whence)
 
 
-def _end(start: int, size: int, count: int) -> bytes:
-    """Return what follows the directory: no comment, and the long form where the short one does not reach."""
-    limit = zipfile.ZIP64_LIMIT
-    long = b""
-    if count > 0xFFFF or start > limit or size > limit:
-        long = struct.pack("<4sQ2H2L4Q", b"PK\6\6", 44, 45, 45, 0, 0, count, count, size, start)
-        long += struct.pack("<4sLQL", b"PK\6\7", 0, start + size, 1)
-        count, size, start = min(count, 0xFFFF), min(size, 0xFFFFFFFF), min(start, 0xFFFFFFFF)
-    return long + struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, count, count, size, start, 0)
+def _directory(start: int, entries: Sequence[zipfile.ZipInfo]) -> bytes:
+    """Return the end of a zip as ``zipfile`` writes it behind members whose last byte is the ``start``-th."""
+    written = _Behind(start)
+    with zipfile.ZipFile(written, "w") as archive:
+        archive.filelist += entries
+    return written.getvalue()
 
 
 # JSON written in one way only ----------------------------------------------------------------------------------------

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import codecs
 import io
-import shutil
-import tempfile
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO
@@ -20,10 +18,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from synth.bundle.archive import open_archive
+from synth.bundle.certificate import config_of
 from synth.bundle.table_files import as_rows, pieces, printers_of, quoted, read_table
-from synth.errors import ConfigError, TableError, VerificationError
-from synth.schema import ModelledColumn, Schema, TableFormat, guarded, parse_config
-from synth.schema.documents import read_mapping
+from synth.errors import ConfigError, TableError
+from synth.schema import ModelledColumn, Schema, TableFormat, guarded
 from synth.schema.encoding import encode_cells
 
 __all__ = ["rows_as_declared", "write_as_declared"]
@@ -51,17 +49,12 @@ def rows_as_declared(bundle: str | Path) -> bytes:
     TableError
         If a declared value cannot be written in the declared encoding.
     """
-    with open_archive(Path(bundle)) as archive, tempfile.TemporaryDirectory() as folder:
-        try:
-            config = parse_config(read_mapping(archive.read("config.yaml").decode("utf-8"), sealed=True))
-        except UnicodeDecodeError:
-            raise VerificationError("config.yaml cannot be read.") from None
+    with open_archive(Path(bundle)) as archive:
+        config = config_of(archive)
         if config.is_model:
             raise ConfigError("The bundle is of a model, which has no rows.")
-        copy = Path(folder) / "synthetic.csv"
-        with archive.open("synthetic.csv") as stream, copy.open("wb") as plain:
-            shutil.copyfileobj(stream, plain)
-        codes = read_table(copy, config.schema)
+        with archive.open("synthetic.csv") as stream:
+            codes = read_table(stream, config.schema)
     made = io.BytesIO()
     write_as_declared(codes, config.schema, config.format, made, config.seed)
     return made.getvalue()

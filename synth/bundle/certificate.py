@@ -9,19 +9,22 @@ import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
+from itertools import chain
 from pathlib import Path
+from types import UnionType
 from typing import Any
 
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_public_key
 
-from synth.bundle.archive import FORMAT, canonical_json, require_format
-from synth.errors import PrivacyError, VerificationError
+from synth.bundle.archive import FORMAT, Archive, canonical_json, parse_canonical, require_format
+from synth.errors import PrivacyError, SynthError, VerificationError
 from synth.privacy.accounting import epsilon_of_receipts, worth_for_a_row
 from synth.privacy.receipt import Receipt
 from synth.reports.wording import rounded_up
-from synth.schema import Neighbours, OptionValue, PrivacyUnit, is_found
+from synth.schema import Neighbours, OptionValue, PrivacyUnit, RunConfig, is_found, parse_config
+from synth.schema.documents import read_mapping
 from synth.version import __version__
 
 __all__ = [
@@ -35,11 +38,13 @@ __all__ = [
     "Certificate",
     "FoundReceipts",
     "certificate_from_dict",
+    "certificate_of",
     "certificate_to_bytes",
-    "certificate_to_dict",
     "certify",
+    "config_of",
     "current_versions",
     "fingerprint_of",
+    "option_of",
     "promise",
     "signature_problem",
 ]
@@ -201,20 +206,18 @@ def certify(
     *,
     delta: float,
     neighbours: Neighbours,
-    unit: PrivacyUnit,
-    account: str,
-    generator: str,
-    options: Mapping[str, OptionValue],
-    rows: int,
-    seed: int,
     assumptions: Sequence[str] = (),
-    domain_source: Mapping[str, str] | None = None,
-    versions: Mapping[str, str] | None = None,
-    ledger: Mapping[str, str | int] | None = None,
     found: FoundReceipts | None = None,
-    device: str = "cpu",
+    **stated: Any,
 ) -> Certificate:
     """Draw up the certificate of a run; the writer of the bundle adds the hashes of its files.
+
+    Parameters
+    ----------
+    receipts, delta, neighbours, found, **stated
+        As in :class:`Certificate`, but for what is computed from them.
+    assumptions : sequence of str
+        Those that no receipt states.
 
     Raises
     ------
@@ -229,28 +232,12 @@ def certify(
         epsilon=epsilon_of_receipts(paid, delta) if receipts else math.inf,
         delta=delta,
         neighbours=neighbours,
-        unit=unit,
-        account=account,
-        generator=generator,
-        options=dict(options),
-        rows=rows,
-        seed=seed,
         receipts=tuple(receipts),
-        assumptions=_all_assumptions(paid, assumptions),
-        domain_source=dict(domain_source or {}),
-        versions=dict(versions or {}),
-        ledger=dict(ledger or {}),
+        assumptions=tuple(dict.fromkeys(chain(assumptions, *(receipt.assumptions for receipt in paid)))),
         row_epsilon=worth_for_a_row(receipts, delta),
         found=found,
-        device=device,
+        **stated,
     )
-
-
-def _all_assumptions(receipts: Sequence[Receipt], declared: Sequence[str]) -> tuple[str, ...]:
-    gathered = dict.fromkeys(declared)
-    for receipt in receipts:
-        gathered.update(dict.fromkeys(receipt.assumptions))
-    return tuple(gathered)
 
 
 # In words ------------------------------------------------------------------------------------------------------------
@@ -261,28 +248,29 @@ def promise(certificate: Certificate) -> tuple[str, ...]:
 
     The first line names the columns that are not covered where there are any: epsilon is never stated without it.
     """
+    names = ", ".join(certificate.read_columns)
+    return (
+        *([f"NOT covered by the guarantee: domain of {names} read from the private rows."] if names else []),
+        *(_promise_of_a_row(certificate) if certificate.row_epsilon is None else _promise_of_a_cell(certificate)),
+        *(f"Assumed: {sentence}" for sentence in certificate.assumptions),
+    )
+
+
+def _promise_of_a_row(certificate: Certificate) -> tuple[str, ...]:
     unit, relation = certificate.unit, certificate.neighbours
-    if certificate.row_epsilon is not None:
-        return (*_promise_of_a_cell(certificate, certificate.row_epsilon), *_assumed(certificate))
     rows = "one row" if unit.rows_per_unit == 1 else f"up to {unit.rows_per_unit} rows"
     change = (
         f"replacing one {unit.protects}'s {rows} by another's"
         if relation is Neighbours.REPLACE
         else f"adding or removing one {unit.protects} with {rows}"
     )
-    lines = []
-    if certificate.read_columns:
-        names = ", ".join(certificate.read_columns)
-        lines.append(f"NOT covered by the guarantee: domain of {names} read from the private rows.")
-    odds = _odds(certificate)
-    lines += [
+    return (
         f"Promised: epsilon = {certificate.epsilon:.6g} at delta = {certificate.delta:.3g}, for {change}.",
         f"To whom: every {unit.protects} in the table of the account '{certificate.account}'.",
         f"In words: whatever someone believed about one {unit.protects}, this release changes their odds by at most a "
-        f"factor of {odds}, except with a chance of about {certificate.delta:.3g}.",
+        f"factor of {_odds(certificate)}, except with a chance of about {certificate.delta:.3g}.",
         *_found_words(certificate),
-    ]
-    return (*lines, *_assumed(certificate))
+    )
 
 
 def _found_words(certificate: Certificate) -> tuple[str, ...]:
@@ -298,21 +286,15 @@ def _found_words(certificate: Certificate) -> tuple[str, ...]:
     )
 
 
-def _promise_of_a_cell(certificate: Certificate, row_epsilon: float) -> tuple[str, ...]:
-    lines = []
-    if certificate.read_columns:
-        names = ", ".join(certificate.read_columns)
-        lines.append(f"NOT covered by the guarantee: domain of {names} read from the private rows.")
-    odds = _odds(certificate)
+def _promise_of_a_cell(certificate: Certificate) -> tuple[str, ...]:
     return (
-        *lines,
         f"Protects ONE CELL: epsilon = {certificate.epsilon:.6g}, pure, for a change of one cell of the table of the "
         f"account '{certificate.account}'.",
         "Class labels, class sizes and the number of rows are not protected.",
-        f"The same setting is epsilon = {row_epsilon:.6g} at delta = {certificate.delta:.3g} for replacing a row by "
-        "one with the same label; a changed label has no protection.",
+        f"The same setting is epsilon = {certificate.row_epsilon:.6g} at delta = {certificate.delta:.3g} for replacing "
+        "a row by one with the same label; a changed label has no protection.",
         "In words: whatever someone believed about one cell, this release changes their odds by at most a factor of "
-        f"{odds}. It does not promise that for a {certificate.unit.protects}.",
+        f"{_odds(certificate)}. It does not promise that for a {certificate.unit.protects}.",
     )
 
 
@@ -321,22 +303,13 @@ def _odds(certificate: Certificate) -> str:
     return f"{rounded_up(math.exp(min(certificate.epsilon, 700.0))):.4g}"
 
 
-def _assumed(certificate: Certificate) -> tuple[str, ...]:
-    return tuple(f"Assumed: {sentence}" for sentence in certificate.assumptions)
-
-
 # As a file -----------------------------------------------------------------------------------------------------------
 
 
 def certificate_to_bytes(certificate: Certificate) -> bytes:
-    """Write a certificate as the bytes that are signed."""
-    return canonical_json(certificate_to_dict(certificate))
-
-
-def certificate_to_dict(certificate: Certificate) -> dict[str, Any]:
-    """Write a certificate as JSON values: its keys, and what some promises need."""
+    """Write a certificate as the bytes that are signed: its keys, and what some promises need."""
     unit = certificate.unit
-    return {
+    document = {
         "version": FORMAT,
         "epsilon": certificate.epsilon,
         "delta": certificate.delta,
@@ -348,7 +321,7 @@ def certificate_to_dict(certificate: Certificate) -> dict[str, Any]:
             if certificate.is_model
             else {"generator": certificate.generator, "rows": certificate.rows}
         ),
-        "options": {name: _plain(value) for name, value in certificate.options.items()},
+        "options": dict(certificate.options),
         "seed": certificate.seed,
         "receipts": [receipt.to_dict() for receipt in certificate.receipts],
         "assumptions": list(certificate.assumptions),
@@ -360,6 +333,7 @@ def certificate_to_dict(certificate: Certificate) -> dict[str, Any]:
         **({} if certificate.row_epsilon is None else {ROW_EPSILON: certificate.row_epsilon}),
         **({} if certificate.found is None else {FOUND: certificate.found.to_dict()}),
     }
+    return canonical_json(document)
 
 
 def certificate_from_dict(document: object) -> Certificate:
@@ -386,15 +360,15 @@ def certificate_from_dict(document: object) -> Certificate:
             unit=PrivacyUnit(**unit),
             account=_text(document["account"]),
             generator=_text(document["model" if "model" in keys else "generator"]),
-            options={_text(name): _option(value) for name, value in document["options"].items()},
-            rows=0 if "model" in keys else _positive(document["rows"]),
-            seed=_whole(document["seed"]),
+            options={name: option_of(value) for name, value in document["options"].items()},
+            rows=0 if "model" in keys else _whole(document["rows"], least=1),
+            seed=_whole(document["seed"], least=0),
             receipts=tuple(Receipt.from_dict(receipt) for receipt in document["receipts"]),
-            assumptions=tuple(_text(sentence) for sentence in document["assumptions"]),
-            domain_source={_text(name): _text(source) for name, source in document["domain_source"].items()},
-            files={_text(name): _text(digest) for name, digest in document["files"].items()},
-            versions={_text(name): _text(version) for name, version in document["versions"].items()},
-            ledger={_text(name): _entry(entry) for name, entry in document["ledger"].items()},
+            assumptions=tuple(map(_text, document["assumptions"])),
+            domain_source={name: _text(source) for name, source in document["domain_source"].items()},
+            files={name: _text(digest) for name, digest in document["files"].items()},
+            versions={name: _text(version) for name, version in document["versions"].items()},
+            ledger={name: _of_kind(entry, str | int) for name, entry in document["ledger"].items()},
             row_epsilon=_number(document[ROW_EPSILON]) if ROW_EPSILON in document else None,
             found=FoundReceipts.from_dict(document[FOUND]) if FOUND in document else None,
             device=_text(document["device"]),
@@ -405,46 +379,52 @@ def certificate_from_dict(document: object) -> Certificate:
         raise VerificationError("certificate.json holds a value of the wrong kind.") from None
 
 
-def _plain(value: OptionValue) -> Any:
-    return [_plain(entry) for entry in value] if isinstance(value, tuple) else value
-
-
-def _option(value: Any) -> OptionValue:
+def option_of(value: Any) -> OptionValue:
+    """Return an option of a generator as JSON said it; ``ValueError`` where it is none."""
     if isinstance(value, list):
-        return tuple(_option(entry) for entry in value)
+        return tuple(option_of(entry) for entry in value)
     if value is None or isinstance(value, bool | int | float | str):
         return value
     raise ValueError
 
 
-def _number(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ValueError
-    return float(value)
-
-
-def _whole(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+def _of_kind(value: Any, kind: type | UnionType) -> Any:
+    if isinstance(value, bool) or not isinstance(value, kind):
         raise ValueError
     return value
 
 
-def _positive(value: Any) -> int:
-    if _whole(value) == 0:
+def _number(value: Any) -> float:
+    return float(_of_kind(value, int | float))
+
+
+def _whole(value: Any, *, least: int) -> int:
+    if _of_kind(value, int) < least:
         raise ValueError
-    return _whole(value)
+    return int(value)
 
 
 def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise ValueError
-    return value
+    return str(_of_kind(value, str))
 
 
-def _entry(value: Any) -> str | int:
-    if isinstance(value, bool) or not isinstance(value, str | int):
-        raise ValueError
-    return value
+def certificate_of(archive: Archive) -> Certificate:
+    """Read the certificate of a bundle."""
+    return certificate_from_dict(parse_canonical(archive.read("certificate.json"), name="certificate.json"))
+
+
+def config_of(archive: Archive) -> RunConfig:
+    """Read the configuration of a bundle.
+
+    Raises
+    ------
+    VerificationError
+        If it cannot be read.
+    """
+    try:
+        return parse_config(read_mapping(archive.read("config.yaml").decode("utf-8"), sealed=True))
+    except (UnicodeDecodeError, SynthError):
+        raise VerificationError("config.yaml cannot be read.") from None
 
 
 # Versions of what computes a certificate, a table and a report -------------------------------------------------------

@@ -30,6 +30,7 @@ from synth.bundle.certificate import (
     STATED,
     Certificate,
     certificate_from_dict,
+    config_of,
     current_versions,
     fingerprint_of,
     promise,
@@ -57,9 +58,8 @@ from synth.reports.evidence import (
 from synth.reports.first_screen import TableRows, first_rows
 from synth.reports.holdout import PREDICTION_QUERY, model_question
 from synth.reports.measured import EVALUATION_QUERY
-from synth.schema import RunConfig, Schema, parse_config, schema_from_document, schema_to_document
+from synth.schema import RunConfig, Schema, schema_from_document, schema_to_document
 from synth.schema.constraints import unkept
-from synth.schema.documents import read_mapping
 from synth.schema.rule_lines import read_rules
 from synth.system.confined import answers_alone, confine
 from synth.system.machine import is_device_name
@@ -159,7 +159,7 @@ class _Check:
         self._begin("schema.json")
         schema = schema_from_document(parse_canonical(archive.read("schema.json"), name="schema.json"))
         self._begin("config.yaml")
-        config = _config(archive)
+        config = config_of(archive)
         self._step("schema and configuration", lambda: _schema_problems(archive, certificate, schema, config))
         self._step("budget of the configuration", lambda: _budget_problems(config, certificate))
         # Nothing of it stands in the verdict of a bundle that neither has a finding nor speaks of one.
@@ -387,13 +387,6 @@ def _schema_problems(archive: Archive, certificate: Certificate, schema: Schema,
     text = archive.read("config.yaml").decode("utf-8")
     if yaml.safe_dump(yaml.safe_load(text), sort_keys=False, allow_unicode=True, width=120) != text:
         yield "config.yaml holds a comment, or is not written as it was sealed."
-
-
-def _config(archive: Archive) -> RunConfig:
-    try:
-        return parse_config(read_mapping(archive.read("config.yaml").decode("utf-8"), sealed=True))
-    except (UnicodeDecodeError, SynthError):
-        raise VerificationError("config.yaml cannot be read.") from None
 
 
 def _budget_problems(config: RunConfig, certificate: Certificate) -> Iterator[str]:

@@ -5,7 +5,6 @@ Arrays are plain ``.npy`` members without pickle; ``index`` is a JSON text that 
 
 from __future__ import annotations
 
-import hashlib
 import io
 import json
 import math
@@ -17,7 +16,7 @@ from typing import IO, Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from synth.bundle.answers import ENTRIES
+from synth.bundle.answers import ENTRIES, ArrayFile, bytes_of
 from synth.bundle.archive import MEMBER_LIMIT, ExactZip, new_entry
 from synth.errors import PrivacyError, VerificationError
 from synth.privacy.answers import ROW_COUNT_QUERY, NoisyAnswer, RowCount, of_kind
@@ -48,26 +47,6 @@ _LARGEST = 4 * 2**30
 """Bytes of all arrays together; 2^27 noisy numbers, the most one question may have, are a quarter of it."""
 
 
-class _Arrays:
-    """Arrays by name, those of questions once however many use them."""
-
-    def __init__(self) -> None:
-        self.by_name: dict[str, NDArray[Any]] = {}
-        self._names: dict[tuple[str, tuple[int, ...], bytes], str] = {}
-
-    def put(self, name: str, array: NDArray[Any]) -> str:
-        """Keep an array under a name, and return the name."""
-        self.by_name[name] = array
-        return name
-
-    def add(self, array: NDArray[Any]) -> str:
-        """Keep an array and return the name under which it is kept."""
-        key = (array.dtype.str, array.shape, hashlib.sha256(_bytes_of(array)).digest())
-        if key not in self._names:
-            self._names[key] = self.put(f"table_{len(self._names):04d}", array)
-        return self._names[key]
-
-
 @dataclass(frozen=True, slots=True)
 class Measurements:
     """All that a run learned about the private rows.
@@ -93,7 +72,7 @@ def _members(measurements: Measurements) -> dict[str, NDArray[Any]]:
     """Return every array of the file by name, the index first; answers of a kind are listed together."""
     if any(type(answer) not in ENTRIES for answer in measurements.answers):
         raise PrivacyError("The file of answers holds answers of the closed set alone.")
-    arrays = _Arrays()
+    arrays = ArrayFile()
     index: dict[str, Any] = {
         "format": _FORMAT,
         "rows": None if measurements.rows is None else asdict(measurements.rows),
@@ -171,16 +150,11 @@ def _require_nothing_else(packed: ExactZip, members: dict[str, NDArray[Any]]) ->
         raise VerificationError("measurements.npz holds more than its answers and questions, or in another order.")
 
 
-def _bytes_of(array: NDArray[Any]) -> memoryview:
-    """Return the bytes of an array; not a copy of them, as bins may be as long as a declared range."""
-    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
-
-
 def _is_written(member: IO[bytes], array: NDArray[Any]) -> bool:
     """Whether a member holds an array as it is written, and nothing else; compared block by block."""
     head = io.BytesIO()
     np.lib.format.write_array_header_1_0(head, np.lib.format.header_data_from_array_1_0(array))
-    body = _bytes_of(array)
+    body = bytes_of(array)
     blocks = (body[place : place + _BLOCK] for place in range(0, len(body), _BLOCK))
     return all(member.read(len(block)) == block for block in (head.getvalue(), *blocks)) and not member.read(1)
 
@@ -290,7 +264,7 @@ def _read_array(packed: ExactZip, name: str) -> NDArray[Any]:
         if by_columns or dtype.kind not in _KINDS or numbers * dtype.itemsize > packed.size(f"{name}.npy"):
             raise ValueError
         array = np.empty(shape, dtype)
-        body = _bytes_of(array)
+        body = bytes_of(array)
         while body:
             read = cast(io.BufferedReader, member).readinto(body)
             if not read:

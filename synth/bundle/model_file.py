@@ -19,6 +19,7 @@ from safetensors.numpy import load as load_safetensors
 from safetensors.numpy import save as save_safetensors
 
 from synth.bundle.archive import canonical_json, parse_canonical
+from synth.bundle.certificate import option_of
 from synth.errors import VerificationError
 from synth.estimators import describe, restore
 from synth.generators.protocol import GeneratorTask, ReleasedModel, State
@@ -32,7 +33,7 @@ __all__ = [
     "model_to_bytes",
     "model_to_json",
     "restored_model",
-    "without_words",
+    "words_left_out",
 ]
 
 MODEL_VERSION = 1
@@ -171,7 +172,7 @@ def model_to_json(card: ModelCard, fitted: ReleasedModel) -> bytes:
     )
 
 
-def without_words(data: bytes) -> dict[str, Any]:
+def words_left_out(data: bytes) -> dict[str, Any]:
     """Return what ``model.json`` says in numbers and names: without the words that a later version may choose anew."""
     return {key: value for key, value in parse_canonical(data, name="model.json").items() if key not in _WORDS}
 
@@ -203,18 +204,10 @@ def card_from_stream(stream: BinaryIO) -> ModelCard:
         return ModelCard(
             generator=str(body["model" if "model" in body else "generator"]),
             is_model="model" in body,
-            options={str(name): _option(value) for name, value in body["options"].items()},
+            options={str(name): option_of(value) for name, value in body["options"].items()},
             schema=schema_from_document(body["schema"]),
             label=None if body["label"] is None else str(body["label"]),
             seed=int(body["seed"]),
         )
     except (struct.error, KeyError, TypeError, ValueError, AttributeError, RecursionError):
         raise VerificationError("model.safetensors does not say which generator made it.") from None
-
-
-def _option(value: Any) -> OptionValue:
-    if isinstance(value, list):
-        return tuple(_option(entry) for entry in value)
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    raise ValueError

@@ -6,16 +6,15 @@ Rows are drawn again from the fitted generator. A model draws none, so it is fit
 from __future__ import annotations
 
 import io
-import shutil
-import tempfile
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from synth.bundle.archive import Archive, canonical_json, documents_agree, open_archive, parse_canonical, sha256_of
-from synth.bundle.certificate import SOURCE, Certificate, certificate_from_dict, current_versions
+from synth.bundle.certificate import SOURCE, Certificate, certificate_of, config_of, current_versions
 from synth.bundle.measurements import Measurements, measurements_from_bytes
 from synth.bundle.model_file import (
     ModelCard,
@@ -24,9 +23,7 @@ from synth.bundle.model_file import (
     model_to_bytes,
     model_to_json,
     restored_model,
-)
-from synth.bundle.model_file import (
-    without_words as model_without_words,
+    words_left_out,
 )
 from synth.bundle.recorded_session import DerivedSession, RecordedSession
 from synth.bundle.table_files import read_table, write_parquet, write_table
@@ -34,12 +31,12 @@ from synth.errors import ConfigError, VerificationError
 from synth.estimators import DrawnRows, drawn_rows, make, restore
 from synth.generators import Generator, GeneratorTask, PrivateModel, State
 from synth.privacy.accounting import PrivacyBudget
+from synth.privacy.answers import RowCount
 from synth.privacy.questions import Answer
 from synth.progress import NullProgress, Progress
 from synth.reports.code_tables import compare_marginals
 from synth.reports.document import published_evidence, published_rows, report_document, without_words
-from synth.schema import RunConfig, parse_config
-from synth.schema.documents import read_mapping
+from synth.schema import RunConfig
 from synth.system.machine import device_name, is_lack_of_means, resolved_device
 
 __all__ = ["Replay", "drawn_table", "replay", "saved_generator"]
@@ -128,10 +125,7 @@ def replay(
         If another generator is to be fitted to the answers of a model, or a model to those of a generator.
     """
     folder = Path(out)
-    with open_archive(Path(bundle)) as archive:
-        certificate = _certificate(archive)
-        card, state = model_from_bytes(archive.read("model.safetensors"))
-        config = _config(archive, card)
+    with _opened(bundle) as (archive, certificate, config, card, state):
         if config.is_model:
             if generator is not None:
                 raise ConfigError(f"The bundle is of the model '{card.generator}': no rows follow from its answers.")
@@ -143,7 +137,7 @@ def replay(
             fitted, costs_differ = _refitted(archive, certificate, config, generator, progress)
             drawn = drawn_rows(fitted, config)
         else:
-            fitted, drawn = _drawn_from(card, replace(card.task, device=device), state, config)
+            fitted, drawn = _drawn_from(card, device, state, config)
         folder.mkdir(parents=True, exist_ok=True)
         written = folder / "synthetic.csv"
         write_table(drawn.codes, config.schema, written, folder / "synthetic.parquet", config.seed)
@@ -187,18 +181,13 @@ def drawn_table(bundle: str | Path, *, rows: int, seed: int) -> io.BytesIO:
     ConfigError
         If it is of a model, or there cannot be so many rows.
     """
-    with open_archive(Path(bundle)) as archive:
-        card, state = model_from_bytes(archive.read("model.safetensors"))
-        config = _config(archive, card)
-        certificate = _certificate(archive)
-        task = replace(card.task, device=_device_again(certificate, config))
-    if config.is_model:
-        raise ConfigError(f"The bundle is of the model '{card.generator}', from which no rows are drawn.")
-    config = replace(config, rows=rows, seed=seed)
-    if config.is_model:
-        raise ConfigError("At least one row has to be drawn.")
+    with _opened(bundle) as (_, certificate, config, card, state):
+        _require_rows(config)
+        again = replace(config, rows=rows, seed=seed)
+        if again.is_model:
+            raise ConfigError("At least one row has to be drawn.")
+        drawn = _drawn_from(card, _device_again(certificate, config), state, again)[1]
     made = io.BytesIO()
-    drawn = _drawn_from(card, task, state, config)[1]
     write_parquet(drawn.codes, config.schema, made, seed)
     made.seek(0)
     return made
@@ -229,28 +218,40 @@ def saved_generator(bundle: str | Path) -> tuple[Generator, RunConfig, tuple[Ans
     ConfigError
         If it is of a model.
     """
-    with open_archive(Path(bundle)) as archive:
-        card, state = model_from_bytes(archive.read("model.safetensors"))
-        config, certificate = _config(archive, card), _certificate(archive)
+    with _opened(bundle) as (archive, certificate, config, card, state):
         known = measurements_from_bytes(archive.read("measurements.npz"))
-    if config.is_model:
-        raise ConfigError(f"The bundle is of the model '{card.generator}', from which no rows are drawn.")
-    rows = known.rows or published_rows(known.sums)
-    if rows is None:
-        raise VerificationError("The bundle does not say how many rows were measured.")
-    task = replace(card.task, device=_device_again(certificate, config))
-    fitted, _ = _drawn_from(card, task, state, config)
+        _require_rows(config)
+        rows = _rows_measured(known)
+        fitted, _ = _drawn_from(card, _device_again(certificate, config), state, config)
     if not isinstance(fitted, Generator):
         raise ConfigError(f"From '{card.generator}' no rows are drawn.")
     return fitted, config, known.answers, rows.value
 
 
-def _drawn_from(
-    card: ModelCard, task: GeneratorTask, state: State, config: RunConfig
-) -> tuple[PrivateModel, DrawnRows]:
+@contextmanager
+def _opened(bundle: str | Path) -> Iterator[tuple[Archive, Certificate, RunConfig, ModelCard, State]]:
+    """Open a bundle, and read what any replay needs of it."""
+    with open_archive(Path(bundle)) as archive:
+        card, state = model_from_bytes(archive.read("model.safetensors"))
+        yield archive, certificate_of(archive), replace(config_of(archive), schema=card.schema), card, state
+
+
+def _require_rows(config: RunConfig) -> None:
+    if config.is_model:
+        raise ConfigError(f"The bundle is of the model '{config.generator}', from which no rows are drawn.")
+
+
+def _rows_measured(known: Measurements) -> RowCount:
+    rows = known.rows or published_rows(known.sums)
+    if rows is None:
+        raise VerificationError("The bundle does not say how many rows were measured, so nothing can be fitted again.")
+    return rows
+
+
+def _drawn_from(card: ModelCard, device: str, state: State, config: RunConfig) -> tuple[PrivateModel, DrawnRows]:
     """Rebuild a saved generator, which a stranger may have written, and draw its rows."""
     try:
-        fitted = restore(card.generator, task, card.options, state)
+        fitted = restore(card.generator, replace(card.task, device=device), card.options, state)
         return fitted, drawn_rows(fitted, config)
     except (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError) as error:  # of what no fit leaves
         if is_lack_of_means(error):
@@ -291,7 +292,7 @@ def _model_again(
     certified = archive.read("model.json")
     # Another version of this program may have worded it otherwise; its numbers it may not have told otherwise.
     reworded = told != certified and not _by_this_program(certificate)
-    same = model_without_words(told) == model_without_words(certified) if reworded else told == certified
+    same = words_left_out(told) == words_left_out(certified) if reworded else told == certified
     identical = same and again.keys() == state.keys() and not differing(again, state)
     _write_report(archive, config, drawn_rows(fitted, config), fitted, folder / "report.json")
     report_identical, report_lines = _same_report(archive, certificate, folder / "report.json")
@@ -306,10 +307,6 @@ def _model_again(
     other = () if identical else _other_device(certificate, _device_again(certificate, config))
     lines = (line, *other, *report_lines, *costs_differ)
     return Replay(identical, None, lines, report_identical, costs_differ)
-
-
-def _certificate(archive: Archive) -> Certificate:
-    return certificate_from_dict(parse_canonical(archive.read("certificate.json"), name="certificate.json"))
 
 
 def _device_again(certificate: Certificate, config: RunConfig) -> str:
@@ -330,19 +327,6 @@ def _other_device(certificate: Certificate, device: str) -> tuple[str, ...]:
         f"It was computed on: {certificate.device}; here: {here}. Last digits depend on the device, and with them "
         "single rows: compare on the device that the certificate states.",
     )
-
-
-def _config(archive: Archive, card: ModelCard) -> RunConfig:
-    try:
-        config = parse_config(read_mapping(archive.read("config.yaml").decode("utf-8"), sealed=True))
-    except UnicodeDecodeError:
-        raise VerificationError("config.yaml cannot be read.") from None
-    return replace(config, schema=card.schema)
-
-
-def _task(certificate: Certificate, config: RunConfig) -> GeneratorTask:
-    device = _device_again(certificate, config)
-    return GeneratorTask.of(config, device=device)
 
 
 def _write_report(archive: Archive, config: RunConfig, drawn: DrawnRows, fitted: PrivateModel, path: Path) -> None:
@@ -395,14 +379,12 @@ def _refitted(
     archive: Archive, certificate: Certificate, config: RunConfig, generator: str | None, progress: Progress | None
 ) -> tuple[PrivateModel, tuple[str, ...]]:
     known = measurements_from_bytes(archive.read("measurements.npz"))
-    rows = known.rows or published_rows(known.sums)
-    if rows is None:
-        raise VerificationError("The bundle does not say how many rows were measured, so nothing can be fitted again.")
     budget = PrivacyBudget(epsilon=config.epsilon, delta=config.delta, neighbours=config.schema.neighbours)
     other = generator is not None and generator != config.generator
     kind = DerivedSession if other else RecordedSession
-    session = kind(config.schema, budget, rows=rows, answers=known.answers)
-    fresh = make(generator or config.generator, _task(certificate, config), {} if other else config.options)
+    session = kind(config.schema, budget, rows=_rows_measured(known), answers=known.answers)
+    task = GeneratorTask.of(config, device=_device_again(certificate, config))
+    fresh = make(generator or config.generator, task, {} if other else config.options)
     if fresh.card.kind != ("model" if config.is_model else "generator"):
         raise ConfigError(f"'{fresh.card.name}' is a {fresh.card.kind}: the bundle holds another kind of release.")
     fitted = fresh.fit(session, progress or NullProgress())
@@ -427,11 +409,8 @@ def _cost_problems(asked: Mapping[str, float], known: Measurements) -> Iterator[
 
 
 def _distance(archive: Archive, written: Path, config: RunConfig) -> float:
-    with tempfile.TemporaryDirectory() as folder, archive.open("synthetic.csv") as stream:
-        original = Path(folder) / "synthetic.csv"
-        with original.open("wb") as copy:
-            shutil.copyfileobj(stream, copy)
-        tables = [read_table(path, config.schema) for path in (original, written)]
+    with archive.open("synthetic.csv") as original:
+        tables = [read_table(table, config.schema) for table in (original, written)]
     columns = [[table[:, place] for place in range(table.shape[1])] for table in tables]
     found = compare_marginals(columns, config.schema, coarse=True, seed=config.seed)
     means = [found.by_alpha[alpha].means[0] for alpha in (1, 2)]

@@ -136,13 +136,13 @@ def _piece(schema: Schema) -> int:
     return max(PIECE * _WIDE // max(len(schema.printed), _WIDE), 1)
 
 
-def read_table(path: Path, schema: Schema, *, made_here: bool = True) -> _Rows:
+def read_table(source: Path | BinaryIO, schema: Schema, *, made_here: bool = True) -> _Rows:
     """Read a synthetic table back into codes.
 
     Parameters
     ----------
-    path : Path
-        A CSV, TSV (also .gz) or Parquet file with the printed columns, in any order.
+    source : Path or binary file
+        A CSV, TSV (also .gz) or Parquet file with the printed columns, in any order; an open ``synthetic.csv``.
     schema : Schema
         What is declared.
     made_here : bool
@@ -162,14 +162,15 @@ def read_table(path: Path, schema: Schema, *, made_here: bool = True) -> _Rows:
     A grid value that is also a special value prints as the special value does, and is read back as it. For public
     tables alone: a private one is read by :mod:`synth.reading.reader`.
     """
+    name = source.name if isinstance(source, Path) else "synthetic.csv"
     try:
-        cells = _read_cells(Path(path), schema)
+        cells = _read_cells(source, schema)
     except (pa.ArrowException, OSError, ValueError):
         what = "a synthetic table. Make it again" if made_here else "a table. Save it as CSV, TSV or Parquet"
-        raise TableError(f"'{Path(path).name}' cannot be read as {what}.") from None
+        raise TableError(f"'{name}' cannot be read as {what}.") from None
     missing = [column.name for column in schema.modelled if column.printed_name not in cells.column_names]
     if missing:
-        raise TableError(f"'{Path(path).name}' has no column '{missing[0]}'. Check that it belongs to this schema.")
+        raise TableError(f"'{name}' has no column '{missing[0]}'. Check that it belongs to this schema.")
     columns = [
         encode_column(column, cells.column(column.printed_name), strip=False).astype(np.int64)
         for column in schema.modelled
@@ -262,13 +263,14 @@ def quoted(text: str, separator: str = ",") -> str:
     return text if plain else '"' + text.replace('"', '""') + '"'
 
 
-def _read_cells(path: Path, schema: Schema) -> pa.Table:
-    if ".parquet" in path.suffixes:
-        return pa_parquet.read_table(path)
+def _read_cells(source: Path | BinaryIO, schema: Schema) -> pa.Table:
+    endings = source.suffixes if isinstance(source, Path) else []
+    if ".parquet" in endings:
+        return pa_parquet.read_table(source)
     names = [column.printed_name for column in schema.printed]
     return pa_csv.read_csv(
-        str(path),
-        parse_options=pa_csv.ParseOptions(delimiter="\t" if ".tsv" in path.suffixes else ",", newlines_in_values=True),
+        source,
+        parse_options=pa_csv.ParseOptions(delimiter="\t" if ".tsv" in endings else ",", newlines_in_values=True),
         convert_options=pa_csv.ConvertOptions(
             column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False
         ),

@@ -21,7 +21,7 @@ from synth.bundle.archive import MEMBERS
 from synth.bundle.certificate import (
     CERTIFICATE_KEYS,
     certificate_from_dict,
-    certificate_to_dict,
+    certificate_to_bytes,
     certify,
     promise,
 )
@@ -153,7 +153,7 @@ def test_readme_and_citation_say_what_it_is(bundle: Path) -> None:
 def test_certificates_come_back_and_refuse_what_they_are_not(bundle: Path) -> None:
     document = json.loads(members_of(bundle)["certificate.json"])
     certificate = certificate_from_dict(document)
-    assert certificate_to_dict(certificate) == document
+    assert json.loads(certificate_to_bytes(certificate)) == document
     for broken in ([], {}, document | {"version": 3}, document | {"rows": -1}, document | {"receipts": "none"}):
         with pytest.raises(VerificationError):
             certificate_from_dict(broken)
