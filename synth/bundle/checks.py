@@ -409,22 +409,18 @@ def _budget_problems(config: RunConfig, certificate: Certificate) -> Iterator[st
         )
     shares = {EVALUATION_QUERY: config.evaluation_share, PREDICTION_QUERY: config.prediction_share}
     for receipt in certificate.receipts:
-        share = shares.get(receipt.query)
+        share, of_holdout = shares.get(receipt.query), receipt.part == "holdout"
         if share is not None and not abs(receipt.mu_squared_units - share * allowed) <= _SHARE * allowed:
             yield (
                 f"The receipt of '{receipt.query}' is {receipt.mu_squared_units / allowed:.3%} of the budget of "
                 f"config.yaml, which gives it {share:.3%}."
             )
-    for receipt in certificate.receipts:
-        if (receipt.part == "holdout") != (receipt.query == PREDICTION_QUERY):
+        if of_holdout != (receipt.query == PREDICTION_QUERY):
             yield f"The receipt of '{receipt.query}' is of another part of the table than runs ask that question of."
-    if not (config.holdout and config.prediction_share):
-        for receipt in certificate.receipts:
-            if receipt.part == "holdout":
-                yield (
-                    f"The receipt of '{receipt.query}' is of held-out rows, and config.yaml pays for no prediction of "
-                    "them."
-                )
+        if of_holdout and not (config.holdout and config.prediction_share):
+            yield (
+                f"The receipt of '{receipt.query}' is of held-out rows, and config.yaml pays for no prediction of them."
+            )
 
 
 def _model_problems(archive: Archive, certificate: Certificate, config: RunConfig) -> Iterator[str]:

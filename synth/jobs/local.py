@@ -183,7 +183,7 @@ class LocalEngine:
         common = {**os.environ, "HERMITAGE_HOME": str(self._settings.home), "DATABASE_URL": self._settings.database_url}
         if work.kind is not WorkKind.RUN:
             return common  # it looks itself at what the machine has free
-        threads = str(self._threads(work.cpus))
+        threads = str(work.cpus or self._settings.threads or max(1, cores() // self._slots))
         return {
             **common,
             **dict.fromkeys(THREAD_VARIABLES, threads),
@@ -192,9 +192,6 @@ class LocalEngine:
             MACHINE_GPUS: ",".join(self._gpus),
             "CUDA_VISIBLE_DEVICES": work.gpu or "",
         }
-
-    def _threads(self, wanted: int) -> int:
-        return wanted or self._settings.threads or max(1, cores() // self._slots)
 
     def _is_lost(self, work: Work) -> bool:
         if work.cancel_requested is not None and work.kind is not WorkKind.RUN:

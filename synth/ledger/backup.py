@@ -32,7 +32,7 @@ from synth.store.layout import METADATA
 from synth.system.disk import disk_full, has_no_room, locked, naming_full_disk, private_file
 from synth.system.settings import Settings
 from synth.vault.kept_answers import ANSWERS_FILE
-from synth.vault.keys import load_keys
+from synth.vault.keys import PUBLIC_FILE, SECRET_FILES, load_keys
 from synth.version import OLDEST_READ, __version__
 
 __all__ = ["BackupMade", "Contents", "Restored", "back_up", "contents", "copy_database", "remove", "restore"]
@@ -42,7 +42,7 @@ _FORMAT = 2
 """Of a backup, in its manifest; versions before 0.9.0 wrote 1."""
 
 _DATABASES = {"sqlite": "database.sqlite", "postgresql": "database.dump"}
-_KEYS = ("master.key", "fingerprint.key", "signing.key", "public-key.pem")
+_KEYS = (*SECRET_FILES, PUBLIC_FILE)
 
 INTERRUPTED = (
     "The installation was restored from a backup that was made while this run was not finished. What it was charged "

@@ -19,7 +19,7 @@ from uuid import uuid4
 
 from synth.errors import LedgerError, PrivacyError
 from synth.ledger.chain import SUCCESSORS, Chain
-from synth.ledger.spending import Cost
+from synth.ledger.spending import AMOUNTS, Cost
 from synth.privacy.accounting import PrivacyBudget
 from synth.schema import Neighbours
 from synth.store import (
@@ -139,11 +139,7 @@ def reservation(account: Account, run_id: str, budget: PrivacyBudget, cost: Cost
         neighbours=budget.neighbours,
         epsilon=float(budget.epsilon),
         delta=float(budget.delta),
-        mu_squared_units=cost.mu_squared_units,
-        slack_units=cost.slack_units,
-        coordinates=cost.coordinates,
-        additive_delta_units=cost.additive_delta_units,
-        pure_units=cost.pure_units,
+        **{name: getattr(cost, name) for name in AMOUNTS},
         accountant=f"mu^2, autodp {version('autodp')}",
         certificate_id=None,
         time=now(),
@@ -232,6 +228,5 @@ def cells_kept(found: Chain) -> dict[str, HiddenCells]:
 
 def cells_charged(found: Chain) -> list[HiddenCells]:
     """Return what each run hides that holds or spent a charge, as the chain says."""
-    latest = {charge.charge_id: charge for charge in found.charges}.values()
-    held = {charge.run_id for charge in latest if charge.state is not ChargeState.FREED}
+    held = {charge.run_id for charge in latest_rows(found.charges) if charge.state is not ChargeState.FREED}
     return [cells for run, cells in cells_kept(found).items() if run in held]

@@ -8,17 +8,14 @@ set back.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from uuid import UUID
 
 from synth.errors import InputError, LedgerError, TableError
 from synth.ledger.chain import Chain
 from synth.store import Account, LedgerHead
-from synth.system.disk import replace_durably
-from synth.vault.sealing import seal, unseal
+from synth.vault.sealing import SealedFiles
 
 __all__ = ["HeadsChecked", "Marks", "check_heads", "heads_text", "no_mark"]
 
@@ -37,11 +34,11 @@ class Marks:
 
     def __init__(self, directory: Path, master: bytes) -> None:
         self._directory = directory
-        self._master = master
+        self._files = SealedFiles(directory, master, "mark")
 
     def accounts(self) -> tuple[str, ...]:
         """Return the ids of the accounts that have a mark."""
-        return tuple(sorted(path.stem for path in self._directory.glob("*.mark")))
+        return self._files.identities()
 
     def of(self, account_id: str) -> LedgerHead | None:
         """Return the head that the account's ledger had when it was last marked, if it ever was.
@@ -51,26 +48,21 @@ class Marks:
         LedgerError
             If the mark was altered.
         """
-        path = self._path(account_id)
+        path = self._files.path(account_id)
         if not path.exists():
             return None
         try:
-            payload = unseal(self._master, path.read_bytes(), context=_context(account_id))
+            return LedgerHead(**self._files.read(account_id))
         except TableError:
             raise LedgerError(
                 f"The file {path.name} in the vault was altered, so nobody can tell whether the ledger is complete. "
                 "Restore it from a backup, or accept the ledger of this account as it is on the page Admin."
             ) from None
-        return LedgerHead(**json.loads(payload))
 
     def set(self, head: LedgerHead) -> None:
         """Write the account's mark in one step; the caller holds the account's lock and the head is committed."""
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        payload = json.dumps(asdict(head)).encode()
-        replace_durably(self._path(head.account_id), seal(self._master, payload, context=_context(head.account_id)))
-
-    def _path(self, account_id: str) -> Path:
-        return self._directory / f"{UUID(account_id)}.mark"
+        self._files.write(head.account_id, asdict(head))
 
 
 def no_mark(account: Account) -> str:
@@ -79,10 +71,6 @@ def no_mark(account: Account) -> str:
         f"The mark of account '{account.name}' is gone from the vault, so nobody can tell whether its ledger is "
         "complete. Restore the file from a backup, or accept the ledger of this account as it is on the page Admin."
     )
-
-
-def _context(account_id: str) -> bytes:
-    return b"hermitage mark 1 " + UUID(account_id).bytes
 
 
 # Lines of text --------------------------------------------------------------------------------------------------------

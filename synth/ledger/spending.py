@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass, fields
+from operator import add
 
 from synth.errors import BudgetExceededError, InputError
 from synth.privacy.accounting import COORDINATE_ALLOWANCE, SLACK_ALLOWANCE, PrivacyBudget, epsilon_of, mu_of_budget
@@ -18,6 +19,7 @@ from synth.schema import Neighbours
 from synth.store import Account, Charge, ChargeState
 
 __all__ = [
+    "AMOUNTS",
     "FINE_UNIT",
     "Cost",
     "CostOf",
@@ -73,25 +75,11 @@ class Cost:
         total = cls()
         for charge in charges:
             if charge.state is not ChargeState.FREED:
-                total += cls(
-                    mu_squared_units=charge.mu_squared_units,
-                    slack_units=charge.slack_units,
-                    coordinates=charge.coordinates,
-                    additive_delta_units=charge.additive_delta_units,
-                    charges=1,
-                    pure_units=charge.pure_units,
-                )
+                total += cls(**{name: getattr(charge, name) for name in AMOUNTS}, charges=1)
         return total
 
     def __add__(self, other: Cost) -> Cost:
-        return Cost(
-            mu_squared_units=self.mu_squared_units + other.mu_squared_units,
-            slack_units=self.slack_units + other.slack_units,
-            coordinates=self.coordinates + other.coordinates,
-            additive_delta_units=self.additive_delta_units + other.additive_delta_units,
-            charges=self.charges + other.charges,
-            pure_units=self.pure_units + other.pure_units,
-        )
+        return Cost(*map(add, astuple(self), astuple(other)))
 
     def epsilon(self, delta: float) -> float:
         """Return the exact epsilon of this cost at ``delta``; 0 for no cost, infinity where no epsilon is true."""
@@ -126,6 +114,9 @@ class Cost:
         return of_curve + pure_epsilon_of(max(0, self.pure_units - rounding))
 
 
+AMOUNTS = tuple(field.name for field in fields(Cost) if field.name != "charges")
+"""The amounts of a cost, as a charge holds them too."""
+
 CostOf = Callable[[float, float, Neighbours], Cost]
 """What a budget costs: of its epsilon and delta, under a neighbouring relation."""
 
@@ -134,15 +125,14 @@ CostOf = Callable[[float, float, Neighbours], Cost]
 class Spent:
     """What one account has spent, in full.
 
-    ``epsilon`` is the exact (tight) total at ``delta``; ``simple_epsilon`` and ``simple_delta`` are plain sums of what
-    was asked for. ``charges`` counts the charges that make up the total, ``releases`` those that led to a release.
+    ``epsilon`` is the exact (tight) total at ``delta``; ``simple_epsilon`` is the plain sum of what was asked for.
+    ``charges`` counts the charges that make up the total, ``releases`` those that led to a release.
     """
 
     cost: Cost
     epsilon: float
     delta: float
     simple_epsilon: float
-    simple_delta: float
     charges: int
     releases: int
     epsilon_cap: float | None
@@ -180,7 +170,6 @@ class Spent:
             epsilon=cost.epsilon(at),
             delta=at,
             simple_epsilon=math.fsum(e for e, _ in asked),
-            simple_delta=math.fsum(d for _, d in asked),
             charges=len(asked),
             releases=sum(charge.state is ChargeState.RELEASED for charge in counted),
             epsilon_cap=account.epsilon_cap,

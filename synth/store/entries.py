@@ -202,7 +202,7 @@ class Decisions:
 
 @dataclass(frozen=True, slots=True)
 class SealedRelease:
-    """One sealed bundle: its certificate and what the owner attested, by name."""
+    """One sealed bundle: its certificate with its SHA-256, and what the owner attested, by name."""
 
     id: str
     run_id: str
@@ -234,34 +234,11 @@ class Releases:
     def __init__(self, transactions: Transactions) -> None:
         self._transactions = transactions
 
-    def add(
-        self,
-        *,
-        run_id: str,
-        account_id: str,
-        certificate_id: str,
-        certificate_digest: str,
-        attestations: Mapping[str, str],
-        who: str,
-    ) -> SealedRelease:
-        """Record a sealed bundle; ``certificate_digest`` is the SHA-256 of its certificate."""
-        release = SealedRelease(
-            id=str(uuid4()),
-            run_id=run_id,
-            account_id=account_id,
-            certificate_id=certificate_id,
-            certificate_digest=certificate_digest,
-            attestations=dict(attestations),
-            who=who,
-            sealed=now(),
-        )
+    def add(self, **facts: Any) -> SealedRelease:
+        """Record a bundle that is sealed now, by the other fields of :class:`SealedRelease`."""
+        release = SealedRelease(id=str(uuid4()), sealed=now(), **facts)
         self._transactions.write(insert(RELEASES).values(**row_values(release)))
         return release
-
-    def of_account(self, account_id: str) -> tuple[SealedRelease, ...]:
-        """Return the account's releases, oldest first."""
-        query = select(RELEASES).where(RELEASES.c.account_id == account_id).order_by(RELEASES.c.sealed)
-        return self._transactions.read(query, SealedRelease)
 
     def of_run(self, run_id: str) -> tuple[SealedRelease, ...]:
         """Return the releases of one run, oldest first."""

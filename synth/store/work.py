@@ -30,7 +30,6 @@ from sqlalchemy import (
     delete,
     func,
     insert,
-    or_,
     select,
     text,
     update,
@@ -322,8 +321,16 @@ class WorkTable:
             for run in _select(connection, WORK.c.state == WorkState.QUEUED):
                 if run.host not in (None, host) or (run.gpus and gpus and not free):
                     continue
-                gpu = free[0] if run.gpus and free else None
-                return _start(connection, run.id, host=host, gpu=gpu)
+                return _changed(
+                    connection,
+                    WORK.c.id == run.id,
+                    state=WorkState.RUNNING,
+                    host=host,
+                    gpu=free[0] if run.gpus and free else None,
+                    attempts=WORK.c.attempts + 1,
+                    started=now(),
+                    heartbeat=now(),
+                )
         return None
 
     @patient
@@ -340,29 +347,26 @@ class WorkTable:
         JobError
             If another worker has it, had it, or it was stopped: nothing has two workers.
         """
-        claimable = or_(
-            WORK.c.state.in_([WorkState.PLANNED, WorkState.QUEUED]),
-            WORK.c.state == WorkState.RUNNING,
-        )
+        claimable = WORK.c.state.in_([WorkState.PLANNED, WorkState.QUEUED, WorkState.RUNNING])
         with self._transactions.writing() as connection:
-            taken = connection.execute(
-                update(WORK)
-                .where(WORK.c.id == work_id, WORK.c.claimed.is_(False), claimable)
-                .values(
-                    state=WorkState.RUNNING,
-                    claimed=True,
-                    # Counted when the engine gave it to a worker, where an engine did.
-                    attempts=case((WORK.c.state == WorkState.RUNNING, WORK.c.attempts), else_=WORK.c.attempts + 1),
-                    host=host,
-                    pid=pid,
-                    pid_created=pid_created,
-                    heartbeat=now(),
-                    started=now(),
-                )
+            taken = _changed(
+                connection,
+                WORK.c.id == work_id,
+                WORK.c.claimed.is_(False),
+                claimable,
+                state=WorkState.RUNNING,
+                claimed=True,
+                # Counted when the engine gave it to a worker, where an engine did.
+                attempts=case((WORK.c.state == WorkState.RUNNING, WORK.c.attempts), else_=WORK.c.attempts + 1),
+                host=host,
+                pid=pid,
+                pid_created=pid_created,
+                heartbeat=now(),
+                started=now(),
             )
-            if taken.rowcount != 1:
-                raise JobError("This run has already been worked on or was stopped; a run is never executed twice.")
-            return _select(connection, WORK.c.id == work_id)[0]
+        if taken is None:
+            raise JobError("This run has already been worked on or was stopped; a run is never executed twice.")
+        return taken
 
     # Going on -------------------------------------------------------------------------------------------------------
 
@@ -390,15 +394,14 @@ class WorkTable:
             **nobodys,
         )
 
-    def count_attempt(self, run_id: str) -> Work:
+    def count_attempt(self, run_id: str) -> None:
         """Count one more attempt of the process that holds a run and goes on with it itself."""
-        with self._transactions.writing() as connection:
-            connection.execute(
-                update(WORK)
-                .where(WORK.c.id == run_id, WORK.c.state.in_(ACTIVE_STATES))
-                .values(state=WorkState.RUNNING, attempts=WORK.c.attempts + 1)
-            )
-            return _select(connection, WORK.c.id == run_id)[0]
+        self._change(
+            WORK.c.id == run_id,
+            WORK.c.state.in_(ACTIVE_STATES),
+            state=WorkState.RUNNING,
+            attempts=WORK.c.attempts + 1,
+        )
 
     def beat(self, work_id: str) -> bool:
         """Renew the worker's lease, without waiting; return whether the work is still its own."""
@@ -410,12 +413,10 @@ class WorkTable:
         A database that is away is not waited for: the work goes on meanwhile.
         """
         with self._transactions.writing(wait=False) as connection:
-            noted = connection.execute(
-                update(WORK)
-                .where(WORK.c.id == work_id, WORK.c.state.in_(ACTIVE_STATES))
-                .values(phase=phase, step=step, steps=steps, losses=losses, heartbeat=now())
-            )
-            return noted.rowcount == 1 and _select(connection, WORK.c.id == work_id)[0].cancel_requested is None
+            found = (WORK.c.id == work_id, WORK.c.state.in_(ACTIVE_STATES))
+            values = {"phase": phase, "step": step, "steps": steps, "losses": losses, "heartbeat": now()}
+            noted = _changed(connection, *found, **values)
+            return noted is not None and noted.cancel_requested is None
 
     # Ending ---------------------------------------------------------------------------------------------------------
 
@@ -489,17 +490,8 @@ def _query(conditions: Iterable[ColumnElement[bool]]) -> Select[Any]:
     return select(WORK).where(*conditions).order_by(WORK.c.place)
 
 
-def _start(connection: Connection, run_id: str, *, host: str, gpu: str | None) -> Work:
-    connection.execute(
-        update(WORK)
-        .where(WORK.c.id == run_id)
-        .values(
-            state=WorkState.RUNNING,
-            host=host,
-            gpu=gpu,
-            attempts=WORK.c.attempts + 1,
-            started=now(),
-            heartbeat=now(),
-        )
-    )
-    return _select(connection, WORK.c.id == run_id)[0]
+def _changed(connection: Connection, *where: ColumnElement[bool], **values: Any) -> Work | None:
+    """Change the one row that the conditions name, and return it as it is then; None where there is none."""
+    changed = connection.execute(update(WORK).where(*where).values(**values).returning(WORK))
+    row = changed.mappings().one_or_none()
+    return None if row is None else Work(**row)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from synth.errors import DiskFullError, SynthError
+from synth.system.settings import size_text
 
 __all__ = [
     "disk_full",
@@ -91,7 +92,6 @@ def sync_directory(path: Path) -> None:
 
 _FULL = {errno.ENOSPC, errno.EDQUOT}
 _SMALLEST = 2**16
-_UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
 
 
 def is_full(error: BaseException | None) -> bool:
@@ -121,7 +121,7 @@ def fullest(*folders: Path) -> str:
     left = {folder: shutil.disk_usage(folder) for folder in held}
     least = min(held, key=lambda folder: left[folder].free)
     usage = left[least]
-    return f"The disk that holds {least} is full ({_amount(usage.free)} of {_amount(usage.total)} left)."
+    return f"The disk that holds {least} is full ({size_text(usage.free)} of {size_text(usage.total)} left)."
 
 
 @contextmanager
@@ -147,12 +147,3 @@ def naming_full_disk(*folders: Path) -> Iterator[None]:
 
 def _existing(folder: Path) -> Path:
     return next(path for path in (folder.absolute(), *folder.absolute().parents) if path.is_dir())
-
-
-def _amount(count: int) -> str:
-    value, unit = float(count), _UNITS[0]
-    for larger in _UNITS[1:]:
-        if value < 1024:
-            break
-        value, unit = value / 1024, larger
-    return f"{value:.0f} {unit}" if unit == _UNITS[0] else f"{value:.1f} {unit}"

@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synth.errors import JobError, TableError
-from synth.system.disk import naming_full_disk
+from synth.system.disk import naming_full_disk, sync_directory
 from synth.vault.sealing import SEAL_BYTES, seal, unseal
 
 __all__ = [
@@ -120,7 +120,7 @@ class AnswerFile:
         with self._writing():
             os.ftruncate(self._file, 0)
             self._append(0, json.dumps({**facts, ITSELF: self._itself()}, sort_keys=True).encode(), ())
-            _sync_folder(self._path.parent)
+            sync_directory(self._path.parent)
 
     def go_on(self) -> dict[str, str]:
         """Find the kept answers and return the facts that they began with; an unfinished last record is dropped.
@@ -308,14 +308,6 @@ def _locked(path: Path) -> int:
 
 def _cuts(length: int) -> list[tuple[int, int]]:
     return [(start, min(start + PIECE_BYTES, length)) for start in range(0, length, PIECE_BYTES)]
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 # Where they are -------------------------------------------------------------------------------------------------------

@@ -8,16 +8,18 @@ left out, or taken from another table does not open, and neither does a file tha
 from __future__ import annotations
 
 import io
+import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import Any, BinaryIO, cast
 from uuid import UUID
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from synth.errors import TableError
+from synth.system.disk import replace_durably
 from synth.vault.keys import KEY_BYTES
 
 __all__ = [
@@ -25,6 +27,7 @@ __all__ = [
     "SEAL_BYTES",
     "DecryptedStream",
     "EncryptingWriter",
+    "SealedFiles",
     "encrypt_stream",
     "new_key",
     "seal",
@@ -75,6 +78,52 @@ def unseal(key: bytes, sealed: bytes, *, context: bytes) -> bytes:
         return AESGCM(key).decrypt(sealed[:NONCE_BYTES], sealed[NONCE_BYTES:], context)
     except (InvalidTag, ValueError):
         raise TableError(ALTERED) from None
+
+
+class SealedFiles:
+    """Facts in files of one kind, each sealed by the master key together with whose they are.
+
+    Parameters
+    ----------
+    directory : Path
+    master : bytes of length 32
+    kind : str
+        Ends the names of the files.
+    """
+
+    def __init__(self, directory: Path, master: bytes, kind: str) -> None:
+        self._directory, self._master, self._kind = directory, master, kind
+
+    def path(self, identity: str) -> Path:
+        """Return where one file lies; only a number can be a name."""
+        return self._directory / f"{UUID(identity)}.{self._kind}"
+
+    def identities(self) -> tuple[str, ...]:
+        """Return whose files there are."""
+        return tuple(sorted(path.stem for path in self._directory.glob(f"*.{self._kind}")))
+
+    def read(self, identity: str) -> dict[str, Any]:
+        """Return the facts of one file.
+
+        Raises
+        ------
+        OSError
+            If there is none.
+        TableError
+            If it was altered, or belongs to somebody else.
+        """
+        facts: dict[str, Any] = json.loads(
+            unseal(self._master, self.path(identity).read_bytes(), context=self._context(identity))
+        )
+        return facts
+
+    def write(self, identity: str, facts: Mapping[str, Any]) -> None:
+        """Write one file in one step."""
+        payload = json.dumps(facts).encode()
+        replace_durably(self.path(identity), seal(self._master, payload, context=self._context(identity)))
+
+    def _context(self, identity: str) -> bytes:
+        return f"hermitage {self._kind} 1 ".encode() + UUID(identity).bytes
 
 
 class EncryptingWriter:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import hmac
 import io
-import json
 import math
 import os
 from collections.abc import Iterable, Iterator
@@ -18,16 +17,16 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol, cast
+from typing import BinaryIO, Protocol, cast
 from uuid import UUID, uuid4
 
 from sqlalchemy import Connection
 
 from synth.errors import CommitInDoubtError, DatabaseAwayError, TableError
 from synth.store import EventKind, LedgerHead, Store, StoredTable, TableKind, TableState, display_name, now, patient
-from synth.system.disk import disk_full, is_full, locked, private_file, replace_durably, sync_directory
+from synth.system.disk import disk_full, is_full, locked, private_file, sync_directory
 from synth.vault.keys import Keys
-from synth.vault.sealing import DecryptedStream, encrypt_stream, new_key, seal, unseal
+from synth.vault.sealing import DecryptedStream, SealedFiles, encrypt_stream, new_key, seal, unseal
 
 __all__ = ["Fingerprint", "Header", "HeaderFiles", "TableLedger", "Vault"]
 
@@ -84,21 +83,6 @@ class Vault:
         self._directory = store.settings.home / "vault"
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._headers = HeaderFiles(self._directory, keys.master)
-
-    def put(
-        self,
-        stream: BinaryIO,
-        *,
-        account: str,
-        name: str,
-        kind: TableKind = TableKind.TABLE,
-        retention: timedelta | None = None,
-        limit: int | None = None,
-    ) -> str:
-        """Encrypt a table of an account (its id) while reading it, and return its id; see :meth:`taking`."""
-        how: dict[str, Any] = {"name": name, "kind": kind, "retention": retention, "limit": limit}
-        with self.taking(stream, account_id=account, **how) as table:
-            return table.id
 
     @contextmanager
     def taking(
@@ -423,12 +407,11 @@ class HeaderFiles:
     """
 
     def __init__(self, directory: Path, master: bytes) -> None:
-        self._directory = directory
-        self._master = master
+        self._files = SealedFiles(directory, master, "header")
 
     def path(self, table_id: str) -> Path:
-        """Return where a table's header lies; only a number can be a name."""
-        return self._directory / f"{UUID(table_id)}.header"
+        """Return where a table's header lies."""
+        return self._files.path(table_id)
 
     def read(self, table_id: str) -> Header:
         """Return a table's header.
@@ -439,28 +422,21 @@ class HeaderFiles:
             If it is missing, was altered, or belongs to another table.
         """
         try:
-            sealed = self.path(table_id).read_bytes()
+            return Header(**self._files.read(table_id))
         except OSError:
             raise TableError("The encrypted table is missing from disk. Upload it again.") from None
-        return Header(**json.loads(unseal(self._master, sealed, context=_context(table_id))))
 
     def write(self, header: Header) -> None:
         """Write a table's header in one step."""
-        payload = json.dumps(asdict(header)).encode()
-        context = _context(header.table_id)
-        replace_durably(self.path(header.table_id), seal(self._master, payload, context=context))
+        self._files.write(header.table_id, asdict(header))
 
     def of_account(self, account_id: str) -> list[Header]:
         """Return the headers of an account's tables; a damaged one closes its own table, not every other."""
         headers = []
-        for path in sorted(self._directory.glob("*.header")):
+        for table_id in self._files.identities():
             with suppress(TableError):
-                headers.append(self.read(path.stem))
+                headers.append(self.read(table_id))
         return [header for header in headers if header.account_id == account_id]
-
-
-def _context(table_id: str) -> bytes:
-    return b"hermitage header 1 " + UUID(table_id).bytes
 
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"

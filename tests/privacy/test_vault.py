@@ -43,8 +43,9 @@ def vault(store: Store, keys: Keys) -> Vault:
     return Vault(store, keys, Ledger(store, keys))
 
 
-def put(vault: Vault, account: Account, content: bytes = b"a\n1\n", **options: object) -> str:
-    return vault.put(io.BytesIO(content), account=account.id, name="people.csv", **options)  # type: ignore[arg-type]
+def put(vault: Vault, account: Account, content: bytes = b"a\n1\n", *, name: str = "people.csv", **how: object) -> str:
+    with vault.taking(io.BytesIO(content), account_id=account.id, name=name, **how) as table:  # type: ignore[arg-type]
+        return table.id
 
 
 def files(store: Store, table_id: str) -> tuple[Path, Path]:
@@ -217,7 +218,7 @@ def test_a_table_comes_back_and_is_recorded(vault: Vault, store: Store, account:
 
 
 def test_files_are_private_and_named_by_number(vault: Vault, store: Store, account: Account) -> None:
-    table_id = vault.put(io.BytesIO(b"x"), account=account.id, name="../../evil.csv")
+    table_id = put(vault, account, b"x", name="../../evil.csv")
     directory = store.settings.home / "vault"
     assert stat.S_IMODE(directory.stat().st_mode) == 0o700
     assert {path.name for path in directory.iterdir()} == {f"{table_id}.table", f"{table_id}.header"}
@@ -264,8 +265,11 @@ def test_an_upload_that_breaks_off_leaves_nothing(vault: Vault, store: Store, ac
         def read(self, size: int = -1) -> bytes:  # type: ignore[override]
             raise ConnectionResetError(0, "canary in a message", "file")
 
-    with pytest.raises(TableError, match="could not be stored"):
-        vault.put(Breaking(), account=account.id, name="x")  # type: ignore[arg-type]
+    with (
+        pytest.raises(TableError, match="could not be stored"),
+        vault.taking(Breaking(), account_id=account.id, name="x"),  # type: ignore[arg-type]
+    ):
+        pass
     assert list((store.settings.home / "vault").iterdir()) == []
 
 

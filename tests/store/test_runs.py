@@ -115,7 +115,8 @@ def test_a_process_that_goes_on_by_itself_is_counted(store: Store, account: Acco
     run = planned(store, account)
     assert store.work.claim(run.id, host=HOST, pid=1, pid_created=1.0).attempts == 1
     store.work.move(run.id, WorkState.MEASURED)
-    again = store.work.count_attempt(run.id)
+    store.work.count_attempt(run.id)
+    again = store.work[run.id]
     assert (again.attempts, again.state, again.went_on) == (2, WorkState.RUNNING, True)
 
 
