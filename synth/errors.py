@@ -1,29 +1,29 @@
-"""What can go wrong, as one tree.
+"""All errors, as one tree.
 
-Every message says what is wrong, where, and how to mend it; none ever holds a cell of a private table.
+Every message says what is wrong, where, and how to fix it; none ever contains a cell of a private table.
 
 ::
 
     SynthError
     ├── InputError                 what the user gave us                     exit 2
     │   ├── SchemaError            a column, bound or category
-    │   ├── MissingPackageError    an extra is not installed that something needs
+    │   ├── MissingPackageError    an extra that is needed is not installed
     │   ├── ConfigError            a configuration file
     │   │   └── DatabaseAwayError  the database does not answer
-    │   │       └── CommitInDoubtError  nor whether it has what was written
+    │   │       └── CommitInDoubtError  it is unknown whether a write succeeded
     │   └── TableError             a table that cannot be read
     ├── PrivacyError               the promise cannot be kept                exit 2
     │   ├── BudgetExceededError    a cap or a session's budget is used up    exit 3
     │   ├── ApprovalRequiredError  more than the installation allows         exit 4
     │   ├── UnsupportedCostError   an accountant does not know a mechanism
-    │   ├── AttackError            an attack on public rows did better than the proof allows
+    │   ├── AttackError            an attack on public rows exceeded the proven ceiling
     │   └── LedgerError            the ledger is missing, altered or behind  exit 3
-    │       └── AlreadyEnteredError  a release is in it already
-    ├── DiskFullError              nothing more can be written           exit 74
-    ├── VerificationError          a bundle does not say what it claims      exit 1
-    │   └── UnknownFormatError     another version of this program made it
+    │       └── AlreadyEnteredError  a release is already in it
+    ├── DiskFullError              a disk is full                            exit 74
+    ├── VerificationError          a bundle is not what it claims to be      exit 1
+    │   └── UnknownFormatError     a version made it that this one cannot read
     └── JobError                   a run stopped
-        └── RunCancelledError      because somebody asked for it             exit 5
+        └── RunCancelledError      because it was cancelled                  exit 5
 """
 
 from __future__ import annotations
@@ -65,10 +65,10 @@ EXIT_CODES = {
     3: "a cap would be exceeded, or the ledger of the account is not complete",
     4: "epsilon is larger than this installation allows",
     5: "cancelled",
-    70: "a run stopped, or something failed inside Hermitage; the message names the incident",
+    70: "a run failed, or an internal error occurred; the message names the incident",
     74: "a disk is full",
 }
-"""What a command ends with, and what it means."""
+"""Exit codes of the commands, and their meaning."""
 
 
 class SynthError(Exception):
@@ -77,18 +77,18 @@ class SynthError(Exception):
     exit_code: ClassVar[int] = 70
 
     def __str__(self) -> str:
-        # A message may name what a stranger wrote; line breaks are ours.
+        # A message may quote untrusted text; line breaks are ours.
         return visible_lines(super().__str__())
 
 
 class InputError(SynthError):
-    """Something the user gave us cannot be used."""
+    """An input from the user cannot be used."""
 
     exit_code = 2
 
     @property
     def mended(self) -> dict[str, Any]:
-        """What would mend it, where a program can offer that."""
+        """What would fix it, if a program can offer that."""
         return {}
 
 
@@ -101,17 +101,17 @@ class ConfigError(InputError):
 
 
 class MissingPackageError(InputError):
-    """A package is not installed that something asked for needs."""
+    """A package that is needed is not installed."""
 
 
 class DatabaseAwayError(ConfigError):
-    """The database does not answer now; what was being done is as if it had never begun.
+    """The database does not answer; the operation has had no effect.
 
     Parameters
     ----------
     message : str
     final : bool
-        Whether it was waited for as long as it may be.
+        Whether the waiting time is over.
     """
 
     def __init__(self, message: str, *, final: bool = False) -> None:
@@ -120,7 +120,7 @@ class DatabaseAwayError(ConfigError):
 
 
 class CommitInDoubtError(DatabaseAwayError):
-    """The database went away during a commit, and nobody can tell yet whether it happened: it must not be repeated."""
+    """The connection was lost during a commit, and whether it happened is unknown: it must not be repeated."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, final=True)
@@ -133,9 +133,9 @@ class TableError(InputError):
     ----------
     message : str
     key : str
-        What of its declared format does not fit, by the key of a configuration; empty where it is something else.
+        The key of the declared format that does not fit; empty if it is something else.
     choices : sequence of str
-        What that may be instead, where it is known; public.
+        Possible values for it, if known; public.
     """
 
     def __init__(self, message: str, *, key: str = "", choices: Sequence[str] = ()) -> None:
@@ -144,7 +144,7 @@ class TableError(InputError):
 
     @property
     def mended(self) -> dict[str, Any]:
-        """What would mend it, by the names of the arguments."""
+        """What would fix it, by the names of the arguments."""
         return {"key": self.key, "choices": self.choices}
 
 
@@ -161,7 +161,7 @@ class BudgetExceededError(PrivacyError):
 
 
 class ApprovalRequiredError(PrivacyError):
-    """The installation allows no epsilon so large (``HERMITAGE_APPROVAL_EPSILON``); nobody can approve one yet."""
+    """The installation does not allow such a large epsilon (``HERMITAGE_APPROVAL_EPSILON``); nobody can approve one."""
 
     exit_code = 4
 
@@ -171,13 +171,13 @@ class UnsupportedCostError(PrivacyError):
 
 
 class AttackError(PrivacyError):
-    """An attack on public or planted rows did better than the proof allows: a bug, and nothing may be released.
+    """An attack on public or planted rows exceeded the proven ceiling: a bug, so nothing may be released.
 
     Parameters
     ----------
     message : str
     incident : str
-        Under which id it is recorded.
+        Id under which it is recorded.
     """
 
     def __init__(self, message: str, *, incident: str) -> None:
@@ -192,7 +192,7 @@ class LedgerError(PrivacyError):
 
 
 class AlreadyEnteredError(LedgerError):
-    """A release that was to be entered is in the ledger already."""
+    """A release to be entered is already in the ledger."""
 
 
 class DiskFullError(SynthError):
@@ -202,7 +202,7 @@ class DiskFullError(SynthError):
     ----------
     message : str
     final : bool
-        Whether it was waited for as long as it may be.
+        Whether the waiting time is over.
     """
 
     exit_code = 74
@@ -213,13 +213,13 @@ class DiskFullError(SynthError):
 
 
 class VerificationError(SynthError):
-    """A bundle does not say what it claims."""
+    """A bundle is not what it claims to be."""
 
     exit_code = 1
 
 
 class UnknownFormatError(VerificationError):
-    """A bundle was made by another version of this program, whose bundles this one does not read."""
+    """A bundle was made by a version of this program whose bundles this one does not read."""
 
 
 class JobError(SynthError):
@@ -227,6 +227,6 @@ class JobError(SynthError):
 
 
 class RunCancelledError(JobError):
-    """A run stopped because somebody asked for it."""
+    """A run was cancelled."""
 
     exit_code = 5

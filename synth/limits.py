@@ -1,7 +1,7 @@
-"""How large one input may be, in one place: what a user gives is refused above these limits before memory is used.
+"""How large one input may be: anything above these limits is refused before memory is used.
 
-``docs/known-limits.md`` prints them, and a test compares the two. The size of a table's file is a setting of the
-installation (:class:`synth.system.settings.Settings`); what one process may use while it reads a table stands in
+``docs/known-limits.md`` lists them, and a test compares the two. The size of a table's file is a setting of the
+installation (:class:`synth.system.settings.Settings`); the limits of the process that reads a table are in
 :class:`synth.system.settings.ReaderLimits`.
 """
 
@@ -28,22 +28,22 @@ COLUMNS = 5_000
 """Columns of one table."""
 
 DECLARED_VALUES = 100_000
-"""Values that are declared one by one, in all columns together: categories, their aliases, special values."""
+"""Values that are declared one by one, in all columns together: categories, aliases, special values."""
 
 PLACES = 2**25
-"""Places of the grids of all numbers and dates together: a forecast of four times as many held four gigabytes."""
+"""Levels of all numbers and dates together: a forecast with four times as many used four gigabytes."""
 
 TEXT_CHARACTERS = 4_096
 """Characters of any other text of a configuration: a category, a rule, a path."""
 
 NUMBER_CHARACTERS = 1_000
-"""Characters of a number, in a configuration or in a cell; a longer cell is no number."""
+"""Characters of a number, in a configuration or in a cell; a longer cell is not a number."""
 
 CONSTRAINTS = 1_000
 """Constraints (``rules:``) of one configuration."""
 
 GROUPS = 100
-"""Columns whose groups a report tells apart."""
+"""Columns by whose groups a report is broken down."""
 
 DOCUMENT_BYTES = 5_000_000
 """Bytes of a configuration, a codebook or a simulation."""
@@ -52,4 +52,4 @@ DOCUMENT_NODES = 500_000
 """Keys, texts, lists and mappings of such a document."""
 
 DOCUMENT_DEPTH = 16
-"""How deep its lists and mappings may lie in each other."""
+"""How deeply its lists and mappings may be nested."""

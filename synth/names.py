@@ -1,6 +1,6 @@
-"""Texts that somebody else wrote, as they are shown: what cannot be seen, and letters in disguise, by their numbers.
+"""Untrusted text as it is shown: invisible characters and look-alike letters appear as their code points.
 
-Nothing here searches with patterns: every function looks at each character a bounded number of times.
+No regular expressions are used here: every function looks at each character a bounded number of times.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ __all__ = [
 ]
 
 SHOWN_CHARACTERS = 60
-"""Characters of the longest name that is shown whole in a sentence."""
+"""Characters of the longest name that a sentence shows in full."""
 
 _UNSEEN = frozenset(
     "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0"
     + "".join(map(chr, (*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0))))
 )
-"""Letters and marks that take no ink, beside what Python calls not printable: fillers and variation selectors."""
+"""Invisible letters and marks, besides what Python calls not printable: fillers and variation selectors."""
 
 _LATIN_LOOKS = {
     # Cyrillic
@@ -41,14 +41,14 @@ _LATIN_LOOKS = {
     # Armenian
     **dict(zip("օսհոՕՍ", "ouhnOU", strict=True)),  # noqa: RUF001
 }
-"""Letters of other scripts that most typefaces draw like a Latin one."""
+"""Letters of other scripts that look like a Latin one in most typefaces."""
 
 
 def visible(text: str) -> str:
-    r"""Return a text with what would deceive the eye written as its number, as in ``⟨U+202E⟩``.
+    r"""Return text with deceptive characters written as code points, as in ``⟨U+202E⟩``.
 
-    These are characters that are not seen or turn the direction of others, and, in a word that has Latin letters, the
-    letters of other scripts that look like Latin ones. The result stays the same when it is made visible again.
+    These are characters that are invisible or change the direction of others and, in a word with Latin letters, letters
+    of other scripts that look like Latin ones. Applying it again changes nothing.
 
     Examples
     --------
@@ -69,12 +69,12 @@ def visible(text: str) -> str:
 
 
 def visible_lines(text: str) -> str:
-    """Return a text of ours, which may have line breaks, with whatever a stranger wrote in it made visible."""
+    """Return a text of ours, which may have line breaks, with any untrusted part of it made visible."""
     return "\n".join(map(visible, text.split("\n")))
 
 
 def words_of(name: str) -> list[str]:
-    """Split a name into its words of ASCII letters and digits, in small letters.
+    """Split a name into its words of ASCII letters and digits, in lower case.
 
     Examples
     --------
@@ -94,7 +94,7 @@ def words_of(name: str) -> list[str]:
 
 
 def shown(name: str) -> str:
-    """Return a name as it may stand in a sentence: visible and short."""
+    """Return a name for use in a sentence: visible and short."""
     seen = visible(name[: SHOWN_CHARACTERS + 1])
     return seen if len(name) <= SHOWN_CHARACTERS else f"{visible(name[: SHOWN_CHARACTERS - 3])}..."
 
@@ -113,12 +113,12 @@ def listed(texts: Sequence[str], most: int) -> str:
 
 
 def name_problem(name: str) -> str | None:
-    """Say in one sentence why a column cannot have this name, or return None where it can."""
+    """Return in one sentence why a column cannot have this name, or None if it can."""
     if not name.strip():
         return "A column has no name. Give every column a name."
     if len(name) > NAME_CHARACTERS:
         return (
-            f"A column's name has {len(name):,} characters; at most {NAME_CHARACTERS} are possible. Give the column "
+            f"A column's name has {len(name):,} characters; at most {NAME_CHARACTERS} are allowed. Give the column "
             f"that begins with '{shown(name)}' a shorter name."
         )
     return None
@@ -138,7 +138,7 @@ def numbered(count: int, noun: str) -> str:
 def odd_names(names: Sequence[str]) -> list[str]:
     """Return a warning for each name that is not what it looks like, and for each that looks like another one.
 
-    Two names look the same where they agree after compatibility normalization (NFKC), without what is not seen, with
+    Two names look the same if they agree after compatibility normalization (NFKC), without invisible characters, with
     one space for any white space, and with Latin letters for those of other scripts that look like them.
     """
     warnings = []
@@ -152,8 +152,8 @@ def odd_names(names: Sequence[str]) -> list[str]:
         if twin != name:
             own = next((mine for mine, other in zip(name, twin, strict=False) if mine != other), name[-1])
             warnings.append(
-                f"The columns '{shown(twin)}' and '{shown(name)}' look the same. The second differs by {_called(own)}; "
-                "make sure that you declare the one you mean, or rename it in the file."
+                f"The columns '{shown(twin)}' and '{shown(name)}' look the same. The second differs by {_called(own)}. "
+                "Make sure that you declare the one you mean, or rename it in the file."
             )
     return warnings
 
@@ -171,12 +171,12 @@ def _called(character: str) -> str:
 
 
 def _oddities(name: str) -> list[str]:
-    """Return the characters of a name that :func:`visible` writes as numbers."""
+    """Return the characters of a name that :func:`visible` writes as code points."""
     return [character for character in name if _is_unseen(character) or character in _LATIN_LOOKS]
 
 
 def _skeleton(name: str) -> str:
-    """Return what a reader makes of a name: equal for names that look the same."""
+    """Return a name as it looks: equal for names that look the same."""
     seen = "".join(character for character in name if character.isspace() or not _is_unseen(character))
     plain = unicodedata.normalize("NFKC", seen)
     return " ".join("".join(_LATIN_LOOKS.get(character, character) for character in plain).split())

@@ -1,4 +1,4 @@
-"""How a long calculation says where it is, and hears that it should stop."""
+"""How a long computation reports its progress, and learns that it should stop."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ OnStep = Callable[[int, int], None]
 
 UPDATE_SECONDS = 0.5
 AWAY_SECONDS = 5.0
-"""After a write that failed the next one waits, so that a database that is away does not hold the work up."""
+"""Wait after a failed write, so that an unavailable database does not delay the work."""
 
 MAXIMUM_LOSSES = 256
 
 
 class Progress(Protocol):
-    """What a service or a generator reports to.
+    """Interface to which a service or a generator reports.
 
-    Phases, steps and their number follow from the configuration and from noisy answers alone. A loss may be reported
-    only where it is post-processing, that is computed from noisy answers.
+    Phases, steps and their number must depend only on the configuration and on noisy answers. A loss may be reported
+    only if it is post-processing, that is, computed from noisy answers.
     """
 
     def phase(self, name: str) -> None:
@@ -32,7 +32,7 @@ class Progress(Protocol):
         ...
 
     def step(self, k: int, of: int) -> None:
-        """Say that ``k`` of ``of`` steps are done; raises RunCancelledError when the run was cancelled."""
+        """Report that ``k`` of ``of`` steps are done; raise RunCancelledError if the run was cancelled."""
         ...
 
     def loss(self, value: float) -> None:
@@ -40,13 +40,13 @@ class Progress(Protocol):
         ...
 
     def check_cancelled(self) -> None:
-        """Raise RunCancelledError when the run was cancelled."""
+        """Raise RunCancelledError if the run was cancelled."""
         ...
 
 
 @runtime_checkable
 class TellsOwner(Protocol):
-    """Progress that reaches nobody but the owner, and is told of phases that follow from exact rows as well."""
+    """Progress that only the owner sees, so it may also show phases that depend on exact rows."""
 
     def owner_phase(self, name: str) -> None:
         """Begin a phase of the owner's report."""
@@ -58,7 +58,7 @@ def unwatched(k: int, of: int) -> None:
 
 
 class NullProgress:
-    """Progress that nobody watches and nobody stops."""
+    """Progress that is not shown and cannot be cancelled."""
 
     def phase(self, name: str) -> None:
         """Do nothing."""
@@ -74,22 +74,22 @@ class NullProgress:
 
 
 class ProgressSink(Protocol):
-    """Where stored progress goes: the table of work."""
+    """Where progress is stored: the table of work."""
 
     def note_progress(self, work_id: str, *, phase: str, step: int, steps: int, losses: Sequence[float]) -> bool:
-        """Record progress; return whether the work should go on."""
+        """Record progress; return whether the work should continue."""
         ...
 
 
 class StoredProgress:
-    """Progress written to the work's row, at most twice a second, so that watching it costs nothing.
+    """Progress written to the work's row, at most twice a second, so that it costs little.
 
     Parameters
     ----------
     sink : ProgressSink
     work_id : str
     interval : float
-        Least seconds between two writes; a new phase is always written.
+        Minimum seconds between two writes; a new phase is always written.
     clock : callable
         Monotonic seconds; a test passes its own.
     """
@@ -112,17 +112,17 @@ class StoredProgress:
         self._stride, self._skipped = 1, 0
 
     def phase(self, name: str) -> None:
-        """Begin a phase and write it at once."""
+        """Begin a phase and write it immediately."""
         self._phase, self._step, self._steps = name, 0, 0
         self._write()
 
     def step(self, k: int, of: int) -> None:
-        """Note a step; it is written when the last write is long enough ago."""
+        """Note a step, and write it if the last write is long enough ago."""
         self._step, self._steps = k, of
         self.check_cancelled()
 
     def loss(self, value: float) -> None:
-        """Note a loss; a long curve keeps every second, fourth, ... point, so that its row stays small."""
+        """Note a loss; of a long curve every second, fourth, ... point is kept, so that the row stays small."""
         self._skipped += 1
         if self._skipped < self._stride:
             return
@@ -133,7 +133,7 @@ class StoredProgress:
             self._stride *= 2
 
     def check_cancelled(self) -> None:
-        """Write what is new, if it is time, and stop if the run was cancelled."""
+        """Write progress if the last write is long enough ago, and stop if the run was cancelled."""
         if self._clock() - self._written >= self._interval:
             self._write()
 
@@ -145,6 +145,6 @@ class StoredProgress:
             )
         except (ConfigError, DiskFullError):
             self._written += AWAY_SECONDS
-            return  # a database that is away is no reason to lose a run that was paid for
+            return  # an unavailable database is no reason to lose a charged run
         if not goes_on:
             raise RunCancelledError("The run was cancelled.")

@@ -1,8 +1,9 @@
-"""One piece of work, in a process of its own: ``python -m synth.worker JOB_ID``.
+"""One piece of work in a separate process: ``python -m synth.worker JOB_ID``.
 
-It takes the work, which no other worker has, does it, and leaves the outcome in its row. Whatever goes wrong, the row
-holds a sentence of ours or an incident id, never the text of a foreign exception. The charge of a run is settled by
-what was spent; where memory or the device failed, the run goes back into the queue and goes on from its kept answers.
+It claims the work, which no other worker has, does it, and records the outcome in its row. If something goes wrong, the
+row gets one of our own sentences or an incident id, never the text of another library's exception. The charge of a run
+is settled by what was spent; if memory or the device failed, the run goes back into the queue and is continued from its
+kept answers.
 """
 
 from __future__ import annotations
@@ -34,14 +35,14 @@ __all__ = ["Execute", "main"]
 
 INTERNAL_ERROR = 70
 LACK_OF_MEANS = 75
-"""Memory or the device failed; another worker goes on."""
+"""Memory or the device failed; another worker continues."""
 
 
 class Execute(Protocol):
-    """What a worker does: the service for its kind of work, or a stand-in of a test."""
+    """What a worker does: the service for its kind of work, or a replacement in a test."""
 
     def __call__(self, work_id: str, /, *, settings: Settings, progress: Progress) -> None:
-        """Carry the work to its end, and note that it is reported."""
+        """Do the work, and record it as reported."""
         ...
 
 
@@ -63,7 +64,7 @@ def main(
     settings : Settings, optional
         By default read from the environment.
     command : sequence of str
-        With which the next worker is started when this one ends.
+        Command that starts the next worker when this one ends.
     """
     parser = argparse.ArgumentParser(prog="python -m synth.worker", description="Do one piece of work.")
     parser.add_argument("job_id")
@@ -114,7 +115,7 @@ def _stop(
 ) -> int:
     work = store.work.find(work_id)
     if work is None or not work.is_active:
-        return exit_code  # it was ended meanwhile, and what it was charged settled
+        return exit_code  # it was ended meanwhile, and its charge settled
     if work.kind.is_charged:
         run_folder.clear(store.settings, work_id)
         charges = Ledger(store).settle(work_id)
@@ -126,7 +127,7 @@ def _stop(
 
 @contextmanager
 def _heartbeat(store: Store, work_id: str) -> Iterator[None]:
-    """Renew the lease while the work goes on, from a thread, since one step may take longer than a lease."""
+    """Renew the lease during the work, from a thread, since one step may take longer than a lease."""
     stop = threading.Event()
 
     def beat() -> None:
@@ -134,7 +135,7 @@ def _heartbeat(store: Store, work_id: str) -> Iterator[None]:
             try:
                 store.work.beat(work_id)
             except SynthError:
-                continue  # a database that is away for a moment; the next beat tries again
+                continue  # the database is unavailable for a moment; the next beat tries again
 
     thread = threading.Thread(target=beat, name="heartbeat", daemon=True)
     thread.start()
@@ -153,7 +154,7 @@ _SERVICES = {
     WorkKind.REHEARSAL: "synth.rehearsal.rehearsals",
     WorkKind.GRID: "synth.rehearsal.rehearsals",
 }
-"""The module whose ``carry_out`` does a kind of work; imported late, since each loads every generator."""
+"""The module whose ``carry_out`` does a kind of work; imported late, since each loads all generators."""
 
 
 def _carry_out(work_id: str, *, settings: Settings, progress: Progress) -> None:
@@ -164,7 +165,7 @@ def _carry_out(work_id: str, *, settings: Settings, progress: Progress) -> None:
 
 
 def _forbid_core_dumps() -> None:
-    # A core dump would hold the rows in clear.
+    # A core dump would contain the rows in plain text.
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 

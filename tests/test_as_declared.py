@@ -197,7 +197,7 @@ def test_lines_above_the_table_and_names() -> None:
 
 def test_a_value_that_the_encoding_has_not_is_one_sentence() -> None:
     schema = Schema((CategoryColumn("town", ("Łódź", "x"), fallback="x"),))
-    with pytest.raises(TableError, match=r"cannot be written as 'latin-1'. Take synthetic.csv"):
+    with pytest.raises(TableError, match=r"cannot be written in 'latin-1'. Use synthetic.csv"):
         written(TableFormat(encoding="latin-1"), schema, np.array([[0]]))
 
 

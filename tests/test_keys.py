@@ -34,7 +34,7 @@ def test_a_key_file_that_others_can_read_is_closed(tmp_path: Path, caplog: pytes
     path.chmod(0o644)
     load_keys(tmp_path)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert "could be read by others" in caplog.text
+    assert "Others could read the key file" in caplog.text
 
 
 @pytest.mark.parametrize("name", ["master.key", "fingerprint.key", "signing.key"])
@@ -59,7 +59,7 @@ def test_new_keys_are_refused_where_a_table_or_a_ledger_needs_the_old_ones(tmp_p
     (tmp_path / "vault").mkdir()
     (tmp_path / "vault" / name).write_bytes(b"ciphertext")
     shutil.rmtree(tmp_path / "keys")
-    with pytest.raises(ConfigError, match="only they open the tables and the ledger"):
+    with pytest.raises(ConfigError, match="only they can open the tables and the ledger"):
         load_keys(tmp_path)
 
 

@@ -1,6 +1,6 @@
 """Answers in a bundle: how each kind is listed in ``measurements.npz``, read back, and checked against its receipts.
 
-How far one unit moves an answer is worked out again from its question and the declared table; nothing is believed.
+The sensitivity of each answer is recomputed from its question and the schema; no stated value is trusted.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ from synth.schema import Neighbours, Schema
 __all__ = ["ENTRIES", "ArrayFile", "Entry", "bytes_of", "from_description"]
 
 _RELATIVE = 1e-9
-"""Two computers may disagree on a bound by this much."""
+"""Two computers may differ in a bound by this much."""
 
 _KEY_MARGIN = 1e-6
-"""Two computers may disagree on a small probability by this much."""
+"""Two computers may differ in a small probability by this much."""
 
 _SUM_GRIDS = {2.0 ** (-2 * half_bits): half_bits for half_bits in FINE}
 
@@ -66,7 +66,7 @@ _OF_NOISE = {"gaussian": "gaussian_rows", "laplace": "discrete_laplace"}
 
 
 class ArrayFile:
-    """Arrays by name; those of questions once, however many questions use them."""
+    """Arrays by name; each array of a question is kept once, however many questions use it."""
 
     def __init__(self) -> None:
         self.by_name: dict[str, NDArray[Any]] = {}
@@ -86,7 +86,7 @@ class ArrayFile:
 
 
 def bytes_of(array: NDArray[Any]) -> memoryview:
-    """Return the bytes of an array; not a copy of them, as bins may be as long as a declared range."""
+    """Return the bytes of an array, without a copy where possible: bins may be as long as a declared range."""
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
 
 
@@ -99,13 +99,13 @@ class Entry:
     listed_as : str
         The list in the file of answers.
     to_json : callable
-        Returns JSON types for an answer and its place among those of its kind, and keeps its arrays.
+        Returns JSON types for an answer and its position among those of its kind, and keeps its arrays.
     from_json : callable
-        Makes the answer again of JSON types and arrays.
+        Returns the answer from JSON types and arrays.
     problems : callable
-        Yields what does not fit between an answer, its receipts and the declared table.
+        Yields contradictions between an answer, its receipts and the schema.
     always_listed : bool
-        Whether the file has the list where it is empty.
+        Whether the file has the list even if it is empty.
     """
 
     listed_as: str
@@ -116,7 +116,7 @@ class Entry:
 
 
 def from_description(description: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> FeatureMap:
-    """Make the map that was described.
+    """Return the feature map that was described.
 
     Raises
     ------
@@ -137,16 +137,16 @@ def from_description(description: Mapping[str, Any], arrays: Mapping[str, NDArra
 
 
 def _sum_problems(answer: NoisyAnswer, schema: Schema) -> Iterator[str]:
-    """Yield what does not fit between the sum, its receipt and the declared table."""
+    """Yield contradictions between the sum, its receipt and the schema."""
     receipt, question, name = answer.receipt, answer.feature_map, f"The noisy answer to '{answer.receipt.query}'"
     if receipt.mechanism != "discrete_gaussian":
-        yield f"{name} has a receipt that is not of a sum."
+        yield f"{name} has a receipt that is not for a sum."
         return
     if not is_known(question):
-        yield f"{name} has no question of the closed set."
+        yield f"{name} has a question that is not one of the known kinds."
         return
     if not answer.value.size == receipt.dimension == question.dimension or answer.value.shape != question.shape:
-        yield f"{name} has another number of coordinates than its receipt or its question."
+        yield f"{name} has a different number of coordinates from its receipt or its question."
         return
     yield from _grid_problems(name, answer.value, receipt)
     if receipt.grid not in _SUM_GRIDS:
@@ -155,27 +155,27 @@ def _sum_problems(answer: NoisyAnswer, schema: Schema) -> Iterator[str]:
         NoisySum(question).check(schema)
         least = sensitivity_of_sum(question, schema, half_bits=_SUM_GRIDS[receipt.grid])
     except SynthError as refusal:
-        yield f"The question '{receipt.query}' cannot have been asked of the declared table: {refusal}"
+        yield f"The question '{receipt.query}' cannot be asked about the declared table: {refusal}"
         return
     yield from _sensitivity_problems(receipt, least)
     yield from _variance_problems(receipt)
 
 
 def _grid_problems(name: str, value: NDArray[np.float64], receipt: Receipt) -> Iterator[str]:
-    """Yield a problem where a sum is no whole number of the steps that its receipt states, or none are of that size."""
+    """Yield a problem if a sum is not on the grid that its receipt states, or no sum uses that grid."""
     if not np.isfinite(value).all():
-        yield f"{name} holds a number that is not finite."
+        yield f"{name} contains a number that is not finite."
     elif np.abs(value / receipt.grid - np.rint(value / receipt.grid)).max(initial=0.0) > _OFF_GRID:
         yield f"{name} does not lie on the grid of its receipt."
     if receipt.grid not in _SUM_GRIDS:
-        yield f"The receipt of '{receipt.query}' states a grid that no sum is taken on."
+        yield f"The receipt of '{receipt.query}' states a grid that no sum uses."
 
 
 def _sum_to_json(answer: NoisyAnswer, place: int, arrays: ArrayFile) -> dict[str, Any]:
     """Return the sum, its receipt and its map."""
     value = arrays.put(f"answer_{place:04d}", np.asarray(answer.value, dtype="<f8"))
     if not is_known(answer.feature_map):
-        raise PrivacyError(f"The question '{answer.receipt.query}' is not a feature map of the closed set.")
+        raise PrivacyError(f"The question '{answer.receipt.query}' is not one of the known feature maps.")
     question, tables = answer.feature_map.describe()
     return {
         "answer": value,
@@ -187,35 +187,35 @@ def _sum_to_json(answer: NoisyAnswer, place: int, arrays: ArrayFile) -> dict[str
 
 
 def _sum_from_json(said: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> NoisyAnswer:
-    """Make the answer of sum, receipt and map."""
+    """Return the answer from sum, receipt and map."""
     receipt = Receipt.from_dict(said["receipt"])
     if said["noise_scale"] != receipt.noise_scale:
-        raise PrivacyError(f"the noise of '{receipt.query}' differs from its receipt.")
+        raise PrivacyError(f"the noise stated for '{receipt.query}' differs from its receipt.")
     tables = {str(key): arrays[name] for key, name in said["tables"].items()}
     return NoisyAnswer(receipt, arrays[said["answer"]], from_description(said["question"], tables))
 
 
 def _choice_problems(answer: Selection, schema: Schema) -> Iterator[str]:
-    """Yield what does not fit between the choice, its receipt and the declared table.
+    """Yield contradictions between the choice, its receipt and the schema.
 
-    Of a private choice only the chosen candidate is kept, and it is enough: weights are divided by the largest
-    before candidates are scored, so the sensitivity is that of a score of weight 1, whatever the other candidates
-    were. Which ones they were, and whether the stated parameter was the one that was drawn with, no bundle shows.
+    Only the chosen candidate of a private choice is kept, which is enough: weights are divided by the largest before
+    candidates are scored, so the sensitivity is that of a score of weight 1, whatever the other candidates were. The
+    bundle does not show which they were, or whether the stated parameter was the one used for the draw.
     """
     receipt, name = answer.receipt, f"The private choice '{answer.receipt.query}'"
     if receipt.mechanism != "exponential":
-        yield f"{name} has a receipt that is not of a choice."
+        yield f"{name} has a receipt that is not for a choice."
         return
     try:
         schema.require_whole_rows()
         answer.candidate.one_hot.check_codes(schema)
     except SynthError as refusal:
-        yield f"{name} cannot have been made on the declared table: {refusal}"
+        yield f"{name} cannot be made on the declared table: {refusal}"
         return
     if not 0 <= answer.index < receipt.dimension:
         yield f"{name} chose a candidate that is not among the {receipt.dimension:,} of its receipt."
     if receipt.grid != SCORE_STEP:
-        yield f"The receipt of '{receipt.query}' states a grid that no score is taken on."
+        yield f"The receipt of '{receipt.query}' states a grid that no score uses."
     yield from _sensitivity_problems(receipt, sensitivity_of_choice(schema))
 
 
@@ -234,7 +234,7 @@ def _choice_to_json(answer: Selection, place: int, arrays: ArrayFile) -> dict[st
 
 
 def _choice_from_json(said: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Selection:
-    """Make the selection of candidate, index and receipt."""
+    """Return the selection from candidate, index and receipt."""
     table = arrays[said["table"]]
     bins = [None if name is None else arrays[name] for name in said["bins"]]
     sizes = tuple(size if one is None else len(one) for size, one in zip(table.shape, bins, strict=True))
@@ -244,23 +244,23 @@ def _choice_from_json(said: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]
 
 
 def _rows_problems(answer: PerturbedRows, schema: Schema) -> Iterator[str]:
-    """Yield what does not fit between noisy rows, their receipts and the declared table."""
+    """Yield contradictions between noisy rows, their receipts and the schema."""
     receipt, question = answer.receipt, answer.question
     name = f"The answer to '{receipt.query}'"
     try:
         question.check(schema)
     except SynthError as refusal:
-        yield f"The question '{receipt.query}' cannot have been asked of the declared table: {refusal}"
+        yield f"The question '{receipt.query}' cannot be asked about the declared table: {refusal}"
         return
     width = sum(question.widths)
     if answer.numbers.ndim != 2 or answer.numbers.shape[1] != width or receipt.dimension != width:
-        yield f"{name} has rows of another width than its question and its receipt."
+        yield f"{name} has rows of a different width from its question and its receipt."
         return
     if receipt.mechanism != _OF_NOISE[question.noise]:
-        yield f"{name} has a receipt that is not of rows with {question.noise} noise."
+        yield f"{name} has a receipt that is not for rows with {question.noise} noise."
         return
     if receipt.grid not in {2.0**-bits for bits in GRIDS}:
-        yield f"The receipt of '{receipt.query}' states a grid that no row is released on."
+        yield f"The receipt of '{receipt.query}' states a grid that no rows use."
         return
     bits = round(-math.log2(receipt.grid))
     bounds, of_rows = (
@@ -279,30 +279,30 @@ def _noise_problems(answer: PerturbedRows, bounds: list[CellBound], of_rows: lis
     receipt = answer.receipt
     cells, query, grid = receipt.cells, receipt.query, receipt.grid
     if len(cells) != len(bounds):
-        yield f"The receipt of '{query}' does not state the noise of every column."
+        yield f"The receipt of '{query}' does not state the noise of each column."
         return
     dearest = max(cells, key=lambda cell: Fraction(cell.l1, cell.scale))
     if (receipt.sensitivity, receipt.noise_scale) != (max(dearest.l1, 1) * grid, dearest.scale * grid):
-        yield f"The receipt of '{query}' does not state the sensitivity and noise of its dearest column."
+        yield f"The receipt of '{query}' does not state the sensitivity and noise of its most expensive column."
     for table, bound, of_row, cell in zip(answer.question.tables, bounds, of_rows, cells, strict=True):
         if bound.l1 > cell.l1 or of_row.l1 > cell.row_l1 or of_row.largest > cell.row_largest:
-            yield f"A cell of '{table.column}' moves the answer to '{query}' farther than its receipt says."
+            yield f"A cell of '{table.column}' can change the answer to '{query}' by more than its receipt states."
 
 
 def _label_problems(answer: PerturbedRows, schema: Schema) -> Iterator[str]:
     name, label, labels = f"The answer to '{answer.receipt.query}'", answer.question.label, answer.labels
     if label is None or labels is None:
         if len(answer.receipts) != 1 or labels is not None or label is not None:
-            yield f"{name} has one receipt or list of labels too many, as it was asked without a label."
+            yield f"{name} has a receipt or list of labels, although the question has no label."
         return
     size = schema.modelled_column(label).size
     declared = labels.size == 0 or bool((labels >= 0).all() and (labels < size).all())
     if labels.shape != (len(answer.numbers),) or not declared:
-        yield f"{name} does not have one declared label for each row."
+        yield f"{name} does not have exactly one declared label for each row."
     of_labels = answer.receipts[1:]
     if schema.neighbours is Neighbours.CELL:
         if of_labels:
-            yield f"{name} has a receipt for labels, which are public where one cell is hidden."
+            yield f"{name} has a receipt for labels, which are public where one cell is protected."
     elif [one.mechanism for one in of_labels] != ["randomised_response"] or of_labels[0].dimension != size:
         yield f"{name} releases labels without a receipt for a randomised response over its {size} classes."
     else:
@@ -326,7 +326,7 @@ def _rows_to_json(answer: PerturbedRows, place: int, arrays: ArrayFile) -> dict[
 
 
 def _rows_from_json(said: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> PerturbedRows:
-    """Make the rows of numbers, labels, receipts and question."""
+    """Return the rows from numbers, labels, receipts and question."""
     tables = [
         from_description(question, {str(key): arrays[name] for key, name in names.items()})
         for question, names in zip(said["question"], said["tables"], strict=True)
@@ -344,26 +344,26 @@ def _rows_from_json(said: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]])
 
 
 def _gradient_problems(answer: NoisyGradient, schema: Schema) -> Iterator[str]:
-    """Yield what does not fit between the gradient, its receipt and the declared table."""
+    """Yield contradictions between the gradient, its receipt and the schema."""
     receipt, name = answer.receipt, f"The noisy gradient '{answer.receipt.query}'"
     if receipt.mechanism != "discrete_gaussian":
-        yield f"{name} has a receipt that is not of a sum."
+        yield f"{name} has a receipt that is not for a sum."
         return
     if not answer.value.shape == answer.question.parameters.shape == (receipt.dimension,):
-        yield f"{name} has another number of coordinates than its receipt or its parameters."
+        yield f"{name} has a different number of coordinates from its receipt or its parameters."
         return
     yield from _grid_problems(name, answer.value, receipt)
     try:
         answer.question.check(schema)
     except SynthError as refusal:
-        yield f"The question '{receipt.query}' cannot have been asked of the declared table: {refusal}"
+        yield f"The question '{receipt.query}' cannot be asked about the declared table: {refusal}"
         return
     yield from _sensitivity_problems(receipt, between_neighbours(answer.question.unit_bound, schema, rows=1))
     yield from _variance_problems(receipt)
 
 
 def _gradient_to_json(answer: NoisyGradient, place: int, arrays: ArrayFile) -> dict[str, Any]:
-    """Return the gradient, its receipt, what it is of, and where it was taken."""
+    """Return the gradient, its receipt, its loss, and the parameters at which it was taken."""
     question = answer.question
     said = {
         "answer": arrays.put(f"gradient_{place:04d}", np.asarray(answer.value, dtype="<f8")),
@@ -414,7 +414,7 @@ def _step_from_json(said: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]])
 
 
 def _gradient_from_json(said: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> NoisyGradient:
-    """Make the gradient of numbers, receipt and question."""
+    """Return the gradient from numbers, receipt and question."""
     question = _step_from_json(said, arrays) if "step" in said else _loss_from_json(said, arrays)
     return NoisyGradient(Receipt.from_dict(said["receipt"]), question, arrays[said["answer"]])
 
@@ -428,19 +428,19 @@ def _loss_from_json(said: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]])
 
 
 def _values_problems(answer: FoundValues, schema: Schema) -> Iterator[str]:
-    """Yield what does not fit between found values, their threshold, their receipt and the declared table."""
+    """Yield contradictions between found values, their threshold, their receipt and the schema."""
     receipt, question, name = answer.receipt, answer.question, f"The answer to '{answer.receipt.query}'"
     try:
         question.check(schema)
     except SynthError as refusal:
-        yield f"The question '{receipt.query}' cannot have been asked of the declared table: {refusal}"
+        yield f"The question '{receipt.query}' cannot be asked about the declared table: {refusal}"
         return
     keys = keys_of_unit(len(question.columns), schema)
     if receipt.mechanism != "discrete_gaussian" or receipt.dimension != keys:
-        yield f"{name} has a receipt that is not of values in {len(question.columns):,} columns."
+        yield f"{name} has a receipt that is not for values in {len(question.columns):,} columns."
         return
     if receipt.grid not in {2.0 ** (-2 * half_bits) for half_bits in VALUE_GRIDS}:
-        yield f"The receipt of '{receipt.query}' states a grid that no value is counted on."
+        yield f"The receipt of '{receipt.query}' states a grid that no count of values uses."
         return
     yield from _sensitivity_problems(receipt, between_neighbours(bound_of_row(len(question.columns)), schema))
     yield from _variance_problems(receipt)
@@ -452,14 +452,14 @@ def _values_problems(answer: FoundValues, schema: Schema) -> Iterator[str]:
         threshold=answer.threshold,
     )
     if found > question.delta_key * (1 + _KEY_MARGIN):
-        yield f"{name} has a threshold that one {schema.unit.protects} alone passes with probability {found:.3g}."
+        yield f"{name} has a threshold that one {schema.unit.protects} alone reaches with probability {found:.3g}."
     if receipt.additive_delta < question.delta_key:
         yield f"The receipt of '{receipt.query}' leaves out the chance that one {schema.unit.protects} alone is found."
     if any(count < answer.threshold for _, _, count in answer.values):
-        yield f"{name} holds a value that did not reach the threshold."
+        yield f"{name} contains a value that did not reach the threshold."
     keyed = [(question.columns.index(column), text) for column, text, _ in answer.values]
     if not all(map(is_value, (text for _, text in keyed))) or any(a >= b for a, b in pairwise(keyed)):
-        yield f"{name} holds values that cannot have been found, or not in this order."
+        yield f"{name} contains values that cannot be found, or that are out of order."
 
 
 def _values_to_json(answer: FoundValues, place: int, arrays: ArrayFile) -> dict[str, Any]:
@@ -475,7 +475,7 @@ def _values_to_json(answer: FoundValues, place: int, arrays: ArrayFile) -> dict[
 
 
 def _values_from_json(said: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> FoundValues:
-    """Make the answer of values, threshold, receipt and question."""
+    """Return the answer from values, threshold, receipt and question."""
     question = ValuesQuestion(tuple(map(str, said["columns"])), float(said["delta_key"]))
     values = tuple(
         (question.columns[place], str(text), count)
@@ -485,7 +485,7 @@ def _values_from_json(said: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]
 
 
 def _sensitivity_problems(receipt: Receipt, least: float) -> Iterator[str]:
-    """Yield a problem where a receipt states a smaller sensitivity than its question has."""
+    """Yield a problem if a receipt states a smaller sensitivity than its question has."""
     if not receipt.sensitivity >= least * (1 - _RELATIVE):
         yield (
             f"The receipt of '{receipt.query}' states a sensitivity of {receipt.sensitivity:.6g}; its question and "
@@ -494,17 +494,17 @@ def _sensitivity_problems(receipt: Receipt, least: float) -> Iterator[str]:
 
 
 def _variance_problems(receipt: Receipt) -> Iterator[str]:
-    """Yield a problem where Gaussian noise has no whole variance in grid steps; it is stated a last digit too small."""
+    """Yield a problem if the variance of Gaussian noise is not a whole number in grid steps, up to the last digit."""
     stated = math.nextafter(receipt.noise_scale, math.inf) / receipt.grid
     variance = round(Fraction(stated) ** 2)
-    # Beyond 2^53 neighbouring whole numbers have the same root: one of those that float64 tells apart will do.
+    # Beyond 2^53 neighbouring whole numbers have the same root in float64, so any of them will do.
     step = max(1, variance >> 53)
     if variance < 1 or not any(math.sqrt(variance + k * step) == stated for k in range(-2, 3) if variance + k * step):
-        yield f"The receipt of '{receipt.query}' states noise that no variance in whole grid steps gives."
+        yield f"The receipt of '{receipt.query}' states noise whose variance is not a whole number of grid steps."
 
 
 def _smallest(whole: NDArray[np.int64]) -> NDArray[Any]:
-    """Return whole numbers in the smallest type that holds them: noisy rows are as many as the table has cells."""
+    """Return whole numbers in the smallest type that holds them: there is a noisy number for every cell."""
     low, high = (int(whole.min()), int(whole.max())) if whole.size else (0, 0)
     kinds = ("<i1", "<i2", "<i4", "<i8")
     return whole.astype(next(kind for kind in kinds if np.iinfo(kind).min <= low and high <= np.iinfo(kind).max))

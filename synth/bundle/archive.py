@@ -1,8 +1,8 @@
 """A bundle as a set of named files, in a zip or a folder: packed in one way only, and read without trusting either.
 
-A zip leaves much room for what nobody sees: bytes before, between and after its members, comments, extra fields, times.
-Whatever is not what :func:`new_entry` and ``zipfile`` write together is refused; how a member is deflated is left open,
-since that changes with the library. JSON is written in one way too, so that the same certificate is the same bytes.
+A zip has many places to hide data: bytes before, between and after its members, comments, extra fields, times.
+Anything that :func:`new_entry` and ``zipfile`` together would not write is refused. How a member is deflated is left
+open, since that changes with the library. JSON is written in one way too, so the same certificate is the same bytes.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ __all__ = [
 ]
 
 FORMAT = 2
-"""Number of the form of a bundle, in its certificate under ``version``; versions before 0.9.0 wrote 1."""
+"""Version of the bundle format, under ``version`` in the certificate; programs before 0.9.0 wrote 1."""
 
 LAST_DIGITS = 1e-9
-"""Numbers that differ by a smaller part of themselves agree: last digits of what is fitted follow the processor."""
+"""Relative difference up to which numbers agree: the last digits of a fit depend on the processor."""
 
 MEMBERS = (
     "README.txt",
@@ -64,25 +64,25 @@ MEMBERS = (
     "report.html",
     "report.json",
 )
-"""Every file of a table's bundle, in the order in which they are packed."""
+"""The files of a table's bundle, in the order in which they are packed."""
 
 MEMBERS_OF_MODEL = tuple(
     "model.json" if name == "synthetic.csv" else name for name in MEMBERS if name != "synthetic.parquet"
 )
-"""The same of a model's bundle: what was learned stands in the place of the rows."""
+"""The same for a model's bundle, with the model in place of the rows."""
 
 MEMBERS_OF_FINDING = ("found.json", "found.npz")
-"""Behind either, where the configuration was filled by a finding: what it was asked, its receipts and its answers."""
+"""Added to either where the configuration uses a finding: what was asked, its receipts and its answers."""
 
 
 def signed_by_hash(members: Sequence[str]) -> tuple[str, ...]:
-    """Return the files whose hash stands in the certificate; the other three are the signature itself."""
+    """Return the files whose hashes are in the certificate: all but the three that make up the signature."""
     own = {"certificate.json", "certificate.json.sig", "public-key.pem"}
     return tuple(name for name in members if name not in own)
 
 
 MEMBER_LIMIT = 2**31
-"""From this many bytes on a member is written with a long header."""
+"""Members of this many bytes or more are written with a long header."""
 
 _SMALL = 64 * 2**20
 _LARGE = 16 * 2**30
@@ -109,7 +109,7 @@ class Archive:
     Parameters
     ----------
     members : tuple of str
-        Their names: those of a table's bundle, or those of a model's; behind them, where there was one, a finding's.
+        Their names: those of a table's bundle or of a model's, then those of a finding if there is one.
     opened : callable
         Opens a file by its name.
     """
@@ -129,21 +129,21 @@ class Archive:
 
 @contextmanager
 def open_archive(path: Path | BinaryIO) -> Iterator[Archive]:
-    """Open a bundle: a zip or an unpacked folder, or the bytes of a zip, which stay open.
+    """Open a bundle: a zip, an unpacked folder, or the bytes of a zip, which stay open.
 
     Raises
     ------
     VerificationError
-        If it is neither, a file is missing, unknown, given twice, too large, encrypted, or no plain file, or the zip
-        holds a byte that belongs to no file.
+        If it is neither; a file is missing, unknown, duplicated, too large, encrypted, or not a regular file; or the
+        zip contains a byte that belongs to no file.
     UnknownFormatError
-        If another version of this program made it, whose bundles this one does not read.
+        If a version of this program made it whose bundles this one does not read.
     """
     with _opened(path) as archive:
         try:
             certificate = json.loads(archive.read("certificate.json"))
         except (ValueError, RecursionError):
-            certificate = None  # whoever reads the certificate says what is wrong with it
+            certificate = None  # reported when the certificate is read
         require_format(certificate)
         yield archive
 
@@ -159,23 +159,23 @@ def _opened(path: Path | BinaryIO) -> Iterator[Archive]:
     try:
         stream = path.open("rb")
     except OSError:
-        raise VerificationError(f"{path.name} cannot be opened: it is neither a bundle (a zip) nor a folder.") from None
+        raise VerificationError(f"{path.name} cannot be opened: it must be a bundle (a zip) or a folder.") from None
     with stream:
         yield _zipped(stream, path.name)
 
 
 def require_format(certificate: object) -> None:
-    """Refuse a bundle by what its certificate says of the version that made it.
+    """Refuse a bundle made by a version of this program whose bundles this one does not read.
 
     Parameters
     ----------
     certificate : object
-        JSON values, which a stranger may have written. What is no certificate at all passes here.
+        Untrusted JSON values. What is not a certificate at all passes here.
 
     Raises
     ------
     UnknownFormatError
-        If the form of the bundle, or the version that it says has made it, is none that this program reads.
+        If this program does not read the stated format, or bundles of the stated version.
     """
     if not isinstance(certificate, dict) or type(certificate.get("version")) is not int:
         return
@@ -185,18 +185,18 @@ def require_format(certificate: object) -> None:
     maker = f"version {said} of this program" if known else None
     if number > FORMAT:
         raise UnknownFormatError(
-            f"The bundle was made by {maker or 'a later version of this program'}, and this is version {__version__}, "
-            "which cannot read it: use that version or a later one."
+            f"The bundle was made by {maker or 'a later version of this program'}; this is version {__version__}, "
+            "which cannot read it. Use that version or a later one."
         )
     if number < FORMAT or (known and is_before(said, OLDEST_READ)):
         raise UnknownFormatError(
-            f"The bundle was made by {maker or 'an earlier version of this program'}, and this is version "
-            f"{__version__}, which reads bundles from {OLDEST_READ} on: use the version that made it."
+            f"The bundle was made by {maker or 'an earlier version of this program'}; this is version {__version__}, "
+            f"which reads bundles from {OLDEST_READ} on. Use the version that made it."
         )
 
 
 _LONGEST_VERSION = 20
-"""Characters of a version that is repeated in a sentence."""
+"""Most characters of a version that a message repeats."""
 
 
 def _zipped(stream: BinaryIO, name: str) -> Archive:
@@ -204,7 +204,7 @@ def _zipped(stream: BinaryIO, name: str) -> Archive:
     members = _checked_names([entry.filename for entry in packed.entries])
     for entry in packed.entries:
         if entry.flag_bits & 0x1:
-            raise VerificationError(f"{entry.filename} is encrypted; a bundle never is.")
+            raise VerificationError(f"{entry.filename} is encrypted, which files in a bundle never are.")
         _check_size(entry.filename, entry.file_size)
         _check_swelling(entry)
     packed.require_exact()
@@ -216,7 +216,7 @@ def _unpacked(folder: Path) -> Archive:
     members = _checked_names([entry.name for entry in entries])
     for entry in entries:
         if not stat.S_ISREG(entry.lstat().st_mode):
-            raise VerificationError(f"{entry.name} is not a plain file.")
+            raise VerificationError(f"{entry.name} is not a regular file.")
         _check_size(entry.name, entry.lstat().st_size)
     return Archive(members, lambda name: (folder / name).open("rb"))
 
@@ -225,10 +225,10 @@ def _checked_names(names: Sequence[str]) -> tuple[str, ...]:
     members = _members_among(names)
     for name in names:
         if name not in members:
-            # The name is not repeated: it may be a path made to mislead.
-            raise VerificationError("The bundle holds a file that does not belong to a bundle.")
+            # The message does not repeat the name: it may be a misleading path.
+            raise VerificationError("The bundle contains a file that does not belong in a bundle.")
     if len(set(names)) != len(names):
-        raise VerificationError("The bundle holds a file twice.")
+        raise VerificationError("The bundle contains a file twice.")
     missing = [name for name in members if name not in set(names)]
     if missing:
         raise VerificationError(f"The bundle lacks {', '.join(missing)}.")
@@ -236,7 +236,7 @@ def _checked_names(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def _members_among(names: Container[str]) -> tuple[str, ...]:
-    """Return the files of the kind of bundle that some names are of."""
+    """Return the files that a bundle with some of these names has."""
     found = MEMBERS_OF_FINDING if any(name in names for name in MEMBERS_OF_FINDING) else ()
     return (*(MEMBERS_OF_MODEL if "model.json" in names else MEMBERS), *found)
 
@@ -244,13 +244,15 @@ def _members_among(names: Container[str]) -> tuple[str, ...]:
 def _check_size(name: str, size: int) -> None:
     limit = _LARGE if name in _ROW_FILES else _SMALL
     if size > limit:
-        raise VerificationError(f"{name} claims {size:,} bytes; at most {limit:,} are read.")
+        raise VerificationError(f"{name} claims to have {size:,} bytes; at most {limit:,} are read.")
 
 
 def _check_swelling(entry: zipfile.ZipInfo) -> None:
-    # These are compressed inside already and are read whole: a zip that shrank them further was made to swell.
+    # These are already compressed and are read whole: a zip that compresses them much further is a zip bomb.
     if entry.filename in _COMPRESSED and entry.file_size > max(_SMALL, _SWELLING * entry.compress_size):
-        raise VerificationError(f"{entry.filename} unpacks to {entry.file_size:,} bytes, which no honest bundle does.")
+        raise VerificationError(
+            f"{entry.filename} unpacks to {entry.file_size:,} bytes, far more than in any honest bundle."
+        )
 
 
 def write_zip(path: Path, members: dict[str, bytes | Path]) -> None:
@@ -261,7 +263,7 @@ def write_zip(path: Path, members: dict[str, bytes | Path]) -> None:
     path : Path
         Where the zip goes; it appears complete or not at all.
     members : dict
-        For every name of :data:`MEMBERS`, or of :data:`MEMBERS_OF_MODEL`, its bytes or the file that holds them.
+        The bytes, or the file with the bytes, of each name in :data:`MEMBERS` or :data:`MEMBERS_OF_MODEL`.
     """
     partial = path.with_name(path.name + ".partial")
     try:
@@ -282,11 +284,11 @@ def _pack(archive: zipfile.ZipFile, name: str, contents: bytes | Path) -> None:
             sink.write(block)
 
 
-# Zip files written in one way only, and read so that every byte is accounted for -------------------------------------
+# Zip files: written in one way only, and read so that every byte is accounted for -------------------------------------
 
 
 def new_entry(name: str, *, attributes: int) -> zipfile.ZipInfo:
-    """Return the header of a member: deflated, made in 1980, on Unix.
+    """Return the header of a member: deflated, dated 1980, from Unix.
 
     Parameters
     ----------
@@ -303,21 +305,21 @@ def new_entry(name: str, *, attributes: int) -> zipfile.ZipInfo:
 
 
 class ExactZip:
-    """A zip whose directory has been read; nothing in it is believed before :meth:`require_exact`.
+    """A zip whose directory has been read; do not trust it before :meth:`require_exact`.
 
     Parameters
     ----------
     stream : BinaryIO
         The whole file; it can seek.
     name : str
-        What the file is called in messages.
+        Name of the file in messages.
     attributes : int
-        What :func:`new_entry` was given for every member.
+        Those given to :func:`new_entry` for every member.
 
     Raises
     ------
     VerificationError
-        If it is no zip.
+        If it is not a zip.
     """
 
     def __init__(self, stream: BinaryIO, *, name: str, attributes: int) -> None:
@@ -326,26 +328,26 @@ class ExactZip:
             self._archive = zipfile.ZipFile(stream)
             self.entries = self._archive.infolist()
         except _UNREADABLE:
-            raise VerificationError(f"{name} is damaged: it is neither a bundle (a zip) nor a part of one.") from None
+            raise VerificationError(f"{name} is damaged: it cannot be read as a zip.") from None
         if len(self.entries) > _MOST_MEMBERS:
-            raise VerificationError(f"{name} claims {len(self.entries):,} members.")
+            raise VerificationError(f"{name} claims to have {len(self.entries):,} members.")
         self._by_name = {entry.filename: entry for entry in self.entries}
 
     def size(self, name: str) -> int:
-        """Return the length of a member in bytes, as it is claimed."""
+        """Return the claimed length of a member in bytes."""
         return self._by_name[name].file_size
 
     def open(self, name: str) -> BinaryIO:
-        """Open a member; damage, and anything after its end, is a VerificationError."""
+        """Open a member; raise VerificationError if it is damaged or has bytes after its end."""
         return cast(BinaryIO, io.BufferedReader(_Member(self._stream, self._by_name[name])))
 
     def require_exact(self) -> None:
-        """Refuse a zip with a byte that is neither a member's nor the one way to point at it.
+        """Refuse a zip with any byte that is not part of a member or of the one valid directory.
 
         Raises
         ------
         VerificationError
-            If members do not follow one another from the first byte, or the directory does not end the file.
+            If the members do not follow one another from the first byte, or the file does not end with the directory.
         """
         try:
             exact = self._is_exact()
@@ -353,8 +355,8 @@ class ExactZip:
             exact = False
         if not exact:
             raise VerificationError(
-                f"{self._name} holds bytes that belong to no file in it, or was packed by another program: only what "
-                "was sealed may be in it. An unpacked folder can be checked instead of a zip that was packed anew."
+                f"{self._name} contains bytes that belong to none of its files, or was packed by another program. If "
+                "it was repacked, check the unpacked folder instead."
             )
 
     def _is_exact(self) -> bool:
@@ -380,7 +382,7 @@ class ExactZip:
 
 
 class _Member(io.RawIOBase):
-    """A deflated member, read to its last byte and not beyond."""
+    """A deflated member, read to its last byte and no further."""
 
     def __init__(self, stream: BinaryIO, entry: zipfile.ZipInfo) -> None:
         super().__init__()
@@ -428,11 +430,11 @@ class _Member(io.RawIOBase):
         return ended and (self._crc, self._length) == (self._entry.CRC, self._entry.file_size)
 
     def _damaged(self) -> VerificationError:
-        return VerificationError(f"{self._entry.filename} is damaged in the zip.")
+        return VerificationError(f"{self._entry.filename} is damaged inside the zip.")
 
 
 class _Behind(io.BytesIO):
-    """A new file whose first byte stands behind ``start`` others."""
+    """A new file whose first byte is at position ``start``."""
 
     def __init__(self, start: int) -> None:
         super().__init__()
@@ -446,14 +448,14 @@ class _Behind(io.BytesIO):
 
 
 def _directory(start: int, entries: Sequence[zipfile.ZipInfo]) -> bytes:
-    """Return the end of a zip as ``zipfile`` writes it behind members whose last byte is the ``start``-th."""
+    """Return the end of a zip, from position ``start`` on, as ``zipfile`` writes it after these members."""
     written = _Behind(start)
     with zipfile.ZipFile(written, "w") as archive:
         archive.filelist += entries
     return written.getvalue()
 
 
-# JSON written in one way only ----------------------------------------------------------------------------------------
+# JSON, written in one way only ----------------------------------------------------------------------------------------
 
 
 def canonical_json(document: Any) -> bytes:
@@ -462,16 +464,16 @@ def canonical_json(document: Any) -> bytes:
     Raises
     ------
     ValueError
-        If a number is not finite: JSON has no word for it.
+        If a number is not finite, which JSON cannot express.
     """
     text = json.dumps(document, sort_keys=True, indent=2, ensure_ascii=True, allow_nan=False)
     return (text + "\n").encode("ascii")
 
 
 def parse_canonical(data: bytes, *, name: str) -> Any:
-    """Read JSON and insist that it is written as :func:`canonical_json` writes it.
+    """Read JSON that is written exactly as :func:`canonical_json` writes it.
 
-    That excludes keys given twice and numbers two readers could take differently.
+    That excludes duplicate keys, and numbers that two readers could interpret differently.
 
     Raises
     ------
@@ -484,12 +486,12 @@ def parse_canonical(data: bytes, *, name: str) -> Any:
     except (ValueError, RecursionError):
         raise VerificationError(f"{name} is not valid JSON.") from None
     if again != data:
-        raise VerificationError(f"{name} is not in the canonical form in which it was signed; it has been edited.")
+        raise VerificationError(f"{name} is not in the canonical form in which it was signed: it has been edited.")
     return document
 
 
 def documents_agree(ours: object, theirs: object) -> bool:
-    """Whether two documents say the same, but for the last digits of floats."""
+    """Whether two documents are equal up to the last digits of floats."""
     if isinstance(ours, dict) and isinstance(theirs, dict):
         return ours.keys() == theirs.keys() and all(documents_agree(one, theirs[key]) for key, one in ours.items())
     if isinstance(ours, list) and isinstance(theirs, list):
@@ -500,7 +502,7 @@ def documents_agree(ours: object, theirs: object) -> bool:
 
 
 def sha256_of(stream: BinaryIO) -> str:
-    """Return the SHA-256 of what is left of a stream, as 64 hexadecimal digits."""
+    """Return the SHA-256 of the rest of a stream, as 64 hexadecimal digits."""
     digest = hashlib.sha256()
     while block := stream.read(_BLOCK):
         digest.update(block)

@@ -1,7 +1,7 @@
-"""The rows of a bundle as text in the way in which the private table is declared to be written.
+"""The rows of a bundle, written in the declared format of the private table.
 
-``synthetic.csv`` is the same for everybody: UTF-8, commas, points before decimals, ISO dates, empty cells for missing
-ones. Whoever has programs that read the private table wants rows that these read too.
+``synthetic.csv`` always has the same format: UTF-8, commas, decimal points, ISO dates, empty cells for missing ones.
+Programs that read the private table need rows in its own format.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["rows_as_declared", "write_as_declared"]
 
 
 def rows_as_declared(bundle: str | Path) -> bytes:
-    """Return the rows of a bundle as the private table is declared to be written.
+    """Return the rows of a bundle in the declared format of the private table.
 
     Parameters
     ----------
@@ -38,21 +38,21 @@ def rows_as_declared(bundle: str | Path) -> bytes:
     Returns
     -------
     bytes
-        Of a file of text; see :func:`write_as_declared`.
+        Of a text file; see :func:`write_as_declared`.
 
     Raises
     ------
     VerificationError
         If the bundle cannot be read.
     ConfigError
-        If it is of a model.
+        If it is the bundle of a model.
     TableError
         If a declared value cannot be written in the declared encoding.
     """
     with open_archive(Path(bundle)) as archive:
         config = config_of(archive)
         if config.is_model:
-            raise ConfigError("The bundle is of a model, which has no rows.")
+            raise ConfigError("This is the bundle of a model, which has no rows.")
         with archive.open("synthetic.csv") as stream:
             codes = read_table(stream, config.schema)
     made = io.BytesIO()
@@ -61,19 +61,19 @@ def rows_as_declared(bundle: str | Path) -> bytes:
 
 
 def write_as_declared(codes: npt.ArrayLike, schema: Schema, form: TableFormat, target: BinaryIO, seed: int) -> None:
-    """Write a synthetic table as text in the way in which the private one is declared to be written.
+    """Write a synthetic table as text in the declared format of the private one.
 
-    Its separator, encoding and lines of names, its signs before decimals and between thousands, units, the first of its
-    patterns of dates, and the first of its signs for a missing cell that is not empty. What a column would read as
-    something else stands as in ``synthetic.csv``; so do texts that a spreadsheet would take for formulas. Whoever reads
-    the private table reads this one.
+    It has the same separator, encoding, header lines, decimal and thousands signs and units, the first of the declared
+    date patterns, and the first sign for a missing cell that is not empty. Cells that a column would read as something
+    else, and texts that a spreadsheet would take for formulas, are written as in ``synthetic.csv``. What reads the
+    private table can read this one.
 
     Parameters
     ----------
     codes, schema, seed
-        As :func:`synth.bundle.table_files.write_table`.
+        As in :func:`synth.bundle.table_files.write_table`.
     form : TableFormat
-        How the private table is written; of a typed one (a workbook, Parquet) what it says of cells.
+        Format of the private table; of a typed one (a workbook, Parquet) what it says about cells.
     target : BinaryIO
 
     Raises
@@ -105,7 +105,7 @@ def write_as_declared(codes: npt.ArrayLike, schema: Schema, form: TableFormat, t
             target.write(encoder.encode(text))
         except UnicodeEncodeError:
             raise TableError(
-                f"A declared value or name cannot be written as '{form.encoding}'. Take synthetic.csv, which is UTF-8."
+                f"A declared value or name cannot be written in '{form.encoding}'. Use synthetic.csv, which is UTF-8."
             ) from None
 
     put("\n" * form.skip_rows + _declared_header(names, form, separator))
@@ -121,13 +121,13 @@ def _cells(texts: pa.Array, place: npt.NDArray[np.intp], first: int, last: int) 
 
 
 def _times_beside_dates(schema: Schema) -> dict[ModelledColumn, ModelledColumn]:
-    """Return the columns of dates in whose cells times of day stand too."""
+    """Return the columns of dates whose cells also contain times of day, with the columns of those times."""
     dates = {column.name: column for column in schema.modelled if column.cell_type == "date32"}
     return {dates[one.cells_in]: one for one in schema.modelled if one.cells_in != one.name and one.cells_in in dates}
 
 
 def _moments(day: ModelledColumn, time: ModelledColumn, codes: npt.NDArray[np.int64], form: TableFormat) -> list[str]:
-    """Return dates with their times in one cell, as they are read as the same codes; ``codes`` of shape (2, cells)."""
+    """Return cells with a date and a time that are read as the same codes; ``codes`` has shape (2, cells)."""
     alone = dict(zip(np.unique(codes[0]).tolist(), _declared_texts(day, np.unique(codes[0]), form), strict=True))
     found, dates = [], day.cells(codes[0])
     for patterns in (day.patterns or form.dates, ()):
@@ -152,11 +152,11 @@ def _declared_header(names: list[str], form: TableFormat, separator: str) -> str
 
 
 def _declared_texts(column: ModelledColumn, codes: npt.NDArray[np.int64], form: TableFormat) -> list[str]:
-    """Return the cells of codes as they are declared to be written, where they are read as the same codes."""
+    """Return the cells of codes in the declared format, if that is read as the same codes."""
     plain = column.printed_texts(codes)
     wanted = column.declared_texts(codes, form.notation, form.dates)
     if codes.size and codes[-1] == column.missing_code:
-        # Some sign may be a value of this column.
+        # A sign for missing cells may be a value of this column.
         signs = [text for text in form.missing if text]
         meant = encode_cells(column, pa.array(signs, pa.string()), **form.of_cells).codes
         wanted[-1] = next((sign for sign, code in zip(signs, meant, strict=True) if code == codes[-1]), "")

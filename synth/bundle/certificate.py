@@ -1,4 +1,4 @@
-"""The certificate: what is promised about a table or a model, to whom, the receipts that prove it, the signature."""
+"""The certificate: what is promised and who is protected, the receipts that prove it, and the signature."""
 
 from __future__ import annotations
 
@@ -52,13 +52,13 @@ __all__ = [
 DECLARED = "declared"
 
 READ_FROM_ROWS = "read from the private rows"
-"""Domain source of a column whose bounds or categories were taken from the rows without any charge."""
+"""Domain source of a column whose bounds or categories were read from the private rows without a charge."""
 
 FOUND = "found"
-"""Key of a certificate whose configuration was filled by a finding: which one, what it was asked at, its receipts."""
+"""Key of a certificate whose configuration uses a finding: its digest, the budget asked for, its receipts."""
 
 ROW_EPSILON = "row_epsilon"
-"""Key of a certificate that hides one cell: what the same noise is worth for a whole row."""
+"""Key of a certificate that protects one cell: epsilon of the same noise for a whole row."""
 
 CERTIFICATE_KEYS = frozenset(
     {
@@ -67,23 +67,23 @@ CERTIFICATE_KEYS = frozenset(
     }
 )  # fmt: skip
 CERTIFICATE_KEYS_OF_MODEL = CERTIFICATE_KEYS - {"generator", "rows"} | {"model"}
-"""The same where no row was drawn: the model that was fitted is itself what is released."""
+"""The same where the fitted model itself is released, and no rows."""
 
 _PACKAGES = ("autodp", "numpy", "pandas", "pyarrow", "safetensors", "scipy", "torch")
 
 SOURCE = "source"
-"""Key of the hash of this program's own source files: a version number alone does not say which words it prints."""
+"""Key of the hash of this program's source files: a version number alone does not fix the words that it prints."""
 
 STATED = frozenset({"python", "hermitage", *_PACKAGES, SOURCE})
-"""Names that a certificate may state a version of."""
+"""Names whose versions a certificate may state."""
 
 
 @dataclass(frozen=True, slots=True)
 class FoundReceipts:
-    """The part of a certificate's promise that was spent on finding what nobody had declared.
+    """The part of a certificate's promise that was spent on finding what was not declared.
 
-    ``digest`` is SHA-256 of ``found.json``; ``epsilon`` and ``delta`` are what was asked for, and what the ledger was
-    charged once, however many certificates bear it.
+    ``digest`` is the SHA-256 of ``found.json``; ``epsilon`` and ``delta`` are what was asked for. The ledger was
+    charged once, however many certificates contain it.
     """
 
     digest: str
@@ -102,7 +102,7 @@ class FoundReceipts:
 
     @classmethod
     def from_dict(cls, document: Any) -> FoundReceipts:
-        """Read it back; ``ValueError``, ``TypeError`` or ``KeyError`` where it is nothing that was written."""
+        """Read it back; raise ``ValueError``, ``TypeError`` or ``KeyError`` if it is malformed."""
         if set(document) != {"digest", "epsilon", "delta", "receipts"}:
             raise ValueError
         return cls(
@@ -120,20 +120,20 @@ class Certificate:
     Attributes
     ----------
     epsilon, delta : float
-        What the receipts below compose to; ``epsilon`` is computed, never asked for.
+        What the receipts below compose to; ``epsilon`` is computed, not requested.
     neighbours, unit
-        Which change of the table is hidden: the relation, and whose rows.
+        Which change of the table is hidden: the neighbouring relation, and the privacy unit.
     account : str
         The people whose ledger was charged.
     generator, options, rows, seed
-        What was trained and sampled, ``rows`` being 0 where ``generator`` names a model, which is itself released; the
-        seed is public and never the privacy noise.
+        What was trained and sampled. ``rows`` is 0 where ``generator`` names a model that is itself released. The seed
+        is public and has nothing to do with the privacy noise.
     receipts : tuple of Receipt
         Every private question of the run, in order.
     found : FoundReceipts, optional
-        What was found privately before the run, and its receipts: ``epsilon`` counts them too.
+        What was found privately before the run, with its receipts, which ``epsilon`` includes.
     assumptions : tuple of str
-        What has to be true for the promise to hold, in sentences.
+        What must be true for the promise to hold, in sentences.
     domain_source : mapping
         For every column, where its bounds or categories come from.
     files : mapping
@@ -143,11 +143,11 @@ class Certificate:
     ledger : mapping
         The account's number of charges and the head of its hash chain after this run's charge.
     device : str
-        What fitted the model, and drew rows where drawing is work for a card: "cpu" or a card's name. It is stated, not
-        promised.
+        What fitted the model, and drew the rows if the card does that: "cpu" or the name of a graphics card. It is
+        stated, not promised.
     row_epsilon : float, optional
-        Where one cell is hidden, and only there: epsilon at ``delta`` for replacing a whole row by one with the same
-        label; computed from the receipts as well.
+        Only where one cell is protected: epsilon at ``delta`` for replacing a whole row with one that has the same
+        label, also computed from the receipts.
     """
 
     epsilon: float
@@ -175,15 +175,15 @@ class Certificate:
         for receipt in self.all_receipts:
             if not receipt.private:
                 raise PrivacyError(
-                    f"The receipt of '{receipt.query}' was made with test noise, which protects nobody; it can never "
-                    "be certified. Run again with the noise of the operating system."
+                    f"The receipt of '{receipt.query}' was made with test noise, which protects nobody, so it cannot "
+                    "be certified. Run again with the randomness of the operating system."
                 )
         if not (math.isfinite(self.epsilon) and self.epsilon > 0 and 0 < self.delta < 1):
             raise PrivacyError("A certificate needs a positive, finite epsilon and a delta between 0 and 1.")
         if (self.row_epsilon is None) != (self.neighbours is not Neighbours.CELL):
-            raise PrivacyError("A certificate says what its noise is worth for a row exactly where it hides one cell.")
+            raise PrivacyError("A certificate states a row epsilon if, and only if, it protects single cells.")
         if self.row_epsilon is not None and not (math.isfinite(self.row_epsilon) and self.row_epsilon > 0):
-            raise PrivacyError("What noise on cells is worth for a row must be positive and finite.")
+            raise PrivacyError("The row epsilon of a certificate must be positive and finite.")
 
     @property
     def is_model(self) -> bool:
@@ -192,12 +192,12 @@ class Certificate:
 
     @property
     def all_receipts(self) -> tuple[Receipt, ...]:
-        """Receipts of every question that was asked of the rows: those of a finding first."""
+        """The receipts of all questions asked about the rows, those of a finding first."""
         return (*(() if self.found is None else self.found.receipts), *self.receipts)
 
     @property
     def read_columns(self) -> tuple[str, ...]:
-        """Columns whose domain was read from the private rows, which the promise does not cover."""
+        """Columns whose domain was read from the private rows; the promise does not cover it."""
         return tuple(sorted(name for name, source in self.domain_source.items() if source == READ_FROM_ROWS))
 
 
@@ -210,7 +210,7 @@ def certify(
     found: FoundReceipts | None = None,
     **stated: Any,
 ) -> Certificate:
-    """Draw up the certificate of a run; the writer of the bundle adds the hashes of its files.
+    """Return the certificate of a run; the writer of the bundle adds the hashes of its files.
 
     Parameters
     ----------
@@ -227,7 +227,7 @@ def certify(
     paid = (*(() if found is None else found.receipts), *receipts)
     for receipt in paid:
         if receipt.neighbours is not neighbours:
-            raise PrivacyError(f"The receipt of '{receipt.query}' belongs to another neighbouring relation.")
+            raise PrivacyError(f"The receipt of '{receipt.query}' uses a different neighbouring relation.")
     return Certificate(
         epsilon=epsilon_of_receipts(paid, delta) if receipts else math.inf,
         delta=delta,
@@ -244,13 +244,13 @@ def certify(
 
 
 def promise(certificate: Certificate) -> tuple[str, ...]:
-    """Say in words what a certificate promises, to whom and under which assumptions.
+    """Return in words what a certificate promises, whom it protects, and what it assumes.
 
-    The first line names the columns that are not covered where there are any: epsilon is never stated without it.
+    The first line names the columns that are not covered, if there are any: epsilon is never stated without it.
     """
     names = ", ".join(certificate.read_columns)
     return (
-        *([f"NOT covered by the guarantee: domain of {names} read from the private rows."] if names else []),
+        *([f"NOT covered by the guarantee: the domain of {names}, read from the private rows."] if names else []),
         *(_promise_of_a_row(certificate) if certificate.row_epsilon is None else _promise_of_a_cell(certificate)),
         *(f"Assumed: {sentence}" for sentence in certificate.assumptions),
     )
@@ -260,13 +260,13 @@ def _promise_of_a_row(certificate: Certificate) -> tuple[str, ...]:
     unit, relation = certificate.unit, certificate.neighbours
     rows = "one row" if unit.rows_per_unit == 1 else f"up to {unit.rows_per_unit} rows"
     change = (
-        f"replacing one {unit.protects}'s {rows} by another's"
+        f"replacing {rows} of one {unit.protects} with another's"
         if relation is Neighbours.REPLACE
         else f"adding or removing one {unit.protects} with {rows}"
     )
     return (
         f"Promised: epsilon = {certificate.epsilon:.6g} at delta = {certificate.delta:.3g}, for {change}.",
-        f"To whom: every {unit.protects} in the table of the account '{certificate.account}'.",
+        f"Who is protected: every {unit.protects} in the table of account '{certificate.account}'.",
         f"In words: whatever someone believed about one {unit.protects}, this release changes their odds by at most a "
         f"factor of {_odds(certificate)}, except with a chance of about {certificate.delta:.3g}.",
         *_found_words(certificate),
@@ -274,7 +274,7 @@ def _promise_of_a_row(certificate: Certificate) -> tuple[str, ...]:
 
 
 def _found_words(certificate: Certificate) -> tuple[str, ...]:
-    """Say which part of the promise was spent before the run; nothing where none was."""
+    """Return which part of the promise was spent before the run, in words; nothing if none was."""
     found = certificate.found
     if found is None:
         return ()
@@ -282,24 +282,24 @@ def _found_words(certificate: Certificate) -> tuple[str, ...]:
     columns = f"{len(names)} column{'' if len(names) == 1 else 's'}"
     return (
         f"Within that epsilon: {found.epsilon:.6g} at delta = {found.delta:.3g} was spent on finding bounds and "
-        f"categories of {columns} privately. The ledger holds it once, whichever releases use what was found.",
+        f"categories of {columns} privately. The ledger counts it once, however many releases use the result.",
     )
 
 
 def _promise_of_a_cell(certificate: Certificate) -> tuple[str, ...]:
     return (
-        f"Protects ONE CELL: epsilon = {certificate.epsilon:.6g}, pure, for a change of one cell of the table of the "
-        f"account '{certificate.account}'.",
+        f"Protects ONE CELL: pure epsilon = {certificate.epsilon:.6g} for a change of one cell in the table of account "
+        f"'{certificate.account}'.",
         "Class labels, class sizes and the number of rows are not protected.",
-        f"The same setting is epsilon = {certificate.row_epsilon:.6g} at delta = {certificate.delta:.3g} for replacing "
-        "a row by one with the same label; a changed label has no protection.",
+        f"For a whole row: epsilon = {certificate.row_epsilon:.6g} at delta = {certificate.delta:.3g} for replacing it "
+        "with one that has the same label. A changed label is not protected.",
         "In words: whatever someone believed about one cell, this release changes their odds by at most a factor of "
-        f"{_odds(certificate)}. It does not promise that for a {certificate.unit.protects}.",
+        f"{_odds(certificate)}. It makes no such promise about a whole {certificate.unit.protects}.",
     )
 
 
 def _odds(certificate: Certificate) -> str:
-    """Return e^epsilon as people read it, never below what it is."""
+    """Return e^epsilon as text, rounded up."""
     return f"{rounded_up(math.exp(min(certificate.epsilon, 700.0))):.4g}"
 
 
@@ -307,7 +307,7 @@ def _odds(certificate: Certificate) -> str:
 
 
 def certificate_to_bytes(certificate: Certificate) -> bytes:
-    """Write a certificate as the bytes that are signed: its keys, and what some promises need."""
+    """Return the bytes of a certificate, which are what is signed."""
     unit = certificate.unit
     document = {
         "version": FORMAT,
@@ -342,15 +342,15 @@ def certificate_from_dict(document: object) -> Certificate:
     Raises
     ------
     VerificationError
-        If a key is missing, unknown, or of the wrong type, or another version of this program drew it up, whose
-        bundles this one does not read.
+        If a key is missing or unknown, a value has the wrong type, or a version of this program made it whose bundles
+        this one does not read.
     """
     require_format(document)
     keys = set(document) - {ROW_EPSILON, FOUND} if isinstance(document, dict) else set()
     if not isinstance(document, dict) or keys not in (CERTIFICATE_KEYS, CERTIFICATE_KEYS_OF_MODEL):
-        raise VerificationError("certificate.json does not have exactly the keys of a certificate.")
+        raise VerificationError("certificate.json has missing or unknown keys.")
     if document["version"] != FORMAT:
-        raise VerificationError("certificate.json holds a value of the wrong kind.")
+        raise VerificationError("A value in certificate.json has the wrong type.")
     try:
         unit = document["unit"]
         return Certificate(
@@ -376,11 +376,11 @@ def certificate_from_dict(document: object) -> Certificate:
     except PrivacyError as refusal:
         raise VerificationError(f"certificate.json: {refusal}") from None
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
-        raise VerificationError("certificate.json holds a value of the wrong kind.") from None
+        raise VerificationError("A value in certificate.json has the wrong type.") from None
 
 
 def option_of(value: Any) -> OptionValue:
-    """Return an option of a generator as JSON said it; ``ValueError`` where it is none."""
+    """Return an option of a generator from its JSON value; raise ``ValueError`` if it cannot be one."""
     if isinstance(value, list):
         return tuple(option_of(entry) for entry in value)
     if value is None or isinstance(value, bool | int | float | str):
@@ -431,7 +431,7 @@ def config_of(archive: Archive) -> RunConfig:
 
 
 def current_versions() -> dict[str, str]:
-    """Return the versions printed in a certificate; a package that is not installed is left out."""
+    """Return the versions to print in a certificate, without packages that are not installed."""
     installed = {package: _version_of(package) for package in _PACKAGES}
     known = {package: found for package, found in installed.items() if found is not None}
     return {"python": platform.python_version(), "hermitage": __version__, **known, SOURCE: _source_hash()}
@@ -439,7 +439,7 @@ def current_versions() -> dict[str, str]:
 
 @functools.cache
 def _version_of(package: str) -> str | None:
-    """Return the version of a package, or None; looked up once, as what runs was loaded once."""
+    """Return the version of a package, or None; looked up once per process."""
     try:
         return version(package)
     except PackageNotFoundError:
@@ -448,7 +448,7 @@ def _version_of(package: str) -> str | None:
 
 @functools.cache
 def _source_hash() -> str:
-    """Return the first 32 hexadecimal digits of SHA-256 over names and contents of source files and templates."""
+    """Return the first 32 hexadecimal digits of the SHA-256 of all source files and templates, names included."""
     root = Path(__file__).resolve().parents[1]
     digest = hashlib.sha256()
     templates = root / "reports" / "templates"
@@ -459,23 +459,23 @@ def _source_hash() -> str:
     return digest.hexdigest()[:32]
 
 
-# Signatures, as a stranger checks them -------------------------------------------------------------------------------
+# Signatures, as the recipient checks them -----------------------------------------------------------------------------
 
 
 def fingerprint_of(public_pem: bytes) -> str:
-    """Return SHA-256 of the 32 bytes of an Ed25519 public key, as groups of four hexadecimal digits.
+    """Return the SHA-256 of the 32 bytes of an Ed25519 public key, in groups of four hexadecimal digits.
 
     Raises
     ------
     VerificationError
-        If it is not an Ed25519 public key in PEM form.
+        If it is not an Ed25519 public key in PEM format.
     """
     digits = hashlib.sha256(_raw_key(public_pem)).hexdigest()
     return " ".join(digits[start : start + 4] for start in range(0, len(digits), 4))
 
 
 def signature_problem(message: bytes, signature: bytes, inside: bytes, expected: bytes | None) -> str | None:
-    """Say what is wrong with a signature, or None.
+    """Return what is wrong with a signature, or None.
 
     Parameters
     ----------
@@ -487,13 +487,13 @@ def signature_problem(message: bytes, signature: bytes, inside: bytes, expected:
         PEM of the key the reader trusts.
     """
     if inside != _public_key(inside).public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo):
-        return "public-key.pem holds more than a public key."
+        return "public-key.pem contains more than a public key."
     if expected is not None and _raw_key(expected) != _raw_key(inside):
-        return "The bundle was signed with another key than the one you gave: it may have been altered and signed anew."
+        return "The bundle was not signed with the key that you gave: it may have been altered and signed again."
     try:
         Ed25519PublicKey.from_public_bytes(_raw_key(inside)).verify(signature, message)
     except InvalidSignature:
-        return "The signature does not belong to this certificate: certificate.json was altered after it was signed."
+        return "The signature does not match: certificate.json was altered after it was signed."
     return None
 
 
@@ -505,7 +505,7 @@ def _public_key(public_pem: bytes) -> Ed25519PublicKey:
     try:
         key = load_pem_public_key(public_pem)
     except (ValueError, TypeError, UnsupportedAlgorithm):
-        raise VerificationError("A public key cannot be read; it must be an Ed25519 key in PEM form.") from None
+        raise VerificationError("A public key cannot be read; it must be an Ed25519 key in PEM format.") from None
     if not isinstance(key, Ed25519PublicKey):
         raise VerificationError("A public key is not an Ed25519 key.")
     return key

@@ -1,6 +1,6 @@
-"""The steps of a check, in this process and without limits; :mod:`synth.bundle.verify` runs them in one that has them.
+"""The steps of a check, without limits in this process; :mod:`synth.bundle.verify` runs them in a limited one.
 
-Run as a module it is the confined process: it writes one JSON object a line, what was found so far.
+Run as a module it is the confined process: it writes what was found so far, as one JSON object a line.
 """
 
 from __future__ import annotations
@@ -68,19 +68,19 @@ from synth.system.packages import missing_package
 __all__ = ["check", "main"]
 
 _RELATIVE = 1e-8
-"""Two computers may disagree on epsilon by this much; the accountant is exact to about 1e-12."""
+"""Two computers may differ in epsilon by this much; the accountant is exact to about 1e-12."""
 
 _ROW_RELATIVE = 1e-4
-"""The same for what noise on cells is worth for a row, which is searched for on a grid."""
+"""The same for the row epsilon of noise on cells, which is searched for on a grid."""
 
 _SPENT = 0.995
-"""Least part of its budget that a run spends: every generator spends all, up to a thousandth that no question is worth.
+"""Smallest part of its budget that a run spends: generators spend all of it, up to a thousandth for no question.
 
-A receipt that states less than its question cost, or that is missing, leaves a part of the budget unspent.
+A receipt that is missing, or states less than its question cost, leaves a part of the budget unspent.
 """
 
 _SHARE = 1e-4
-"""How far the cost of an answer may lie from the share that it was given, as a part of the budget."""
+"""How far the cost of an answer may differ from its share, as a part of the budget."""
 
 _DIGEST = re.compile("[0-9a-f]{64}")
 _VERSION = re.compile(r"[\w.+!-]{1,64}", re.ASCII)
@@ -94,7 +94,7 @@ Tell = Callable[[Findings], None]
 
 
 def check(path: Path | BinaryIO, *, expected_key: bytes | None = None, tell: Tell = lambda findings: None) -> Findings:
-    """Check a bundle; whatever differs is a finding, never an exception.
+    """Check a bundle; a difference is a finding, never an exception.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ def check(path: Path | BinaryIO, *, expected_key: bytes | None = None, tell: Tel
     expected_key : bytes, optional
         PEM of the signer that is expected.
     tell : callable, optional
-        Told what was found whenever a step begins, and at the end.
+        Called with what was found when each step begins, and at the end.
     """
     findings = Findings()
     tell(findings)
@@ -117,7 +117,7 @@ def check(path: Path | BinaryIO, *, expected_key: bytes | None = None, tell: Tel
         findings.failures.append(str(problem))
     except MemoryError:
         findings.not_checked.append(_too_much_memory(findings.step))
-    except Exception:  # of a library, on what no honest bundle holds
+    except Exception:  # of a library, on content that no honest bundle has
         findings.failures.append(f"{findings.step[0].upper()}{findings.step[1:]} cannot be checked: it is damaged.")
     findings.step = ""
     tell(findings)
@@ -126,8 +126,8 @@ def check(path: Path | BinaryIO, *, expected_key: bytes | None = None, tell: Tel
 
 def _too_much_memory(step: str) -> str:
     return (
-        f"{step[0].upper()}{step[1:]} could not be checked here: that needs more memory than is allowed. If you trust "
-        "where the bundle comes from, allow more: synth verify --memory."
+        f"{step[0].upper()}{step[1:]} could not be checked: that needs more memory than allowed. If you trust the "
+        "source of this bundle, allow more memory: synth verify --memory."
     )
 
 
@@ -145,46 +145,56 @@ class _Check:
         certificate = certificate_from_dict(parse_canonical(data, name="certificate.json"))
         self.findings.of_model = certificate.is_model
         if certificate.is_model != ("model.json" in archive.members):
-            raise VerificationError("The bundle does not hold the files of what its certificate is about.")
+            raise VerificationError(
+                "The certificate is about a table and the bundle holds a model, or the other way round."
+            )
         self.findings.promised += promise(certificate)
         self.findings.facts |= _facts(certificate)
         versions = current_versions()
-        # Without the hash of the source files two programs of one version may still print different words.
+        # Two programs of one version may print different words, so the hash of the source files must agree too.
         same = SOURCE in versions and dict(certificate.versions) == versions
         self._step("epsilon recomputed from the receipts", lambda: _receipt_problems(certificate))
-        self._step("ledger and versions as they are stated", lambda: _statement_problems(certificate))
+        self._step("form of the stated ledger, versions and device", lambda: _statement_problems(certificate))
         self._step("hash of every file", lambda: _hash_problems(archive, certificate))
         if beside is not None:
-            self._step("files beside the bundle", lambda: _beside_problems(beside, certificate, data))
+            self._step("files next to the bundle", lambda: _beside_problems(beside, certificate, data))
         self._begin("schema.json")
         schema = schema_from_document(parse_canonical(archive.read("schema.json"), name="schema.json"))
         self._begin("config.yaml")
         config = config_of(archive)
         self._step("schema and configuration", lambda: _schema_problems(archive, certificate, schema, config))
         self._step("budget of the configuration", lambda: _budget_problems(config, certificate))
-        # Nothing of it stands in the verdict of a bundle that neither has a finding nor speaks of one.
+        # A bundle without a finding, and without any mention of one, has no such line in its verdict.
         if bears_finding(archive, certificate, config):
             self._step("what was found privately", lambda: finding_problems(archive, certificate, config))
         if not certificate.is_model:
             self._step("domain of every cell", lambda: self._table_problems(certificate, schema, same=same))
         if config.constraints and self.codes is None and not certificate.is_model:
-            rules = "The rules between columns could not be checked here: that needs every cell of synthetic.csv."
+            rules = "The rules between columns could not be checked: that needs every cell of synthetic.csv."
             self.findings.not_checked.append(rules)
         elif config.constraints:
-            self._step("rules between columns, in every row", lambda: self._rule_problems(config))
+            self._step("rules between columns in every row", lambda: self._rule_problems(config))
         self._step("noisy answers", lambda: self._answer_problems(certificate, schema, config, same=same))
         self._step("fitted model", lambda: _model_problems(archive, certificate, config))
         if certificate.is_model:
-            self._step("model in plain numbers", lambda: self._told_problems(certificate, config, same=same))
+            self._step(
+                "model.json, where the versions installed here can reproduce it",
+                lambda: self._told_problems(certificate, config, same=same),
+            )
         self._step("report", lambda: _report_problems(archive, certificate))
         if "report" in self.findings.checked:
-            what = "numbers of the report that follow from the noisy answers alone"
+            what = "numbers in the report that follow from the noisy answers alone"
             self._step(what, lambda: _answered_problems(archive, config, same=same))
-        self._step("texts", lambda: self._text_problems(certificate, config, same=same))
-        self._step("no leak in any text", lambda: _leak_problems(archive, schema))
+        self._step(
+            "texts that the versions installed here can reproduce",
+            lambda: self._text_problems(certificate, config, same=same),
+        )
+        self._step(
+            "no paths, owner-only numbers or private counts in the texts", lambda: _leak_problems(archive, schema)
+        )
 
     def _begin(self, step: str) -> None:
-        # Told before anything is read, so that whoever has to stop this process knows what it was doing.
+        # Reported before anything is read: if this process has to be stopped, its last step is known.
         self.findings.step = step
         self.tell(self.findings)
 
@@ -193,7 +203,7 @@ class _Check:
         self._begin(f"the {what}")
         before = len(found.failures)
         try:
-            # One by one: what was found before a step broke off is kept.
+            # One at a time: problems found before a step stops are kept.
             for problem in problems():
                 found.failures.append(problem)
         except SynthError as refusal:
@@ -202,8 +212,8 @@ class _Check:
             found.not_checked.append(_too_much_memory(found.step))
         except ModuleNotFoundError as lack:
             found.not_checked.append(f"The {what}. {missing_package(lack) or 'A package is not installed here.'}")
-        except Exception:  # of a library, on what no honest bundle holds
-            found.failures.append(f"The {what} cannot be checked: a value is of the wrong kind or out of all range.")
+        except Exception:  # of a library, on content that no honest bundle has
+            found.failures.append(f"The {what} cannot be checked: a value has the wrong type or is out of range.")
         else:
             if len(found.failures) == before:
                 found.checked.append(what)
@@ -215,9 +225,9 @@ class _Check:
         return [] if problem is None else [problem]
 
     def _made_again(self, name: str, same_bytes: bool, *, same: bool) -> Iterator[str]:
-        """Yield a problem, or note that another version wrote the file, where the bytes made again are not its own."""
+        """Yield a problem, or note that another version wrote the file, if its bytes cannot be reproduced."""
         if not same_bytes and same:
-            yield f"{name} is not what the rest of the bundle makes again, byte for byte: it was altered."
+            yield f"{name} does not follow, byte for byte, from the rest of the bundle: it was altered."
         elif not same_bytes:
             self.findings.not_compared.append(name)
 
@@ -241,19 +251,19 @@ class _Check:
             return
         rules = read_rules(config.constraints, config.schema)
         for broken in unkept(rules, config.schema, self.codes):
-            yield f"Not every row of synthetic.csv keeps the rules of config.yaml: {broken}."
+            yield f"Not every row of synthetic.csv satisfies the rules in config.yaml: {broken}."
 
     def _told_problems(self, certificate: Certificate, config: RunConfig, *, same: bool) -> Iterator[str]:
         if certificate.generator not in MODELS:
-            return  # which was said of the model itself
+            return  # the check of the model has reported that
         model = self.archive.read("model.safetensors")
         card, state = model_from_bytes(model)
         fitted = restored_model(card, state)
-        del state  # a model of a long range is as long
+        del state  # a model of a wide range is large
         assumed = fitted.assumptions
         unsaid = [sentence for sentence in assumed if sentence not in certificate.assumptions]
         if unsaid and same:
-            yield f"The certificate leaves out what the model takes to be public: {unsaid[0]}"
+            yield f"The certificate leaves out an assumption of the model: {unsaid[0]}"
         self._assumed(certificate, unsaid)
         data = self.archive.read("model.json")
         parse_canonical(data, name="model.json")
@@ -264,7 +274,7 @@ class _Check:
             if answer.query == PREDICTION_QUERY:
                 own = model_question(fitted, config).is_same(answer.feature_map)
                 if not own and same:
-                    yield "Held-out rows were not asked about the model of this bundle, but about another predictor."
+                    yield "The charged predictions are not those of the model in this bundle, but of another predictor."
                 elif not own:
                     self.findings.not_compared.append("the predictor in measurements.npz")
 
@@ -281,15 +291,15 @@ class _Check:
             leans_on = [*schema.assumptions, *of_answers.get(receipt.sequence, ())]
             unsaid = [sentence for sentence in leans_on if sentence not in receipt.assumptions]
             if unsaid and same:
-                yield f"The receipt of '{receipt.query}' leaves out what follows from the declared table: {unsaid[0]}"
+                yield f"The receipt of '{receipt.query}' leaves out an assumption of the schema: {unsaid[0]}"
             self._assumed(certificate, unsaid)
         of_format = [sentence for sentence in config.format.assumptions if sentence not in certificate.assumptions]
         if of_format and same:
-            yield f"The certificate leaves out what the format of config.yaml assumes of the table: {of_format[0]}"
+            yield f"The certificate leaves out an assumption of the table format in config.yaml: {of_format[0]}"
         self._assumed(certificate, of_format)
 
     def _assumed(self, certificate: Certificate, sentences: Iterable[str]) -> None:
-        """Tell the reader in the words of this version what another version may have worded otherwise."""
+        """Add assumptions to the promise in the words of this version; another one may have used other words."""
         lines = [f"Assumed: {sentence}" for sentence in sentences if sentence not in certificate.assumptions]
         self.findings.promised += [line for line in lines if line not in self.findings.promised]
 
@@ -323,7 +333,7 @@ def _receipt_problems(certificate: Certificate) -> Iterable[str]:
         of_row = worth_for_a_row(certificate.receipts, certificate.delta)
         if of_row is None or not abs(of_row - certificate.row_epsilon) <= _ROW_RELATIVE * of_row:
             yield (
-                f"The receipts are worth epsilon = {of_row or 0.0:.6g} for a whole row; the certificate states "
+                f"For a whole row the receipts compose to epsilon = {of_row or 0.0:.6g}; the certificate states "
                 f"{certificate.row_epsilon:.6g}."
             )
 
@@ -331,11 +341,11 @@ def _receipt_problems(certificate: Certificate) -> Iterable[str]:
 def _hash_problems(archive: Archive, certificate: Certificate) -> Iterable[str]:
     signed = signed_by_hash(archive.members)
     if set(certificate.files) != set(signed):
-        yield "The certificate does not list exactly the files of a bundle."
+        yield "The certificate does not list exactly the files in the bundle."
     for name in signed:
         with archive.open(name) as stream:
             if sha256_of(stream) != certificate.files.get(name):
-                yield f"{name} is not the file that was certified: its hash differs."
+                yield f"{name} is not the certified file: its hash differs."
 
 
 def _beside_problems(folder: Path, certificate: Certificate, data: bytes) -> Iterable[str]:
@@ -344,107 +354,107 @@ def _beside_problems(folder: Path, certificate: Certificate, data: bytes) -> Ite
         if loose.is_file():
             with loose.open("rb") as stream:
                 if sha256_of(stream) != certificate.files.get(name):
-                    yield f"{name} beside the bundle is not the one inside it."
+                    yield f"{name} next to the bundle differs from the one inside it."
     loose = folder / "certificate.json"
     if loose.is_file() and loose.read_bytes() != data:
-        yield "certificate.json beside the bundle is not the one inside it."
+        yield "certificate.json next to the bundle differs from the one inside it."
 
 
 def _statement_problems(certificate: Certificate) -> Iterator[str]:
-    """Yield where a certificate states what no check recomputes in words of its own: room for a number of the rows."""
+    """Yield malformed statements that no check can recompute: free text could hide a number from the private rows."""
     ledger = certificate.ledger
     charges, head = ledger.get("charges"), ledger.get("head")
     stated_well = len(ledger) == 2 and isinstance(charges, int) and isinstance(head, str) and _DIGEST.fullmatch(head)
     if ledger and not stated_well:
-        yield "The certificate states more about its ledger than its head and its number of charges."
+        yield "The certificate states more about its ledger than the head and the number of charges."
     stated = certificate.versions.items()
     if not all(name in STATED and _VERSION.fullmatch(version) for name, version in stated):
-        yield "The certificate states a version of a package that no run uses, or one that is no version."
+        yield "The certificate states the version of a package that no run uses, or text that is not a version."
     if not is_device_name(certificate.device):
-        yield "The certificate states something else than a processor or a graphics card as its device."
+        yield "The device in the certificate is neither a processor nor a graphics card."
 
 
 def _schema_problems(archive: Archive, certificate: Certificate, schema: Schema, config: RunConfig) -> Iterable[str]:
     if (schema.unit, schema.neighbours) != (certificate.unit, certificate.neighbours):
-        yield "schema.json declares another unit or another rule for the number of rows than the certificate."
+        yield "schema.json and the certificate state different units or neighbouring relations."
     unknown = set(certificate.domain_source) - {column.name for column in schema}
     if unknown or not {column.name for column in schema.modelled} <= set(certificate.domain_source):
-        yield "The certificate does not say for exactly the declared columns where their domain comes from."
+        yield "The certificate does not state the source of the domain for exactly the declared columns."
     for name, source in certificate.domain_source.items():
         if source != config.domain_source.get(name, DECLARED):
-            yield f"The certificate says that the domain of '{name}' was {source}; config.yaml says otherwise."
+            yield f"The certificate says that the domain of '{name}' was {source}; config.yaml does not."
     if parse_canonical(archive.read("schema.json"), name="schema.json") != schema_to_document(schema):
-        yield "schema.json says more than it declares, or says it otherwise."
+        yield "schema.json is not written as it was sealed, or contains more than a schema."
     if schema_to_document(config.schema) != schema_to_document(schema):
         yield "config.yaml and schema.json declare different columns or units."
     if config.table is not None or config.test_table is not None:
         yield "config.yaml names the file of a private table."
     run = (certificate.generator, dict(certificate.options), certificate.seed)
     if (config.account, config.rows) != (certificate.account, certificate.rows):
-        yield "config.yaml names another account or number of rows than the certificate."
+        yield "config.yaml and the certificate state different accounts or numbers of rows."
     if (config.generator, dict(config.options), config.seed) != run:
-        yield "config.yaml names another generator, options or seed than the certificate."
+        yield "config.yaml and the certificate state different generators, options or seeds."
     text = archive.read("config.yaml").decode("utf-8")
     if yaml.safe_dump(yaml.safe_load(text), sort_keys=False, allow_unicode=True, width=120) != text:
-        yield "config.yaml holds a comment, or is not written as it was sealed."
+        yield "config.yaml contains a comment, or is not written as it was sealed."
 
 
 def _budget_problems(config: RunConfig, certificate: Certificate) -> Iterator[str]:
-    """Yield where receipts do not compose to at most the budget of the run, at its delta, or leave a part of it."""
+    """Yield a problem if the receipts do not compose to the budget of the run at its delta."""
     if config.delta != certificate.delta:
         yield f"config.yaml asks for delta = {config.delta:g}; the certificate states {certificate.delta:g}."
-    # What was found before the run was charged beside it.
+    # A finding before the run was charged separately.
     own = certificate.epsilon if certificate.found is None else epsilon_of_receipts(certificate.receipts, config.delta)
     if not own <= config.epsilon * (1 + _RELATIVE):
         yield (
-            f"config.yaml allows epsilon = {config.epsilon:g}; the certificate states {own:.9g}, which no run of it "
-            "spends."
+            f"config.yaml allows epsilon = {config.epsilon:g}; the certificate states {own:.9g}, more than a run may "
+            "spend."
         )
     spent = sum(receipt.units for receipt in certificate.receipts)
     allowed = PrivacyBudget(config.epsilon, config.delta, certificate.neighbours).units
     if spent < _SPENT * allowed:
         yield (
-            f"The receipts spend {spent / allowed:.1%} of the budget of config.yaml, and every run spends all of it: a "
-            "receipt states less than its question cost, or is missing."
+            f"The receipts spend {spent / allowed:.1%} of the budget in config.yaml, but a run spends all of it: a "
+            "receipt is missing, or states less than its question cost."
         )
     shares = {EVALUATION_QUERY: config.evaluation_share, PREDICTION_QUERY: config.prediction_share}
     for receipt in certificate.receipts:
         share, of_holdout = shares.get(receipt.query), receipt.part == "holdout"
         if share is not None and not abs(receipt.mu_squared_units - share * allowed) <= _SHARE * allowed:
             yield (
-                f"The receipt of '{receipt.query}' is {receipt.mu_squared_units / allowed:.3%} of the budget of "
-                f"config.yaml, which gives it {share:.3%}."
+                f"The receipt of '{receipt.query}' is {receipt.mu_squared_units / allowed:.3%} of the budget; "
+                f"config.yaml gives it {share:.3%}."
             )
         if of_holdout != (receipt.query == PREDICTION_QUERY):
-            yield f"The receipt of '{receipt.query}' is of another part of the table than runs ask that question of."
+            yield f"The receipt of '{receipt.query}' is about the wrong part of the table for its question."
         if of_holdout and not (config.holdout and config.prediction_share):
             yield (
-                f"The receipt of '{receipt.query}' is of held-out rows, and config.yaml pays for no prediction of them."
+                f"The receipt of '{receipt.query}' is about held-out rows; config.yaml pays for no prediction of them."
             )
 
 
 def _model_problems(archive: Archive, certificate: Certificate, config: RunConfig) -> Iterator[str]:
-    """Yield where the model is not the certified one, or its file holds more than drawing rows needs."""
+    """Yield a problem if the model is not the certified one, or its file contains more than a model needs."""
     card, state = model_from_bytes(archive.read("model.safetensors"))
     run = (certificate.generator, dict(certificate.options), certificate.seed, certificate.is_model)
     if (card.generator, dict(card.options), card.seed, card.is_model) != run:
-        yield "model.safetensors was made by another generator, options or seed than certified."
+        yield "model.safetensors was made with a different generator, options or seed from those certified."
     if canonical_json(schema_to_document(card.schema)) != canonical_json(schema_to_document(config.schema)):
-        yield "model.safetensors belongs to another schema."
+        yield "model.safetensors belongs to a different schema."
     if card.label != config.label:
-        yield "model.safetensors was fitted for another label than that of config.yaml."
+        yield "model.safetensors was fitted for a different label from the one in config.yaml."
     kind, known = ("model", MODELS) if card.is_model else ("generator", GENERATORS)
     if card.generator not in known:
-        yield f"model.safetensors is of the {kind} '{card.generator}', which this program does not know."
+        yield f"model.safetensors belongs to the {kind} '{card.generator}', which this program does not know."
         return
     try:
         needed = restore(card.generator, card.task, card.options, state).state()
-    except (LookupError, RuntimeError, TypeError, ValueError):  # one for each library that generators are made of
+    except (LookupError, RuntimeError, TypeError, ValueError):  # one for each library that generators use
         needed = {}
     if needed.keys() != state.keys():
-        yield "model.safetensors does not hold exactly the tensors that drawing rows needs."
+        yield "model.safetensors does not contain exactly the tensors of its model."
     for name in differing(needed, state):
-        yield f"model.safetensors holds other numbers in '{name}' than drawing rows needs."
+        yield f"model.safetensors contains other numbers in '{name}' than its model uses."
 
 
 def _evidence(archive: Archive) -> list[Evidence]:
@@ -458,15 +468,15 @@ def _report_problems(archive: Archive, certificate: Certificate) -> Iterable[str
     paid = {receipt.sequence: receipt for receipt in certificate.receipts}
     for entry in evidence:
         if isinstance(entry, OwnerOnlyEvidence):
-            yield f"report.json holds a number that may not be published: {entry.title}."
+            yield f"report.json contains a number that must not be published: {entry.title}."
         elif isinstance(entry, ChargedEvidence) and not paid.keys() >= set(entry.receipts):
-            yield f"report.json holds a charged number without its receipt: {entry.title}."
+            yield f"report.json contains a charged number without its receipt: {entry.title}."
         elif isinstance(entry, ChargedEvidence):
             alone = epsilon_of_receipts([paid[sequence] for sequence in entry.receipts], certificate.delta)
             if not abs(alone - entry.epsilon) <= _RELATIVE * alone:
-                yield f"report.json states another epsilon than its receipts for a charged number: {entry.title}."
+                yield f"report.json states an epsilon for a charged number, not that of its receipts: {entry.title}."
     if owner_document(evidence) != report:
-        yield "report.json holds more than its numbers, or marginals that are not among them."
+        yield "report.json contains more than its numbers, or marginals that are not among them."
 
 
 def _answered_problems(archive: Archive, config: RunConfig, *, same: bool) -> Iterator[str]:
@@ -474,19 +484,19 @@ def _answered_problems(archive: Archive, config: RunConfig, *, same: bool) -> It
     known = measurements_from_bytes(archive.read("measurements.npz"))
     receipts = [receipt for answer in known.answers for receipt in answer.receipts]
     for title in altered_evidence(report, known.sums, receipts, config, rows=known.rows, words=same):
-        yield f"report.json says other things under '{title}' than follow from the noisy answers."
+        yield f"What report.json says under '{title}' does not follow from the noisy answers."
 
 
 def _leak_problems(archive: Archive, schema: Schema) -> Iterable[str]:
-    # Names of the owner's machine are unknown here; paths, owner-only numbers and counts of private rows are not.
+    # The names of the owner's machine are unknown here; paths, owner-only numbers and private counts can be found.
     texts = {name: archive.read(name) for name in TEXT_FILES if name in archive.members}
     return lint_members(texts, schema, LeakWords(names=()))
 
 
 def main() -> int:
-    """Check a bundle with the limits of a request, and say what was found.
+    """Check a bundle within the limits of a request, and report what was found.
 
-    Standard input holds the request in one line. It names the bundle, or how many bytes of it follow.
+    The request is one line on standard input. It names the bundle, or how many bytes of it follow.
     """
     answers = answers_alone()
     request = json.loads(sys.stdin.buffer.readline())
@@ -512,7 +522,7 @@ def _rest(questions: BinaryIO, size: int) -> BinaryIO:
 
 
 def _shortened(texts: list[str]) -> list[str]:
-    """Cut what no honest bundle says, so that a verdict can be read."""
+    """Shorten what no honest bundle says, so that the verdict stays readable."""
     cut = [text if len(text) <= _LONGEST_LINE else f"{text[:_LONGEST_LINE]} ..." for text in texts[:_MOST_LINES]]
     return cut if len(texts) <= _MOST_LINES else [*cut, f"... and {len(texts) - _MOST_LINES:,} more."]
 

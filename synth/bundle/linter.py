@@ -1,8 +1,8 @@
-"""The leak linter: what must not stand in any file of a bundle. It never reads the private table.
+"""The leak linter: finds what must not be in any file of a bundle. It never reads the private table.
 
 It looks for paths, for the names of this machine, its user and the uploaded file, for cells outside the declared
 domain, and for owner-only numbers. A word that the owner declared public (a column name, a category, the account) is
-no leak wherever it stands.
+never a leak.
 """
 
 from __future__ import annotations
@@ -39,23 +39,23 @@ _COUNT_KEYS = frozenset(
 )
 _SHORTEST_WORD = 3
 _EVERYWHERE = frozenset({"root", "admin", "administrator", "user", "nobody", "app"})
-"""Users that every machine has: their names say nothing about this one, and style sheets are full of them."""
+"""Users that every machine has: their names reveal nothing, and style sheets are full of them."""
 _SEALED = tuple(dict.fromkeys((*MEMBERS, *MEMBERS_OF_MODEL)))
 _KNOWN = (*_SEALED, *MEMBERS_OF_FINDING)
 TEXT_FILES = tuple(name for name in _SEALED if name.endswith((".txt", ".cff", ".json", ".yaml", ".html", ".pem")))
-"""Files of a bundle, of either kind, that people read; what was found was paid for, whatever word it is."""
+"""Files of either kind of bundle that people read; what was found is left out, since it was charged."""
 
 
 @dataclass(frozen=True, slots=True)
 class LeakWords:
-    """Texts that must not stand in a bundle.
+    """Texts that must not be in a bundle.
 
     Attributes
     ----------
     names : tuple of str
-        User, host and file names; found as whole words, in any case. Shorter than three letters are not looked for.
+        User, host and file names, matched as whole words in any case; those of fewer than three letters are ignored.
     public : tuple of str
-        Words that are public although they are also among ``names``.
+        Words that are public even if they are among ``names``.
     """
 
     names: tuple[str, ...]
@@ -63,7 +63,7 @@ class LeakWords:
 
     @classmethod
     def of_this_machine(cls, *, file_names: Iterable[str] = (), public: Iterable[str] = ()) -> LeakWords:
-        """Gather the user and the host, beside the names of uploaded files."""
+        """Return the names of the user, the host and uploaded files."""
         return cls((*_user(), *_host(), *(Path(name).name for name in file_names)), tuple(public))
 
 
@@ -98,11 +98,11 @@ def lint_members(members: Mapping[str, bytes | Path], schema: Schema, words: Lea
         One sentence for each leak, naming file and kind, never the text that was found; empty when there is none.
     """
     unknown = [place for place, name in enumerate(members, start=1) if name not in _KNOWN]
-    findings = [f"file {place} does not belong to a bundle." for place in unknown]
+    findings = [f"file {place} does not belong in a bundle." for place in unknown]
     looked_for = _patterns(words, _public_words(schema) | {word.lower() for word in words.public})
     for name, contents in members.items():
         for text in _texts(name, contents):
-            findings += [f"{name} holds {kind}." for kind, pattern in looked_for if pattern.search(text)]
+            findings += [f"{name} contains {kind}." for kind, pattern in looked_for if pattern.search(text)]
     for name in ("report.json", "certificate.json", "schema.json", "model.json"):
         if name in members:
             findings += _lint_json(name, _bytes(members[name]), columns=frozenset(column.name for column in schema))
@@ -154,9 +154,9 @@ def _lint_json(name: str, data: bytes, *, columns: frozenset[str]) -> list[str]:
         if isinstance(value, dict):
             for key, entry in value.items():
                 if key in _COUNT_KEYS - columns:
-                    yield f"{name} holds a count of private rows."
+                    yield f"{name} contains a count of private rows."
                 if key == "kind" and entry not in ("safe", "charged") and name == "report.json":
-                    yield f"{name} holds an owner-only number."
+                    yield f"{name} contains an owner-only number."
                 yield from walk(entry)
         elif isinstance(value, list):
             for entry in value:
@@ -178,7 +178,7 @@ _FETCHED_BY_STYLE = re.compile(r"url\s*\(|@import|expression\s*\(|\\", re.IGNORE
 
 
 class _Page(HTMLParser):
-    """Looks for what a browser would run or fetch, and for what it would not show."""
+    """Finds what a browser would run or fetch, and what it would not show."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -188,17 +188,17 @@ class _Page(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self._inside = tag
         if tag not in _PAGE_TAGS or any(_PAGE_ATTRIBUTES.fullmatch(name) for name, _ in attrs):
-            self.findings.append("report.html holds something that a browser would run or fetch.")
+            self.findings.append("report.html contains something that a browser would run or fetch.")
 
     def handle_data(self, data: str) -> None:
         if self._inside == "style" and _FETCHED_BY_STYLE.search(data):
-            self.findings.append("report.html holds something that a browser would run or fetch.")
+            self.findings.append("report.html contains something that a browser would run or fetch.")
 
     def handle_endtag(self, tag: str) -> None:
         self._inside = ""
 
     def handle_comment(self, data: str) -> None:
-        self.findings.append("report.html holds a comment, which nobody sees.")
+        self.findings.append("report.html contains a hidden comment.")
 
     def handle_pi(self, data: str) -> None:
         self.handle_comment(data)
@@ -207,14 +207,14 @@ class _Page(HTMLParser):
         self.handle_comment(data)
 
 
-@functools.lru_cache(maxsize=1)  # who writes a bundle looks through its page, and who checks it does so at once again
+@functools.lru_cache(maxsize=1)  # the writer of a bundle checks its page, and so does a check right afterwards
 def _lint_page(text: str) -> tuple[str, ...]:
     page = _Page()
     try:
         page.feed(text)
         page.close()
-    except AssertionError:  # which is how the parser refuses a marked section that HTML does not know
-        page.findings.append("report.html holds a marked section, which no page of a bundle has.")
+    except AssertionError:  # how the parser refuses a marked section that is not HTML
+        page.findings.append("report.html contains a marked section, which no report has.")
     return tuple(page.findings)
 
 

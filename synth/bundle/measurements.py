@@ -1,4 +1,4 @@
-"""The noisy answers of a run as ``measurements.npz``: values, the scale of their noise, their questions. Never a draw.
+"""The noisy answers of a run as ``measurements.npz``: values, noise scales and questions, but no noise draws.
 
 Arrays are plain ``.npy`` members without pickle; ``index`` is a JSON text that ties them to receipts and questions.
 """
@@ -39,19 +39,19 @@ _INDEX = "index"
 _ATTRIBUTES = 0o600
 _KINDS = "iuf"
 _UNREADABLE = (ArithmeticError, AttributeError, EOFError, LookupError, OSError, RuntimeError, TypeError, ValueError)
-"""What numpy and json raise on files that are not what they seem."""
+"""What numpy and json raise on malformed files."""
 
 _BLOCK = 2**20
 
 _LARGEST = 4 * 2**30
-"""Bytes of all arrays together; 2^27 noisy numbers, the most one question may have, are a quarter of it."""
+"""Bytes of all arrays together: four times the 2^27 noisy numbers that one question may have at most."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measurements:
     """All that a run learned about the private rows.
 
-    ``rows`` is what the session said about their number: public, or measured with noise; None where it is not known.
+    ``rows`` is their number, public or measured with noise; None if it is not known.
     """
 
     answers: tuple[Answer, ...]
@@ -71,7 +71,7 @@ def measurements_to_bytes(measurements: Measurements) -> bytes:
 def _members(measurements: Measurements) -> dict[str, NDArray[Any]]:
     """Return every array of the file by name, the index first; answers of a kind are listed together."""
     if any(type(answer) not in ENTRIES for answer in measurements.answers):
-        raise PrivacyError("The file of answers holds answers of the closed set alone.")
+        raise PrivacyError("The file of answers can hold answers of the known kinds only.")
     arrays = ArrayFile()
     index: dict[str, Any] = {
         "format": _FORMAT,
@@ -105,8 +105,8 @@ def measurements_from_bytes(data: bytes) -> Measurements:
     Raises
     ------
     VerificationError
-        If it is not a file that :func:`measurements_to_bytes` writes, up to how its members are deflated: arrays that
-        nothing refers to are refused like those that are missing.
+        If :func:`measurements_to_bytes` would not write this file, up to how its members are deflated. Arrays that
+        nothing refers to are refused, as missing ones are.
     """
     packed = ExactZip(io.BytesIO(data), name="measurements.npz", attributes=_ATTRIBUTES)
     try:
@@ -126,18 +126,20 @@ def measurements_from_bytes(data: bytes) -> Measurements:
     except PrivacyError as refusal:
         raise VerificationError(f"measurements.npz cannot be used: {refusal}") from None
     except _UNREADABLE:
-        raise VerificationError("measurements.npz is damaged or not a file of noisy answers.") from None
+        raise VerificationError("measurements.npz is damaged, or is not a file of noisy answers.") from None
     packed.require_exact()
     _require_nothing_else(packed, _members(found))
     return found
 
 
 def _require_nothing_else(packed: ExactZip, members: dict[str, NDArray[Any]]) -> None:
-    """Refuse members that are not, byte for byte and in order, those of the answers that were read."""
+    """Refuse a file whose members are not, byte for byte and in order, those of the answers that were read."""
     names = [entry.filename for entry in packed.entries]
     idle = [name for name in names if name.removesuffix(".npy") not in members]
     if idle:
-        raise VerificationError(f"measurements.npz holds {len(idle)} arrays that no answer and no question refers to.")
+        raise VerificationError(
+            f"measurements.npz contains {len(idle)} arrays that no answer and no question refers to."
+        )
     same = names == [f"{name}.npy" for name in members]
     for name in list(members) if same else ():
         array = members.pop(name)
@@ -147,11 +149,13 @@ def _require_nothing_else(packed: ExactZip, members: dict[str, NDArray[Any]]) ->
         with packed.open(f"{name}.npy") as member:
             same = same and _is_written(member, array)
     if not same:
-        raise VerificationError("measurements.npz holds more than its answers and questions, or in another order.")
+        raise VerificationError(
+            "measurements.npz contains more than its answers and questions, or has them in another order."
+        )
 
 
 def _is_written(member: IO[bytes], array: NDArray[Any]) -> bool:
-    """Whether a member holds an array as it is written, and nothing else; compared block by block."""
+    """Whether a member is exactly an array as it is written; compared block by block."""
     head = io.BytesIO()
     np.lib.format.write_array_header_1_0(head, np.lib.format.header_data_from_array_1_0(array))
     body = bytes_of(array)
@@ -160,7 +164,7 @@ def _is_written(member: IO[bytes], array: NDArray[Any]) -> bool:
 
 
 def _rewritten(written: bytes, expected: NDArray[Any]) -> NDArray[Any]:
-    """Return the index as it was written if it says what it should: 3 and 3.0 are the same number."""
+    """Return the index as it was written if it is equal to the expected one: 3 and 3.0 are the same number."""
     said = np.lib.format.read_array(io.BytesIO(written), allow_pickle=False).tobytes()
     document = json.loads(said)
     if document != json.loads(expected.tobytes()):
@@ -178,14 +182,14 @@ def _row_count(body: Mapping[str, Any] | None) -> RowCount | None:
     value, noise_std, public = body["value"], body["noise_std"], body["public"]
     if not (isinstance(public, bool) and math.isfinite(value) and math.isfinite(noise_std)):
         raise ValueError
-    # A public number may be none: where cells are hidden, and every row of a small table is held out.
+    # A public number may be 0: where cells are protected and all rows of a small table are held out.
     if value < 0 or (value == 0 and not public):
         raise ValueError
     return RowCount(float(value), float(noise_std), public)
 
 
 def row_count_problems(found: Measurements, schema: Schema, *, holdout: float) -> Iterator[str]:
-    """Yield what the file of answers says about the number of private rows without a right to it.
+    """Yield a problem if the file of answers states a number of private rows that it must not state.
 
     Parameters
     ----------
@@ -194,7 +198,7 @@ def row_count_problems(found: Measurements, schema: Schema, *, holdout: float) -
     schema : Schema
         As it was declared.
     holdout : float
-        Part of the units that the configuration holds out: a declared number of units, less them, is that of the rows.
+        Part of the units that the configuration holds out: the number of rows is the declared number without them.
     """
     rows = found.rows
     if rows is None:
@@ -206,7 +210,7 @@ def row_count_problems(found: Measurements, schema: Schema, *, holdout: float) -
         if declared is None:
             exact = exact and let_out <= {rows.value}
         else:
-            # Noisy rows are as many as there were rows, which need not be as many as were declared.
+            # There are as many noisy rows as private ones, which may differ from the declared number.
             exact = exact and rows.value == declared - round(holdout * declared) and len(let_out) <= 1
         if not exact:
             yield "measurements.npz does not state the number of rows that was declared public."
@@ -221,7 +225,7 @@ def row_count_problems(found: Measurements, schema: Schema, *, holdout: float) -
         if one.receipt.query == ROW_COUNT_QUERY
     ]
     if (rows.value, rows.noise_std) not in paid:
-        yield "measurements.npz states a number of rows that is not the noisy one that was paid for."
+        yield "measurements.npz states a number of rows that is not the noisy one that was charged."
 
 
 def pairing_problems(
@@ -231,7 +235,7 @@ def pairing_problems(
     name: str = "measurements.npz",
     stated: str = "the certificate",
 ) -> Iterator[str]:
-    """Yield where a receipt has no answer or two, or an answer has no receipt.
+    """Yield receipts without an answer or with two, and answers without their receipt.
 
     Parameters
     ----------
@@ -239,15 +243,15 @@ def pairing_problems(
     receipts : sequence of Receipt
         Of the same session.
     name, stated : str
-        The file that holds the answers, and what states the receipts.
+        In messages: the file of the answers, and where the receipts are stated.
     """
     by_sequence = {receipt.sequence: receipt for receipt in receipts}
     seen: set[int] = set()
     for receipt in (receipt for answer in answers for receipt in answer.receipts):
         if by_sequence.get(receipt.sequence) != receipt:
-            yield f"The answer to '{receipt.query}' carries another receipt than {stated}."
+            yield f"The answer to '{receipt.query}' has a different receipt from the one in {stated}."
         if receipt.sequence in seen:
-            yield f"{name} holds a second answer to '{receipt.query}', and only one was paid for."
+            yield f"{name} contains a second answer to '{receipt.query}', but only one was charged."
         seen.add(receipt.sequence)
     for receipt in receipts:
         if receipt.sequence not in seen:
@@ -270,5 +274,5 @@ def _read_array(packed: ExactZip, name: str) -> NDArray[Any]:
             if not read:
                 raise EOFError
             body = body[read:]
-    # Bins and tables that nobody can change are shared with the questions that have them, not copied.
+    # Read-only bins and tables are shared with the questions that use them, not copied.
     return frozen(array)

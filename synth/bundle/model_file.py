@@ -1,6 +1,6 @@
-"""What was fitted as ``model.safetensors``: tensors, and a card that says what made them; and ``model.json``.
+"""The fitted model as ``model.safetensors``: tensors, and a card that says what made them; and ``model.json``.
 
-A model that is released says there in plain numbers what it learned, so that it is of use without this program.
+``model.json`` says in plain numbers what a released model learned, so that it can be used without this program.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 MODEL_VERSION = 1
-"""Of ``model.json``: it goes up when a key means something else."""
+"""Version of ``model.json``: it increases when a key changes its meaning."""
 
 _WORDS = frozenset({"title", "summary", "reference", "assumed"})
 
@@ -48,9 +48,9 @@ _ALIGNMENT = 8
 
 @dataclass(frozen=True, slots=True)
 class ModelCard:
-    """What a saved model needs beside its tensors: its generator, options, schema, label and public seed.
+    """What a saved model needs besides its tensors: its generator, options, schema, label and public seed.
 
-    ``is_model`` says that ``generator`` names a model, which draws no rows.
+    ``is_model`` is true if ``generator`` names a model, which draws no rows.
     """
 
     generator: str
@@ -69,12 +69,12 @@ class ModelCard:
 
     @property
     def task(self) -> GeneratorTask:
-        """What it was told, for the processor."""
+        """Its task, to be run on the processor."""
         return GeneratorTask(schema=self.schema, label=self.label, seed=self.seed, device="cpu")
 
 
 def model_to_bytes(card: ModelCard, state: Mapping[str, NDArray[Any]]) -> bytes:
-    """Write a model; the same card and arrays give the same bytes."""
+    """Return the bytes of a model; the same card and arrays give the same bytes."""
     body = {
         "model" if card.is_model else "generator": card.generator,
         "options": dict(card.options),
@@ -94,7 +94,7 @@ def model_from_bytes(data: bytes) -> tuple[ModelCard, dict[str, NDArray[Any]]]:
     Raises
     ------
     VerificationError
-        If it is not a model that :func:`model_to_bytes` writes, up to the order of its tensors.
+        If :func:`model_to_bytes` would not write it, up to the order of its tensors.
     """
     card = card_from_stream(io.BytesIO(data))
     try:
@@ -103,14 +103,14 @@ def model_from_bytes(data: bytes) -> tuple[ModelCard, dict[str, NDArray[Any]]]:
     except (SafetensorError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise VerificationError("model.safetensors is damaged.") from None
     if not exact:
-        raise VerificationError("model.safetensors holds something that is neither a tensor nor its card.")
+        raise VerificationError("model.safetensors contains something that is neither a tensor nor the card.")
     return card, state
 
 
 def _is_exact(data: bytes) -> bool:
-    """Whether a file holds its tensors one after another, one card, and nothing else.
+    """Whether a file contains exactly one card and its tensors, one after another.
 
-    How tensors are ordered is left open, since that changes with the library.
+    The order of the tensors is left open, since it changes with the library.
     """
     length = int.from_bytes(data[:8], "little")
     text = data[8 : 8 + length].decode("utf-8")
@@ -122,7 +122,7 @@ def _is_exact(data: bytes) -> bool:
         if set(tensor) != {"dtype", "shape", "data_offsets"} or tensor["data_offsets"][0] != place:
             return False
         place = tensor["data_offsets"][1]
-    # Written again, so that a key given twice, a blank or an escape has no room.
+    # Compare with the canonical text, so that duplicate keys, blanks and escapes are found.
     written = {"__metadata__": metadata, **header}
     plain = json.dumps(written, separators=(",", ":"), ensure_ascii=False)
     return (
@@ -135,24 +135,23 @@ def _is_exact(data: bytes) -> bool:
 
 
 def restored_model(card: ModelCard, state: State) -> ReleasedModel:
-    """Build a released model again from its card and its tensors.
+    """Return a released model, rebuilt from its card and its tensors.
 
     Raises
     ------
     VerificationError
-        If no model of that name is released by this program.
+        If this program releases no model of that name.
     """
     found = restore(card.generator, card.task, card.options, state)
     if not isinstance(found, ReleasedModel):
-        raise VerificationError(f"'{card.generator}' is no model that is released: rows are drawn from it.")
+        raise VerificationError(f"'{card.generator}' is not a model that can be released: it is a generator of rows.")
     return found
 
 
 def model_to_json(card: ModelCard, fitted: ReleasedModel) -> bytes:
-    """Write what a model learned, and everything that using it needs, as ``model.json``.
+    """Return ``model.json``: what a model learned, and everything needed to use it.
 
-    It follows from ``model.safetensors``, whose card and restored model are given: whoever checks a bundle writes it
-    again.
+    It follows from the card and the restored model in ``model.safetensors``, so a check can write it again.
     """
     about = describe(card.generator)
     return canonical_json(
@@ -173,12 +172,12 @@ def model_to_json(card: ModelCard, fitted: ReleasedModel) -> bytes:
 
 
 def words_left_out(data: bytes) -> dict[str, Any]:
-    """Return what ``model.json`` says in numbers and names: without the words that a later version may choose anew."""
+    """Return ``model.json`` without the words, which a later version may change."""
     return {key: value for key, value in parse_canonical(data, name="model.json").items() if key not in _WORDS}
 
 
 def differing(ours: State, theirs: State) -> list[str]:
-    """Return the names of the tensors that two models both have, and that differ in a bit."""
+    """Return the names of the tensors that both models have and that differ in any bit."""
     return [
         name
         for name in sorted(ours.keys() & theirs.keys())
@@ -188,12 +187,12 @@ def differing(ours: State, theirs: State) -> list[str]:
 
 
 def card_from_stream(stream: BinaryIO) -> ModelCard:
-    """Read the card alone, from the first bytes of a model.
+    """Read only the card, from the first bytes of a model.
 
     Raises
     ------
     VerificationError
-        If there is none.
+        If there is no card.
     """
     try:
         (length,) = struct.unpack("<Q", stream.read(8))

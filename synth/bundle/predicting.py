@@ -1,4 +1,4 @@
-"""Predictions of a released model for rows of the reader's own; nothing is charged, and nothing of them is kept."""
+"""Predictions of a released model for the reader's own rows; nothing is charged, and no row is stored."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ __all__ = ["Predictions", "predict"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Predictions:
-    """What a model foretells of rows.
+    """What a model predicts for some rows.
 
     Attributes
     ----------
     label : str
-        The column that is foretold, as it is printed.
+        The printed name of the predicted column.
     classes : tuple of str
-        Its values as they are printed, where chances are foretold; empty where it is a number.
+        Its printed values, if probabilities are predicted; empty if it is a number.
     values : array of shape (rows,) or (rows, classes)
-        The number, in units of the label; or the chance of every class.
+        The number, in units of the label; or the probability of each class.
     lines : tuple of str
         What was done, in sentences.
     """
@@ -42,12 +42,12 @@ class Predictions:
     lines: tuple[str, ...]
 
     def written(self, out: Path) -> tuple[str, ...]:
-        """Write CSV, the number, or the likeliest class and the chance of each; return the lines that say so."""
+        """Write a CSV file: the number, or the most likely class and all probabilities; return the lines to print."""
         try:
             with out.open("w", newline="", encoding="utf-8") as stream:
                 csv.writer(stream, lineterminator="\n").writerows(self._rows())
         except (FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError):
-            raise InputError(f"'{out.name}' cannot be written. Name a file in a folder that exists.") from None
+            raise InputError(f"'{out.name}' cannot be written. Give a file in a folder that exists.") from None
         return (*self.lines, f"Wrote {out}.")
 
     def _rows(self) -> list[Sequence[str]]:
@@ -62,23 +62,23 @@ class Predictions:
 
 
 def predict(bundle: Path, table: Path, *, public_key: Path | None = None) -> Predictions:
-    """Foretell the label of rows by the model of a bundle, which is checked first.
+    """Predict the label of rows with the model of a bundle, which is verified first.
 
     Parameters
     ----------
     bundle : Path
-        A zip or a folder, or a folder that holds ``bundle.zip``.
+        A zip or a folder, or a folder that contains ``bundle.zip``.
     table : Path
-        CSV, TSV or Parquet with the columns that the model looks at; others are passed over, the label among them.
+        CSV, TSV or Parquet with the columns that the model uses; other columns, including the label, are ignored.
     public_key : Path, optional
-        PEM of the signer that is expected.
+        PEM of the expected signer's key.
 
     Raises
     ------
     VerificationError
-        If the bundle does not hold what it claims, or not all of it could be checked.
+        If the bundle is not what it claims to be, or could not be checked completely.
     ConfigError
-        If it holds no model that predicts.
+        If it contains no model that predicts.
     TableError
         If the table cannot be read, or lacks a column.
     """
@@ -86,24 +86,24 @@ def predict(bundle: Path, table: Path, *, public_key: Path | None = None) -> Pre
     with open_archive(inside if inside.is_file() else bundle) as archive:
         verdict = verify(bundle, public_key=public_key)
         for failure in verdict.json["failures"]:
-            raise VerificationError(f"The bundle does not hold what it claims: {failure}")
+            raise VerificationError(f"The bundle is not what it claims to be: {failure}")
         for lack in verdict.json["not_checked"]:
-            raise VerificationError(f"Not everything in the bundle could be checked here: {lack}")
+            raise VerificationError(f"The bundle could not be checked completely: {lack}")
         card, state = model_from_bytes(archive.read("model.safetensors"))
     if not card.is_model:
-        raise ConfigError("The bundle holds a table and no model. Give the bundle of a model that predicts.")
+        raise ConfigError("The bundle contains a table, not a model. Give the bundle of a model that predicts.")
     model = restored_model(card, state)
     if not model.card.predicts or card.label is None:
-        raise ConfigError(f"The model '{card.generator}' describes rows and predicts nothing.")
+        raise ConfigError(f"The model '{card.generator}' does not predict: it only describes rows.")
     codes = _codes(table, card.schema, card.label)
     values = model.predict(codes)
     label = card.schema.modelled_column(card.label)
     classes = tuple(label.printed_texts(range(label.size))) if values.ndim == 2 else ()
-    return Predictions(label.printed_name, classes, values, (f"Foretold '{card.label}' of {len(codes):,} rows.",))
+    return Predictions(label.printed_name, classes, values, (f"Predicted '{card.label}' for {len(codes):,} rows.",))
 
 
 def _codes(table: Path, schema: Schema, label: str) -> NDArray[np.int64]:
-    """Read the rows as codes; the label, which is not looked at, is 0."""
+    """Read the rows as codes, with 0 for the label, which is not used."""
     looked_at = Schema(tuple(column for column in schema.modelled if column.name != label))
     codes = read_table(table, looked_at, made_here=False)
     return np.insert(codes, schema.names.index(label), 0, axis=1)

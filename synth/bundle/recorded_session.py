@@ -1,8 +1,8 @@
-"""Old answers, asked again: another model can be fitted to the measurements of a run at no further cost.
+"""Recorded answers, asked for again: another model can be fitted to the measurements of a run at no further cost.
 
-Whatever is worked out from noisy answers costs nothing. For another generator than the one that asked, a table of
-counts follows from a measured one of the same columns, or of more: cells are added up, and where a measured cell lies
-in several of the wanted ones its count is shared out by how many codes of it lie in each.
+Anything computed from noisy answers is free. For a generator other than the one that asked, a table of counts is
+derived from a measured one of the same or more columns: cells are added up, and if a measured cell overlaps several
+wanted ones, its count is divided among them by how many of its codes are in each.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ __all__ = ["DerivedSession", "RecordedSession", "derived_table"]
 
 
 class RecordedSession(AnswerSource):
-    """Repeats the answers of an earlier session, by the name of the question; knows no rows.
+    """Repeats the answers of an earlier session, by the name of the question; has no access to rows.
 
     Parameters
     ----------
     schema : Schema
     budget : PrivacyBudget
-        What the earlier session was given.
+        Of the earlier session.
     rows : RowCount
-        What the earlier session said about the number of rows.
+        The number of rows, as the earlier session stated it.
     answers : iterable of Answer
-        Its answers.
+        Of the earlier session.
     asked, of_whole
-        Of a part: where the whole keeps what was asked, and how much of the whole the part is.
+        For a part of a session: the record of the whole session, and the share of the whole that the part has.
     """
 
     __slots__ = ("_answers", "_of_whole", "asked", "budget", "remaining_share", "rows", "schema")
@@ -64,27 +64,27 @@ class RecordedSession(AnswerSource):
         self.schema, self.budget, self.rows = schema, budget, rows
         self.remaining_share = 1.0
         self.asked: dict[str, float] = {} if asked is None else asked
-        """Part of the whole budget that each question was asked with, in all parts, by its name."""
+        """Share of the whole budget that each question was asked with, in all parts, by its name."""
         self._of_whole = of_whole
         self._answers = {answer.query: answer for answer in answers}
 
     def ask(self, question: Question[Any, AnswerT], *, share: float, query: str, source: str) -> AnswerT:
-        """Return the recorded answer; ``share`` is taken off what remains, ``source`` is not used.
+        """Return the recorded answer; ``share`` is subtracted from what remains, ``source`` is ignored.
 
         Raises
         ------
         PrivacyError
-            If the question was never asked, or was another one.
+            If the question was never asked, or was a different one.
         """
         answer = self._answers.get(query)
         if answer is None or type(answer) is not KINDS[type(question)]:
-            raise PrivacyError(f"'{query}' was never asked; a recorded run can answer only what it was asked.")
+            raise PrivacyError(f"'{query}' was never asked; a recorded run can only repeat its answers.")
         found = _as_recorded(question, answer).again(answer)
         self._take(share, query)
         return found
 
     def sub_session(self, share: float) -> RecordedSession:
-        """Return the same recorded answers, for a part that has all of its own share left."""
+        """Return the same recorded answers, for a part with its whole share left."""
         self._take(share)
         answers = self._answers.values()
         return type(self)(
@@ -92,14 +92,14 @@ class RecordedSession(AnswerSource):
         )
 
     def _take(self, share: float, query: str | None = None) -> None:
-        """Keep count of what was asked as the earlier session did, so that what follows from it is decided alike."""
+        """Account for what was asked as the earlier session did, so that the same decisions follow from it."""
         self.remaining_share = max(self.remaining_share - share, 0.0)
         if query is not None:
             self.asked[query] = self._of_whole * share
 
 
 def _as_recorded(question: Question[Any, AnswerT], answer: Answer) -> Question[Any, AnswerT]:
-    """Return the recorded question where this one differs in last digits alone: those of a fit follow the processor."""
+    """Return the recorded question if this one differs only in last digits, which depend on the processor."""
     if isinstance(question, NoisySum) and isinstance(answer, NoisyAnswer):
         (own, arrays), (said, others) = question.feature_map.describe(), answer.feature_map.describe()
         alike = documents_agree(own, said) and arrays.keys() == others.keys()
@@ -109,16 +109,16 @@ def _as_recorded(question: Question[Any, AnswerT], answer: Answer) -> Question[A
 
 
 def _agree(one: NDArray[Any], other: NDArray[Any]) -> bool:
-    """Whether arrays hold the same, but for last digits of the largest of floats."""
+    """Whether arrays are equal, floats up to the last digits of the largest."""
     if one.shape != other.shape or not (np.issubdtype(one.dtype, np.floating) and one.dtype == other.dtype):
         return np.array_equal(one, other)
     return bool((np.abs(one - other) <= LAST_DIGITS * np.abs(one).max(initial=0.0)).all())
 
 
 class DerivedSession(RecordedSession):
-    """Answers what was asked as it was asked, and tables of counts that follow from others.
+    """Repeats recorded answers, and answers with tables of counts that follow from them.
 
-    Choices are not answered: which table is worth counting was decided for another model.
+    Private choices are not repeated: they were made for another model.
 
     Parameters
     ----------
@@ -137,12 +137,12 @@ class DerivedSession(RecordedSession):
         self._tables = measured_tables(self._sums)
 
     def ask(self, question: Question[Any, AnswerT], *, share: float, query: str, source: str) -> AnswerT:
-        """Return the recorded answer, or one that follows from recorded tables; its receipt is no certified one.
+        """Return the recorded answer, or one derived from recorded tables, whose receipt is not a certified one.
 
         Raises
         ------
         PrivacyError
-            If it was never asked and follows from nothing that was.
+            If it was never asked and cannot be derived.
         """
         try:
             return super().ask(question, share=share, query=query, source=source)
@@ -172,7 +172,7 @@ class DerivedSession(RecordedSession):
 
 
 def derived_table(wanted: OneHot, tables: Sequence[MeasuredTable]) -> tuple[NDArray[np.float64], float] | None:
-    """Work out a table of counts from measured ones.
+    """Derive a table of counts from measured ones.
 
     Parameters
     ----------
@@ -185,8 +185,8 @@ def derived_table(wanted: OneHot, tables: Sequence[MeasuredTable]) -> tuple[NDAr
     counts : array of shape (bins of each wanted column), in rows
     noise_std : float
         Largest standard deviation of the noise of a count, in rows.
-        None where no table has all the columns. A table whose cells lie within the wanted ones comes first, the one
-        with the least noise among them; then the finest.
+        None if no table has all the columns. Tables whose cells lie within the wanted ones come first, the least noisy
+        before the others; then the finest.
     """
     of_columns = [table for table in tables if set(wanted.columns) <= set(table.columns)]
     found = [_from(wanted, table) for table in of_columns]
@@ -197,7 +197,7 @@ def derived_table(wanted: OneHot, tables: Sequence[MeasuredTable]) -> tuple[NDAr
 
 
 def _from(wanted: OneHot, table: MeasuredTable) -> tuple[bool, int, NDArray[np.float64], float]:
-    """Return whether cells were only added up, how many cells were measured, the counts, and their largest noise."""
+    """Return whether cells were only added up, how many cells were measured, the counts, and the largest noise."""
     others = tuple(axis for axis, name in enumerate(table.columns) if name not in wanted.columns)
     counts = table.counts.sum(axis=others)
     variances = np.full(counts.shape, table.noise_std**2 * math.prod(table.counts.shape[axis] for axis in others))
@@ -215,7 +215,7 @@ def _from(wanted: OneHot, table: MeasuredTable) -> tuple[bool, int, NDArray[np.f
 
 
 def _shares(measured: NDArray[np.int32], wanted: NDArray[np.integer[Any]]) -> NDArray[np.float64]:
-    """Return which part of every measured bin's codes lies in every wanted bin, shape (n_wanted, n_measured)."""
+    """Return the fraction of each measured bin's codes in each wanted bin, shape (n_wanted, n_measured)."""
     together = np.zeros((int(wanted.max()) + 1, int(measured.max()) + 1))
     np.add.at(together, (wanted, measured), 1.0)
     return np.asarray(together / np.maximum(together.sum(axis=0), 1.0))

@@ -1,6 +1,6 @@
-"""A table or a model again from its bundle alone, or another generator on the same noisy answers, at no cost.
+"""Reproduce a table or a model from its bundle alone, or fit another generator to the same noisy answers, for free.
 
-Rows are drawn again from the fitted generator. A model draws none, so it is fitted again to the answers.
+Rows are drawn again from the fitted generator. A model draws no rows, so it is fitted again to the answers.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ from synth.system.machine import device_name, is_lack_of_means, resolved_device
 __all__ = ["Replay", "drawn_table", "replay", "saved_generator"]
 
 _SHARE = 1e-4
-"""Parts of the budget that differ by less agree. Costs are rounded to whole units and shares to floats, and the default
-generator divides by a fitted model, whose last bits follow the processor and the version; rounds enlarge them."""
+"""Shares of the budget that differ by less agree. Costs are rounded to whole units and shares to floats. The default
+generator divides its budget by a fitted model, whose last bits depend on processor and version and grow each round."""
 
-_OTHER_WORDS = "Its words are those of another version, so they were not compared."
-_BUT_FOR_DIGITS = ", but for the last digits of some numbers, which another processor works out otherwise"
+_OTHER_WORDS = "Another version wrote its words, so they were not compared."
+_BUT_FOR_DIGITS = ", up to the last digits of some numbers, which depend on the processor"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,23 +56,23 @@ class Replay:
     Attributes
     ----------
     identical : bool
-        Whether ``synthetic.csv`` is the certified one, byte for byte; where a model is released, whether every number
-        of ``model.json`` and ``model.safetensors`` is, and byte for byte unless another version of this program wrote
-        the words of ``model.json``.
+        Whether ``synthetic.csv`` is the certified one, byte for byte. Where a model is released: whether all numbers in
+        ``model.json`` and ``model.safetensors`` are, and all bytes unless another version of this program wrote the
+        words in ``model.json``.
     report_identical : bool, optional
-        Whether ``report.json``, made again from the answers in the bundle, is the certified one: byte for byte, but for
-        last digits of numbers, or but for its words where another version of this program wrote it (``lines`` says so).
-        None where the answers of a table were fitted again.
+        Whether ``report.json``, recomputed from the answers in the bundle, is the certified one: byte for byte, up to
+        last digits of numbers, or up to its words if another version of this program wrote it (``lines`` says which).
+        None if the answers of a table were fitted again.
     distance : float, optional
-        Mean total variation over columns and pairs between the new table and the one of the bundle, where they differ.
+        Mean total variation over columns and pairs between the new table and the one in the bundle, if they differ.
     lines : tuple of str
         The same in words.
     costs_differ : tuple of str
-        Where the answers were fitted again: one sentence for each receipt that states another part of the budget than
-        the generator or model asks its question with.
+        If the answers were fitted again: one sentence for each receipt whose share of the budget is not the one that
+        the generator or model gives its question.
     model_identical : bool, optional
-        Where the generator of a table was fitted again by the very versions that sealed it: whether every number of its
-        model is the certified one. None elsewhere.
+        If the generator of a table was fitted again with the versions that sealed it: whether every number of its model
+        is the certified one. None otherwise.
     """
 
     identical: bool
@@ -84,7 +84,7 @@ class Replay:
 
     @property
     def as_certified(self) -> bool:
-        """Whether everything that ought to be as certified is: of another generator another table may come."""
+        """Whether everything is as certified that should be; another generator may make another table."""
         if self.report_identical is None:
             return not self.costs_differ and self.model_identical is not False
         return self.identical and self.report_identical and not self.costs_differ
@@ -98,37 +98,39 @@ def replay(
     generator: str | None = None,
     progress: Progress | None = None,
 ) -> Replay:
-    """Make the table of a bundle again, or its model.
+    """Reproduce the table of a bundle, or its model.
 
     Parameters
     ----------
     bundle : path
         A zip or a folder.
     out : path
-        Folder for ``synthetic.csv``, ``synthetic.parquet`` and, where nothing is fitted again, ``report.json``; or for
-        ``model.json`` and ``report.json``. Made if absent.
+        Folder for ``synthetic.csv``, ``synthetic.parquet`` and, unless the answers are fitted again, ``report.json``;
+        or for ``model.json`` and ``report.json``. Created if it does not exist.
     refit : bool
-        Fit the noisy answers again instead of sampling from what was saved; a model is fitted again in any case.
+        Fit the noisy answers again instead of sampling from the saved generator; a model is always fitted again.
     generator : str, optional
-        Fit another generator to the answers; implies ``refit``. Tables of counts that it asks for are worked out from
+        Fit another generator to the answers; implies ``refit``. Tables of counts that it asks for are derived from
         those that were measured; it must need nothing else.
     progress : Progress, optional
-        Told about fitting.
+        Reports on fitting.
 
     Raises
     ------
     VerificationError
-        If the bundle cannot be read, or its model is none that rows can be drawn from.
+        If the bundle cannot be read, or no rows can be drawn from its model.
     PrivacyError
-        If the generator asks a question that was never answered and follows from no answer.
+        If the generator asks a question that was not answered and does not follow from any answer.
     ConfigError
-        If another generator is to be fitted to the answers of a model, or a model to those of a generator.
+        If another generator were to be fitted to the answers of a model, or a model to those of a generator.
     """
     folder = Path(out)
     with _opened(bundle) as (archive, certificate, config, card, state):
         if config.is_model:
             if generator is not None:
-                raise ConfigError(f"The bundle is of the model '{card.generator}': no rows follow from its answers.")
+                raise ConfigError(
+                    f"This is the bundle of the model '{card.generator}': no generator can be fitted to its answers."
+                )
             return _model_again(archive, certificate, config, state, folder, progress=progress)
         again = refit or generator is not None
         costs_differ: tuple[str, ...] = ()
@@ -158,7 +160,7 @@ def replay(
 
 
 def drawn_table(bundle: str | Path, *, rows: int, seed: int) -> io.BytesIO:
-    """Draw other rows from the generator of a bundle, which costs nothing; they are in no certificate.
+    """Draw other rows from the generator of a bundle, for free; no certificate covers them.
 
     Parameters
     ----------
@@ -167,7 +169,7 @@ def drawn_table(bundle: str | Path, *, rows: int, seed: int) -> io.BytesIO:
     rows : int
         How many rows.
     seed : int
-        Public; with as many rows as the certificate says, its seed draws the certified table.
+        Public. The seed and the number of rows in the certificate give the certified table.
 
     Returns
     -------
@@ -177,15 +179,15 @@ def drawn_table(bundle: str | Path, *, rows: int, seed: int) -> io.BytesIO:
     Raises
     ------
     VerificationError
-        If the bundle cannot be read, or its model is none that rows can be drawn from.
+        If the bundle cannot be read, or no rows can be drawn from its model.
     ConfigError
-        If it is of a model, or there cannot be so many rows.
+        If it is the bundle of a model, or there cannot be so many rows.
     """
     with _opened(bundle) as (_, certificate, config, card, state):
         _require_rows(config)
         again = replace(config, rows=rows, seed=seed)
         if again.is_model:
-            raise ConfigError("At least one row has to be drawn.")
+            raise ConfigError("Draw at least one row.")
         drawn = _drawn_from(card, _device_again(certificate, config), state, again)[1]
     made = io.BytesIO()
     write_parquet(drawn.codes, config.schema, made, seed)
@@ -205,18 +207,18 @@ def saved_generator(bundle: str | Path) -> tuple[Generator, RunConfig, tuple[Ans
     -------
     fitted : Generator
     config : RunConfig
-        As it was run.
+        Of the run.
     answers : tuple of Answer
-        All that was answered.
+        All noisy answers.
     rows : float
-        Private rows that were learnt from, as far as that may be known.
+        The number of private rows that the answers are about, public or noisy.
 
     Raises
     ------
     VerificationError
-        If the bundle cannot be read, or its model is none that rows can be drawn from.
+        If the bundle cannot be read, or no rows can be drawn from its model.
     ConfigError
-        If it is of a model.
+        If it is the bundle of a model.
     """
     with _opened(bundle) as (archive, certificate, config, card, state):
         known = measurements_from_bytes(archive.read("measurements.npz"))
@@ -224,13 +226,13 @@ def saved_generator(bundle: str | Path) -> tuple[Generator, RunConfig, tuple[Ans
         rows = _rows_measured(known)
         fitted, _ = _drawn_from(card, _device_again(certificate, config), state, config)
     if not isinstance(fitted, Generator):
-        raise ConfigError(f"From '{card.generator}' no rows are drawn.")
+        raise ConfigError(f"'{card.generator}' draws no rows.")
     return fitted, config, known.answers, rows.value
 
 
 @contextmanager
 def _opened(bundle: str | Path) -> Iterator[tuple[Archive, Certificate, RunConfig, ModelCard, State]]:
-    """Open a bundle, and read what any replay needs of it."""
+    """Open a bundle, and read what every replay needs from it."""
     with open_archive(Path(bundle)) as archive:
         card, state = model_from_bytes(archive.read("model.safetensors"))
         yield archive, certificate_of(archive), replace(config_of(archive), schema=card.schema), card, state
@@ -238,22 +240,30 @@ def _opened(bundle: str | Path) -> Iterator[tuple[Archive, Certificate, RunConfi
 
 def _require_rows(config: RunConfig) -> None:
     if config.is_model:
-        raise ConfigError(f"The bundle is of the model '{config.generator}', from which no rows are drawn.")
+        raise ConfigError(f"This is the bundle of the model '{config.generator}', which draws no rows.")
 
 
 def _rows_measured(known: Measurements) -> RowCount:
     rows = known.rows or published_rows(known.sums)
     if rows is None:
-        raise VerificationError("The bundle does not say how many rows were measured, so nothing can be fitted again.")
+        raise VerificationError(
+            "The bundle does not say how many rows were measured, so the answers cannot be fitted again."
+        )
     return rows
 
 
 def _drawn_from(card: ModelCard, device: str, state: State, config: RunConfig) -> tuple[PrivateModel, DrawnRows]:
-    """Rebuild a saved generator, which a stranger may have written, and draw its rows."""
+    """Rebuild a saved generator, which is untrusted, and draw its rows."""
     try:
         fitted = restore(card.generator, replace(card.task, device=device), card.options, state)
         return fitted, drawn_rows(fitted, config)
-    except (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError) as error:  # of what no fit leaves
+    except (
+        ArithmeticError,
+        LookupError,
+        RuntimeError,
+        TypeError,
+        ValueError,
+    ) as error:  # on content that no fit leaves
         if is_lack_of_means(error):
             raise
         raise VerificationError(
@@ -262,14 +272,14 @@ def _drawn_from(card: ModelCard, device: str, state: State, config: RunConfig) -
 
 
 def _same_model(ours: State, theirs: State) -> tuple[bool, tuple[str, ...]]:
-    """Say whether a generator that was fitted again is the certified one, and where it is not."""
+    """Return whether a generator that was fitted again is the certified one, and where they differ."""
     away = [*sorted(ours.keys() ^ theirs.keys()), *differing(ours, theirs)]
     if not away:
-        return True, ("model.safetensors holds what the noisy answers give, to the last bit.",)
+        return True, ("model.safetensors is what the noisy answers give, to the last bit.",)
     others = f" and {len(away) - 1} more tensors" if len(away) > 1 else ""
     return False, (
-        f"model.safetensors does not hold what the noisy answers give: they differ in '{away[0]}'{others}. The bundle "
-        "was altered, or another processor or number of threads than it was fitted with gives other last bits.",
+        f"model.safetensors is not what the noisy answers give: they differ in '{away[0]}'{others}. Either the bundle "
+        "was altered, or a different processor or number of threads changes the last bits.",
     )
 
 
@@ -282,7 +292,7 @@ def _model_again(
     *,
     progress: Progress | None,
 ) -> Replay:
-    """Fit a model to its answers again, and compare its tensors and what it tells."""
+    """Fit a model to its answers again, and compare its tensors and ``model.json``."""
     fitted, costs_differ = _refitted(archive, certificate, config, None, progress)
     folder.mkdir(parents=True, exist_ok=True)
     again = fitted.state()
@@ -290,19 +300,19 @@ def _model_again(
     told = model_to_json(card, restored_model(card, written))
     (folder / "model.json").write_bytes(told)
     certified = archive.read("model.json")
-    # Another version of this program may have worded it otherwise; its numbers it may not have told otherwise.
+    # Another version of this program may have used other words, but not other numbers.
     reworded = told != certified and not _by_this_program(certificate)
     same = words_left_out(told) == words_left_out(certified) if reworded else told == certified
     identical = same and again.keys() == state.keys() and not differing(again, state)
     _write_report(archive, config, drawn_rows(fitted, config), fitted, folder / "report.json")
     report_identical, report_lines = _same_report(archive, certificate, folder / "report.json")
     line = (
-        f"model.json: every number is the certified one; the noisy answers were fitted again. {_OTHER_WORDS}"
+        f"model.json: fitted again to the noisy answers, every number is the certified one. {_OTHER_WORDS}"
         if identical and reworded
-        else "model.json is the certified one, byte for byte: the noisy answers were fitted again."
+        else "model.json, fitted again to the noisy answers, is the certified one, byte for byte."
         if identical
-        else f"'{config.generator}', fitted again to the noisy answers, is another model than the certified one: the "
-        "bundle was altered, or other versions of packages compute it otherwise (certificate.json names them)."
+        else f"'{config.generator}', fitted again to the noisy answers, differs from the certified model: either the "
+        "bundle was altered, or other versions of packages give other numbers (certificate.json names the versions)."
     )
     other = () if identical else _other_device(certificate, _device_again(certificate, config))
     lines = (line, *other, *report_lines, *costs_differ)
@@ -310,27 +320,27 @@ def _model_again(
 
 
 def _device_again(certificate: Certificate, config: RunConfig) -> str:
-    """Return what to compute a bundle again on: where its certificate states a card, what its configuration asks for.
+    """Return the device for a replay: what the configuration asks for if the certificate states a graphics card.
 
-    The processor stands in for a card that is not there.
+    Without a card the processor is used.
     """
     asked = "cpu" if certificate.device == "cpu" else config.device
     return "cpu" if asked == "cuda" and resolved_device("auto") == "cpu" else asked
 
 
 def _other_device(certificate: Certificate, device: str) -> tuple[str, ...]:
-    """Say that another device may be why bytes differ, where there is one."""
+    """Return the sentence that a different device may explain the differences, if the devices differ."""
     here = device_name(resolved_device(device))
     if certificate.device == here:
         return ()
     return (
-        f"It was computed on: {certificate.device}; here: {here}. Last digits depend on the device, and with them "
-        "single rows: compare on the device that the certificate states.",
+        f"The original was computed on {certificate.device}; this computer used {here}. Last digits, and with them "
+        "single rows, depend on the device: compare on the device that the certificate states.",
     )
 
 
 def _write_report(archive: Archive, config: RunConfig, drawn: DrawnRows, fitted: PrivateModel, path: Path) -> None:
-    """Make the report again from what the bundle holds."""
+    """Recompute the report from the bundle."""
     known = measurements_from_bytes(archive.read("measurements.npz"))
     receipts = [receipt for answer in known.answers for receipt in answer.receipts]
     evidence = published_evidence(
@@ -346,32 +356,34 @@ def _write_report(archive: Archive, config: RunConfig, drawn: DrawnRows, fitted:
 
 
 def _same_report(archive: Archive, certificate: Certificate, path: Path) -> tuple[bool, tuple[str, ...]]:
-    """Say whether a report made again is the certified one, and why.
+    """Return whether a recomputed report is the certified one, and why.
 
-    A report is compared byte for byte. Where bytes differ and all numbers agree within ``LAST_DIGITS``, it is the
-    same: products of matrices have other last bits on other processors. Where the certificate does not state that this
-    very program wrote it, all but the words is compared: they follow from the numbers.
+    It is, if the bytes are the same, or all numbers agree within ``LAST_DIGITS``: the last bits of matrix products
+    depend on the processor. If the certificate does not state that this very program wrote it, everything but the words
+    is compared.
     """
     made, certified = path.read_bytes(), archive.read("report.json")
     if made == certified:
-        return True, ("report.json is the certified one, byte for byte, from the answers in the bundle.",)
+        return True, ("report.json, recomputed from the answers in the bundle, is the certified one, byte for byte.",)
     ours, stated = (parse_canonical(one, name="report.json") for one in (made, certified))
     if documents_agree(ours, stated):
-        return True, (f"report.json is the certified one, from the answers in the bundle{_BUT_FOR_DIGITS}.",)
+        return True, (
+            f"report.json, recomputed from the answers in the bundle, is the certified one{_BUT_FOR_DIGITS}.",
+        )
     if not _by_this_program(certificate):
         ours, stated = without_words(ours), without_words(stated)
         if documents_agree(ours, stated):
             digits = "" if ours == stated else _BUT_FOR_DIGITS
             line = (
-                "report.json: every number is the certified one, worked out from the answers in the bundle"
+                "report.json: recomputed from the answers in the bundle, every number is the certified one"
                 f"{digits}. {_OTHER_WORDS}"
             )
             return True, (line,)
-    return False, ("report.json differs from the certified one; other versions of packages can be the reason.",)
+    return False, ("report.json differs from the certified one; other versions of packages may be the reason.",)
 
 
 def _by_this_program(certificate: Certificate) -> bool:
-    """Whether the very files of this program sealed a bundle."""
+    """Whether exactly this program, by its source files, sealed the bundle."""
     return certificate.versions.get(SOURCE) == current_versions()[SOURCE]
 
 
@@ -386,16 +398,18 @@ def _refitted(
     task = GeneratorTask.of(config, device=_device_again(certificate, config))
     fresh = make(generator or config.generator, task, {} if other else config.options)
     if fresh.card.kind != ("model" if config.is_model else "generator"):
-        raise ConfigError(f"'{fresh.card.name}' is a {fresh.card.kind}: the bundle holds another kind of release.")
+        raise ConfigError(
+            f"'{fresh.card.name}' is a {fresh.card.kind}, which cannot be fitted to the answers in this bundle."
+        )
     fitted = fresh.fit(session, progress or NullProgress())
     return fitted, () if other else tuple(_cost_problems(session.asked, known))
 
 
 def _cost_problems(asked: Mapping[str, float], known: Measurements) -> Iterator[str]:
-    """Yield where a receipt is another part of what the generator spent than the generator asked its question with.
+    """Yield receipts whose share of the budget is not the one that the generator gives their question.
 
-    Noise cannot be seen in an answer, but a generator divides its budget by public rules: a receipt that was made
-    cheaper afterwards stands out.
+    The amount of noise cannot be read off an answer, but a generator divides its budget by public rules, so a receipt
+    that was made cheaper afterwards stands out.
     """
     spent = {answer.query: sum(receipt.units for receipt in answer.receipts) for answer in known.answers}
     paid, whole = sum(spent[query] for query in asked), sum(asked.values())
@@ -403,8 +417,8 @@ def _cost_problems(asked: Mapping[str, float], known: Measurements) -> Iterator[
         if abs(spent[query] / paid - share / whole) > _SHARE:
             yield (
                 f"The receipt of '{query}' is {spent[query] / paid:.3%} of what the generator spent; the generator "
-                f"gives this question {share / whole:.3%}. Its cost was altered, or another version divides the budget "
-                "differently."
+                f"gives this question {share / whole:.3%}. Either the receipt was altered, or another version divides "
+                "the budget differently."
             )
 
 
@@ -421,7 +435,7 @@ def _lines(identical: bool, distance: float | None, generator: str) -> tuple[str
     if identical:
         return ("synthetic.csv is the certified one, byte for byte.",)
     return (
-        f"'{generator}' made another table than the certified one; nothing more was spent.",
-        f"The two differ by {distance:.4f} in total variation, on average over columns and pairs "
+        f"The table that '{generator}' made differs from the certified one; nothing more was spent.",
+        f"The total variation distance between the two is {distance:.4f}, averaged over columns and pairs "
         "(at most 32 public bins for numbers and dates).",
     )

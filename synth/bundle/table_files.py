@@ -1,13 +1,13 @@
 """The two files of a table, ``synthetic.csv`` and ``synthetic.parquet``: written, read and checked.
 
-They are the same bytes whenever they are written.
+The same table always gives the same bytes.
 
 Columns come in the order of the declaration, dropped ones left out. A missing cell is empty (CSV) or null (Parquet);
 dates are ISO; numbers have the decimals of ``step``. Texts and headers that a spreadsheet would take for a formula get
-a leading apostrophe in both files, so that both hold the same table.
+a leading apostrophe in both files, so that both contain the same table.
 
-Checking needs no private row: a cell is checked as the text that is printed, which must be the print of one of the
-column's codes. Only distinct texts are looked at one by one, so a million rows take seconds.
+Checking needs no private row: the printed text of each cell must be that of one of the column's codes. Only distinct
+texts are checked one by one, so a million rows take seconds.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ PIECE = 65_536
 """Rows written at a time; also the row groups of the Parquet file. Fewer where there are more columns than 64."""
 
 IDENTIFIER_PATTERN = r"syn-[0-9a-f]{12}"
-"""Regular expression of the ids that stand in for identifiers."""
+"""Regular expression of the new ids that replace identifiers."""
 
 _ID_MASK = np.uint64(2**48 - 1)
 _HEX_DIGITS = np.frombuffer(b"0123456789abcdef", dtype=np.uint8)
@@ -68,7 +68,7 @@ _Rows = npt.NDArray[np.int64]
 Places = npt.NDArray[np.integer[Any]]
 
 _Printer = Callable[[int, int], pa.Array]
-"""Returns the cells of the rows from a first one to a last one (excluded)."""
+"""Returns the cells from a first row to a last one (excluded)."""
 
 
 # Writing and reading -------------------------------------------------------------------------------------------------
@@ -127,7 +127,7 @@ def write_parquet(codes: npt.ArrayLike, schema: Schema, target: BinaryIO, seed: 
 
 
 def pieces(rows: int, schema: Schema) -> Iterator[tuple[int, int]]:
-    """Yield the first row of every piece that is written at once, and the row after its last."""
+    """Yield the first row of each piece that is written at once, and the row after its last."""
     step = _piece(schema)
     return ((first, min(first + step, rows)) for first in range(0, rows, step))
 
@@ -146,7 +146,7 @@ def read_table(source: Path | BinaryIO, schema: Schema, *, made_here: bool = Tru
     schema : Schema
         What is declared.
     made_here : bool
-        Whether a run made it, or it is somebody's own.
+        Whether a run made it; otherwise a user did.
 
     Returns
     -------
@@ -155,12 +155,12 @@ def read_table(source: Path | BinaryIO, schema: Schema, *, made_here: bool = Tru
     Raises
     ------
     TableError
-        If the file cannot be read, or a column is absent.
+        If the file cannot be read, or a column is missing.
 
     Notes
     -----
-    A grid value that is also a special value prints as the special value does, and is read back as it. For public
-    tables alone: a private one is read by :mod:`synth.reading.reader`.
+    A grid value that is also a special value is read as the special value, since both print the same. For public
+    tables only: :mod:`synth.reading.reader` reads private ones.
     """
     name = source.name if isinstance(source, Path) else "synthetic.csv"
     try:
@@ -179,7 +179,7 @@ def read_table(source: Path | BinaryIO, schema: Schema, *, made_here: bool = Tru
 
 
 def fresh_ids(name: str, rows: npt.NDArray[np.int64], seed: int) -> pa.Array:
-    """Make ids that stand in for an identifier column.
+    """Return new ids for an identifier column.
 
     Parameters
     ----------
@@ -193,7 +193,7 @@ def fresh_ids(name: str, rows: npt.NDArray[np.int64], seed: int) -> pa.Array:
     Returns
     -------
     pyarrow string array
-        Different for different rows: 12 hexadecimal digits of a seeded permutation of the 48-bit numbers.
+        One id for each row, all different: 12 hexadecimal digits of a seeded permutation of the 48-bit numbers.
     """
     digest = hashlib.blake2b(f"{seed}:{name}".encode(), digest_size=24, person=b"fresh ids").digest()
     shift, first, second = (np.uint64(number) for number in np.frombuffer(digest, dtype="<u8"))
@@ -210,7 +210,7 @@ def fresh_ids(name: str, rows: npt.NDArray[np.int64], seed: int) -> pa.Array:
 
 
 def as_rows(codes: npt.ArrayLike, schema: Schema) -> _Rows:
-    """Return codes as an array, refusing those that do not have one column for every modelled one."""
+    """Return codes as an array; refuse them unless they have one column for each modelled column."""
     rows: npt.NDArray[Any] = np.asarray(codes)
     if rows.ndim != 2 or rows.shape[1] != len(schema.names):
         raise TableError(
@@ -222,7 +222,7 @@ def as_rows(codes: npt.ArrayLike, schema: Schema) -> _Rows:
 def printers_of(
     rows: _Rows, schema: Schema, seed: int, values: Callable[[ModelledColumn, npt.NDArray[np.int64]], pa.Array]
 ) -> list[_Printer]:
-    """Return, for each printed column, what makes its cells; values are worked out once per code that occurs."""
+    """Return the printer of each printed column; values are computed once per code that occurs."""
     place_of = {name: place for place, name in enumerate(schema.names)}
 
     def coded(column: ModelledColumn) -> _Printer:
@@ -241,7 +241,7 @@ def printers_of(
 
 
 def _csv_texts(column: ModelledColumn, codes: npt.NDArray[np.int64], schema: Schema) -> list[str]:
-    # An empty line would be passed over when a table of one column is read.
+    # An empty line would be skipped when a table of one column is read.
     missing = '""' if len(schema.printed) == 1 else ""
     return [quoted(text) or missing for text in column.printed_texts(codes)]
 
@@ -258,7 +258,7 @@ def _header(schema: Schema) -> str:
 
 
 def quoted(text: str, separator: str = ",") -> str:
-    """Return a cell as it stands in a line of text, in quotation marks where it needs them."""
+    """Return a cell as text in a line, in quotation marks if needed."""
     plain = not any(mark in text for mark in f'{separator}"\n\r') and text == text.strip()
     return text if plain else '"' + text.replace('"', '""') + '"'
 
@@ -326,7 +326,7 @@ def check_parquet(data: bytes, schema: Schema, *, rows: int | None) -> TableChec
     Raises
     ------
     VerificationError
-        If it is not a table with the printed columns of the schema, in their types.
+        If it is not a table with the printed columns of the schema and their types.
     """
     check = TableCheck("synthetic.parquet", schema)
     columns = schema.printed
@@ -335,12 +335,12 @@ def check_parquet(data: bytes, schema: Schema, *, rows: int | None) -> TableChec
         names = footer.schema.to_arrow_schema().names
         if names not in ([column.name for column in columns], [column.printed_name for column in columns]):
             raise VerificationError("synthetic.parquet does not have the declared columns in the declared order.")
-        # By the names of the file: the library knows no others.
+        # By the names in the file, the only ones that the library knows.
         texts = [name for name, column in zip(names, columns, strict=True) if arrow_type(column) == pa.string()]
         file = pa_parquet.ParquetFile(pa.BufferReader(data), metadata=footer, read_dictionary=texts)
         _check_size(check, rows, file.metadata.num_rows)
         if not all(map(_has_its_type, columns, file.schema_arrow.types)):
-            raise VerificationError("synthetic.parquet holds a column of another type than declared.")
+            raise VerificationError("synthetic.parquet contains a column whose type is not the declared one.")
         for batch in file.iter_batches(batch_size=_piece(schema), use_threads=False):
             _check_size(check, rows, batch.num_rows)
             check.add(list(batch.columns))
@@ -380,7 +380,7 @@ class TableCheck:
 
     @property
     def codes(self) -> Places:
-        """The codes of all cells, shape (rows, n_modelled), where they were kept and all lie in the domain."""
+        """The codes of all cells, shape (rows, n_modelled), if they were kept and all are in the domain."""
         kept = [check.kept for check in self._columns if check.kept is not None]
         widest = np.result_type(np.uint8, *(blocks[0] for blocks in kept if blocks))
         codes = np.empty((self.rows, len(kept)), dtype=widest)
@@ -389,7 +389,7 @@ class TableCheck:
         return codes
 
     def add(self, arrays: list[pa.Array]) -> None:
-        """Take in a batch: one array of cells for every printed column, as texts or in the column's own type."""
+        """Check a batch: one array of cells for each printed column, as texts or in the column's own type."""
         for check, array in zip(self._columns, arrays, strict=True):
             check.add(*_printed(check.column, array))
         self.rows += len(arrays[0])
@@ -401,7 +401,7 @@ class TableCheck:
         for check in self._columns:
             if check.outside:
                 self.problems.append(
-                    f"{self.name}: {check.outside:,} cells of '{check.column.name}' lie outside its declared domain."
+                    f"{self.name}: {check.outside:,} cells of '{check.column.name}' are outside its declared domain."
                 )
         return self
 
@@ -409,14 +409,14 @@ class TableCheck:
         """Name the columns in which two files do not hold the same cells."""
         pairs = zip(self._columns, other._columns, strict=True)
         return [
-            f"{self.name} and {other.name} do not hold the same cells in '{mine.column.name}'."
+            f"{self.name} and {other.name} have different cells in '{mine.column.name}'."
             for mine, theirs in pairs
             if mine.digest.digest() != theirs.digest.digest()
         ]
 
 
 class _ColumnCheck:
-    """One column: how many cells lie outside, and a hash of all codes by which two files are compared."""
+    """One column: how many cells are outside the domain, and a hash of all codes to compare two files by."""
 
     def __init__(self, column: ModelledColumn, *, keep: bool) -> None:
         self.column: Column = column
@@ -442,7 +442,7 @@ class _ColumnCheck:
 
 
 class _IdentifierCheck:
-    """A column of fresh ids: how many cells are none, and a hash of all by which two files are compared."""
+    """A column of new ids: how many cells are not such ids, and a hash of all to compare two files by."""
 
     kept: list[Places] | None = None
 
@@ -475,18 +475,18 @@ def _has_its_type(column: Column, kind: pa.DataType) -> bool:
     return bool((kind.value_type if pa.types.is_dictionary(kind) else kind) == arrow_type(column))
 
 
-# Whether the bytes are those that the cells make, and hold nothing beside them ---------------------------------------
+# Whether the bytes follow from the cells, and contain nothing else ---------------------------------------
 
 
 def digests_of_tables(codes: npt.NDArray[np.integer[Any]], schema: Schema, seed: int) -> dict[str, str]:
-    """Write both files of a table again, and return the SHA-256 of each by name.
+    """Return the SHA-256 of both files of a table, by name, by writing them again.
 
     Parameters
     ----------
     codes : array of integers of shape (n_rows, n_modelled)
     schema : Schema
     seed : int
-        The public seed, which fresh identifiers are made from.
+        The public seed, from which new identifiers are made.
     """
     csv, parquet = _Digest(), _Digest()
     write_csv(codes, schema, cast(BinaryIO, csv), seed)
@@ -495,7 +495,7 @@ def digests_of_tables(codes: npt.NDArray[np.integer[Any]], schema: Schema, seed:
 
 
 class _Digest(io.RawIOBase):
-    """A file that keeps nothing but its hash and its length."""
+    """A file that keeps only its hash and its length."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -516,7 +516,7 @@ class _Digest(io.RawIOBase):
 
 
 def parquet_problems(data: bytes) -> Iterator[str]:
-    """Yield what a Parquet file holds beside its cells: metadata, stray bytes, statistics of other cells.
+    """Yield what a Parquet file contains besides its cells: metadata, stray bytes, wrong statistics.
 
     Parameters
     ----------
@@ -526,7 +526,7 @@ def parquet_problems(data: bytes) -> Iterator[str]:
     Raises
     ------
     VerificationError
-        If it is no Parquet file, or holds pages that cannot be read.
+        If it is not a Parquet file, or contains pages that cannot be read.
     """
     with _refusing_what_is_no_parquet():
         yield from _stray_bytes(data)
@@ -536,28 +536,28 @@ def _stray_bytes(data: bytes) -> Iterator[str]:
     file = pa_parquet.ParquetFile(pa.BufferReader(data))
     known = file.metadata
     if known.metadata or file.schema_arrow.metadata:
-        yield "synthetic.parquet holds metadata of its own, which no table of a bundle has."
+        yield "synthetic.parquet contains metadata, which no table in a bundle has."
     if _WRITER.fullmatch(known.created_by or "") is None:
-        yield "synthetic.parquet was written by a library that writes no bundles."
+        yield "synthetic.parquet was written by a library that is not used for bundles."
     place = len(_MAGIC)
     for group in range(known.num_row_groups):
         for number in range(known.num_columns):
             chunk = known.row_group(group).column(number)
             begins = [chunk.data_page_offset] + [chunk.dictionary_page_offset] * chunk.has_dictionary_page
             if min(begins) != place:
-                yield "synthetic.parquet holds bytes that belong to no column."
+                yield "synthetic.parquet contains bytes that belong to no column."
                 return
             place += chunk.total_compressed_size
     footer = int.from_bytes(data[-8:-4], "little")
     if not data.startswith(_MAGIC) or place + footer + 8 != len(data):
-        yield "synthetic.parquet holds bytes that belong to no column."
+        yield "synthetic.parquet contains bytes that belong to no column."
         return
     for group in range(known.num_row_groups):
         rows = file.read_row_group(group, use_threads=False)
         for number, name in enumerate(file.schema_arrow.names):
             found = known.row_group(group).column(number).statistics
             if found is not None and not _agrees(found, rows.column(number)):
-                yield f"synthetic.parquet states other smallest, largest or missing cells of '{name}' than it holds."
+                yield f"The statistics of '{name}' in synthetic.parquet are not those of its cells."
 
 
 def _agrees(stated: Any, cells: pa.ChunkedArray) -> bool:

@@ -1,7 +1,7 @@
-"""Check a bundle with nothing but the bundle: no database, no network, no private table, little memory, little time.
+"""Check a bundle with the bundle alone: no database, no network, no private table, little memory, little time.
 
-A bundle is a stranger's file. It is read in a process of its own that may use a gibibyte and a minute; what a limit
-stops could not be checked, which is neither "holds" nor "does not hold".
+A bundle is an untrusted file. It is read in a separate process that may use one gibibyte and one minute. A check that a
+limit stops was not completed, which is neither a pass nor a failure.
 """
 
 from __future__ import annotations
@@ -19,38 +19,36 @@ from synth.system.confined import CHUNK, Confined
 __all__ = ["CANNOT_SHOW", "MEMORY_BYTES", "SECONDS", "Findings", "Verdict", "left_to_replay", "verdict_of", "verify"]
 
 CANNOT_SHOW = (
-    "that the noise was really drawn from the stated law and at the stated scale, nor that a private choice was drawn "
-    "with the stated parameter",
-    "that the receipts are complete, so that no other question was asked of the rows",
-    "which other candidates a private choice was made among: the chosen one alone is kept",
-    "that the declared unit is true, so that nobody has more rows than stated under one id or under several",
-    "that bounds and categories marked as declared were written down without looking at the rows",
-    "what else the account has released: the head of its ledger is stated, not shown",
-    "that words which the owner chose (the account, what is assumed, names of columns and questions) say nothing about "
-    "single rows",
+    "that the noise was really drawn from the stated distribution at the stated scale, or a private choice with the "
+    "stated parameter",
+    "that the receipts are complete: that no other question was asked about the rows",
+    "which other candidates a private choice was made from: only the chosen one is kept",
+    "that the declared unit is right: that no one has more rows than stated, under one id or several",
+    "that bounds and categories marked as declared were chosen without looking at the rows",
+    "what else was released about the same account: the certificate states the head of its ledger, not its entries",
+    "that words chosen by the owner (the account, the assumptions, the names of columns and questions) reveal nothing "
+    "about single rows",
 )
-"""What no check of a bundle can establish; it rests on the program and on the owner's word."""
+"""What no check of a bundle can establish: for this you rely on the program and on the owner."""
 
 _LEFT_TO_REPLAY = (
-    "that synthetic.csv was drawn from the model and the numbers of report.json were worked out from the synthetic "
-    "rows and the noisy answers (synth replay makes both again)",
-    "that the model was fitted to the noisy answers and to nothing else, that the questions are those that the "
-    "generator asks, and that each answer cost the share of the budget that the generator gives to its question (synth "
-    "replay --refit fits it again)",
-    "that the trees which predict held-out rows, where predictions were paid for, were trained on the synthetic "
-    "rows (replay takes them as they are)",
+    "that synthetic.csv was drawn from the model, and that the numbers in report.json were computed from the synthetic "
+    "rows and the noisy answers (synth replay recomputes both)",
+    "that the model was fitted to the noisy answers only, that the generator asks exactly these questions, and that "
+    "each answer cost the share of the budget that the generator gives its question (synth replay --refit fits it "
+    "again)",
+    "that the predictors of held-out rows, where charged predictions were made, were trained on the synthetic rows "
+    "(replay uses them as they are)",
 )
 _LEFT_TO_REPLAY_OF_MODEL = (
-    "that the model was fitted to the noisy answers and to nothing else, that the questions are those that the model "
-    "asks, and that each answer cost the share of the budget that the model gives to its question (synth replay fits "
-    "it again)",
-    "that the numbers of report.json were worked out from the model and the noisy answers (synth replay makes them "
-    "again)",
+    "that the model was fitted to the noisy answers only, that it asks exactly these questions, and that each answer "
+    "cost the share of the budget that the model gives its question (synth replay fits it again)",
+    "that the numbers in report.json were computed from the model and the noisy answers (synth replay recomputes them)",
 )
 
 
 def left_to_replay(*, of_model: bool) -> tuple[str, ...]:
-    """Return what verifying the bundle of a table or of a model leaves to a replay, which takes longer."""
+    """Return what verifying a table's or a model's bundle leaves to replay, which takes longer."""
     return _LEFT_TO_REPLAY_OF_MODEL if of_model else _LEFT_TO_REPLAY
 
 
@@ -58,30 +56,30 @@ MEMORY_BYTES = 2**30
 SECONDS = 60.0
 
 _LIBRARIES = 192 * 2**20
-"""What the libraries' own pages take, which the limit on a process does not count."""
+"""Memory of the libraries' own pages, which the limit on a process does not count."""
 
 
 @dataclass(slots=True)
 class Findings:
-    """What a check has found so far; all of it plain values.
+    """What a check has found so far, in plain values.
 
     Attributes
     ----------
     promised : list of str
         The promise in words.
     checked, failures : list of str
-        Steps that found nothing; what differs, with its reason.
+        Checks that passed; differences, each with its reason.
     not_compared : list of str
-        Files whose bytes only the versions of the certificate could make again.
+        Files that only the versions in the certificate could reproduce byte for byte.
     not_checked : list of str
-        Steps that need a package which is not installed here, or more memory or time than is allowed: nobody knows what
-        they would find.
+        Checks that need a package that is not installed here, or more memory or time than allowed: their result is
+        unknown.
     facts : dict
-        Numbers of the certificate for programs, and the fingerprint of its key.
+        Values of the certificate for programs, and the fingerprint of its key.
     of_model : bool
-        Whether a model is released, and no table.
+        Whether a model is released instead of a table.
     step : str
-        What is being done.
+        The current step.
     """
 
     promised: list[str] = field(default_factory=list)
@@ -101,10 +99,10 @@ class Verdict:
     Attributes
     ----------
     ok : bool
-        True when everything was checked, and nothing differs from what the certificate states.
+        True if all checks were completed and passed.
     lines : tuple of str
-        What is promised, to whom, under which assumptions, what was checked, what was not compared and what cannot be
-        shown; each difference with its reason.
+        What is promised and who is protected, the assumptions, what was checked, what was not compared or recomputed,
+        and what no check can show; each difference with its reason.
     json : dict
         The same for programs: ok, failures, checked, not_compared, not_checked, epsilon, delta, neighbours, row_epsilon
         (where single cells are hidden), not_covered, fingerprint, signer, cannot_show, left_to_replay.
@@ -122,20 +120,20 @@ def verify(
     memory_bytes: int = MEMORY_BYTES,
     seconds: float = SECONDS,
 ) -> Verdict:
-    """Check a bundle, a zip or a folder; a bundle that differs is a verdict, never an exception.
+    """Check a bundle, a zip or a folder; a failed check is part of the verdict, never an exception.
 
     Parameters
     ----------
     path : str, Path or binary file
-        The bundle. A folder that holds ``bundle.zip`` is checked through that zip, and the loose files beside it too.
-        A file that is open is read from its beginning and piped to the checking process, which holds it in memory.
+        The bundle. In a folder that contains ``bundle.zip``, that zip is checked, and the loose files next to it too.
+        An open file is read from its beginning and piped to the checking process, which keeps it in memory.
     public_key : path or bytes, optional
-        PEM of the signer you expect; without it the signature is checked against the key in the bundle only, and the
-        verdict says "signer not checked".
+        PEM of the expected signer's key. Without it the signature is checked only against the key in the bundle, and
+        the verdict says "signer not checked".
     memory_bytes : int
-        What checking may take; more for a large bundle that you trust.
+        Memory limit; raise it for a large bundle that you trust.
     seconds : float
-        How long it may take.
+        Time limit.
 
     Raises
     ------
@@ -143,7 +141,7 @@ def verify(
         If the file of the public key cannot be read, or a limit is not positive.
     """
     if not (memory_bytes > 0 and seconds > 0):
-        raise InputError("Checking needs some memory and some time: give positive limits.")
+        raise InputError("The memory and time limits must be positive.")
     expected = _key(public_key)
     opened = None if isinstance(path, str | Path) else path
     size = 0 if opened is None else opened.seek(0, io.SEEK_END)
@@ -151,7 +149,7 @@ def verify(
         "path": str(Path(path).absolute()) if isinstance(path, str | Path) else None,
         "size": size,
         "public_key": None if expected is None else expected.decode("latin-1"),
-        # What holds the bundle itself, with room to grow, is not what checking it may take.
+        # The memory that holds the bundle itself, with room to grow, does not count.
         "memory_bytes": max(memory_bytes - _LIBRARIES, _LIBRARIES) + size + size // 4,
         "cpu_seconds": int(seconds) + 1,
     }
@@ -163,14 +161,13 @@ def verify(
 
 
 def verdict_of(findings: Findings, *, key_given: bool) -> Verdict:
-    """Put what was found into words.
+    """Return the verdict on what a finished check has found.
 
     Parameters
     ----------
     findings : Findings
-        Of a check that has ended.
     key_given : bool
-        Whether the signer was compared with a key that the reader trusts.
+        Whether the signature was checked against a key that the reader trusts.
     """
     ok = not (findings.failures or findings.not_checked)
     signer = "not checked" if not key_given else ("as expected" if ok else "see failures")
@@ -181,12 +178,12 @@ def verdict_of(findings: Findings, *, key_given: bool) -> Verdict:
     nothing = not (findings.checked or findings.failures)
     if not key_given and not nothing:
         lines.append(
-            "Signer not checked: compare this fingerprint with the owner's, or give the owner's key: synth verify "
+            "Signer not checked: compare this fingerprint with the owner's, or give the owner's key with synth verify "
             "--public-key."
         )
     lines += [
         f"Not compared: {name} was written by other versions than those installed here (the certificate names them), "
-        "and they would have to make it again. What is checked above holds for it; the rest of it was not looked at."
+        "and only those could reproduce it byte for byte. It passed the checks above; nothing else in it was checked."
         for name in findings.not_compared
     ]
     lines += [f"NOT CHECKED: {lack}" for lack in findings.not_checked]
@@ -196,7 +193,7 @@ def verdict_of(findings: Findings, *, key_given: bool) -> Verdict:
         lines += [f"Not recomputed here: {sentence}." for sentence in left]
         lines += [f"No check can show {sentence}." for sentence in CANNOT_SHOW]
     lines.append(_last_word(findings))
-    # What a stranger wrote stays within its own line: no line break, nothing that moves the cursor of a terminal.
+    # Text from the bundle stays on its own line: no line breaks, nothing that moves the cursor of a terminal.
     lines = ["".join(mark if mark.isprintable() else "\N{REPLACEMENT CHARACTER}" for mark in line) for line in lines]
     certified = dict.fromkeys(("epsilon", "delta", "neighbours", "row_epsilon", "fingerprint"))
     document = {
@@ -217,12 +214,12 @@ def verdict_of(findings: Findings, *, key_given: bool) -> Verdict:
 
 def _last_word(findings: Findings) -> str:
     if findings.failures:
-        return "The bundle does NOT hold what it claims."
+        return "The bundle is NOT what it claims to be."
     if findings.not_checked and not findings.checked:
-        return "Nothing of the bundle was checked."
+        return "Nothing in the bundle was checked."
     if findings.not_checked:
-        return "Nothing differs in what was checked, but not everything could be checked here."
-    return "The bundle holds what it claims."
+        return "No check failed, but not all checks could be completed here."
+    return "All checks passed. What they leave out is listed above."
 
 
 def _key(public_key: str | Path | bytes | None) -> bytes | None:
@@ -235,7 +232,7 @@ def _key(public_key: str | Path | bytes | None) -> bytes | None:
 
 
 def _listen(process: Confined, request: bytes, bundle: BinaryIO | None) -> tuple[Findings, bool]:
-    """Return the last findings that the process told, and whether time ran out before its last word."""
+    """Return the last findings that the process reported, and whether it ran out of time before its last report."""
     try:
         process.questions.write(request)
         if bundle is not None:
@@ -248,7 +245,7 @@ def _listen(process: Confined, request: bytes, bundle: BinaryIO | None) -> tuple
     try:
         while block := process.read(CHUNK):
             told += block
-            # Each line holds all that the one before it held.
+            # Each line repeats everything in the line before it.
             del told[: told.rfind(b"\n", 0, max(told.rfind(b"\n"), 0)) + 1]
     except TimeoutError:
         return _last(told), True
@@ -263,11 +260,10 @@ def _last(told: bytearray) -> Findings:
 def _stopped(step: str, *, timed_out: bool) -> str:
     if timed_out:
         return (
-            f"{step[0].upper()}{step[1:]} could not be checked here in the time allowed, nor what comes after it. If "
-            "you trust where the bundle comes from, allow more: synth verify --seconds."
+            f"{step[0].upper()}{step[1:]} could not be checked in the time allowed, nor anything after it. If you "
+            "trust the source of this bundle, allow more time: synth verify --seconds."
         )
     return (
-        f"{step[0].upper()}{step[1:]} could not be checked here, nor what comes after it: the check broke off. The "
-        "bundle is damaged, or needs more memory than is allowed. If you trust where it comes from, allow more: synth "
-        "verify --memory."
+        f"{step[0].upper()}{step[1:]} could not be checked, nor anything after it: the check stopped. The bundle is "
+        "damaged, or needs more memory than allowed. If you trust its source, allow more memory: synth verify --memory."
     )

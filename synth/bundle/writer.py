@@ -1,7 +1,7 @@
-"""Seal a bundle: everything a stranger needs to use, check and remake a table or a model, in one zip.
+"""Seal a bundle: everything a recipient needs to use, check and reproduce a table or a model, in one zip.
 
-Some of its texts follow from the rest of it (what it is, how to cite it, its report as a page): whoever checks a bundle
-writes them again (:func:`written_texts`).
+Some of its texts follow from the rest of it (what it is, how to cite it, its report as a page): a check writes them
+again (:func:`written_texts`).
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from synth.schema import Neighbours, RunConfig, Schema, config_to_yaml, schema_t
 __all__ = ["Contents", "SealedBundle", "Signer", "write_bundle", "written_texts"]
 
 _MADE_BY_A_MODEL = (
-    "The rows of synthetic.csv were drawn from a model that was fitted to noisy answers about a private table. None",
+    "The rows in synthetic.csv were drawn from a model that was fitted to noisy answers about a private table. None",
     "is a copy of a private row, though some may equal one by chance.",
 )
 _MADE_FROM_NOISY_ROWS = (
-    "Noise was added to every row of the private table separately; the rows of synthetic.csv were smoothed from those",
-    "noisy rows, one from each, in another order. So the number of private rows can be seen.",
+    "Noise was added to each row of the private table separately. The rows in synthetic.csv were smoothed from those",
+    "noisy rows, one from each, in a different order. They are therefore as many as the private rows.",
 )
 
 
@@ -57,26 +57,26 @@ class Signer(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contents:
-    """What goes into a bundle; all of it public once its receipts are paid.
+    """What goes into a bundle; all of it is public once it is charged.
 
     Attributes
     ----------
     config : RunConfig
-        The run; its paths are left out.
+        Of the run; its paths are left out.
     answers : sequence of Answer
         Every noisy answer of the run.
     rows : RowCount, optional
-        What the session said about the number of private rows; needed to fit the answers again.
+        The number of private rows as the session stated it, which is needed to fit the answers again.
     state : mapping of name to array
-        What was fitted.
+        The fitted model.
     evidence : sequence of Publishable
-        The numbers of the report; owner-only numbers are refused.
+        The numbers in the report; owner-only numbers are refused.
     certificate : Certificate
         The certificate without hashes.
     synthetic_csv, synthetic_parquet : Path, optional
-        The table as it was written; none where a model is released.
+        The table as it was written; None if a model is released.
     finding : Finding, optional
-        What filled the configuration, where something was found privately.
+        The finding that the configuration uses, if any.
     """
 
     config: RunConfig
@@ -92,9 +92,9 @@ class Contents:
 
 @dataclass(frozen=True, slots=True)
 class SealedBundle:
-    """A written bundle: the certificate with its hashes, and the files that also stand beside the zip.
+    """A written bundle: the certificate with its hashes, and the files that are also written next to the zip.
 
-    ``model_json`` is empty where a table is released.
+    ``model_json`` is empty if a table is released.
     """
 
     path: Path
@@ -112,18 +112,18 @@ def write_bundle(
     Parameters
     ----------
     path : Path
-        Where the zip goes; nothing is left there when a check refuses.
+        Where the zip goes; nothing is left there if a check refuses.
     contents : Contents
         What goes in.
     signer : Signer
         The key that signs the certificate.
     leak_words : LeakWords, optional
-        Texts that must not appear: this machine's user and host, the name of the uploaded file.
+        Texts that must not appear: the user and host of this machine, the name of the uploaded file.
 
     Raises
     ------
     TypeError
-        If evidence of another kind than safe or charged is among the contents.
+        If evidence that is neither safe nor charged is among the contents.
     PrivacyError
         If a receipt or an answer was made with test noise, or the leak linter finds something.
     """
@@ -135,7 +135,7 @@ def write_bundle(
     model = model_to_bytes(card, contents.state)
     model_json = b""
     if card.is_model:
-        read, state = model_from_bytes(model)  # as whoever checks it reads it
+        read, state = model_from_bytes(model)  # as a check reads it
         model_json = model_to_json(read, restored_model(read, state))
     members: dict[str, bytes | Path] = {
         **({"model.json": model_json} if card.is_model else _table(contents)),
@@ -197,7 +197,7 @@ def _hash(contents: bytes | Path) -> str:
 def written_texts(
     certificate: Certificate, config: RunConfig, evidence: Sequence[Publishable], rows: TableRows
 ) -> dict[str, bytes]:
-    """Write every file of a bundle that follows from the rest of it.
+    """Return the files of a bundle that follow from the rest of it.
 
     Parameters
     ----------
@@ -208,7 +208,7 @@ def written_texts(
     evidence : sequence of Publishable
         What report.json holds.
     rows : tuple
-        The first rows of synthetic.csv, under its header; nothing where a model is released.
+        The first rows of synthetic.csv below its header; empty if a model is released.
 
     Returns
     -------
@@ -234,7 +234,7 @@ def _title(certificate: Certificate) -> str:
 
 
 def _readme_text(certificate: Certificate, schema: Schema) -> str:
-    """Write README.txt."""
+    """Return README.txt."""
     lines = _about_the_model(certificate) if certificate.is_model else _about_the_table(certificate, schema)
     return "\n".join(map(visible, lines))
 
@@ -243,7 +243,7 @@ def _about_the_model(certificate: Certificate) -> list[str]:
     return [
         "PRIVATE MODEL",
         "",
-        "The numbers of model.json were worked out from noisy answers about a private table. No row is in it.",
+        "The numbers in model.json were computed from noisy answers about a private table. It contains no rows.",
         "",
         "The promise",
         "-----------",
@@ -251,26 +251,26 @@ def _about_the_model(certificate: Certificate) -> list[str]:
         "",
         "The model",
         "---------",
-        f"'{certificate.generator}', as model.json describes it: what was declared public, what was assumed, and what",
-        "was learned. It is plain JSON and needs no program of ours.",
+        f"'{certificate.generator}', as described in model.json: what was declared public, what was assumed, and what",
+        "was learned. It is plain JSON and can be used without this program.",
         "",
         "The files",
         "---------",
         "model.json                what the model is and what it learned, in plain numbers",
         "schema.json               what was declared public about the private table",
-        "config.yaml               the run; give it your own table to repeat it",
+        "config.yaml               the configuration of the run; add your own table to repeat it",
         "measurements.npz          the noisy answers and the scale of their noise",
         "model.safetensors         the same model as arrays, from which model.json follows",
-        "report.html, report.json  what can be said of the model, in publishable numbers",
+        "report.html, report.json  publishable numbers about the model",
         *_found_files(certificate, width=26),
         "certificate.json          the promise with its receipts and the hashes of all files",
         "certificate.json.sig      its Ed25519 signature; public-key.pem is the key",
         "",
-        "Check, remake and use",
-        "---------------------",
+        "Check, reproduce and use",
+        "------------------------",
         "python -m synth verify bundle.zip --public-key KEY.pem     checks the promise and every file",
-        "python -m synth replay bundle.zip --out FOLDER             fits the noisy answers again: the same model.json",
-        "python -m synth model predict bundle.zip TABLE --out FILE  predicts for rows of your own, where the model can",
+        "python -m synth replay bundle.zip --out FOLDER             fits the noisy answers again to model.json",
+        "python -m synth model predict bundle.zip TABLE --out FILE  predicts for your own rows, if the model can",
         *_how_far_checks_go(of_model=True),
     ]
 
@@ -290,19 +290,15 @@ def _about_the_table(certificate: Certificate, schema: Schema) -> list[str]:
         "The table",
         "---------",
         f"{certificate.rows:,} rows, {len(schema.printed)} columns, made by the generator '{certificate.generator}'.",
-        *(
-            []
-            if by_row
-            else ["The number of rows is the one that the owner asked for; it was not counted in the private table."]
-        ),
-        *([f"Freshly made, meaningless identifiers: {', '.join(identifiers)}."] if identifiers else []),
-        "An empty cell is a missing value. An apostrophe before = + - @ keeps spreadsheets from reading a formula.",
+        *([] if by_row else ["The owner chose the number of rows; it was not counted in the private table."]),
+        *([f"New, meaningless identifiers: {', '.join(identifiers)}."] if identifiers else []),
+        "An empty cell is a missing value. An apostrophe before = + - @ stops spreadsheets from reading a formula.",
         "",
         "The files",
         "---------",
-        "synthetic.csv, synthetic.parquet   the table, the same rows twice",
+        "synthetic.csv, synthetic.parquet   the table, in two formats",
         "schema.json                        what was declared public about the private table",
-        "config.yaml                        the run; give it your own table to repeat it",
+        "config.yaml                        the configuration of the run; add your own table to repeat it",
         "measurements.npz                   the noisy answers and the scale of their noise",
         "model.safetensors                  the fitted generator",
         "report.html, report.json           how accurate the table is, in publishable numbers",
@@ -310,12 +306,12 @@ def _about_the_table(certificate: Certificate, schema: Schema) -> list[str]:
         "certificate.json                   the promise with its receipts and the hashes of all files",
         "certificate.json.sig               its Ed25519 signature; public-key.pem is the key",
         "",
-        "Check and remake",
-        "----------------",
+        "Check and reproduce",
+        "-------------------",
         "python -m synth verify bundle.zip --public-key KEY.pem     checks the promise, every file and every cell",
-        "python -m synth replay bundle.zip --out FOLDER             makes synthetic.csv and report.json again",
+        "python -m synth replay bundle.zip --out FOLDER             reproduces synthetic.csv and report.json",
         *_how_far_checks_go(of_model=False),
-        "How far to trust a count: see 'Columns' in report.html; small groups are mostly noise.",
+        "For how far to trust a count, see 'Columns' in report.html; small groups are mostly noise.",
         "",
     ]
 
@@ -328,9 +324,9 @@ def _found_files(certificate: Certificate, *, width: int) -> tuple[str, ...]:
 
 def _how_far_checks_go(*, of_model: bool) -> tuple[str, ...]:
     return (
-        "Both need the program that wrote this bundle (Hermitage, see 'versions' in certificate.json) and the bundle:",
-        "no database, no account, no network. With those versions every byte comes out the same; with others verify",
-        "names the files that it did not compare. Get KEY.pem from the owner: public-key.pem does not say whose it is.",
+        "Both need only this bundle and the program that wrote it (Hermitage, see 'versions' in certificate.json): no",
+        "database, no account, no network. With those versions every byte is reproduced; with others verify names the",
+        "files that it did not compare. Get KEY.pem from the owner: public-key.pem does not say whose it is.",
         "",
         "What no check can show",
         "----------------------",
@@ -344,7 +340,7 @@ def _how_far_checks_go(*, of_model: bool) -> tuple[str, ...]:
 
 
 def _citation_text(certificate: Certificate) -> str:
-    """Write CITATION.cff."""
+    """Return CITATION.cff."""
     # JSON texts are YAML texts, so names with quotes or colons stay one value.
     title = json.dumps(_title(certificate), ensure_ascii=True)
     noun, what, made, keyword = (
@@ -359,7 +355,7 @@ def _citation_text(certificate: Certificate) -> str:
     )
     lines = [
         "cff-version: 1.2.0",
-        f"message: Please name this {noun} and its certificate when you use it.",
+        f"message: Please cite this {noun} and its certificate when you use it.",
         "type: dataset",
         f"title: {title}",
         f"abstract: {abstract}",

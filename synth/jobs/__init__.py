@@ -1,4 +1,4 @@
-"""Starting background work, watching it and stopping it; its row in the store is the only truth about it."""
+"""Start, watch and stop background work; its row in the store is the only record of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The engine of one machine: a detached process for each piece of work, a queue of runs, and no daemon of its own."""
+"""The engine of one machine: a detached process for each piece of work, a queue of runs, and no daemon."""
 
 from __future__ import annotations
 
@@ -20,39 +20,40 @@ __all__ = ["MOST_ATTEMPTS", "WORKER_COMMAND", "LocalEngine", "put_back"]
 WORKER_COMMAND = (sys.executable, "-m", "synth.worker")
 
 LEASE_BEATS = 4
-"""Heartbeats that a worker on another machine may miss before it is taken for dead."""
+"""Heartbeats that a worker on another machine may miss before it counts as dead."""
 
 START_SECONDS = 60.0
-"""How long a slot may be taken without a process, between the row and the start."""
+"""How long a slot may be assigned before its process has started."""
 
 CANCEL_SECONDS = 10.0
-"""How long a worker may take to notice that it is cancelled before it is killed."""
+"""How long a worker may take to stop after it was cancelled before it is killed."""
 
 MOST_ATTEMPTS = 3
-"""Workers that one run is given, one after the other."""
+"""Most workers that one run gets, one after another."""
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 
 
 class LocalEngine:
-    """Does background work on this machine: starts it, follows it, stops it, and finds out that it died.
+    """Runs background work on this machine: starts it, watches it, stops it, and notices when it dies.
 
-    It looks after all work whenever it is used: on every start, on cancel, on every question where work stands, and at
-    the end of every worker. Any engine over the same store sees the same work, so nothing is lost when the app
-    restarts. Runs wait in a queue for a slot; other work begins at once.
+    It tends all work whenever it is used: on every start, on cancel, on every query of a state, and at the end of every
+    worker. All engines over the same store see the same work, so nothing is lost when the app restarts. Runs wait in a
+    queue for a slot; other work starts immediately.
 
-    A worker that died is noticed by its (number, birth). A run that had spent its charge and kept its answers goes back
-    into the queue and another worker goes on from them (:func:`put_back`); else the work fails, and the charge of a run
-    or a finding stays spent if it was spent. How long something has not changed is counted on this process's own clock
-    and only while it is watched: neither a clock that is set nor a database that was away makes a worker look dead.
+    A dead worker is recognised by its (number, birth). A run whose charge was spent and whose answers are kept goes
+    back into the queue, and another worker continues from them (:func:`put_back`); otherwise the work fails, and the
+    charge of a run or a finding stays spent if it was spent. How long something has not changed is measured on this
+    process's own clock, and only while it is watched: neither a change of the system time nor an unavailable database
+    makes a worker look dead.
 
     Parameters
     ----------
     store : Store
     command : sequence of str
-        What is run with the job's id as last argument.
+        Command that is run with the job's id as its last argument.
     gpus : sequence of str, optional
-        Names of the GPUs to hand out; by default what this machine has.
+        Names of the GPUs to assign; by default all of this machine.
     clock : callable
         Monotonic seconds; a test passes its own.
     """
@@ -75,40 +76,40 @@ class LocalEngine:
         self._host = this_host()
 
     def submit(self, job_id: str, *, gpus: int = 0, cpus: int = 0) -> str:
-        """Put a planned run into the queue, start it if there is room, and return its handle.
+        """Put a planned run into the queue, start it if a slot is free, and return its handle.
 
         Parameters
         ----------
         job_id : str
             The run's id.
         gpus : int
-            1 to compute on a GPU where this machine has one; 0 to stay on the CPU.
+            1 to compute on a GPU if this machine has one; 0 for the CPU.
         cpus : int
-            Threads; 0 for an equal part of the machine.
+            Threads; 0 for an equal share of the machine.
         """
         self._store.work.put(job_id, gpus=gpus, cpus=cpus)
         self.tend()
         return job_id
 
     def begin(self, kind: WorkKind, subject: str, *, asked: str, owner: str, work_id: str | None = None) -> str:
-        """Start work that is not a run, in a process of its own, and return its handle.
+        """Start work that is not a run, in a separate process, and return its handle.
 
         Parameters
         ----------
         kind : WorkKind
         subject : str
-            What is worked on; there is one piece of work of a kind on each.
+            What the work is on; each subject has at most one piece of work of a kind.
         asked : str
             What the worker needs to know, as JSON.
         owner : str
             Who asks.
         work_id : str, optional
-            Under which it was charged; by default a new one.
+            Id under which it was charged; by default a new one.
 
         Raises
         ------
         JobError
-            If it is being worked on already.
+            If it is already in progress.
         """
         self.tend()
         work = self._store.work.begin(kind, subject, asked=asked, owner=owner, host=self._host, work_id=work_id)
@@ -116,29 +117,29 @@ class LocalEngine:
         return work.id
 
     def standing(self, kind: WorkKind, subject: str) -> Work | None:
-        """Return the latest work of a kind on a subject, after tending, or None where there was none."""
+        """Return the latest work of a kind on a subject, after tending, or None."""
         self.tend()
         return self._store.work.about(kind, subject)
 
     def stop(self, kind: WorkKind, subject: str) -> None:
-        """Stop the work of a kind on a subject, if there is any; what was there before stays as it was."""
+        """Stop the work of a kind on a subject, if there is any; earlier results stay."""
         work = self.standing(kind, subject)
         if work is not None and work.is_active:
             self.cancel(work.id)
 
     def state(self, handle: str) -> WorkState:
-        """Return where work stands, after tending."""
+        """Return the state of work, after tending."""
         self.tend()
         return self._store.work[handle].state
 
     def cancel(self, handle: str) -> WorkState:
-        """Stop work: a run that waits ends and its budget is freed; one that works is asked to stop.
+        """Stop work: a waiting run ends and its budget is freed; a running one is asked to stop.
 
-        The budget of one that works stays spent once it has become spent; until then it is freed as well. The process
-        of work that is not a run is ended at once, and what it was charged settled.
+        The budget of a running one stays spent once it is spent; until then it is freed as well. The process of work
+        that is not a run is killed immediately, and its charge settled.
         """
         waiting = (WorkState.PLANNED, WorkState.QUEUED)
-        # A run that waits to go on has spent its budget already.
+        # A run that waits to be continued has already spent its budget.
         began = any(charge.state is ChargeState.SPENT for charge in self._ledger.charges_of(handle))
         message = (
             f"The run was cancelled. {STAYED_SPENT}" if began else f"The run was cancelled before it began. {WAS_FREED}"
@@ -151,18 +152,18 @@ class LocalEngine:
         return self.state(handle)
 
     def tend(self) -> None:
-        """Close the work whose worker died, and start queued runs while there is room."""
+        """End the work whose worker died, and start queued runs while slots are free."""
         active = self._store.work.active()
         self._watch.forget_all_but({work.id for work in active})
         for work in active:
             if self._is_lost(work):
                 self._close_lost(work)
-        # Looked up first, since taking a run locks the store and this is asked every second.
+        # Look first, since taking a run locks the store and this happens every second.
         while self._store.work.waiting() and (run_to_start := self._next()) is not None:
             self._start(run_to_start)
 
     def recover(self) -> None:
-        """Tend the queue after a restart of the app, and free the reservations of runs that will never begin."""
+        """Tend the queue after a restart of the app, and free the reservations of runs that will never start."""
         self.tend()
         self._ledger.recover()
         unfinished = {run.id for run in self._store.runs.all() if not run.is_finished}
@@ -182,7 +183,7 @@ class LocalEngine:
     def _environment(self, work: Work) -> dict[str, str]:
         common = {**os.environ, "HERMITAGE_HOME": str(self._settings.home), "DATABASE_URL": self._settings.database_url}
         if work.kind is not WorkKind.RUN:
-            return common  # it looks itself at what the machine has free
+            return common  # it checks by itself what the machine has free
         threads = str(work.cpus or self._settings.threads or max(1, cores() // self._slots))
         return {
             **common,
@@ -216,23 +217,23 @@ class LocalEngine:
         if current is not None and current.cancel_requested is None:
             if put_back(self._store, current, same_device=current.attempts == 1):
                 return
-            # Another server or worker may have put it back just before: then it goes on, and nothing ends it.
+            # Another server or worker may have put it back just before: then it continues and must not be ended.
             current = self._still(work)
         if current is None:
             return
         if any(charge.state is ChargeState.RELEASED for charge in self._ledger.charges_of(current.id)):
-            # What a finding found was released just before its worker died.
+            # The finding was released just before its worker died.
             self._store.work.move(current.id, WorkState.REPORTED)
         elif current.cancel_requested is not None:
             self._end(current, f"The {current.kind} was cancelled.", WorkState.CANCELLED)
         elif current.attempts >= MOST_ATTEMPTS:
-            words = f"The worker stopped without a word {current.attempts} times, for example because memory ran out."
+            words = f"The worker died {current.attempts} times without a message, for example because memory ran out."
             self._end(current, words)
         else:
-            self._end(current, "The worker stopped without a word, for example because memory ran out.")
+            self._end(current, "The worker died without a message, for example because memory ran out.")
 
     def _still(self, work: Work) -> Work | None:
-        """Return work as it is now, unless it has ended, or gone on with another worker, since it was read."""
+        """Return work as it is now, or None if it has ended or has another worker since it was read."""
         current = self._store.work.find(work.id)
         if current is None or not current.is_active:
             return None
@@ -247,32 +248,33 @@ class LocalEngine:
         forget_answers(self._settings.home, work.id)
 
     def _settled(self, run: Work) -> str:
-        """Settle the charge of a run that is about to end, and return what becomes of it.
+        """Settle the charge of a run that is about to end, and return what happened to it.
 
-        Before the end is noted: if this process dies in between, the next one finds the run still open and repeats it.
+        This comes before the end is recorded: if this process dies in between, the next one finds the run still open
+        and repeats it.
         """
         charges = self._ledger.settle(run.id) or self._ledger.charges_of(run.id)
         if any(charge.state is ChargeState.FAILED_SPENT for charge in charges):
-            return f"{STAYED_SPENT} It is not started again by itself; a new {run.kind} is charged anew."
+            return f"{STAYED_SPENT} It does not restart by itself; a new {run.kind} is charged again."
         return f"{WAS_FREED} Start a new {run.kind}."
 
 
 def put_back(store: Store, run: Work, *, same_device: bool) -> bool:
-    """Let a run whose worker is gone go on from its kept answers, if it can; return whether it will.
+    """Put a run whose worker is lost back into the queue, to continue from its kept answers; return whether it was.
 
-    Only on the machine that the worker was on: no other can know that it is gone. A run does not go on more than twice,
-    nor where its budget is not spent or its answers are not here, nor where nobody put it into the queue, as when
-    ``synth run`` works on it itself.
+    Only on the worker's machine, since no other can know that it is lost. A run is continued at most twice, and only if
+    its budget is spent, its answers are kept here, and it was in the queue, unlike a run that ``synth run`` executes
+    itself.
 
     Parameters
     ----------
     store : Store
     run : Work
-        As it was when its worker was found to be gone.
+        As it was when its worker was found to be lost.
     same_device : bool
-        Whether it may have a graphics card again. The card may be what stopped it; but questions that follow from what
-        was fitted may differ in their last bits on the processor, and then the run cannot go on there. So a worker that
-        was killed is given one more try on the card, and one that the card failed is not.
+        Whether it may use a graphics card again. The card may be what stopped it; but questions that depend on a fit
+        may differ in their last bits on the processor, and then the run cannot continue there. So a run whose worker
+        was killed gets one more try on the card, and one whose card failed does not.
     """
     if run.host != this_host() or run.place is None or run.attempts >= MOST_ATTEMPTS:
         return False
@@ -292,10 +294,10 @@ class _Seen:
 
 
 class _Watch:
-    """For how long values have stayed as they are, in seconds of a monotonic clock.
+    """Measures how long values have not changed, in seconds of a monotonic clock.
 
-    Between two looks at most ``most`` seconds count: while nobody looked, or the database did not answer, a value could
-    not be seen to change.
+    At most ``most`` seconds count between two looks: nobody could see a change while nobody looked or the database did
+    not answer.
     """
 
     def __init__(self, clock: Callable[[], float], *, most: float) -> None:
@@ -304,7 +306,7 @@ class _Watch:
         self._lock = threading.Lock()
 
     def unchanged(self, name: str, value: object) -> float:
-        """Note a value and return for how many seconds it was seen to stay the same."""
+        """Note a value and return for how many seconds it has been the same."""
         moment = self._clock()
         with self._lock:
             before = self._seen.get(name)
@@ -315,6 +317,6 @@ class _Watch:
             return self._seen[name].seconds
 
     def forget_all_but(self, names: set[str]) -> None:
-        """Forget what is not watched any more."""
+        """Forget what is no longer watched."""
         with self._lock:
             self._seen = {name: seen for name, seen in self._seen.items() if name in names}

@@ -1,4 +1,4 @@
-"""Worker processes: started apart from their parent, recognised by number and birth, whatever the clock is set to."""
+"""Worker processes: detached from their parent, and recognised by number and birth whatever the clock says."""
 
 from __future__ import annotations
 
@@ -16,19 +16,18 @@ __all__ = ["birth_of", "boot", "is_alive", "kill", "start"]
 
 PROC = Path("/proc")
 TICK_BITS = 36
-"""Bits for the start ticks: 21 years at 100 a second. With 16 bits for the boot a double holds both exactly."""
+"""Bits for the start ticks: 21 years at 100 per second. With 16 bits for the boot a double holds both exactly."""
 
 BACK = 10
-"""How far a worker stands back for others (its nice value): screens are answered while runs compute."""
+"""Nice value of workers, so that screens stay responsive while runs compute."""
 
 _children: dict[int, subprocess.Popen[bytes]] = {}
 
 
 def start(command: Sequence[str], *, environment: Mapping[str, str]) -> tuple[int, float]:
-    """Start a process in a session of its own, with no terminal and no output, and return (pid, birth).
+    """Start a process in its own session, with no terminal and no output, and return (pid, birth).
 
-    It outlives its parent, and stands back where the processor is short. What it prints is dropped: a library's warning
-    may quote a cell.
+    It outlives its parent and runs at low priority. Its output is discarded: a library's warning may quote a cell.
     """
     process = subprocess.Popen(
         list(command),
@@ -40,14 +39,14 @@ def start(command: Sequence[str], *, environment: Mapping[str, str]) -> tuple[in
         close_fds=True,
     )
     _children[process.pid] = process
-    with suppress(OSError):  # it has ended, or stands further back already
+    with suppress(OSError):  # it has ended, or has a lower priority already
         os.setpriority(os.PRIO_PROCESS, process.pid, BACK)
     return process.pid, birth_of(process.pid)
 
 
 @cache
 def boot() -> int:
-    """Return 16 bits that tell this boot of the machine from others; 0 where the system does not say."""
+    """Return 16 bits that identify this boot of the machine; 0 if the system does not say."""
     try:
         identity = (PROC / "sys" / "kernel" / "random" / "boot_id").read_bytes().strip()
     except OSError:
@@ -56,11 +55,10 @@ def boot() -> int:
 
 
 def birth_of(pid: int) -> float:
-    """Return a number that no other process with this pid has; 0 when there is none.
+    """Return a number that no other process with this pid has; 0 if there is no such process.
 
-    It holds the clock ticks from the start of the machine to the start of the process, and which start of the machine
-    that was. A time of day would move whenever the clock is set. Where there is no /proc it is the system's own record
-    of the time of birth, which does not move.
+    It combines the boot of the machine and the clock ticks from that boot to the start of the process, because a time
+    of day would change whenever the clock is set. Without /proc it is the system's own record of the start time.
     """
     try:
         ticks = int(_stat(pid)[19])
@@ -70,7 +68,7 @@ def birth_of(pid: int) -> float:
 
 
 def is_alive(pid: int, born: float) -> bool:
-    """Whether the very process still runs; another one that got its number does not count."""
+    """Whether this process still runs; another one with its number does not count."""
     _reap()
     if born == 0 or birth_of(pid) != born:
         return False
@@ -81,7 +79,7 @@ def is_alive(pid: int, born: float) -> bool:
 
 
 def kill(pid: int, born: float) -> None:
-    """Kill the very process and its children, if it still runs."""
+    """Kill this process and its children, if it still runs."""
     if not is_alive(pid, born):
         return
     with suppress(psutil.NoSuchProcess, psutil.TimeoutExpired):
@@ -93,7 +91,7 @@ def kill(pid: int, born: float) -> None:
 
 
 def _stat(pid: int) -> list[bytes]:
-    """Return the fields of /proc/PID/stat from the third on; the second, a name, may hold blanks and brackets."""
+    """Return the fields of /proc/PID/stat from the third on; the second, a name, may contain blanks and brackets."""
     return (PROC / str(pid) / "stat").read_bytes().rpartition(b")")[2].split()
 
 
@@ -110,7 +108,7 @@ def _recorded_birth(pid: int) -> float:
 
 
 def _reap() -> None:
-    """Collect the exit status of our finished children, so that none stays a zombie."""
+    """Collect the exit status of our finished children, so that none remains a zombie."""
     for pid, process in list(_children.items()):
         if process.poll() is not None:
             _children.pop(pid, None)

@@ -1,1 +1,1 @@
-"""The ledger: people, what was spent on them, the chain that holds it together, and keeping it safe."""
+"""The ledger: what was spent on each group of people, the chain that protects it, and its backups."""

@@ -1,7 +1,7 @@
-"""Backups of a whole installation, restoring one, and removing one: database, keys, marks, runs and tables.
+"""Back up, restore and remove a whole installation: database, keys, marks, runs and tables.
 
-What was spent after a backup was made is not in it. A restored installation is therefore frozen, every account of it,
-until its owner has entered the certificates that are missing and accepted the ledger.
+A backup lacks what was spent after it was made. In a restored installation every account is therefore frozen until its
+owner has entered the missing certificates and accepted the ledger.
 """
 
 from __future__ import annotations
@@ -39,20 +39,20 @@ __all__ = ["BackupMade", "Contents", "Restored", "back_up", "contents", "copy_da
 
 MANIFEST = "manifest.json"
 _FORMAT = 2
-"""Of a backup, in its manifest; versions before 0.9.0 wrote 1."""
+"""Format of a backup, in its manifest; versions before 0.9.0 wrote 1."""
 
 _DATABASES = {"sqlite": "database.sqlite", "postgresql": "database.dump"}
 _KEYS = (*SECRET_FILES, PUBLIC_FILE)
 
 INTERRUPTED = (
-    "The installation was restored from a backup that was made while this run was not finished. What it was charged "
-    "stays spent: it may have read the rows afterwards."
+    "The installation was restored from a backup that was made before this run had finished. What it was charged stays "
+    "spent, because it may have read the rows afterwards."
 )
 
 
 @dataclass(frozen=True, slots=True)
 class BackupMade:
-    """A finished backup: where it is, how many files it has, and whether encrypted tables are among them."""
+    """A finished backup: its folder, its number of files, and whether it has the encrypted tables."""
 
     folder: Path
     files: int
@@ -61,9 +61,9 @@ class BackupMade:
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """What was restored: when the backup was made, names of the accounts (all frozen), and numbers of runs and tables.
+    """What was restored: when the backup was made, the names of the accounts (all frozen), and the number of runs.
 
-    ``lost_tables`` had their rows when the backup was made and are not in it.
+    ``lost_tables`` is the number of tables that still had rows when the backup was made, but are not in it.
     """
 
     made: datetime
@@ -73,10 +73,10 @@ class Restored:
 
 
 def back_up(settings: Settings, target: str | Path, *, with_tables: bool = False) -> BackupMade:
-    """Copy an installation, which may be in use, into a new folder that only this user can read.
+    """Copy an installation, which may be in use, to a new folder that only this user can read.
 
-    Marks are copied before the database and runs after it: the ledger of the copy is never behind its marks, and every
-    run that it calls finished has its files.
+    Marks are copied before the database and runs after it: in the copy the ledger is never behind its marks, and every
+    finished run has its files.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ def back_up(settings: Settings, target: str | Path, *, with_tables: bool = False
     target : path
         A new or empty folder.
     with_tables : bool
-        Copy the encrypted tables and their keys too. A backup keeps them longer than their time.
+        Copy the encrypted tables and their keys too. The backup keeps them beyond their retention time.
 
     Raises
     ------
@@ -96,10 +96,10 @@ def back_up(settings: Settings, target: str | Path, *, with_tables: bool = False
     """
     folder = Path(target)
     if not (settings.home / "keys").is_dir() or _is_empty(settings.database_url):
-        raise InputError(f"There is no installation in {settings.home}. Name the right one with HERMITAGE_HOME.")
+        raise InputError(f"There is no installation in {settings.home}. Set HERMITAGE_HOME to the right one.")
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise InputError(f"The folder '{folder.name}' is not empty. Name a new one for the backup.")
-    Store(settings).close()  # what no restore of this version could open is not copied
+        raise InputError(f"The folder '{folder.name}' is not empty. Choose a new folder for the backup.")
+    Store(settings).close()  # do not copy what this version could not open after a restore
     with naming_full_disk(folder):
         return _copied(settings, folder, with_tables=with_tables)
 
@@ -116,7 +116,7 @@ def _copied(settings: Settings, folder: Path, *, with_tables: bool) -> BackupMad
         _copy(settings.home / "keys" / name, folder / "keys" / name)
     for path in _files(settings.home / "runs"):
         if path.name == ANSWERS_FILE:
-            continue  # a restored run never goes on: the one that was backed up may have done so
+            continue  # a restored run is never continued: the original may have been
         _copy(path, folder / "runs" / path.relative_to(settings.home / "runs"))
     files = {str(path.relative_to(folder)): _digest(path) for path in _files(folder)}
     body = {
@@ -126,19 +126,19 @@ def _copied(settings: Settings, folder: Path, *, with_tables: bool) -> BackupMad
         "with_tables": with_tables,
         "files": files,
     }
-    # Last: a backup that broke off has no manifest and is not restored.
+    # Last: an incomplete backup has no manifest and cannot be restored.
     with private_file(folder / MANIFEST) as manifest:
         manifest.write(json.dumps(body, indent=1, sort_keys=True).encode() + b"\n")
     return BackupMade(folder, len(files), with_tables)
 
 
 def restore(settings: Settings, source: str | Path) -> Restored:
-    """Restore a backup into a home and a database that hold nothing, and freeze every account of it.
+    """Restore a backup into an empty home and an empty database, and freeze every account.
 
     Raises
     ------
     InputError
-        If the home or the database holds something, or the backup is no backup, is damaged or incomplete.
+        If the home or the database is not empty, or the backup is damaged, incomplete or not a backup.
     ConfigError
         If the database cannot be filled.
     """
@@ -146,11 +146,13 @@ def restore(settings: Settings, source: str | Path) -> Restored:
     body = _checked_manifest(folder)
     kind = "postgresql" if _database_file(settings.database_url) is None else "sqlite"
     if body["database"] != kind:
-        raise InputError(f"The backup holds a {body['database']} database, DATABASE_URL names {kind}. Name the same.")
+        raise InputError(
+            f"The backup is of a {body['database']} database, but DATABASE_URL names {kind}. Use the same kind."
+        )
     if any(_files(settings.home / part) for part in ("keys", "vault", "runs")) or not _is_empty(settings.database_url):
         raise InputError(
-            f"There is an installation in {settings.home} or in its database. Move both away and keep them: the "
-            "certificates of its runs may have to be entered. Or name a new home with HERMITAGE_HOME."
+            f"There is already an installation in {settings.home} or in its database. Move both away and keep them, "
+            "since you may have to enter the certificates of its runs; or set HERMITAGE_HOME to a new folder."
         )
     settings.home.mkdir(mode=0o700, parents=True, exist_ok=True)
     for part in ("vault", "runs"):
@@ -161,7 +163,7 @@ def restore(settings: Settings, source: str | Path) -> Restored:
     with Store(settings) as store:
         made = datetime.fromtimestamp(body["made"], UTC)
         restored = _freeze_everything(store, Ledger(store, load_keys(folder)), made)
-    # Last: without keys nothing starts, so that a restore that broke off spends nothing.
+    # Last: without keys nothing starts, so an incomplete restore cannot spend anything.
     draft = settings.home / f"keys.{uuid4().hex}"
     for name in _KEYS:
         _copy(folder / "keys" / name, draft / name)
@@ -195,7 +197,7 @@ def _freeze_everything(store: Store, ledger: Ledger, made: datetime) -> Restored
 
 
 def _led_to_report(store: Store, run_id: str) -> bool:
-    """Whether a run can still be released: its charge is spent and stays open until then."""
+    """Whether a run can still be released; its charge is spent and stays open until then."""
     run = store.runs.find(run_id)
     return run is not None and run.state in (WorkState.REPORTED, WorkState.RELEASED)
 
@@ -208,13 +210,13 @@ def _checked_manifest(folder: Path) -> dict[str, Any]:
         known = number == _FORMAT and body["database"] in _DATABASES and isinstance(body["made"], int)
     except (OSError, ValueError, KeyError, TypeError):
         raise InputError(
-            f"'{folder.name}' is not a finished backup: it has no readable {MANIFEST}. Name one that synth backup made."
+            f"'{folder.name}' is not a complete backup: it has no readable {MANIFEST}. Give one that synth backup made."
         ) from None
     if not known:
         maker = f"a version before {OLDEST_READ}" if number < _FORMAT else "a later version"
         raise InputError(
-            f"The backup '{folder.name}' was made by {maker} of this program, and this one, version {__version__}, "
-            "cannot restore it: use the version that made it."
+            f"The backup '{folder.name}' was made by {maker} of this program; this is version {__version__}, which "
+            "cannot restore it. Use the version that made it."
         )
     found = {str(path.relative_to(folder)) for path in _files(folder)} - {MANIFEST}
     wrong = [name for name in files if name not in found or _digest(folder / name) != files[name]]
@@ -241,7 +243,7 @@ def _copy(source: Path, target: Path) -> None:
             raise ConfigError(
                 f"The key {source.name} is missing from {source.parent}. Restore it from a backup."
             ) from None
-        # A file that was there for a moment, of a run at work or a table that was just deleted.
+        # A temporary file of a run in progress, or a table that was just deleted.
         target.unlink(missing_ok=True)
 
 
@@ -250,15 +252,15 @@ def _digest(path: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-# Removing one ---------------------------------------------------------------------------------------------------------
+# Removing an installation ---------------------------------------------------------------------------------------------
 
 _PARTS = ("keys", "vault", "runs", "rehearsals", "trials", "incoming")
-"""What an installation keeps in its home beside a SQLite database. Keys go first: what is left cannot be read then."""
+"""What an installation keeps in its home besides a SQLite database. Keys go first: the rest is unreadable then."""
 
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What an installation holds: its accounts, its releases, and the private tables that are stored."""
+    """Contents of an installation: the numbers of accounts, releases and stored private tables."""
 
     accounts: int
     releases: int
@@ -271,10 +273,10 @@ def contents(settings: Settings) -> Contents:
     Raises
     ------
     InputError
-        If there is no installation, or it is at work.
+        If there is no installation, or it is in use.
     """
     if not settings.home.is_dir() or (_is_empty(settings.database_url) and not _files(settings.home / "keys")):
-        raise InputError(f"There is no installation in {settings.home}. Name the right one with HERMITAGE_HOME.")
+        raise InputError(f"There is no installation in {settings.home}. Set HERMITAGE_HOME to the right one.")
     with Store(settings) as store:
         _require_idle(store)
         released = sum(run.state is WorkState.RELEASED for run in store.runs.all())
@@ -282,22 +284,23 @@ def contents(settings: Settings) -> Contents:
 
 
 def remove(settings: Settings) -> tuple[str, ...]:
-    """Remove an installation: keys, vault, ledger, runs and rehearsals. Nothing brings them back but a backup.
+    """Remove an installation: keys, vault, ledger, runs and rehearsals. Only a backup can bring them back.
 
     Returns
     -------
-    Names of what else lies in its home, which stays.
+    tuple of str
+        Names of other files in its home, which stay.
 
     Raises
     ------
     InputError
-        If it is at work; nothing is removed then.
+        If it is in use; nothing is removed then.
     """
     vault = settings.home / "vault"
     vault.mkdir(mode=0o700, parents=True, exist_ok=True)
     with locked(vault, alone=True) as held:
         if not held:
-            raise InputError("A table is being taken in. Wait until it is, or stop it, then try again.")
+            raise InputError("A table is being uploaded. Wait until that has finished, or stop it, then try again.")
         with Store(settings) as store:
             _require_idle(store)
         for part in _PARTS:
@@ -311,7 +314,7 @@ def remove(settings: Settings) -> tuple[str, ...]:
 
 def _require_idle(store: Store) -> None:
     if store.work.active() or store.work.waiting():
-        raise InputError("Something is being worked on. Wait until it has ended, or stop it, then try again.")
+        raise InputError("Work is in progress. Wait until it has ended, or stop it, then try again.")
 
 
 def _remove_database(address: str) -> None:
@@ -323,20 +326,20 @@ def _remove_database(address: str) -> None:
     engine = make_engine(address)
     try:
         with engine.begin() as connection:
-            # What protects the ledger from being changed goes with its tables; other tables of the database stay.
+            # The triggers go with the tables; other tables in the database stay.
             METADATA.drop_all(connection)
             connection.execute(text("DROP TABLE IF EXISTS hermitage_commits"))
             connection.execute(text("DROP FUNCTION IF EXISTS hermitage_refuse()"))
     except OperationalError:
         raise ConfigError(
-            "The keys are removed, but the database does not answer. Drop it by hand: without the keys nothing in it "
-            "can be charged or opened."
+            "The keys are removed, but the database does not answer. Delete it yourself: without the keys nothing in "
+            "it can be charged or opened."
         ) from None
     finally:
         engine.dispose()
 
 
-# The database alone ---------------------------------------------------------------------------------------------------
+# The database ---------------------------------------------------------------------------------------------------
 
 
 def _database_file(address: str) -> Path | None:
@@ -346,9 +349,9 @@ def _database_file(address: str) -> Path | None:
 
 
 def _is_empty(address: str) -> bool:
-    """Whether nothing is in the database yet; a SQLite file that does not exist, nor its log, is empty.
+    """Whether the database is empty; a SQLite database without a file counts as empty if it has no log either.
 
-    A log that was left behind belongs to the database that it was written for: SQLite would read it into any other one
+    A log that was left behind belongs to the database for which it was written, but SQLite would apply it to any other
     of that name.
     """
     path = _database_file(address)
@@ -359,17 +362,17 @@ def _is_empty(address: str) -> bool:
         return not inspect(engine).get_table_names()
     except OperationalError:
         raise ConfigError(
-            "The database does not answer. Check DATABASE_URL and that its server runs, then try again."
+            "The database does not answer. Check DATABASE_URL, and that its server is running, then try again."
         ) from None
     finally:
         engine.dispose()
 
 
 def copy_database(address: str, target: Path) -> None:
-    """Write one consistent state of the database into a new file of mode 0600, while others go on using it.
+    """Write one consistent state of the database to a new file of mode 0600, while it is in use.
 
-    SQLite by its backup interface, because copies of its files would lack what stands in the write-ahead log;
-    PostgreSQL by ``pg_dump``.
+    SQLite is copied with its backup interface, because copies of its files would lack the write-ahead log; PostgreSQL
+    with ``pg_dump``.
 
     Raises
     ------
@@ -388,7 +391,7 @@ def copy_database(address: str, target: Path) -> None:
         return
     with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(target)) as copy:
         source.backup(copy)
-        # One file, without a log beside it.
+        # A single file, without a log.
         copy.execute("PRAGMA journal_mode = DELETE")
         if copy.execute("PRAGMA integrity_check").fetchall() != [("ok",)]:
             raise ConfigError("The database is damaged: its copy does not pass the check. Restore an earlier backup.")
@@ -414,7 +417,7 @@ def _restore_database(source: Path, address: str) -> None:
 
 def _run(command: Sequence[str], address: str) -> None:
     url = make_url(address.replace("postgres://", "postgresql://", 1))
-    # On a command line everybody could read the password.
+    # On the command line everyone could read the password.
     secret = url.password if url.password is not None else url.query.get("password")
     environment = dict(os.environ) if secret is None else {**os.environ, "PGPASSWORD": str(secret)}
     public = url.set(drivername="postgresql").difference_update_query(["password"])
@@ -425,11 +428,11 @@ def _run(command: Sequence[str], address: str) -> None:
         done = subprocess.run([*command, f"--dbname={open_address}"], env=environment, capture_output=True, check=False)
     except FileNotFoundError:
         raise ConfigError(
-            f"The program {command[0]} is not installed. Install PostgreSQL's client programs, of the server's version."
+            f"The program {command[0]} is not installed. Install PostgreSQL's client programs for the server's version."
         ) from None
     if done.returncode != 0:
-        # Its own text may quote the address.
+        # Its own message may quote the address.
         raise ConfigError(
-            f"{command[0]} could not copy the database (exit {done.returncode}). Check DATABASE_URL, and that the "
+            f"{command[0]} could not copy the database (exit code {done.returncode}). Check DATABASE_URL, and that the "
             "program is not older than the server."
         )

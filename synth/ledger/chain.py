@@ -1,11 +1,11 @@
-"""The chain of an account's entries: whoever alters, removes or inserts one breaks every digest after it.
+"""The chain of an account's entries: altering, removing or inserting one breaks every digest after it.
 
-Entries are the account's charges and, between them, the decisions about it: whom it protects, its limit, whether it is
-frozen. Every digest is an HMAC under a key of the installation, so that whoever can write the database but has no key
-cannot make a chain that is whole. Before the first charge the chain says whom all charges protect.
+Entries are the account's charges and, between them, the decisions about it: its unit, its limit, whether it is frozen.
+Every digest is an HMAC under a key of the installation, so an attacker who can write to the database, but does not have
+the key, cannot produce a valid chain. Before the first charge the chain fixes the unit that all charges protect.
 
-Cutting entries off the end leaves a shorter chain that is whole; :class:`LedgerHead`, kept beside every encrypted table
-and printed in every certificate, is what reveals that.
+Cutting entries off the end leaves a shorter valid chain. The :class:`LedgerHead`, stored with every encrypted table and
+printed in every certificate, reveals that.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ SUCCESSORS: dict[ChargeState | None, tuple[ChargeState, ...]] = {
     ChargeState.FAILED_SPENT: (),
     ChargeState.FREED: (),
 }
-"""Which state may follow which: only a reservation is ever freed."""
+"""Which state may follow which; only a reservation can be freed."""
 
 _CHANGING = ("position", "state", "who", "certificate_id", "time", "previous", "digest")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Chain:
-    """An account's chain after every entry of it was checked.
+    """An account's chain, with every entry checked.
 
-    ``links`` are the heads it had, the last one first to last; ``key`` links what follows.
+    ``links`` are all heads that it ever had, in order; ``key`` links further entries.
     """
 
     account: Account
@@ -50,23 +50,23 @@ class Chain:
 
     @property
     def head(self) -> LedgerHead:
-        """How far it has come."""
+        """Its current head."""
         return self.links[-1]
 
     @property
     def frozen(self) -> bool:
-        """Whether the last word on freezing is that it is frozen."""
+        """Whether the account is frozen, by its last decision about freezing."""
         last = _last(self.decisions, DecisionKind.FROZEN, DecisionKind.THAWED)
         return self.account.frozen or (last is not None and last.kind is DecisionKind.FROZEN)
 
     @property
     def has_unit(self) -> bool:
-        """Whether an entry says whom all charges protect."""
+        """Whether an entry fixes the unit that all charges protect."""
         return _last(self.decisions, DecisionKind.UNIT) is not None
 
     @property
     def was_spent(self) -> bool:
-        """Whether rows may ever have been read under it."""
+        """Whether rows may ever have been read for this account."""
         return any(charge.state is ChargeState.SPENT for charge in self.charges)
 
     def holds(self, seen: LedgerHead) -> bool:
@@ -74,14 +74,14 @@ class Chain:
         return seen in self.links
 
     def with_charge(self, charge: Charge) -> Chain:
-        """Return the chain with one more row of a charge, placed and linked; it is the last of ``charges``."""
+        """Return the chain with one more row of a charge, numbered and linked; it is the last of ``charges``."""
         placed = replace(charge, position=self.head.count + 1, previous=self.head.digest, digest="", time=now())
         linked = replace(placed, digest=_keyed(self.key, _charge_facts(placed)))
         head = LedgerHead(self.account.id, linked.position, linked.digest, len(self.decisions))
         return replace(self, charges=(*self.charges, linked), links=(*self.links, head))
 
     def with_decision(self, kind: DecisionKind, body: Mapping[str, Any], *, who: str) -> Chain:
-        """Return the chain with one more decision, placed and linked; it is the last of ``decisions``."""
+        """Return the chain with one more decision, numbered and linked; it is the last of ``decisions``."""
         decision = Decision(
             account_id=self.account.id,
             number=len(self.decisions) + 1,
@@ -99,13 +99,13 @@ class Chain:
 
 
 def verify(account: Account, charges: Sequence[Charge], decisions: Sequence[Decision], key: bytes) -> Chain:
-    """Return an account's chain after checking every entry, and the account against what was decided about it.
+    """Return an account's chain after checking every entry, and the account against its decisions.
 
     Raises
     ------
     LedgerError
-        If an entry was altered, removed, inserted or moved, a charge took a step that does not exist, or the account's
-        unit or limit is not the one that was decided.
+        If an entry was altered, removed, inserted or moved, a charge changed to a state that cannot follow, or the
+        account's unit or limit is not the one that was decided.
     """
     walk = _Walk(account, key)
     waiting = list(decisions)
@@ -163,7 +163,7 @@ def _check_account(chain: Chain) -> None:
     account = chain.account
     unit = _last(chain.decisions, DecisionKind.UNIT)
     if unit is not None and dict(unit.body) != unit_facts(account):
-        raise altered(account, "in whom it protects")
+        raise altered(account, "in its protected unit")
     cap = _last(chain.decisions, DecisionKind.CAP)
     decided = {"epsilon": None, "delta": None} if cap is None else dict(cap.body)
     if decided != {"epsilon": account.epsilon_cap, "delta": account.delta_cap}:
@@ -171,7 +171,7 @@ def _check_account(chain: Chain) -> None:
 
 
 def unit_facts(account: Account) -> dict[str, Any]:
-    """Return whom an account protects, as a decision holds it."""
+    """Return the unit that an account protects, as the body of a decision."""
     return {
         "neighbours": account.neighbours,
         "protects": account.protects,
@@ -181,10 +181,10 @@ def unit_facts(account: Account) -> dict[str, Any]:
 
 
 def altered(account: Account, where: str) -> LedgerError:
-    """Return the refusal of a ledger that is not as it was written."""
+    """Return the error for a ledger that was altered."""
     return LedgerError(
-        f"The ledger of account '{account.name}' was altered {where}. Private runs on it are off until the ledger is "
-        "restored from a backup."
+        f"The ledger of account '{account.name}' was altered {where}. Private runs for this account are off until its "
+        "ledger is restored from a backup."
     )
 
 
@@ -212,11 +212,11 @@ def _charge_facts(charge: Charge) -> dict[str, Any]:
 
 def _decision_facts(decision: Decision) -> dict[str, Any]:
     facts = {field.name: getattr(decision, field.name) for field in fields(Decision) if field.name != "digest"}
-    # An entry of one kind can never pass for one of the other: a charge has no such field.
+    # An entry of one kind cannot pass for one of the other: a charge has no such field.
     return {**facts, "body": dict(decision.body), "time": int(decision.time.timestamp())}
 
 
 def _keyed(key: bytes, facts: Mapping[str, object]) -> str:
-    # Floats are written by repr, which is exact; text is escaped, so no value can imitate another.
+    # Floats are written with repr, which is exact; text is escaped, so no value can imitate another.
     text = json.dumps(facts, ensure_ascii=True, allow_nan=False, sort_keys=True, separators=(",", ":"))
     return hmac.digest(key, text.encode(), hashlib.sha256).hex()

@@ -1,11 +1,11 @@
-"""What one charge is and what it has to meet: the pure half of the ledger.
+"""What a charge is, and the conditions for it: the part of the ledger without a database.
 
-A charge is *reserved*, *spent* and *released*, each a row of its own; it has to be open to its account, speak of the
-account's neighbours and people, and carry out what it was reserved for.
+A charge is *reserved*, *spent* and *released*, each in a row of its own. Its account must not be frozen, its budget
+must have the account's neighbouring relation and unit, and its run must be the one for which it was reserved.
 
-Where single cells are hidden, the epsilons of one account add only where all runs speak of the same cells: a label of
-one run is public in it for good, so a later run cannot hide it again; and a number that counts as hidden up to a part
-of its declared range is hidden to the smallest such part of all runs.
+Where single cells are protected, the epsilons of one account add up only if all runs protect the same cells: the label
+of one run is public for good, so a later run cannot protect it again; and a number that is protected up to a part of
+its declared range is protected up to the smallest such part of all runs.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ __all__ = [
 ]
 
 OTHER_THAN_RESERVED = (
-    "The configuration of this run is not the one that its budget was reserved for: it was altered while the run "
-    "waited. Start a new run."
+    "The configuration of this run is not the one for which its budget was reserved: it was altered while the run was "
+    "waiting. Start a new run."
 )
 
 
@@ -64,16 +64,16 @@ def charge_in(account: Account, charges: Sequence[Charge], charge_id: str) -> Ch
     for charge in reversed(charges):
         if charge.charge_id == charge_id:
             return charge
-    raise LedgerError(f"The ledger of account '{account.name}' has no such charge. Start a new run.")
+    raise LedgerError(f"The ledger of account '{account.name}' does not have this charge. Start a new run.")
 
 
 def next_row(found: Chain, charge: Charge, state: ChargeState) -> Charge:
-    """Return the latest row of a charge in another state, before it is placed in the chain.
+    """Return the latest row of a charge with a new state, before it is added to the chain.
 
     Raises
     ------
     LedgerError
-        If no step leads from its state to that one.
+        If the new state cannot follow the current one.
     """
     latest = charge_in(found.account, found.charges, charge.charge_id)
     if state not in SUCCESSORS[latest.state]:
@@ -85,30 +85,31 @@ def require_open(chain: Chain) -> None:
     """Refuse a frozen account."""
     if chain.frozen:
         raise LedgerError(
-            f"The account '{chain.account.name}' is frozen, because its ledger may be older than what was released. "
-            "Enter the certificates that are missing and accept the ledger: on the page Admin, or with synth account "
-            "--enter and --accept."
+            f"The account '{chain.account.name}' is frozen, because its ledger may lack some releases. Enter the "
+            "missing certificates and accept the ledger: on the Admin page, or with synth account --enter and --accept."
         )
 
 
 def require_same_neighbours(account: Account, budget: PrivacyBudget) -> None:
-    """Refuse a budget of another neighbouring relation: the two cannot be added."""
+    """Refuse a budget with a different neighbouring relation, which cannot be added up."""
     if account.neighbours is None:
-        raise PrivacyError(f"Nobody has said yet whom the account '{account.name}' protects. Describe its table first.")
+        raise PrivacyError(
+            f"It is not declared yet who the account '{account.name}' protects. Describe its table first."
+        )
     if budget.neighbours is not account.neighbours:
         raise PrivacyError(
-            f"The account '{account.name}' counts in {account.neighbours.value} neighbours; this budget is in "
-            f"{budget.neighbours.value}. The two cannot be added: use another account."
+            f"The account '{account.name}' uses the neighbouring relation {account.neighbours.value}; this budget uses "
+            f"{budget.neighbours.value}. The two cannot be added up: use another account."
         )
 
 
 def require_as_reserved(found: Chain, charge: Charge, config: str) -> None:
-    """Refuse to carry out what the charge was not reserved for: a configuration that waits could be edited meanwhile.
+    """Refuse to run what the charge was not reserved for: the configuration of a waiting run could be edited.
 
     Raises
     ------
     LedgerError
-        If the configuration names another account or budget, protects another unit, or hides other cells.
+        If the configuration has a different account, budget or unit, or protects other cells.
     """
     mapping: Mapping[str, Any] = json.loads(config)
     neighbours, unit = promise_of_config(config)
@@ -127,7 +128,7 @@ def require_as_reserved(found: Chain, charge: Charge, config: str) -> None:
 
 
 def reservation(account: Account, run_id: str, budget: PrivacyBudget, cost: Cost, *, purpose: str, who: str) -> Charge:
-    """Return the first row of a charge, not yet placed in the chain."""
+    """Return the first row of a charge, not yet added to the chain."""
     return Charge(
         account_id=account.id,
         position=0,
@@ -153,17 +154,17 @@ def reservation(account: Account, run_id: str, budget: PrivacyBudget, cost: Cost
 
 @dataclass(frozen=True, slots=True)
 class HiddenCells:
-    """What one run hides, as its configuration says.
+    """What a run protects, by its configuration.
 
     Attributes
     ----------
     label : str, optional
-        The column that is public.
+        The public column.
     change : float
-        Largest change of a number or date that is hidden, as a part of its declared range.
+        Largest change of a number or date that is protected, as a part of its declared range.
     ranges : tuple of (str, str, str)
-        Name and declared ends of every number and date, where ``change`` is below 1; else empty, as any change is
-        hidden then, whatever the range.
+        Name and declared ends of each number and date, if ``change`` is below 1; otherwise empty, as any change is
+        protected then.
     """
 
     label: str | None
@@ -172,7 +173,7 @@ class HiddenCells:
 
     @classmethod
     def of_config(cls, config: str) -> Self:
-        """Read them off a run's configuration, as JSON."""
+        """Read them from a run's configuration, as JSON."""
         mapping: Mapping[str, Any] = json.loads(config)
         change = float(mapping.get("cell_change", 1.0))
         columns: Mapping[str, Any] = mapping.get("columns", {}) if change < 1 else {}
@@ -193,12 +194,12 @@ class HiddenCells:
         return cls(label=body["label"], change=float(body["change"]), ranges=ranges)
 
     def to_body(self, run_id: str) -> dict[str, Any]:
-        """Return them, and whose they are, as a decision keeps them."""
+        """Return them with their run, as the body of a decision."""
         ranges = [list(one) for one in self.ranges]
         return {"run": run_id, "label": self.label, "change": self.change, "ranges": ranges}
 
     def agrees(self, other: HiddenCells) -> bool:
-        """Whether both hide the same cells: columns that only one of them has do not count."""
+        """Whether both protect the same cells; columns that only one of them has do not count."""
         own, theirs = ({name: ends for name, *ends in one.ranges} for one in (self, other))
         return (self.label, self.change) == (other.label, other.change) and all(
             own[name] == theirs[name] for name in own.keys() & theirs.keys()
@@ -206,27 +207,26 @@ class HiddenCells:
 
 
 def require_same_cells(account: Account, cells: HiddenCells, earlier: Iterable[HiddenCells]) -> None:
-    """Refuse a run that hides other cells than the account's earlier ones.
+    """Refuse a run that does not protect the same cells as the account's earlier runs.
 
     Raises
     ------
     PrivacyError
-        If an earlier run named another label or another declared change of a cell, or other ends of a range that the
-        change is a part of.
+        If an earlier run had another label, another ``cell_change``, or other ends of a range to which that applies.
     """
     if not all(cells.agrees(one) for one in earlier):
         raise PrivacyError(
-            f"Earlier runs of the account '{account.name}' protect other cells: they name another label, another "
-            "cell_change, or other ranges that it is a part of. Name the same, or use another account."
+            f"Earlier runs of the account '{account.name}' protect other cells: they have a different label, a "
+            "different cell_change, or different ranges for it. Use the same, or another account."
         )
 
 
 def cells_kept(found: Chain) -> dict[str, HiddenCells]:
-    """Return what each run hides, by its id, as the chain says."""
+    """Return what each run protects, by its id, from the chain."""
     return {one.body["run"]: HiddenCells.of_body(one.body) for one in found.decisions if one.kind is DecisionKind.CELLS}
 
 
 def cells_charged(found: Chain) -> list[HiddenCells]:
-    """Return what each run hides that holds or spent a charge, as the chain says."""
+    """Return what each run with a charge that was not freed protects, from the chain."""
     held = {charge.run_id for charge in latest_rows(found.charges) if charge.state is not ChargeState.FREED}
     return [cells for run, cells in cells_kept(found).items() if run in held]

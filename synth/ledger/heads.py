@@ -1,9 +1,9 @@
-"""Heads: how far the ledger of each account had come, kept outside of the database.
+"""Heads of the accounts' ledgers, kept outside the database.
 
-A restored backup of the database would un-spend privacy loss; a head that is ahead of the ledger shows that. Marks are
-heads beside the database, sealed by the master key: one outlives the account's tables, and exists from the moment
-before the account's first charge is spent. As lines of text, kept elsewhere, heads tell when a whole installation was
-set back.
+Restoring an old copy of the database would undo spending; a head that is ahead of the ledger reveals that. Marks are
+heads in the vault, sealed by the master key. A mark outlives the account's tables, and exists from the moment before
+the account's first charge is spent. Heads as lines of text, kept elsewhere, reveal that a whole installation was set
+back.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Marks:
         return self._files.identities()
 
     def of(self, account_id: str) -> LedgerHead | None:
-        """Return the head that the account's ledger had when it was last marked, if it ever was.
+        """Return the head of the account's ledger when it was last marked, or None.
 
         Raises
         ------
@@ -55,21 +55,21 @@ class Marks:
             return LedgerHead(**self._files.read(account_id))
         except TableError:
             raise LedgerError(
-                f"The file {path.name} in the vault was altered, so nobody can tell whether the ledger is complete. "
-                "Restore it from a backup, or accept the ledger of this account as it is on the page Admin."
+                f"The file {path.name} in the vault was altered, so it is unknown whether the ledger is complete. "
+                "Restore the file from a backup, or accept the ledger of this account as it is, on the Admin page."
             ) from None
 
     def set(self, head: LedgerHead) -> None:
-        """Write the account's mark in one step; the caller holds the account's lock and the head is committed."""
+        """Write the account's mark atomically; the caller has locked the account and committed the head."""
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._files.write(head.account_id, asdict(head))
 
 
 def no_mark(account: Account) -> str:
-    """Return the sentence about an account whose mark was deleted."""
+    """Return the message about an account whose mark was deleted."""
     return (
-        f"The mark of account '{account.name}' is gone from the vault, so nobody can tell whether its ledger is "
-        "complete. Restore the file from a backup, or accept the ledger of this account as it is on the page Admin."
+        f"The mark of account '{account.name}' is missing from the vault, so it is unknown whether its ledger is "
+        "complete. Restore the file from a backup, or accept the ledger of this account as it is, on the Admin page."
     )
 
 
@@ -78,14 +78,14 @@ def no_mark(account: Account) -> str:
 
 @dataclass(frozen=True, slots=True)
 class HeadsChecked:
-    """What came of comparing: one line for every account that was noted, and whether all of them are whole."""
+    """Result of a comparison: one line for each noted account, and whether all of their ledgers are complete."""
 
     ok: bool
     lines: tuple[str, ...]
 
 
 def heads_text(heads: Iterable[tuple[LedgerHead, str]]) -> str:
-    """Return how far every account's ledger has come, one line each; it holds no number that was spent and no key.
+    """Return the head of each account's ledger, one line each; it contains no amounts spent and no keys.
 
     Parameters
     ----------
@@ -97,16 +97,16 @@ def heads_text(heads: Iterable[tuple[LedgerHead, str]]) -> str:
 
 
 def check_heads(text: str, accounts: Iterable[Account], chain_of: Callable[[str], Chain]) -> HeadsChecked:
-    """Compare what was noted with the ledger as it is: every noted entry must still be in it.
+    """Compare noted heads with the ledger as it is: every noted entry must still be in it.
 
     Parameters
     ----------
     text : str
         What :func:`heads_text` wrote.
     accounts : iterable of Account
-        All that there are.
+        All accounts.
     chain_of : callable
-        Returns an account's chain by the account's id, checked.
+        Returns the checked chain of an account, by its id.
 
     Raises
     ------
@@ -129,11 +129,11 @@ def check_heads(text: str, accounts: Iterable[Account], chain_of: Callable[[str]
             continue
         if chain.holds(head):
             more = len(chain.links) - 1 - chain.links.index(head)
-            lines.append(f"whole: '{account.name}' holds what was noted, and {more} entries more.")
+            lines.append(f"complete: '{account.name}' has everything that was noted, and {more} more entries.")
         else:
             lines.append(
-                f"BEHIND: '{account.name}' had come further than it is now, or went another way: {head.count} rows of "
-                f"charges were noted, it has {chain.head.count}."
+                f"BEHIND: '{account.name}' lacks entries that were noted, or has others: {head.count} rows of charges "
+                f"were noted, and it has {chain.head.count}."
             )
             ok = False
     return HeadsChecked(ok, tuple(lines))
@@ -142,13 +142,13 @@ def check_heads(text: str, accounts: Iterable[Account], chain_of: Callable[[str]
 def _parsed(text: str) -> list[tuple[LedgerHead, str]]:
     lines = text.splitlines()
     if not lines or lines[0] != _FIRST_LINE:
-        raise InputError("This file does not hold the heads of a ledger. Name one that synth account --heads wrote.")
+        raise InputError("This file does not contain the heads of a ledger. Give one that synth account --heads wrote.")
     found = []
     for number, line in enumerate(lines[1:], start=2):
         parts = line.split(" ", 4)
         if len(parts) != 5 or not (parts[1].isdecimal() and parts[2].isdecimal()):
             raise InputError(
-                f"Line {number} of the heads cannot be read. Take the file as synth account --heads wrote it."
+                f"Line {number} of the heads cannot be read. Use the file as synth account --heads wrote it."
             )
         found.append((LedgerHead(parts[0], int(parts[1]), parts[3], int(parts[2])), parts[4]))
     return found

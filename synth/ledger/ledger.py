@@ -1,9 +1,9 @@
-"""The ledger: what has been spent on a group of people, in rows that are only ever appended.
+"""The ledger: what has been spent on a group of people, in append-only rows.
 
-A charge is *reserved* (one transaction that holds the account, compares whom it protects and checks its cap), then
-*spent* (durable before any row is read), then *released* or *failed-spent*. Only a reservation that never became spent
-is *freed*; nothing else is given back, because an answer cannot be taken back. A process that dies leaves its charge
-where it was, which counts.
+A charge is *reserved* (in one transaction that locks the account, compares its unit and checks its cap), then *spent*
+(durable before any row is read), then *released* or *failed-spent*. Only a reservation that was never spent is *freed*;
+nothing else is returned, because an answer cannot be taken back. If a process dies, its charge stays as it is and
+counts.
 """
 
 from __future__ import annotations
@@ -54,21 +54,21 @@ from synth.vault.keys import Keys, load_keys
 
 __all__ = ["SPENT_OR_FREED", "STAYED_SPENT", "WAS_FREED", "Ledger", "Spent"]
 
-SPENT_OR_FREED = "Only a reservation that never became spent is freed; what was spent stays spent."
-"""What happens to a budget, in the words of every screen and command."""
+SPENT_OR_FREED = "Only a reservation that was never spent is freed; what was spent stays spent."
+"""What happens to a budget, as all screens and commands say it."""
 
-STAYED_SPENT = "Its budget had become spent by then, so it stays spent."
-WAS_FREED = "Its budget never became spent, so it was freed."
+STAYED_SPENT = "Its budget had already been spent, so it stays spent."
+WAS_FREED = "Its budget had not been spent, so it was freed."
 """What happened to the budget of a run that stopped."""
 
 UNSTARTED_RESERVATION = timedelta(hours=1)
-"""How long a reservation may wait for a run that was never handed to an engine, before it is taken for abandoned."""
+"""How long a reservation may wait for a run to be submitted before it counts as abandoned."""
 
 
 class Ledger:
     """Reserve, spend and account for privacy loss, per account.
 
-    Every method that writes does so in one transaction that holds the account, and first verifies its chain.
+    Every method that writes does so in one transaction that locks the account, and first checks its chain.
 
     Parameters
     ----------
@@ -102,28 +102,28 @@ class Ledger:
         ----------
         account_id : str
         run_id : str
-            Who will spend it. What a planned run, or ``config``, says it protects is compared here, in the transaction
-            that charges; anything else is charged for what the account protects.
+            What will spend it. The unit of the planned run, or of ``config``, is compared in the same transaction;
+            otherwise the account's unit is charged for.
         budget : PrivacyBudget
-            All of it is charged, spent by the run or not.
+            All of it is charged, whether the run spends it or not.
         purpose : str
             Shown in the ledger; never a value from rows.
         who : str
             Name of the person who asked.
         config : str, optional
-            What is asked for, as JSON, where it is no planned run.
+            What is asked for, as JSON, if it is not a planned run.
         cost_of : callable, optional
-            What the budget costs, where it is not all spent on noise.
+            What the budget costs, if not all of it is spent on noise.
 
         Raises
         ------
         BudgetExceededError
             If the account's cap would be exceeded.
         PrivacyError
-            If the budget speaks of another neighbouring relation than the account, or the run protects another unit,
-            or hides one cell and the run hides other cells than an earlier one.
+            If the budget has a different neighbouring relation from the account, the run protects a different unit, or
+            it protects other cells than an earlier run did.
         LedgerError
-            If the account is frozen or its chain is broken, or a budget that hides one cell is for no planned run.
+            If the account is frozen or its chain is broken, or a budget for single cells is not for a planned run.
         """
         cost = cost_of(budget.epsilon, budget.delta, budget.neighbours)
         with self._store.writing() as connection:
@@ -133,7 +133,7 @@ class Ledger:
             found = self._for_one_unit(connection, found, budget, configs.get(run_id, config))
             if budget.neighbours is Neighbours.CELL:
                 if run_id not in configs:
-                    raise LedgerError("A budget that hides one cell is for a planned run, which says which cells.")
+                    raise LedgerError("A budget that protects one cell needs a planned run, which says which cells.")
                 cells = HiddenCells.of_config(configs[run_id])
                 require_same_cells(found.account, cells, cells_charged(found))
                 # In the chain, because a configuration could be edited in the database.
@@ -143,11 +143,11 @@ class Ledger:
                 charge = reservation(found.account, run_id, budget, cost, purpose=purpose, who=who)
                 return self._append(connection, found, charge).charges[-1]
             account = found.account
-        # Worked out after the transaction: saying what would fit takes longer than others should wait.
+        # After the transaction: computing what would fit takes longer than others should wait.
         raise over_cap_error(account, before, budget, cost_of)
 
     def _for_one_unit(self, connection: Connection, found: Chain, budget: PrivacyBudget, config: str | None) -> Chain:
-        """Compare whom a run protects with the account, and enter it before the first charge."""
+        """Compare the unit of a run with that of the account, and record it before the first charge."""
         account = found.account
         if config is not None:
             neighbours, unit = promise_of_config(config)
@@ -156,7 +156,7 @@ class Ledger:
         require_same_neighbours(account, budget)
         if not account.has_unit:
             raise LedgerError(
-                f"It is not settled whom the account '{account.name}' protects. Name a new account for this run."
+                f"The unit that the account '{account.name}' protects is not fixed. Use a new account for this run."
             )
         if found.has_unit:
             return found
@@ -166,7 +166,7 @@ class Ledger:
 
     @patient
     def check_hidden(self, account_id: str, config: str) -> None:
-        """Refuse, before anything is reserved, a configuration that hides other cells than an earlier one did."""
+        """Refuse, before anything is reserved, a configuration that protects other cells than an earlier one did."""
         with self._store.reading() as connection:
             found = self._read(connection, self._store.accounts.read(connection, account_id))
         require_same_cells(found.account, HiddenCells.of_config(config), cells_charged(found))
@@ -179,13 +179,13 @@ class Ledger:
         ----------
         charge : Charge
         config : str, optional
-            The run's configuration as JSON, as it is about to be carried out: it must still be what was reserved for.
+            The configuration that is about to run, as JSON; it must still be the one that was reserved for.
 
         Raises
         ------
         LedgerError
-            If the charge is not reserved (spent before, or freed), the account was frozen meanwhile, its mark is gone,
-            or the configuration asks for another budget, unit or account, or hides other cells.
+            If the charge is not reserved (already spent, or freed), the account was frozen meanwhile, its mark is
+            missing, or the configuration has a different budget, unit or account, or protects other cells.
         """
         with self._store.writing() as connection:
             found = self._locked(connection, charge.account_id)
@@ -224,16 +224,16 @@ class Ledger:
         cost_of, run_id : optional
             As in :meth:`reserve`.
         config : str, optional
-            The run's configuration as JSON, from which it is recorded as a released run; by default the certificate
-            stands in its place, and nobody knows which cells it hides.
+            The run's configuration as JSON, from which it is recorded as a released run; by default only the
+            certificate is, and the protected cells are unknown.
         charged_at : (int, str), optional
-            Position and digest of its charge, as the certificate states them: where the chain has that entry, nothing
-            is missing.
+            Position and digest of its charge, as the certificate states them: if the chain has that entry, nothing is
+            missing.
 
         Raises
         ------
         PrivacyError
-            If the certificate protects another unit than the account.
+            If the certificate protects a different unit from the account.
         AlreadyEnteredError
             If the certificate is in the ledger already.
         LedgerError
@@ -247,7 +247,7 @@ class Ledger:
             known = {(charge.position, charge.digest) for charge in found.charges}
             if charged_at in known or any(charge.certificate_id == certificate_id for charge in found.charges):
                 raise AlreadyEnteredError(
-                    "This certificate is in the ledger already. Enter only those that are missing."
+                    "This certificate is already in the ledger. Enter only those that are missing."
                 )
             found = self._for_one_unit(connection, found, budget, config)
             run_id = run_id or certificate_id
@@ -263,7 +263,7 @@ class Ledger:
         return found.charges[-1]
 
     def free(self, charge: Charge) -> Charge:
-        """Give back a reservation that never became spent.
+        """Free a reservation that was never spent.
 
         Raises
         ------
@@ -273,17 +273,17 @@ class Ledger:
         return self._step(charge, ChargeState.FREED)
 
     def fail(self, charge: Charge) -> Charge:
-        """End the charge of a run that stopped: a spent one stays spent, one that never was is freed."""
+        """End the charge of a run that stopped: a spent charge stays spent, any other is freed."""
         end = {ChargeState.RESERVED: (ChargeState.FREED,), ChargeState.SPENT: (ChargeState.FAILED_SPENT,)}
         return self._end(charge, end)
 
     def count_as_spent(self, charge: Charge) -> Charge:
-        """End a charge of which nobody knows any more whether it became spent, after a restore: it counts."""
+        """End a charge after a restore: it may have been spent since the backup, so it counts."""
         last = ChargeState.FAILED_SPENT
         return self._end(charge, {ChargeState.RESERVED: (ChargeState.SPENT, last), ChargeState.SPENT: (last,)})
 
     def settle(self, run_id: str) -> tuple[Charge, ...]:
-        """End every open charge of a run that will not go on, and return them; safe to repeat."""
+        """End every open charge of a run that will not continue, and return them; safe to repeat."""
         return tuple(self.fail(charge) for charge in self.charges_of(run_id) if chain.SUCCESSORS[charge.state])
 
     def recover(self) -> tuple[Charge, ...]:
@@ -296,7 +296,7 @@ class Ledger:
         """
         freed = []
         for account in self._store.accounts.all():
-            # A ledger that was altered refuses; it does not keep the others from being looked after.
+            # An altered ledger raises, which must not stop the others from being recovered.
             with suppress(LedgerError):
                 for charge in self.current(account.id):
                     if charge.state is ChargeState.RESERVED and self._is_abandoned(charge):
@@ -313,7 +313,7 @@ class Ledger:
 
     @patient
     def set_cap(self, account_id: str, *, epsilon: float | None, delta: float | None, who: str = "") -> Account:
-        """Set or lift the cap, as an entry of the chain. One below what is spent only refuses what comes next.
+        """Set or remove the cap, as an entry of the chain. A cap below what is spent only refuses further charges.
 
         Parameters
         ----------
@@ -326,7 +326,7 @@ class Ledger:
         cap = checked_cap(epsilon, delta)
         with self._store.writing() as connection:
             found = self._decide(connection, self._locked(connection, account_id), DecisionKind.CAP, cap, who=who)
-            # A mark that is ahead of the chain is never written over.
+            # A mark that is ahead of the chain is never overwritten.
             marked = self._marks.of(account_id)
             was_whole = marked is None or found.holds(marked)
             account = self._store.accounts.note(
@@ -338,7 +338,7 @@ class Ledger:
 
     @patient
     def freeze(self, account_id: str, *, because: str, who: str = "") -> None:
-        """Refuse every new charge on the account until :meth:`thaw`; repeated it changes nothing."""
+        """Refuse all new charges on the account until :meth:`thaw`; safe to repeat."""
         with self._store.writing() as connection:
             found = self._locked(connection, account_id)
             if found.frozen:
@@ -349,54 +349,54 @@ class Ledger:
 
     @patient
     def thaw(self, account_id: str, *, who: str) -> None:
-        """Allow charges again; who did it is an entry of the chain and an event."""
+        """Allow charges again; who did it is recorded in the chain and as an event."""
         with self._store.writing() as connection:
             self._decide(connection, self._locked(connection, account_id), DecisionKind.THAWED, {}, who=who)
             self._store.accounts.note(connection, account_id, frozen=False)
         self._store.events.add(EventKind.THAWED, account_id=account_id, who=who)
 
-    # What the database and the marks know of each other ---------------------------------------------------------------
+    # The database and the marks ---------------------------------------------------------------
 
     @patient
     def mark(self, account_id: str) -> LedgerHead:
-        """Write the account's present head into its mark, and return it."""
+        """Write the account's current head into its mark, and return it."""
         with self._store.writing() as connection:
             # The account's lock keeps a slower process from writing an older head over a newer one.
             self._store.accounts.lock(connection, account_id)
             return self.mark_in(connection, account_id)
 
     def mark_in(self, connection: Connection, account_id: str) -> LedgerHead:
-        """Do the same inside the caller's transaction, which holds the account's lock."""
+        """Do the same inside the caller's transaction, which has locked the account."""
         head = self.verified_head(connection, account_id)
         self._marks.set(head)
         return head
 
     def check_marks(self) -> None:
-        """Refuse to go on where the vault remembers accounts that the database does not know.
+        """Refuse to continue if the vault has marks of accounts that the database does not know.
 
         Raises
         ------
         LedgerError
-            Saying how many.
+            With the number of such accounts.
         """
         marked = self._marks.accounts()  # first: an account is in the database before it is marked
         unknown = set(marked) - {account.id for account in self._store.accounts.all()}
         if unknown:
             raise LedgerError(
-                f"The vault in {self._store.settings.home} remembers spending on {len(unknown)} accounts that the "
-                "database does not know: it was deleted, or is an older or another one. Restore it (synth restore), or "
-                "name the right one with DATABASE_URL."
+                f"The vault in {self._store.settings.home} has records of spending on {len(unknown)} accounts that are "
+                "not in the database: the database was deleted, or is an older or a different one. Restore it (synth "
+                "restore), or set DATABASE_URL to the right one."
             )
 
     def check_whole(self, account_id: str, seen: Iterable[LedgerHead] = ()) -> None:
-        """Refuse to go on where the ledger lacks what a mark or a table's header has seen; this freezes the account.
+        """Refuse to continue if the ledger lacks entries that a mark or a table's header records; freeze the account.
 
         Raises
         ------
         LedgerError
-            If the ledger is behind or altered, or the mark of spent charges is gone.
+            If the ledger is behind or altered, or the mark of spent charges is missing.
         """
-        # What was seen comes first: rows that another process appends meanwhile must not look like missing ones.
+        # Read the mark first: rows that another process appends meanwhile must not look like missing ones.
         try:
             mark = self._marks.of(account_id)
         except LedgerError:
@@ -407,10 +407,10 @@ class Ledger:
         if not all(found.holds(head) for head in (*seen, *(() if mark is None else (mark,)))):
             self.freeze(account_id, because="behind")
             raise LedgerError(
-                f"The ledger of account '{name}' is older than what was already spent, or was altered. Its tables "
-                "stay closed. Restore the latest ledger, or enter the later certificates and accept it (page Admin)."
+                f"The ledger of account '{name}' lacks charges that were already spent, or was altered. Its tables "
+                "stay closed. Restore the latest ledger, or enter the later certificates and accept it (Admin page)."
             )
-        # A mark is written before the first charge is spent: where it appeared meanwhile, it is there now.
+        # A mark is written before the first charge is spent: if that happened meanwhile, the mark exists now.
         if mark is None and found.was_spent and self._marks.of(account_id) is None:
             self.freeze(account_id, because="no mark")
             raise LedgerError(no_mark(found.account))
@@ -420,14 +420,14 @@ class Ledger:
             return
         if found.was_spent:
             raise LedgerError(no_mark(found.account))
-        # Before the first charge is spent, so that from then on a missing mark was deleted.
+        # Before the first charge is spent, so that from then on a missing mark means a deleted one.
         self._marks.set(found.links[-1])
 
     # Reading --------------------------------------------------------------------------------------------------------
 
     @patient
     def rows(self, account_id: str) -> tuple[Charge, ...]:
-        """Return every row of an account's ledger, in order, without checking it."""
+        """Return all rows of an account's ledger, in order, without checking the chain."""
         with self._store.reading() as connection:
             return self._store.charges.of_account(connection, account_id)
 
@@ -446,12 +446,12 @@ class Ledger:
         ----------
         account_id : str
         delta : float, optional
-            At which the exact total is stated; by default the cap's, without a cap the largest delta charged.
+            At which the exact total is stated; by default the cap's, or without a cap the largest delta charged.
         """
         return Spent.of(self._store.accounts[account_id], self.current(account_id), delta=delta)
 
     def after(self, account_id: str, budget: PrivacyBudget) -> Spent:
-        """Return what the account will have spent once this budget is charged as well; nothing is written."""
+        """Return what the account would have spent after this budget; nothing is written."""
         return Spent.of(self._store.accounts[account_id], self.current(account_id), extra=budget)
 
     @patient
@@ -461,13 +461,13 @@ class Ledger:
         Raises
         ------
         LedgerError
-            Naming the account and the first entry that was altered.
+            With the account and the first altered entry.
         """
         with self._store.reading() as connection:
             return self._read(connection, self._store.accounts.read(connection, account_id))
 
     def head(self, account_id: str) -> LedgerHead:
-        """Return how far the account's chain has come, for table headers and marks.
+        """Return the head of the account's chain, for table headers and marks.
 
         Raises
         ------
@@ -481,31 +481,31 @@ class Ledger:
         return self._read(connection, self._store.accounts.read(connection, account_id)).head
 
     def heads(self) -> tuple[tuple[LedgerHead, str], ...]:
-        """Return how far every account's chain has come, with the account's name.
+        """Return the head of every account's chain, with the account's name.
 
         Raises
         ------
         LedgerError
-            Naming the first account whose chain is broken, and the first entry that was altered.
+            With the first account whose chain is broken, and its first altered entry.
         """
         return tuple((self.head(account.id), account.name) for account in self._store.accounts.all())
 
     # Looks and notes ------------------------------------------------------------------------------------------------
 
     def note_owner_view(self, account_id: str, *, run_id: str | None, who: str, what: str) -> None:
-        """Record that somebody looked at owner-only numbers of a run: a later one that differs says so."""
+        """Record a look at owner-only numbers of a run, for the certificates of later, different runs."""
         self._store.events.add(
             EventKind.OWNER_VIEW, account_id=account_id, run_id=run_id, who=who, detail={"what": what}
         )
 
     def notes(self, account_id: str, *, run_id: str | None = None) -> tuple[str, ...]:
-        """Return the sentences that the certificate of a run has to carry, or that stand for the account as a whole.
+        """Return the sentences that the certificate of a run must have, or those about the whole account.
 
         Parameters
         ----------
         account_id : str
         run_id : str, optional
-            The run that is certified; by default any run of the account that is charged.
+            The run that is certified; by default all charged runs of the account.
         """
         charged = {charge.run_id for charge in self.current(account_id) if charge.state is not ChargeState.FREED}
         return notes_of(
@@ -521,7 +521,7 @@ class Ledger:
         try:
             charges = self._store.charges.of_account(connection, account.id)
             decisions = self._store.decisions.of_account(connection, account.id)
-        except (ValueError, TypeError):  # a state, kind or body that no version ever wrote
+        except (ValueError, TypeError):  # a state, kind or body that no version has written
             raise chain.altered(account, "beyond reading") from None
         return chain.verify(account, charges, decisions, self._key)
 

@@ -1,7 +1,7 @@
 """What an account has spent, and what still fits under its cap.
 
-Amounts are kept and added as integers. Their worth comes from exact composition (:mod:`synth.privacy.accounting`),
-which holds when later questions are chosen by earlier answers and the sum is stopped at a cap.
+Amounts are stored and added as integers. Exact composition (:mod:`synth.privacy.accounting`) turns them into epsilon;
+it holds even if later questions depend on earlier answers, with a cap on the sum.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ class Cost:
 
     @classmethod
     def of_budget(cls, epsilon: float, delta: float, neighbours: Neighbours) -> Cost:
-        """Return the cost of a run that may spend all of (epsilon, delta), discretisation allowances included.
+        """Return the cost of a run that may spend all of (epsilon, delta), including discretisation allowances.
 
-        Noise on single cells is pure and carries no allowance: its cost is epsilon itself.
+        Noise on single cells is pure and needs no allowance: its cost is epsilon itself.
         """
         if neighbours is Neighbours.CELL:
             return cls(pure_units=pure_units_of(epsilon), charges=1)
@@ -71,7 +71,7 @@ class Cost:
 
     @classmethod
     def of_charges(cls, charges: Iterable[Charge]) -> Cost:
-        """Return the sum of the charges that count: all but the freed ones."""
+        """Return the sum of all charges but the freed ones, which do not count."""
         total = cls()
         for charge in charges:
             if charge.state is not ChargeState.FREED:
@@ -82,20 +82,20 @@ class Cost:
         return Cost(*map(add, astuple(self), astuple(other)))
 
     def epsilon(self, delta: float) -> float:
-        """Return the exact epsilon of this cost at ``delta``; 0 for no cost, infinity where no epsilon is true."""
+        """Return the exact epsilon of this cost at ``delta``; 0 without a cost, infinity if no epsilon holds."""
         return self._epsilon(delta)
 
     def delta_of_total(self, largest: float) -> float:
-        """Return the delta at which a total without a cap is stated: the largest charged, unless it cannot hold it.
+        """Return the delta at which a total without a cap is stated: the largest charged, or more if that is too small.
 
-        Of several findings alone the deltas that are added are soon more than the delta of each.
+        The added deltas of several findings are soon more than the delta of each.
         """
         return max(largest, 2 * self.additive_delta_units * FINE_UNIT)
 
     def fits(self, *, epsilon: float, delta: float) -> bool:
         """Whether this cost stays within a cap.
 
-        The last unit of each charge is rounding and is taken off again: without that, a small budget equal to the cap
+        The last unit of each charge is rounding and is subtracted again: otherwise a small budget equal to the cap
         would be refused for 2^-40 of mu^2, or of epsilon, that no mechanism spends.
         """
         return self._epsilon(delta, rounding=self.charges) <= epsilon
@@ -115,10 +115,10 @@ class Cost:
 
 
 AMOUNTS = tuple(field.name for field in fields(Cost) if field.name != "charges")
-"""The amounts of a cost, as a charge holds them too."""
+"""Names of the amounts of a cost, which a charge has too."""
 
 CostOf = Callable[[float, float, Neighbours], Cost]
-"""What a budget costs: of its epsilon and delta, under a neighbouring relation."""
+"""Returns the cost of an epsilon and a delta under a neighbouring relation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +147,7 @@ class Spent:
         delta: float | None = None,
         extra: PrivacyBudget | None = None,
     ) -> Spent:
-        """Add up an account's charges, and one more budget where it is given.
+        """Add up an account's charges, and one more budget if it is given.
 
         Parameters
         ----------
@@ -155,7 +155,7 @@ class Spent:
         charges : iterable of Charge
             The latest row of each.
         delta : float, optional
-            At which the exact total is stated; by default the cap's, without a cap :meth:`Cost.delta_of_total`.
+            At which the exact total is stated; by default the cap's, or :meth:`Cost.delta_of_total` without a cap.
         extra : PrivacyBudget, optional
         """
         counted = [charge for charge in charges if charge.state is not ChargeState.FREED]
@@ -178,12 +178,12 @@ class Spent:
 
 
 def checked_cap(epsilon: float | None, delta: float | None) -> dict[str, float | None]:
-    """Return a cap as a decision keeps it, after checking that it is one.
+    """Return a cap as the body of a decision, after checking it.
 
     Raises
     ------
     InputError
-        If one number is missing, or out of its range.
+        If one number is missing or out of range.
     """
     if (epsilon is None) != (delta is None):
         raise InputError("A cap needs both numbers. Give --epsilon-cap and --delta-cap.")
@@ -204,7 +204,7 @@ def stays_within_cap(account: Account, total: Cost) -> bool:
 def over_cap_error(
     account: Account, before: Cost, budget: PrivacyBudget, cost_of: CostOf = Cost.of_budget
 ) -> BudgetExceededError:
-    """Return the refusal of a budget: the total it would reach, the cap, and what would fit."""
+    """Return the error for a budget over the cap: the total it would reach, the cap, and what would fit."""
     if account.epsilon_cap is None or account.delta_cap is None:
         raise ValueError("An account without a cap refuses no budget.")
     total = (before + cost_of(budget.epsilon, budget.delta, budget.neighbours)).epsilon(account.delta_cap)
@@ -229,13 +229,13 @@ def largest_fit(
     Parameters
     ----------
     account : Account
-        With a cap; without one all of the budget fits.
+        Without a cap the whole budget fits.
     before : Cost
-        What is spent already.
+        What is already spent.
     budget : PrivacyBudget
-        Its epsilon is the largest of interest, at its delta and relation.
+        Its epsilon is the largest to consider, at its delta and neighbouring relation.
     cost_of : callable
-        What an epsilon costs at a delta under a relation.
+        Returns the cost of an epsilon at a delta under a neighbouring relation.
     """
     cap, cap_delta = account.epsilon_cap, account.delta_cap
     if cap is None or cap_delta is None:

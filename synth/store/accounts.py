@@ -1,4 +1,4 @@
-"""Accounts: the groups of people the ledger protects."""
+"""Accounts: the groups of people that the ledger protects."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ ONE_CELL = "Protects ONE CELL; class labels, class sizes and the number of rows 
 
 
 MAXIMUM_NAME_LENGTH = 120
-"""Characters of a name that somebody types for an account, a table or a person."""
+"""Most characters of a typed name of an account, a table or a person."""
 
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """A group of people, the relation that hides one of them, and how much may be spent on them.
+    """A group of people, the neighbouring relation that hides one of them, and how much may be spent on them.
 
-    ``neighbours`` and ``protects`` are None until the first table is described: a table is taken in before anybody says
-    whom it protects. Of the unit all charges protect either ``id_column`` is known, and then all rows of one of its ids
-    are protected together, or ``rows_per_unit``; both are None until the first run. ``epsilon_cap`` and ``delta_cap``
-    are both None until a cap is set. A frozen account refuses new charges.
+    ``neighbours`` and ``protects`` are None until the first table is described, because a table is uploaded before its
+    privacy unit is declared. All charges protect the same unit: either ``id_column``, and then all rows with one of its
+    ids together, or ``rows_per_unit``; both are None until the first run. ``epsilon_cap`` and ``delta_cap`` are both
+    None until a cap is set. A frozen account refuses new charges.
     """
 
     id: str
@@ -62,12 +62,12 @@ class Account:
 
     @property
     def has_unit(self) -> bool:
-        """Whether it is settled whom all charges protect."""
+        """Whether the unit that all charges protect is fixed."""
         return self.id_column is not None or self.rows_per_unit is not None
 
     @property
     def sentence(self) -> str | None:
-        """What the total holds for, in words; None before anybody has said whom the account protects."""
+        """What the total protects, in words; None until that is declared."""
         if self.protects is None:
             return None
         if self.neighbours is Neighbours.CELL:
@@ -126,13 +126,12 @@ class Accounts:
     def ensure(self, name: str, neighbours: Neighbours, unit: PrivacyUnit) -> tuple[Account, bool]:
         """Return the account of this name with its promise fixed, created without a cap if there is none.
 
-        The flag says whether the promise is new: the account did not exist, or nobody had described a table of it yet.
+        The flag says whether the promise is new: the account did not exist, or none of its tables had been described.
 
         Raises
         ------
         PrivacyError
-            If the account exists with another neighbouring relation or protects another unit: one total cannot speak
-            of both.
+            If the account exists with a different neighbouring relation or unit: one total cannot cover both.
         """
         with self._transactions.writing() as connection:
             found = self.open_in(connection, name)
@@ -142,7 +141,7 @@ class Accounts:
     def settle_promise(
         self, connection: Connection, account: Account, neighbours: Neighbours, unit: PrivacyUnit
     ) -> Account:
-        """Fix what is still open of an account's promise; the caller has locked it and seen that nothing differs."""
+        """Fix what is still open in an account's promise; the caller has locked it and found no contradiction."""
         promise = {"neighbours": neighbours, "protects": unit.protects, **unit_values(unit)}
         values = {name: value for name, value in promise.items() if getattr(account, name) is None}
         if account.has_unit or not any(value is not None for value in values.values()):
@@ -150,7 +149,7 @@ class Accounts:
         return self.note(connection, account.id, **values)
 
     def named(self, name: str) -> Account | None:
-        """Return the account of this name, or None."""
+        """Return the account with this name, or None."""
         query = select(*_SHOWN).where(ACCOUNTS.c.name == display_name(name, what="The account"))
         return next(iter(self._transactions.read(query, Account)), None)
 
@@ -160,16 +159,16 @@ class Accounts:
             return self.read(connection, account_id)
 
     def all(self) -> tuple[Account, ...]:
-        """Return every account, by name."""
+        """Return all accounts, sorted by name."""
         return self._transactions.read(select(*_SHOWN).order_by(ACCOUNTS.c.name), Account)
 
     def note(self, connection: Connection, account_id: str, **values: Any) -> Account:
-        """Change what may change of an account (cap, freeze) as the ledger has decided, under its lock."""
+        """Change what may change in an account (cap, freeze) as the ledger has decided, under its lock."""
         connection.execute(update(ACCOUNTS).where(ACCOUNTS.c.id == account_id).values(**values))
         return self.read(connection, account_id)
 
     def lock(self, connection: Connection, account_id: str) -> Account:
-        """Return the account and keep every other writer of it out until the transaction ends."""
+        """Return the account and lock it against other writers until the transaction ends."""
         return self.read(connection, account_id, lock=True)
 
     def read(self, connection: Connection, account_id: str, *, lock: bool = False) -> Account:
@@ -177,7 +176,7 @@ class Accounts:
         query = select(*_SHOWN).where(ACCOUNTS.c.id == account_id)
         row = connection.execute(query.with_for_update() if lock else query).mappings().one_or_none()
         if row is None:
-            raise InputError("There is no such account. Choose one from the ledger, or name a new one.")
+            raise InputError("There is no such account. Choose one from the ledger, or give a new name.")
         return Account(**row)
 
     def sealed_split_key(self, connection: Connection, account_id: str) -> bytes | None:
@@ -188,14 +187,14 @@ class Accounts:
         return key
 
     def set_sealed_split_key(self, connection: Connection, account_id: str, sealed: bytes) -> None:
-        """Keep the account's encrypted split key; the caller has locked the account and seen that there is none."""
+        """Store the account's encrypted split key; the caller has locked the account and found none."""
         connection.execute(update(ACCOUNTS).where(ACCOUNTS.c.id == account_id).values(split_key=sealed))
 
 
 def display_name(text: str, *, what: str) -> str:
-    """Return a typed name in one normal form: NFKC, no control characters, single spaces, at most 120 characters.
+    """Return a typed name in a normal form: NFKC, no control characters, single spaces, at most 120 characters.
 
-    It is for display alone, and never used as a path.
+    It is for display only, and never used as a path.
 
     Parameters
     ----------
@@ -220,12 +219,12 @@ def display_name(text: str, *, what: str) -> str:
 
 
 def check_same_promise(account: Account, neighbours: Neighbours, unit: PrivacyUnit) -> None:
-    """Refuse to speak of an account in another promise than the one it was opened with, once it has one.
+    """Refuse a promise that differs from the one that an account has, if it has one.
 
     Raises
     ------
     PrivacyError
-        If the neighbouring relation or the protected unit is another.
+        If the neighbouring relation or the unit differs.
     """
     if account.neighbours is None:
         return
@@ -233,13 +232,13 @@ def check_same_promise(account: Account, neighbours: Neighbours, unit: PrivacyUn
         if Neighbours.CELL in (account.neighbours, neighbours):
             kind = "one cell" if account.neighbours is Neighbours.CELL else "whole rows"
             raise PrivacyError(
-                f"The account '{account.name}' protects {kind}; this table asks for another promise, and the two "
-                "cannot be added. Use another account."
+                f"The account '{account.name}' protects {kind}; this table asks for a different promise, and the two "
+                "cannot be added up. Use another account."
             )
         public = "public" if account.neighbours is Neighbours.REPLACE else "private"
         raise PrivacyError(
-            f"The account '{account.name}' was opened with a {public} number of rows; this table says otherwise. "
-            f"Declare row_count: {public}, or use another account."
+            f"The account '{account.name}' was opened with a {public} number of rows, and this table was not. Declare "
+            f"row_count: {public}, or use another account."
         )
     if account.protects != unit.protects:
         raise PrivacyError(
@@ -251,13 +250,13 @@ def check_same_promise(account: Account, neighbours: Neighbours, unit: PrivacyUn
         "rows_per_unit": account.rows_per_unit,
     }:
         raise PrivacyError(
-            f"The account '{account.name}' adds up what protects {_unit_words(account)}; this run protects "
-            f"{_unit_words(unit)}. The two cannot be added: declare the same unit, or name a new account."
+            f"The account '{account.name}' protects {_unit_words(account)}; this run protects {_unit_words(unit)}. The "
+            "two cannot be added up: declare the same unit, or use a new account."
         )
 
 
 def promise_of_config(config: str) -> tuple[Neighbours, PrivacyUnit]:
-    """Return the relation and the unit that a run's configuration, as JSON, declares; what it leaves out is usual."""
+    """Return the neighbouring relation and the unit that a configuration, as JSON, declares, or their defaults."""
     mapping: Mapping[str, Any] = json.loads(config)
     declared: Mapping[str, Any] = mapping.get("unit") or {}
     unit = PrivacyUnit(
@@ -271,7 +270,7 @@ def promise_of_config(config: str) -> tuple[Neighbours, PrivacyUnit]:
 
 
 def unit_values(unit: PrivacyUnit) -> dict[str, str | int | None]:
-    """Return the columns of an account that a unit fixes: with an id column any cap composes, so none is kept."""
+    """Return the columns of an account that a unit fixes; with an id column the row cap may vary, so it is left out."""
     return {"id_column": unit.id_column, "rows_per_unit": unit.rows_per_unit if unit.id_column is None else None}
 
 

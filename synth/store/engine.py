@@ -1,8 +1,8 @@
 """One way to reach the database: SQLite in a private file, or PostgreSQL.
 
-A database may go away in the middle of a run. Whoever opens the store says for how long it is waited for; a run that
-was charged waits, a screen does not. What did not happen is repeated, and what did happen never is: where a connection
-breaks during a commit, the database is asked whether the transaction is in it.
+A database may become unavailable during a run. The opener of the store says how long to wait for it: a charged run
+waits, a screen does not. A transaction that did not happen is repeated, and one that did never is: if a connection
+breaks during a commit, the database is asked whether it has the transaction.
 """
 
 from __future__ import annotations
@@ -29,28 +29,28 @@ __all__ = ["PATIENCE_SECONDS", "Transactions", "make_engine", "patient"]
 BUSY_SECONDS = 10.0
 
 TURN_SECONDS = 60.0
-"""How long a thread stands in line to write to SQLite before it asks SQLite itself who writes."""
+"""How long a thread waits for its turn to write before it leaves the choice to SQLite."""
 
 READING = "hermitage_reading"
 
 PATIENCE_SECONDS = 3600.0
-"""How long a run that was charged waits for a database that is away, at every use of it."""
+"""How long a charged run waits, each time, for a database that does not answer."""
 
 ANSWER_SECONDS = 15.0
-"""How long PostgreSQL may take for one answer before it counts as away."""
+"""How long PostgreSQL may take for one answer before it counts as unavailable."""
 
 CONNECT_SECONDS = 5
 RETRY_SECONDS = 1.0
 SETTLE_SECONDS = 5.0
-"""How long even a screen waits to hear whether a transaction was committed."""
+"""How long even a screen waits to learn whether a transaction was committed."""
 
 AWAY = (
-    "The database does not answer. Runs that are at work wait for it and go on by themselves. Check that its server "
-    "runs and that DATABASE_URL names it, then try again."
+    "The database does not answer. Runs in progress wait for it and then continue by themselves. Check that its server "
+    "is running and that DATABASE_URL names it, then try again."
 )
 IN_DOUBT = (
-    "The database went away while it was written to, so it is not known whether that happened. Look at the ledger "
-    "once it answers again, before you repeat anything."
+    "The connection to the database was lost during a write, so it is not known whether the write succeeded. When the "
+    "database answers again, look at the ledger before you repeat anything."
 )
 
 _P = ParamSpec("_P")
@@ -68,7 +68,7 @@ def make_engine(address: str) -> Engine:
     Raises
     ------
     ConfigError
-        If the address names no file, or another kind of database.
+        If the address names no file, or an unsupported database.
     """
     try:
         url = make_url(address.replace("postgres://", "postgresql://", 1))
@@ -138,26 +138,26 @@ def _use_write_ahead_log(cursor: sqlite3.Cursor) -> None:
 
 
 class _Turns:
-    """Whose turn it is to write to a SQLite database, among the threads of this process.
+    """A queue of the threads of this process that write to a SQLite database.
 
-    SQLite lets who waits for its lock sleep and look again, in no order: where thirty threads write, one of them may
-    find it taken for ten seconds. Here they stand in line, and SQLite has to choose between processes alone.
+    SQLite lets waiting writers sleep and retry, in no order: with thirty threads, one may find the lock taken for ten
+    seconds. Here they queue, and SQLite has to choose between processes only.
 
-    A turn is about fairness; the lock that keeps writers apart is SQLite's. So a turn that nobody gives back, because
-    its thread was interrupted just then, costs the next in line a wait and nothing else.
+    A turn is about fairness; SQLite's own lock separates the writers. So a turn that is never given back, because its
+    thread was interrupted, costs the next in the queue only a wait.
     """
 
     def __init__(self) -> None:
         self._line: dict[int, threading.Lock] = {}
-        """By connection, in order; the first one writes, and the others wait until their own lock is opened.
+        """By connection, in order; the first one writes, and the others wait until their own lock is released.
 
-        No lock keeps this one: a connection may be given up in the middle of anything, also by a collection of garbage.
-        Every step is one operation of a dictionary.
+        No lock guards this dictionary: a connection may be dropped at any moment, even by garbage collection. Every
+        step is a single dictionary operation.
         """
 
     def listen(self, engine: Engine) -> None:
         event.listen(engine, "begin", self._begin)
-        # A connection comes back, or is given up, after its transaction has ended.
+        # A connection is returned or dropped after its transaction has ended.
         for end in ("checkin", "close", "close_detached", "invalidate", "soft_invalidate"):
             event.listen(engine, end, self._end)
 
@@ -198,14 +198,14 @@ def _postgresql_engine(url: URL) -> Engine:
     import psycopg  # imported late: few installations need it
 
     class Answering(psycopg.Connection[Any]):
-        """A connection that takes a server which does not answer for one that is away."""
+        """A connection that treats a server that does not answer as unavailable."""
 
         def wait(self, gen: Any, interval: float = 0.1, timeout: float | None = None) -> Any:
             try:
                 return super().wait(gen, interval=interval, timeout=ANSWER_SECONDS if timeout is None else timeout)
             except psycopg.OperationalError:
                 if self.pgconn.transaction_status == psycopg.pq.TransactionStatus.ACTIVE:
-                    self.pgconn.finish()  # no answer has come, and none that came later could be told from another
+                    self.pgconn.finish()  # a late answer could be mistaken for that of another query
                 raise
 
     engine = create_engine(
@@ -219,7 +219,7 @@ def _postgresql_engine(url: URL) -> Engine:
 
 
 class Transactions:
-    """Reading and writing transactions over one engine, with database failures told in our words.
+    """Reading and writing transactions over one engine, with database failures reported in our words.
 
     A writing transaction on SQLite takes the write lock at its start, so whatever it reads stays true until it ends.
 
@@ -227,7 +227,7 @@ class Transactions:
     ----------
     engine : Engine
     patience : float
-        Seconds for which a database that does not answer is waited for; 0 for a screen.
+        Seconds to wait for a database that does not answer; 0 for a screen.
     clock, sleep : callable
         Monotonic seconds and waiting; a test passes its own.
     """
@@ -246,14 +246,14 @@ class Transactions:
         self._commits = _Commits(engine) if engine.dialect.name == "postgresql" else None
 
     def until_answered(self, work: Callable[[], _R]) -> _R:
-        """Repeat work that leaves nothing behind when it fails, while the database is away and patience lasts.
+        """Repeat work that leaves nothing behind when it fails, while the database is unavailable and patience lasts.
 
-        A database whose disk is full counts as away: it could not even keep that the run failed.
+        A database whose disk is full counts as unavailable: it could not even record that the run failed.
 
         Raises
         ------
         DatabaseAwayError, DiskFullError
-            If it is still away then.
+            If it is still unavailable then.
         """
         begun = self._clock()
         while True:
@@ -266,7 +266,7 @@ class Transactions:
             self._sleep(RETRY_SECONDS)
 
     def prepare_commits(self) -> None:
-        """Make the place where PostgreSQL keeps which transactions were committed, if there is none."""
+        """Create the table in which PostgreSQL records the committed transactions, if there is none."""
         if self._commits is not None:
             with self._plain_words():
                 self._commits.prepare()
@@ -278,7 +278,7 @@ class Transactions:
         Parameters
         ----------
         wait : bool
-            Whether to wait, at its beginning, for a database that is away.
+            Whether to wait at the beginning for a database that is unavailable.
         """
         with self._begun(wait=wait) as connection:
             yield connection
@@ -299,7 +299,7 @@ class Transactions:
             yield connection
 
     def read(self, query: Select[Any], made: Callable[..., _R]) -> tuple[_R, ...]:
-        """Return what is made of each row that a query finds, in a transaction of its own; wait as patience says."""
+        """Return what is made of each row that a query finds, in a separate transaction; wait as patience says."""
 
         def found() -> tuple[_R, ...]:
             with self.reading() as connection:
@@ -335,10 +335,10 @@ class Transactions:
             yield connection
 
     def _was_committed(self, number: tuple[str, int]) -> bool:
-        """Ask the database, once it answers, whether it has a transaction."""
+        """Ask the database, as soon as it answers, whether it has a transaction."""
         commits = self._commits
         if commits is None:
-            raise ValueError("Only PostgreSQL leaves open whether a transaction was committed.")
+            raise ValueError("Only with PostgreSQL can it be unknown whether a transaction was committed.")
         begun = self._clock()
         while True:
             try:
@@ -358,7 +358,7 @@ class Transactions:
         except DatabaseError as error:
             if type(error) is not DatabaseError:
                 raise
-            raise ConfigError("The database file is damaged or is no database. Restore it from a backup.") from None
+            raise ConfigError("The database file is damaged or is not a database. Restore it from a backup.") from None
 
     def _in_own_words(self, error: OperationalError | InterfaceError) -> ConfigError | DiskFullError:
         if self._engine.dialect.name == "postgresql":
@@ -367,7 +367,7 @@ class Transactions:
             return DatabaseAwayError(AWAY)
         code = getattr(error.orig, "sqlite_errorcode", 0) & 0xFF
         folder = Path(str(self._engine.url.database)).parent
-        # Where there is no room for its log or its index, SQLite says that it cannot open or read a file.
+        # Without room for its log or its index, SQLite says that it cannot open or read a file.
         without_room = code in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN) and has_no_room(folder)
         if code == sqlite3.SQLITE_FULL or without_room:
             return disk_full(folder)
@@ -384,14 +384,14 @@ class Transactions:
 
 
 DISK_FULL = "53100"
-"""PostgreSQL's code of a server that cannot write."""
+"""PostgreSQL's error code for a full disk."""
 
 
 class _Commits:
-    """Which transactions of this program PostgreSQL has committed: one row for every connection, its last one.
+    """Which transactions of this program PostgreSQL has committed: one row for each connection, with its last one.
 
-    The server's own numbers of transactions do not answer that: after a crash it may give out again the number of a
-    transaction that was lost. Rows older than a day are of no use to anybody.
+    The server's own transaction numbers cannot tell: after a crash it may reuse the number of a transaction that was
+    lost. Rows older than a day are deleted.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -401,7 +401,7 @@ class _Commits:
         with self._engine.begin() as connection:
             found = connection.execute(text("SELECT to_regclass('hermitage_commits')")).scalar_one()
             if found is None:
-                # Several processes may begin at once; the second waits for the first.
+                # Several processes may start together; the second waits for the first.
                 connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": COMMITS_LOCK})
                 connection.execute(
                     text(
@@ -412,7 +412,7 @@ class _Commits:
             connection.execute(text("DELETE FROM hermitage_commits WHERE noted < now() - interval '1 day'"))
 
     def note(self, connection: Connection) -> tuple[str, int]:
-        """Give the transaction its number, at its end and inside of it."""
+        """Record the number of the transaction as its last statement."""
         of_connection = connection.info.setdefault(COMMITS, {"client": uuid4().hex, "number": 0})
         of_connection["number"] += 1
         client, number = of_connection["client"], of_connection["number"]
@@ -426,7 +426,7 @@ class _Commits:
         return client, number
 
     def has(self, number: tuple[str, int]) -> bool:
-        """Whether a transaction was committed; one that is still at work is waited for, because it holds its row."""
+        """Whether a transaction was committed; waits for one that is still running, because it holds its row."""
         client, wanted = number
         with self._engine.begin() as connection:
             last = connection.execute(
@@ -441,7 +441,7 @@ class _Commits:
 
 COMMITS = "hermitage_commits"
 COMMITS_LOCK = 0x434F4D4D
-"""Key of the PostgreSQL advisory lock under which the table of commits is made."""
+"""Key of the PostgreSQL advisory lock for creating the table of commits."""
 
 
 class _Transacting(Protocol):
@@ -455,8 +455,8 @@ _Owner = TypeVar("_Owner", bound=_Transacting)
 def patient(method: Callable[Concatenate[_Owner, _P], _R]) -> Callable[Concatenate[_Owner, _P], _R]:
     """Repeat a method while the database does not answer, as long as the patience of its transactions lasts.
 
-    For a method that is one transaction. It may follow up with other patient ones, and write files that it would write
-    again in the same way: a transaction that was not committed has left nothing else behind.
+    For a method that is one transaction. It may then call other patient methods, and write files that a repetition
+    would write in the same way: a transaction that was not committed has left nothing else behind.
     """
 
     @functools.wraps(method)

@@ -1,6 +1,6 @@
-"""What is only ever appended: charges and decisions of the ledger, sealed releases, and events.
+"""Append-only records: charges and decisions of the ledger, sealed releases, and events.
 
-What charges and decisions mean, and which may follow which, the ledger decides.
+The ledger decides what charges and decisions mean, and which may follow which.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ __all__ = [
 
 
 class ChargeState(StrEnum):
-    """Where a charge stands; every change is a new row."""
+    """State of a charge; every change is a new row."""
 
     RESERVED = "reserved"
     SPENT = "spent"
@@ -51,11 +51,11 @@ class ChargeState(StrEnum):
 class Charge:
     """One row of the ledger: the whole cost of one run and the state it has reached.
 
-    ``position`` counts the account's rows from 1. ``mu_squared_units`` are multiples of 2^-40 of mu^2 and
-    ``pure_units`` of pure epsilon, in which only single cells are paid for; ``slack_units`` and
-    ``additive_delta_units`` are multiples of 2^-60; all are rounded up. ``coordinates`` is the
-    number of noisy coordinates the discretisation allowance covers. ``epsilon`` and ``delta`` are what was asked for.
-    ``digest`` is the SHA-256 of this row and ``previous``, that of the row before it.
+    ``position`` counts the account's rows from 1. ``mu_squared_units`` are multiples of 2^-40 of mu^2, and
+    ``pure_units``, which only noise on single cells costs, of pure epsilon; ``slack_units`` and
+    ``additive_delta_units`` are multiples of 2^-60; all are rounded up. ``coordinates`` is the number of noisy
+    coordinates that the discretisation allowance covers. ``epsilon`` and ``delta`` are what was asked for. ``digest``
+    is a keyed hash of this row and ``previous``, which is that of the entry before it.
     """
 
     account_id: str
@@ -127,7 +127,7 @@ class Charges:
         return self._transactions.read(query, Charge)
 
 
-# Decisions about an account, and how far it has come ------------------------------------------------------------------
+# Decisions about an account, and the head of its ledger ---------------------------------------------------------------
 
 
 class DecisionKind(StrEnum):
@@ -144,8 +144,8 @@ class DecisionKind(StrEnum):
 class Decision:
     """One decision about an account.
 
-    ``number`` counts the account's decisions from 1; ``charges`` is how many rows of charges came before it. ``body``
-    holds what was decided, as JSON values. ``digest`` is keyed; ``previous`` is that of the entry before it.
+    ``number`` counts the account's decisions from 1; ``charges`` is the number of charge rows before it. ``body`` is
+    what was decided, as JSON values. ``digest`` is keyed; ``previous`` is that of the entry before it.
     """
 
     account_id: str
@@ -161,7 +161,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class LedgerHead:
-    """How far an account's entries have come: rows of charges, decisions, and the digest of the last of both."""
+    """Head of an account's ledger: numbers of charge rows and decisions, and the digest of the last entry."""
 
     account_id: str
     count: int
@@ -296,7 +296,7 @@ EVENTS = Table(
 
 
 class EventFacts(TypedDict, total=False):
-    """What an event is about, where there is such a thing."""
+    """What an event is about."""
 
     account_id: str | None
     run_id: str | None
@@ -330,5 +330,5 @@ class Events:
         return self._transactions.read(query if kind is None else query.where(EVENTS.c.kind == kind), Event)
 
     def of_kind(self, kind: EventKind) -> tuple[Event, ...]:
-        """Return every event of one kind, oldest first."""
+        """Return all events of one kind, oldest first."""
         return self._transactions.read(select(EVENTS).where(EVENTS.c.kind == kind).order_by(EVENTS.c.id), Event)

@@ -1,8 +1,7 @@
-"""What all tables of the database have in common, and what it refuses by itself; no cell of a private table is in it.
+"""What all tables of the database have in common, and what it refuses by itself; it never has a private cell.
 
-The columns of each table stand beside the records that it keeps. The chain of the ledger finds an alteration
-afterwards; the triggers here stop the accident beforehand: changing or deleting entries, events and releases, or
-re-writing an account.
+Each table is declared next to its records. The chain of the ledger detects an alteration afterwards; the triggers here
+prevent accidents: changing or deleting entries, events and releases, or rewriting an account.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ __all__ = [
 
 
 def now() -> datetime:
-    """Return the present moment in UTC, cut to whole seconds: a finer time would betray how long rows took."""
+    """Return the current time in UTC in whole seconds: a finer time would reveal how long the rows took."""
     return datetime.now(UTC).replace(microsecond=0)
 
 
@@ -54,7 +53,7 @@ class Moment(TypeDecorator[datetime]):
 
 
 class Named(TypeDecorator[StrEnum]):
-    """A member of an enumeration, stored as its text: drivers differ on enumerations."""
+    """A member of an enumeration, stored as text, since drivers treat enumerations differently."""
 
     impl = String
     cache_ok = True
@@ -121,14 +120,14 @@ def row_values(record: Any) -> dict[str, Any]:
 APPEND_ONLY = ("charges", "decisions", "events", "releases")
 
 IN_ORDER = {"charges": "position", "decisions": "number"}
-"""Tables whose rows are numbered from 1 for every account, without a gap."""
+"""Tables whose rows are numbered from 1 for each account, without gaps."""
 
 FIXED_COLUMNS = ("id", "name", "created")
 DECIDED_ONCE_COLUMNS = ("neighbours", "protects", "id_column", "rows_per_unit")
 
 
 def create_triggers(connection: Connection) -> None:
-    """Install the triggers of the connection's database, inside the caller's transaction."""
+    """Create the triggers of the database, inside the caller's transaction."""
     if connection.dialect.name == "sqlite":
         statements = [statement for table in APPEND_ONLY for statement in _sqlite_append_only(table)]
         statements += [*_sqlite_no_replace("accounts"), *_sqlite_account()]
@@ -151,7 +150,7 @@ def _sqlite_append_only(table: str) -> list[str]:
         f"BEGIN SELECT RAISE(ABORT, '{table} is append-only'); END"
         for change in ("UPDATE", "DELETE")
     ]
-    # INSERT OR REPLACE deletes without firing a delete trigger, so an occupied or skipped place is refused as well.
+    # INSERT OR REPLACE deletes without a delete trigger, so a number that is taken or skipped is refused as well.
     if table not in IN_ORDER:
         return statements + _sqlite_no_replace(table)
     last = f"SELECT coalesce(max({IN_ORDER[table]}), 0) FROM {table} WHERE account_id = NEW.account_id"  # noqa: S608

@@ -1,4 +1,4 @@
-"""Runs: what was asked of whose table. How far a run has come stands in the table of work, under its id."""
+"""Runs: their configurations and tables. The progress of a run is in the table of work, under its id."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["Run", "Runs"]
 class Run(Work):
     """One run.
 
-    ``config`` is its configuration as JSON, without paths; its steps follow from it. ``device`` is what it computed on.
+    ``config`` is its configuration as JSON, without paths; its steps follow from it. ``device`` is where it computed.
     """
 
     account_id: str
@@ -58,7 +58,7 @@ class Runs:
         table_id: str | None = None,
         test_table_id: str | None = None,
     ) -> Run:
-        """Plan a run; nothing happens until it is handed to an engine or claimed by a worker."""
+        """Plan a run; nothing happens until it is submitted to an engine or claimed by a worker."""
         with self._transactions.writing() as connection:
             return _add(
                 connection,
@@ -71,7 +71,7 @@ class Runs:
             )
 
     def enter(self, connection: Connection, *, account_id: str, config: str, owner: str) -> Run:
-        """Record a run that ended as a release before this database knew of it, inside the caller's transaction."""
+        """Record a run that was released before this database knew of it, inside the caller's transaction."""
         return _add(
             connection,
             WorkState.RELEASED,
@@ -95,7 +95,7 @@ class Runs:
         return run
 
     def all(self) -> tuple[Run, ...]:
-        """Return every run, oldest first."""
+        """Return all runs, oldest first."""
         return self._where()
 
     def of_account(self, account_id: str) -> tuple[Run, ...]:
@@ -103,7 +103,7 @@ class Runs:
         return self._where(RUNS.c.account_id == account_id)
 
     def configs(self, connection: Connection, account_id: str) -> dict[str, str]:
-        """Return the configuration of every run of an account, by id, inside the caller's transaction."""
+        """Return the configurations of an account's runs, by id, inside the caller's transaction."""
         query = select(RUNS.c.id, RUNS.c.config).where(RUNS.c.account_id == account_id)
         return {run_id: config for run_id, config in connection.execute(query)}
 
@@ -113,12 +113,12 @@ class Runs:
         return self._where(uses, WORK.c.state.not_in(FINISHED_STATES))
 
     def _where(self, *conditions: Any) -> tuple[Run, ...]:
-        # Within one second their places in the queue tell which came first; what was not sent to it yet came last.
+        # Within one second the places in the queue give the order; runs not yet in the queue come last.
         query = _RUNS.where(*conditions).order_by(WORK.c.created, WORK.c.place.is_(None), WORK.c.place, RUNS.c.id)
         return self._transactions.read(query, Run)
 
     def note_device(self, run_id: str, device: str) -> None:
-        """Record what the run computes on: ``cpu`` or ``cuda``."""
+        """Record where the run computes: ``cpu`` or ``cuda``."""
         self._transactions.write(update(RUNS).where(RUNS.c.id == run_id).values(device=device))
 
 

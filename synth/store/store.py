@@ -30,14 +30,14 @@ class Store:
     Parameters
     ----------
     settings : Settings
-        ``home`` is made if need be, readable by its owner only; the database is prepared if it is empty.
+        ``home`` is created if it does not exist, readable by its owner only; an empty database is prepared.
     patience : float
-        Seconds for which a database that does not answer is waited for, at every use of it.
+        Seconds to wait, each time, for a database that does not answer.
 
     Raises
     ------
     ConfigError
-        If the database cannot be reached, or was written by a version whose layout is another.
+        If the database cannot be reached, or a version with a different layout wrote it.
     """
 
     def __init__(self, settings: Settings, *, patience: float = 0.0) -> None:
@@ -66,11 +66,11 @@ class Store:
         prepare(self.transactions)
 
     def be_patient(self, seconds: float = PATIENCE_SECONDS) -> None:
-        """From now on wait for a database that does not answer: a run was charged, or is about to be."""
+        """From now on wait for a database that does not answer, because a run was charged or is about to be."""
         self.transactions.patience = seconds
 
     def writing(self) -> AbstractContextManager[Connection]:
-        """Open a transaction over several of the parts."""
+        """Open a transaction over several parts of the store."""
         return self.transactions.writing()
 
     def reading(self) -> AbstractContextManager[Connection]:
@@ -97,11 +97,11 @@ CURRENT_VERSION = 8
 """Versions before 0.9.0 wrote layouts up to 7."""
 
 PREPARATION_LOCK = 0x4845524D
-"""Key of the PostgreSQL advisory lock under which processes that start together prepare one at a time."""
+"""Key of the PostgreSQL advisory lock for preparing the database, one process at a time."""
 
 
 def require_layout(transactions: Transactions) -> None:
-    """Refuse a database that another version of the program laid out otherwise; nothing is written.
+    """Refuse a database with the layout of another version of the program; nothing is written.
 
     Raises
     ------
@@ -114,13 +114,13 @@ def require_layout(transactions: Transactions) -> None:
         found = connection.execute(select(VERSION.c.number)).scalar_one()
     if found > CURRENT_VERSION:
         raise ConfigError(
-            f"The database has layout {found}, and this program, version {__version__}, knows layout "
-            f"{CURRENT_VERSION}: use the later version that wrote it."
+            f"The database has layout {found}; this program, version {__version__}, only knows layouts up to "
+            f"{CURRENT_VERSION}. Use the later version that wrote it."
         )
     if found < CURRENT_VERSION:
         raise ConfigError(
-            f"The database was written by a version before {OLDEST_READ}, and this program, version {__version__}, "
-            "cannot read it: use the version that wrote it, or name an empty folder in HERMITAGE_HOME."
+            f"The database was written by a version before {OLDEST_READ}; this program, version {__version__}, cannot "
+            "read it. Use the version that wrote it, or set HERMITAGE_HOME to an empty folder."
         )
 
 

@@ -1,7 +1,7 @@
-"""Private tables as the store knows them: identity, size, deadline and keyed fingerprint; never a row.
+"""Private tables as the store knows them: identity, size, deadline and keyed fingerprint, but no rows.
 
-With a table stands what its owner has typed about it so far, its draft, which goes when its rows go. What is typed
-before a table has come is begun under an id of its own.
+A table has a draft: what its owner has typed about it so far. It is deleted with the rows. A draft that is begun before
+its table is uploaded has an id of its own.
 """
 
 from __future__ import annotations
@@ -40,9 +40,8 @@ class TableState(StrEnum):
 class StoredTable:
     """One private table. ``size`` is in bytes before encryption; ``fingerprint`` is a keyed hash, useless to outsiders.
 
-    ``keep_until`` is the moment its rows are deleted, None to keep them until somebody deletes them.
-    ``form`` says as JSON how the file is written, once it has been looked at. ``schema`` is empty: it was
-    meant for a sealed schema, and databases have the column.
+    ``keep_until`` is when its rows are deleted; None keeps them until the owner deletes them. ``form`` is the format of
+    the file, as JSON, once it is known. ``schema`` is always empty; existing databases have the column.
     """
 
     id: str
@@ -99,12 +98,12 @@ class Tables:
         return self._transactions.read(query, StoredTable)
 
     def with_fingerprint(self, fingerprint: str) -> tuple[StoredTable, ...]:
-        """Return every table, deleted ones too, with this keyed hash."""
+        """Return all tables with this keyed hash, deleted ones too."""
         query = select(TABLES).where(TABLES.c.fingerprint == fingerprint).order_by(TABLES.c.created, TABLES.c.id)
         return self._transactions.read(query, StoredTable)
 
     def stored(self) -> tuple[StoredTable, ...]:
-        """Return every table whose encrypted rows should exist, oldest first."""
+        """Return all tables whose encrypted rows should exist, oldest first."""
         query = select(TABLES).where(TABLES.c.state == TableState.STORED).order_by(TABLES.c.created, TABLES.c.id)
         return self._transactions.read(query, StoredTable)
 
@@ -114,16 +113,16 @@ class Tables:
         return self._transactions.read(query, StoredTable)
 
     def keep_until(self, table_id: str, deadline: datetime | None) -> None:
-        """Move the deadline of a table; None keeps it until somebody deletes it."""
+        """Change the deadline of a table; None keeps it until the owner deletes it."""
         self._transactions.write(update(TABLES).where(TABLES.c.id == table_id).values(keep_until=deadline))
 
     def write_form(self, table_id: str, form: str) -> None:
-        """Keep how the file of a table is written, as JSON."""
+        """Store the format of a table's file, as JSON."""
         self._transactions.write(update(TABLES).where(TABLES.c.id == table_id).values(form=form))
 
     @patient
     def mark_deleted(self, table_id: str) -> None:
-        """Record that the encrypted rows are gone, and with them the draft; the fingerprint tells a re-upload."""
+        """Record that the encrypted rows and the draft are gone; the fingerprint stays, to recognise the same table."""
         with self._transactions.writing() as connection:
             connection.execute(
                 update(TABLES)
@@ -135,10 +134,10 @@ class Tables:
 
 @dataclass(frozen=True, slots=True)
 class SavedDraft:
-    """What was typed about a table, as plain values: declared facts, and no cell of the table.
+    """What was typed about a table, as plain values: declared facts, no cells.
 
-    ``table_id`` is the table's, or before there is one an id of the draft itself. ``number`` counts how often it was
-    saved, ``saved`` is when it was last.
+    ``table_id`` is the id of the table, or of the draft itself if there is no table yet. ``number`` counts how often it
+    was saved; ``saved`` is when it last was.
     """
 
     table_id: str
@@ -151,7 +150,7 @@ DRAFTS = Table(
     "drafts",
     METADATA,
     Column("table_id", IDENTITY, ForeignKey("tables.id"), primary_key=True),
-    # How often it was saved: whoever saw an earlier number has not seen what it says now.
+    # How often it was saved: a reader with an earlier number has not seen the current draft.
     Column("number", BigInteger, nullable=False),
     Column("body", Json(sort_keys=False), nullable=False),
     Column("saved", Moment, nullable=False),
@@ -160,7 +159,7 @@ DRAFTS = Table(
 BEGUN = Table(
     "begun",
     METADATA,
-    # Of the draft itself: what is typed before a table has come belongs to none.
+    # Of the draft itself, which has no table yet.
     Column("table_id", IDENTITY, primary_key=True),
     Column("number", BigInteger, nullable=False),
     Column("body", Json(sort_keys=False), nullable=False),
@@ -169,7 +168,7 @@ BEGUN = Table(
 
 
 class Drafts:
-    """The rows of ``drafts``: what was typed about tables whose rows still exist."""
+    """The rows of ``drafts``: drafts of tables whose rows still exist."""
 
     _rows: ClassVar[Table] = DRAFTS
 
@@ -177,18 +176,18 @@ class Drafts:
         self._transactions = transactions
 
     def find(self, table_id: str) -> SavedDraft | None:
-        """Return the draft of a table, or None where nothing was saved about it."""
+        """Return the draft of a table, or None."""
         query = select(self._rows).where(self._rows.c.table_id == table_id)
         return next(iter(self._transactions.read(query, SavedDraft)), None)
 
     def latest(self, most: int) -> tuple[SavedDraft, ...]:
-        """Return the drafts that were saved last, the latest first."""
+        """Return the drafts that were saved most recently, the latest first."""
         query = select(self._rows).order_by(self._rows.c.saved.desc(), self._rows.c.table_id).limit(most)
         return self._transactions.read(query, SavedDraft)
 
     @patient
     def number(self, table_id: str) -> int:
-        """Return how often the draft of a table was saved; 0 where there is none."""
+        """Return how often the draft of a table was saved; 0 if there is none."""
         query = select(self._rows.c.number).where(self._rows.c.table_id == table_id)
         with self._transactions.reading() as connection:
             return connection.execute(query).scalar_one_or_none() or 0
@@ -208,7 +207,7 @@ class Drafts:
         Returns
         -------
         SavedDraft or None
-            None where somebody else saved another one since, or the table was deleted: nothing is saved then.
+            None if another draft was saved since, or the table was deleted; nothing is saved then.
         """
         saved = SavedDraft(table_id, seen + 1, body, now())
         values = row_values(saved)
@@ -221,27 +220,27 @@ class Drafts:
                     return saved
                 as_seen = (self._rows.c.table_id == table_id) & (self._rows.c.number == seen)
                 changed = connection.execute(update(self._rows).where(as_seen).values(**values))
-        except IntegrityError:  # another process has saved the first one
+        except IntegrityError:  # another process saved the first draft
             return None
         return saved if changed.rowcount == 1 else None
 
     def _belongs(self, connection: Connection, table_id: str) -> bool:
-        """Whether what it is about is still there; until the transaction ends it stays so."""
+        """Whether its table still exists; it cannot be deleted until the transaction ends."""
         state = connection.execute(select(TABLES.c.state).where(TABLES.c.id == table_id).with_for_update())
         return bool(state.scalar_one_or_none() == TableState.STORED)
 
 
 class BegunDrafts(Drafts):
-    """The rows of ``begun``: what was typed before a table has come, each under an id of its own."""
+    """The rows of ``begun``: drafts without a table, each with its own id."""
 
     _rows: ClassVar[Table] = BEGUN
 
     def forget(self, draft_id: str) -> None:
-        """Delete one, because its table has come or nobody wants it."""
+        """Delete a draft, because its table was uploaded or it is not wanted."""
         self._transactions.write(delete(BEGUN).where(BEGUN.c.table_id == draft_id))
 
     def forget_before(self, moment: datetime) -> None:
-        """Delete those that nobody has gone on with since then."""
+        """Delete the drafts that have not been saved since then."""
         self._transactions.write(delete(BEGUN).where(BEGUN.c.saved < moment))
 
     def _belongs(self, connection: Connection, table_id: str) -> bool:

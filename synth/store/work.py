@@ -1,6 +1,6 @@
-"""Background work of every kind in one table: what was asked, who does it, how far it has come, and how it ended.
+"""Background work of all kinds in one table: what was asked, which process does it, its progress, and how it ended.
 
-A row is the only truth about a piece of work. It holds no number that the work finds.
+The row is the only record of a piece of work. It contains none of the results.
 """
 
 from __future__ import annotations
@@ -52,34 +52,34 @@ __all__ = [
 
 
 class WorkKind(StrEnum):
-    """What is worked on; the subject of the work says which."""
+    """Kind of work; its subject says on what."""
 
     RUN = "run"
-    """The run of that id; it waits for a place, and its charge follows how it ends."""
+    """The run with that id; it waits in a queue, and its charge is settled by how it ends."""
 
     REHEARSAL = "rehearsal"
-    """A configuration on rows that are nobody's, by its digest."""
+    """A configuration on public or simulated rows, by its digest."""
 
     GRID = "grid"
-    """Several of those, by the digest of what they share."""
+    """Several rehearsals, by the digest of what they share."""
 
     REPORT = "report"
-    """A part of an owner's report, by the run's id and the part's name."""
+    """A part of the owner's report, by the run's id and the name of the part."""
 
     ESTIMATE = "estimate"
-    """Numbers of the population from a finished run, by the run's id; from its bundle alone."""
+    """Population estimates from the bundle of a finished run, by the run's id."""
 
     FINDING = "finding"
-    """What is found privately of the open columns of a table, by the table's id; charged under the work's own id."""
+    """A finding about the open columns of a table, by the table's id; charged under the id of the work."""
 
     @property
     def is_charged(self) -> bool:
-        """Whether a charge of the ledger bears the id of such work, and follows how it ends."""
+        """Whether the ledger has a charge under the id of such work, settled by how it ends."""
         return self in (WorkKind.RUN, WorkKind.FINDING)
 
 
 class WorkState(StrEnum):
-    """How far work has come; what is not a run is never planned, measured or released, and does not wait."""
+    """State of work; only runs are ever planned, queued, measured or released."""
 
     PLANNED = "planned"
     QUEUED = "queued"
@@ -92,10 +92,10 @@ class WorkState(StrEnum):
 
 
 ACTIVE_STATES = (WorkState.RUNNING, WorkState.MEASURED)
-"""States in which a process is at work."""
+"""States in which a process is working."""
 
 FINISHED_STATES = (WorkState.REPORTED, WorkState.RELEASED, WorkState.FAILED, WorkState.CANCELLED)
-"""States in which no process is at work, and none will be."""
+"""States in which no process is working or will be."""
 
 SOURCES: Mapping[WorkState, tuple[WorkState, ...]] = MappingProxyType(
     {
@@ -108,9 +108,9 @@ SOURCES: Mapping[WorkState, tuple[WorkState, ...]] = MappingProxyType(
         WorkState.CANCELLED: (WorkState.PLANNED, WorkState.QUEUED, *ACTIVE_STATES),
     }
 )
-"""States from which each state may be reached; nothing leads back, so nothing starts twice.
+"""States from which each state can be reached; none leads back, so nothing starts twice.
 
-Only :meth:`WorkTable.put_back` takes a run that has not ended back into the queue, to go on.
+Only :meth:`WorkTable.put_back` returns an unfinished run to the queue, to be continued.
 """
 
 
@@ -118,11 +118,11 @@ Only :meth:`WorkTable.put_back` takes a run that has not ended back into the que
 class Work:
     """One piece of work.
 
-    ``asked`` is what it was started with, as JSON; what a run is asked stands in its configuration. ``owner`` asked for
-    it. ``step`` counts to ``steps``; both follow from what was asked alone. ``losses`` holds post-processing losses
-    only. ``gpu`` is the device that the engine handed to the worker. ``claimed`` turns true when a worker begins, and
-    false again when that worker is gone and a run was put back into the queue; ``attempts`` counts the workers.
-    ``pid_created`` tells the worker's process from others with its number (:func:`synth.jobs.processes.birth_of`).
+    ``asked`` is the request as JSON; a run has its configuration instead. ``owner`` asked for it. ``step`` counts up to
+    ``steps``; both follow from the request alone. ``losses`` are post-processing losses only. ``gpu`` is the device
+    that the engine gave the worker. ``claimed`` becomes true when a worker begins, and false again when the worker is
+    lost and the run is put back into the queue; ``attempts`` counts the workers. ``pid_created`` distinguishes the
+    worker from other processes with its number (:func:`synth.jobs.processes.birth_of`).
     """
 
     id: str
@@ -154,24 +154,24 @@ class Work:
 
     @property
     def is_active(self) -> bool:
-        """Whether a process works on it."""
+        """Whether a process is working on it."""
         return self.state in ACTIVE_STATES
 
     @property
     def went_on(self) -> bool:
-        """Whether it goes on, or went on, after a worker of it had stopped."""
+        """Whether it was continued after a worker had stopped."""
         return self.attempts > 1
 
     @property
     def is_finished(self) -> bool:
-        """Whether nothing more will happen to it by itself."""
+        """Whether it has ended."""
         return self.state in FINISHED_STATES
 
 
 WORK = Table(
     "work",
     METADATA,
-    # That of the run, where it is one; else a new one each time that the work is started.
+    # The id of the run, or a new one each time other work is started.
     Column("id", IDENTITY, primary_key=True),
     Column("kind", Named(WorkKind, 10), nullable=False),
     Column("subject", String(120), nullable=False),
@@ -198,33 +198,33 @@ WORK = Table(
     Column("created", Moment, nullable=False),
     Column("started", Moment),
     Column("finished", Moment),
-    # Of several processes that start the same work at once, one does.
+    # If several processes start the same work at once, one succeeds.
     Index("ix_work_subject", "kind", "subject", unique=True),
 )
 
 QUEUE_LOCK = 0x51554555
-"""Key of the PostgreSQL advisory lock under which slots are handed out one at a time; SQLite has one writer anyway."""
+"""Key of the PostgreSQL advisory lock for assigning slots one at a time; SQLite has only one writer."""
 
 OF_A_WORKER = ("pid", "pid_created", "gpu", "heartbeat", "started")
 
 
 class WorkTable:
-    """The rows of ``work``: each is given to one worker, and to another only when that one is gone.
+    """The rows of ``work``: each is given to one worker, and to another only if that one is lost.
 
-    Runs wait in a queue; everything else begins at once, once for each subject.
+    Runs wait in a queue; other work starts immediately, once for each subject.
     """
 
     def __init__(self, transactions: Transactions) -> None:
         self._transactions = transactions
 
     def find(self, work_id: str) -> Work | None:
-        """Return work, or None where there is none of this id, or it was begun anew."""
+        """Return work, or None if there is none with this id."""
         return next(iter(self._where(WORK.c.id == work_id)), None)
 
     def __getitem__(self, work_id: str) -> Work:
         work = self.find(work_id)
         if work is None:
-            raise JobError("There is no such work, or it was started anew.")
+            raise JobError("There is no such work, or it was started again.")
         return work
 
     def about(self, kind: WorkKind, subject: str) -> Work | None:
@@ -232,7 +232,7 @@ class WorkTable:
         return next(iter(self._where(WORK.c.kind == kind, WORK.c.subject == subject)), None)
 
     def active(self) -> tuple[Work, ...]:
-        """Return what processes work on, on any machine."""
+        """Return the work that processes are doing, on any machine."""
         return self._where(WORK.c.state.in_(ACTIVE_STATES))
 
     def waiting(self) -> tuple[Work, ...]:
@@ -248,12 +248,12 @@ class WorkTable:
     def begin(
         self, kind: WorkKind, subject: str, *, asked: str, owner: str, host: str, work_id: str | None = None
     ) -> Work:
-        """Record work that begins at once, in place of what ended about this subject, under a new id or a given one.
+        """Record work that starts immediately, in place of ended work on this subject, under a new or a given id.
 
         Raises
         ------
         JobError
-            If there is work of this kind on it that has not ended: of several who ask at once one is heard.
+            If there is unfinished work of this kind on it; of several simultaneous requests one succeeds.
         """
         work = Work(
             id=str(uuid4()) if work_id is None else work_id,
@@ -275,7 +275,7 @@ class WorkTable:
             try:
                 connection.execute(insert(WORK).values(**row_values(work)))
             except IntegrityError:
-                raise JobError("This is being worked on already. Wait for it, or stop it first.") from None
+                raise JobError("This is already in progress. Wait for it, or stop it first.") from None
         return work
 
     @patient
@@ -285,7 +285,7 @@ class WorkTable:
         Raises
         ------
         JobError
-            If the run was already handed in.
+            If the run was already submitted.
         """
         with self._transactions.writing() as connection:
             _lock(connection)
@@ -296,18 +296,18 @@ class WorkTable:
                 .values(state=WorkState.QUEUED, place=last + 1, gpus=gpus, cpus=cpus)
             )
             if moved.rowcount != 1:
-                raise JobError("This run was already handed in. Look it up in the list of runs.")
+                raise JobError("This run was already submitted. Look it up in the list of runs.")
 
     @patient
     def take(self, *, host: str, slots: int, gpus: Sequence[str]) -> Work | None:
-        """Give the first queued run that may start a slot on this machine, and mark it running.
+        """Assign a slot on this machine to the first queued run that may start, and mark it running.
 
         Parameters
         ----------
         host : str
-            Name of this machine; slots are counted per machine. A run that was put back goes on where it began.
+            Name of this machine; slots are counted per machine. A run that was put back stays on its machine.
         slots : int
-            Runs that may work here at once; other work takes no slot.
+            Most runs at a time here; other work takes no slot.
         gpus : sequence of str
             This machine's GPUs, lowest first; a run that wants one waits while all are taken.
         """
@@ -335,17 +335,17 @@ class WorkTable:
 
     @patient
     def note_process(self, work_id: str, *, pid: int, pid_created: float) -> None:
-        """Record the process that was started for some work, unless it has already recorded itself."""
+        """Record the process that was started for work, unless it has already recorded itself."""
         self._change(WORK.c.id == work_id, WORK.c.pid.is_(None), pid=pid, pid_created=pid_created)
 
     @patient
     def claim(self, work_id: str, *, host: str, pid: int, pid_created: float) -> Work:
-        """Take work as its one worker.
+        """Claim work as its only worker.
 
         Raises
         ------
         JobError
-            If another worker has it, had it, or it was stopped: nothing has two workers.
+            If another worker has claimed it, or it was stopped.
         """
         claimable = WORK.c.state.in_([WorkState.PLANNED, WorkState.QUEUED, WorkState.RUNNING])
         with self._transactions.writing() as connection:
@@ -356,7 +356,7 @@ class WorkTable:
                 claimable,
                 state=WorkState.RUNNING,
                 claimed=True,
-                # Counted when the engine gave it to a worker, where an engine did.
+                # Already counted if an engine assigned it.
                 attempts=case((WORK.c.state == WorkState.RUNNING, WORK.c.attempts), else_=WORK.c.attempts + 1),
                 host=host,
                 pid=pid,
@@ -365,22 +365,22 @@ class WorkTable:
                 started=now(),
             )
         if taken is None:
-            raise JobError("This run has already been worked on or was stopped; a run is never executed twice.")
+            raise JobError("This run was already executed or stopped; a run is never executed twice.")
         return taken
 
-    # Going on -------------------------------------------------------------------------------------------------------
+    # Continuing -------------------------------------------------------------------------------------------------------
 
     def put_back(self, run: Work, *, gpus: int) -> bool:
-        """Put a run whose worker is gone back to its place in the queue; return whether it was still that worker's.
+        """Put a run whose worker is lost back in its place in the queue; return whether that worker still had it.
 
-        It keeps its machine, which alone knows that the worker is gone.
+        It keeps its machine, which alone knows that the worker is lost.
 
         Parameters
         ----------
         run : Work
-            As it was when its worker was found to be gone.
+            As it was when its worker was found to be lost.
         gpus : int
-            GPUs that it wants from now on.
+            GPUs that it asks for from now on.
         """
         nobodys: dict[str, Any] = dict.fromkeys(OF_A_WORKER)
         return self._change(
@@ -395,7 +395,7 @@ class WorkTable:
         )
 
     def count_attempt(self, run_id: str) -> None:
-        """Count one more attempt of the process that holds a run and goes on with it itself."""
+        """Count one more attempt by the process that has a run and continues it itself."""
         self._change(
             WORK.c.id == run_id,
             WORK.c.state.in_(ACTIVE_STATES),
@@ -404,13 +404,13 @@ class WorkTable:
         )
 
     def beat(self, work_id: str) -> bool:
-        """Renew the worker's lease, without waiting; return whether the work is still its own."""
+        """Renew the worker's lease, without waiting; return whether the work is still active."""
         return self._change(WORK.c.id == work_id, WORK.c.state.in_(ACTIVE_STATES), wait=False, heartbeat=now())
 
     def note_progress(self, work_id: str, *, phase: str, step: int, steps: int, losses: Sequence[float]) -> bool:
-        """Record how far work is; return whether its worker should go on (False: cancelled or taken away).
+        """Record the progress of work; return whether its worker should continue (False: cancelled or ended).
 
-        A database that is away is not waited for: the work goes on meanwhile.
+        Does not wait for a database that is unavailable: the work continues meanwhile.
         """
         with self._transactions.writing(wait=False) as connection:
             found = (WORK.c.id == work_id, WORK.c.state.in_(ACTIVE_STATES))
@@ -430,17 +430,17 @@ class WorkTable:
         incident_id: str | None = None,
         only_from: Sequence[WorkState] | None = None,
     ) -> bool:
-        """Bring work to a state, if it may go there from where it is; return whether it moved.
+        """Move work to a state, if that can follow the current one; return whether it moved.
 
         Parameters
         ----------
         work_id : str
         state : WorkState
         message : str
-            One sentence for the owner; never the text of a foreign exception.
+            One sentence for the owner; never the text of another library's exception.
         incident_id : str, optional
         only_from : sequence of WorkState, optional
-            Move only from these states; by default from every state that may lead to ``state``.
+            Move only from these states; by default from every state that can lead to ``state``.
         """
         sources = SOURCES[state] if only_from is None else [s for s in only_from if s in SOURCES[state]]
         values: dict[str, Any] = {"state": state, "message": message}
@@ -451,12 +451,12 @@ class WorkTable:
         return self._change(WORK.c.id == work_id, WORK.c.state.in_(sources), **values)
 
     def advance(self, work_id: str, state: WorkState, *, message: str = "") -> None:
-        """Bring work to a state, as the worker that holds it.
+        """Move work to a state, as its worker.
 
         Raises
         ------
         JobError
-            If it was stopped meanwhile, so that the worker stops too.
+            If it was stopped meanwhile; the worker then stops too.
         """
         if not self.move(work_id, state, message=message):
             raise JobError(f"The run is {self[work_id].state} and cannot become {state}.")
@@ -468,11 +468,11 @@ class WorkTable:
         self._change(WORK.c.id == work_id, WORK.c.state.in_(ACTIVE_STATES), not_yet, cancel_requested=now())
 
     def forget_all_but_runs(self) -> None:
-        """Forget work that nothing else in the database knows of: what it made is not in a backup."""
+        """Delete all work but runs: its results are not in a backup."""
         self._transactions.write(delete(WORK).where(WORK.c.kind != WorkKind.RUN))
 
     def _change(self, *where: ColumnElement[bool], wait: bool = True, **values: Any) -> bool:
-        """Change the one row that the conditions name; return whether there was one."""
+        """Change the one row that meets the conditions; return whether there was one."""
         with self._transactions.writing(wait=wait) as connection:
             return connection.execute(update(WORK).where(*where).values(**values)).rowcount == 1
 
@@ -491,7 +491,7 @@ def _query(conditions: Iterable[ColumnElement[bool]]) -> Select[Any]:
 
 
 def _changed(connection: Connection, *where: ColumnElement[bool], **values: Any) -> Work | None:
-    """Change the one row that the conditions name, and return it as it is then; None where there is none."""
+    """Change the one row that meets the conditions, and return the changed row; None if there is none."""
     changed = connection.execute(update(WORK).where(*where).values(**values).returning(WORK))
     row = changed.mappings().one_or_none()
     return None if row is None else Work(**row)

@@ -1,7 +1,7 @@
-"""One sandbox for whatever meets untrusted bytes: a process with little memory and time, no files, nothing to inherit.
+"""A sandbox for reading untrusted bytes: a process with limited memory and time, no files, and nothing inherited.
 
-The program starts one of its own modules as :class:`Confined`, writes what it asks and reads what comes until a
-deadline. The module calls :func:`answers_alone` and :func:`confine` before it looks at anything untrusted.
+The program starts one of its own modules as :class:`Confined`, writes its request and reads the answers until a
+deadline. The module calls :func:`answers_alone` and :func:`confine` before it reads anything untrusted.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from typing import BinaryIO, Self, cast
 __all__ = ["CHUNK", "Confined", "answers_alone", "confine"]
 
 CHUNK = 2**20
-"""Most bytes that are read from such a process at once."""
+"""Most bytes to read from such a process at once."""
 
 _KEPT_VARIABLES = ("PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "PYTHONHOME", "PYTHONPATH", "SYSTEMROOT", "TZDIR")
 
 
 class Confined:
-    """A module of this program at work in a process of its own; leaving the block kills it.
+    """A module of this program in a separate process; leaving the block kills it.
 
     Parameters
     ----------
@@ -38,12 +38,12 @@ class Confined:
     *arguments : str
         Its command line.
     seconds : float
-        For how long its answers are waited for, all of them together.
+        How long to wait for all of its answers together.
 
     Attributes
     ----------
     process : subprocess.Popen
-        Its complaints go nowhere.
+        Its error output is discarded.
     questions : binary file
         What it reads.
     """
@@ -52,7 +52,7 @@ class Confined:
         root = str(Path(__file__).resolve().parents[2])
         variables = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
         variables["PYTHONPATH"] = os.pathsep.join(filter(None, (root, variables.get("PYTHONPATH"))))
-        # One thread and one plain memory pool keep what is reserved small, and what is reserved is limited.
+        # One thread and one plain memory pool keep the reserved memory, which is limited, small.
         variables |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "ARROW_DEFAULT_MEMORY_POOL": "system"}
         variables |= {"MALLOC_ARENA_MAX": "1", "LC_ALL": "C.UTF-8"}
         self.process = subprocess.Popen(
@@ -70,7 +70,7 @@ class Confined:
         self._ready.register(self._answers.fileno(), select.POLLIN)
 
     def read(self, size: int, /) -> bytes:
-        """Return at most ``size`` bytes of what it says; none at the end.
+        """Return at most ``size`` bytes of its output; none at the end.
 
         Raises
         ------
@@ -83,12 +83,12 @@ class Confined:
         return os.read(self._answers.fileno(), min(size, CHUNK))
 
     def kill(self) -> None:
-        """End it, if it has not ended by itself."""
+        """Kill it, if it has not ended by itself."""
         self.process.kill()
         self.process.wait()
 
     def used_up_its_time(self) -> bool:
-        """Whether it has ended because its processor time was up; it is killed where it has not ended."""
+        """Whether it ended because it had used up its processor time; kill it if it has not ended."""
         self.kill()
         return self.process.returncode == -signal.SIGXCPU
 
@@ -107,7 +107,7 @@ class Confined:
 
 
 def answers_alone() -> BinaryIO:
-    """Return where this process answers; whatever else it prints from now on goes nowhere."""
+    """Return the stream for this process's answers; anything else it prints from now on is discarded."""
     answers = os.fdopen(os.dup(1), "wb")
     nothing = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nothing, 1)
@@ -116,7 +116,7 @@ def answers_alone() -> BinaryIO:
 
 
 class _WithoutPandas(MetaPathFinder):
-    """Pyarrow asks for pandas before it makes its first array, and works without: half of the start of a reader."""
+    """Pyarrow imports pandas before its first array but works without it, which halves the start time of a reader."""
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
         if name == "pandas":
@@ -125,12 +125,12 @@ class _WithoutPandas(MetaPathFinder):
 
 
 def confine(*, memory_bytes: int, cpu_seconds: int) -> None:
-    """Limit this process for good: memory of its own, processor time, no core dumps, no files, no pandas.
+    """Limit this process permanently: private memory, processor time, no core dumps, no files, no pandas.
 
     Parameters
     ----------
     memory_bytes : int
-        Private memory, without the libraries' own pages: what allocations are made of.
+        Private memory, without the libraries' own pages.
     cpu_seconds : int
         Processor time; a second later the process is killed.
     """
@@ -138,13 +138,13 @@ def confine(*, memory_bytes: int, cpu_seconds: int) -> None:
     _limit(resource.RLIMIT_CORE, 0)
     _limit(resource.RLIMIT_FSIZE, 0)
     _limit(resource.RLIMIT_CPU, cpu_seconds, grace=1)
-    if sys.platform != "darwin":  # which does not count what is mapped
+    if sys.platform != "darwin":  # which does not count mapped memory
         _limit(resource.RLIMIT_DATA, memory_bytes)
 
 
 def _limit(kind: int, most: int, *, grace: int = 0) -> None:
     _, hard = resource.getrlimit(kind)
     lowered = most if hard == resource.RLIM_INFINITY else min(most, hard)
-    # The hard limit of processor time kills, so it lies above the soft one, whose signal says what happened.
+    # The hard limit on processor time kills, so it is above the soft one, whose signal gives the reason.
     above = grace if lowered != hard else 0
     resource.setrlimit(kind, (lowered, lowered + above))

@@ -1,6 +1,6 @@
-"""What passes between the program and a confined process that reads a file for it: frames, and the bytes of the file.
+"""The exchange between the program and a confined process that reads a file for it: frames, and bytes of the file.
 
-The process meets untrusted bytes, so nothing that it says is believed: kinds, lengths and ranges are checked.
+The process reads untrusted bytes, so its output is not trusted: kinds, lengths and ranges are checked.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ _HEAD = struct.Struct("<cQ")
 MAXIMUM_FRAME = 2**31
 
 _QUESTION, _RANGE = b"Q", b"R"
-"""Kinds of frames: what the process is asked, and a range of the file that it wants; its answers have other letters."""
+"""Kinds of frames: the request, and a range of the file that the process needs; answers have other letters."""
 
 
 class Readable(Protocol):
-    """Anything bytes can be read from."""
+    """Anything from which bytes can be read."""
 
     def read(self, size: int, /) -> bytes:
         """Return at most ``size`` bytes; none at the end."""
@@ -32,7 +32,7 @@ class Readable(Protocol):
 
 
 def write_frame(target: BinaryIO, kind: bytes, *parts: bytes | memoryview) -> None:
-    """Send one frame of a kind, which is one byte, made of parts in order."""
+    """Send one frame, with its kind in one byte and its parts in order."""
     _write_all(target, _HEAD.pack(kind, sum(len(part) for part in parts)))
     for part in parts:
         _write_all(target, part)
@@ -40,12 +40,12 @@ def write_frame(target: BinaryIO, kind: bytes, *parts: bytes | memoryview) -> No
 
 
 def read_frame(source: Readable) -> tuple[bytes, bytes]:
-    """Receive one frame, its kind and what is in it.
+    """Receive one frame, and return its kind and its content.
 
     Raises
     ------
     EOFError
-        If the other side ended before a whole frame, or announced an impossible one.
+        If the other side ended before a complete frame, or announced one that is too long.
     """
     kind, length = _HEAD.unpack(_read_exactly(source, _HEAD.size))
     if length > MAXIMUM_FRAME:
@@ -54,7 +54,7 @@ def read_frame(source: Readable) -> tuple[bytes, bytes]:
 
 
 def _write_all(target: BinaryIO, data: bytes | memoryview) -> None:
-    """Write every byte, to pipes that take fewer at a time too."""
+    """Write all bytes, also to pipes that take fewer at a time."""
     view = memoryview(data)
     while view:
         view = view[target.write(view) :]
@@ -71,23 +71,23 @@ def _read_exactly(source: Readable, size: int) -> bytes:
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
-# The program's side ---------------------------------------------------------------------------------------------------
+# The program ---------------------------------------------------------------------------------------------------
 
 
 class Conversation:
-    """A question to a confined process about a file that is handed to it, whole or by ranges, and what it answers.
+    """A request to a confined process about a file, which is sent to it whole or by ranges, and the answers.
 
-    At the end of the block the process is killed. If the file failed while it was read, that is raised then: it is the
-    true reason for whatever the process said.
+    At the end of the block the process is killed. If reading the file failed, that error is raised then: it is the true
+    cause of whatever the process reported.
 
     Parameters
     ----------
     process : Confined
-        Who is asked.
+        The process.
     stream : binary file
         The file.
     size : int, optional
-        Its length where the process asks for ranges of it; else all of it follows the question.
+        Its length, if the process asks for ranges; otherwise the whole file follows the request.
     """
 
     def __init__(self, process: Confined, stream: BinaryIO, *, size: int | None) -> None:
@@ -96,22 +96,22 @@ class Conversation:
         self._size = size
         self._stopped = False
         self._failure: Exception | None = None
-        # Listening never waits for feeding.
+        # Reading answers never waits for sending the file.
         self._feeder = threading.Thread(target=self._feed, name="file-feeder", daemon=True)
 
     def ask(self, question: bytes) -> None:
-        """Put the question, and begin to hand the file over."""
+        """Send the request, and start to send the file."""
         write_frame(self._process.questions, _QUESTION, question)
         if self._size is None:
             self._feeder.start()
 
     def hear(self) -> tuple[bytes, bytes]:
-        """Return the next frame that the process answers with; ranges that it asks for before are sent.
+        """Return the next answer of the process; send the ranges that it asks for before.
 
         Raises
         ------
         TimeoutError, EOFError, ValueError, BrokenPipeError
-            If its time is up, it ended, or it wants what the file does not have.
+            If it ran out of time, ended, or asked for a range outside the file.
         """
         while True:
             kind, body = read_frame(self._process)
@@ -146,17 +146,17 @@ class Conversation:
         try:
             _write_all(self._process.questions, data)
         except (BrokenPipeError, ValueError):
-            return False  # the process has said its last word
+            return False  # the process has finished
         return True
 
 
 def send_range(questions: BinaryIO, stream: BinaryIO, size: int, body: bytes) -> None:
-    """Send the range of a file of ``size`` bytes that a frame asks for.
+    """Send the range of a file of ``size`` bytes for which a frame asks.
 
     Raises
     ------
     ValueError, EOFError
-        If the file has no such range, or ends before it does.
+        If the file has no such range, or is shorter than ``size``.
     """
     start, length = int.from_bytes(body[:8], "little"), int.from_bytes(body[8:], "little")
     if start + length > size:
@@ -170,11 +170,11 @@ def send_range(questions: BinaryIO, stream: BinaryIO, size: int, body: bytes) ->
         _write_all(questions, data)
 
 
-# The process's side ---------------------------------------------------------------------------------------------------
+# The process ---------------------------------------------------------------------------------------------------
 
 
 class AskedRanges(io.RawIOBase):
-    """A file of ``size`` bytes, of which the program sends the ranges that are wanted: it is never held whole."""
+    """A file of ``size`` bytes whose ranges the program sends on demand; it is never in memory as a whole."""
 
     def __init__(self, questions: BinaryIO, answers: BinaryIO, size: int) -> None:
         super().__init__()
@@ -184,25 +184,25 @@ class AskedRanges(io.RawIOBase):
         self._place = 0
 
     def readable(self) -> bool:
-        """Say that it can be read."""
+        """Return True."""
         return True
 
     def seekable(self) -> bool:
-        """Say that any place of it can be read."""
+        """Return True."""
         return True
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Go to a place."""
+        """Move to a position."""
         start = {io.SEEK_SET: 0, io.SEEK_CUR: self._place, io.SEEK_END: self._size}[whence]
         self._place = start + offset
         return self._place
 
     def tell(self) -> int:
-        """Return the place."""
+        """Return the position."""
         return self._place
 
     def read(self, size: int = -1) -> bytes:
-        """Return all of the next ``size`` bytes, up to the end."""
+        """Return the next ``size`` bytes, or fewer at the end."""
         left = max(0, self._size - self._place)
         wanted = left if size < 0 else min(size, left)
         if wanted == 0:

@@ -1,4 +1,4 @@
-"""Private places on disk: files that only their owner may read and that last, and disks that are full, by name."""
+"""Private and durable files, locks on folders, and messages about full disks."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def private_file(path: Path) -> Iterator[BinaryIO]:
 
 
 def replace_durably(path: Path, content: bytes) -> None:
-    """Give a file new content at once: a reader, or a crash, sees the old content or the new, never a part."""
+    """Replace the content of a file atomically: a reader, or a crash, sees the old content or the new."""
     draft = path.with_name(f"{path.name}.{os.urandom(8).hex()}")
     try:
         with private_file(draft) as file:
@@ -53,18 +53,18 @@ def replace_durably(path: Path, content: bytes) -> None:
 
 @contextmanager
 def locked(directory: Path, *, alone: bool) -> Iterator[bool]:
-    """Hold a lock on a directory between processes for the length of a block; it ends with the process at the latest.
+    """Lock a directory against other processes for the length of a block, or until the process ends.
 
     Parameters
     ----------
     directory : Path
     alone : bool
-        Whether nobody else may hold it; otherwise others that are not alone may.
+        Whether the lock is exclusive; otherwise it is shared.
 
     Yields
     ------
     bool
-        Whether the lock is held. Who would be alone does not wait for others, who is not alone always holds it.
+        Whether the lock was obtained. An exclusive lock does not wait for others; a shared one is always obtained.
     """
     descriptor = os.open(directory, os.O_RDONLY)
     try:
@@ -95,7 +95,7 @@ _SMALLEST = 2**16
 
 
 def is_full(error: BaseException | None) -> bool:
-    """Whether an error, or one that led to it, says that a disk is full or a quota used up."""
+    """Whether an error, or one of its causes, says that a disk is full or a quota is used up."""
     while error is not None:
         if isinstance(error, OSError) and error.errno in _FULL:
             return True
@@ -106,17 +106,17 @@ def is_full(error: BaseException | None) -> bool:
 
 
 def has_no_room(folder: Path) -> bool:
-    """Whether the disk that holds a folder has no room for the smallest file."""
+    """Whether the disk of a folder has no room for even a small file."""
     return shutil.disk_usage(_existing(folder)).free < _SMALLEST
 
 
 def disk_full(*folders: Path) -> DiskFullError:
-    """Return the error that names the fullest of the disks that hold these folders."""
+    """Return the error that names the fullest of the disks of these folders."""
     return DiskFullError(f"{fullest(*folders)} Free some space, then try again.")
 
 
 def fullest(*folders: Path) -> str:
-    """Return the sentence that says how full the fullest of the disks is that hold these folders."""
+    """Return the sentence that names the fullest of the disks of these folders and how full it is."""
     held = [_existing(folder) for folder in folders]
     left = {folder: shutil.disk_usage(folder) for folder in held}
     least = min(held, key=lambda folder: left[folder].free)
@@ -126,12 +126,12 @@ def fullest(*folders: Path) -> str:
 
 @contextmanager
 def naming_full_disk(*folders: Path) -> Iterator[None]:
-    """Turn "no space left" into a sentence that names the disk; other errors pass.
+    """Turn "no space left" into a sentence that names the disk; let other errors pass.
 
     Parameters
     ----------
     *folders : Path
-        What is written into; of several the one whose disk has least left is named.
+        Folders that are written to; of several, the one with the least space left is named.
 
     Raises
     ------

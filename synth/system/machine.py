@@ -1,6 +1,6 @@
-"""What this machine lends: its name, processors and GPUs, the device that computes, and threads to compute on.
+"""The resources of this machine: its name, processors and GPUs, the device that computes, and its threads.
 
-Torch takes a second to start, so it is started where something is computed, and not to be asked what there is.
+Importing torch takes a second, so it is imported where something is computed, and not to find out what there is.
 """
 
 from __future__ import annotations
@@ -39,24 +39,24 @@ __all__ = [
 ]
 
 MACHINE_GPUS = "HERMITAGE_MACHINE_GPUS"
-"""Environment variable in which a worker, which itself sees one GPU, passes on all of them to the next worker."""
+"""Environment variable by which a worker, which sees only one GPU, passes the names of all to the next worker."""
 
 CGROUPS = Path("/sys/fs/cgroup")
 
 
 def this_host() -> str:
-    """Return the name that process numbers of this machine belong to."""
+    """Return the name of this machine, to which its process numbers belong."""
     return platform.node() or "localhost"
 
 
 def cores() -> int:
-    """Return how many processors this process may use, a container's quota included."""
+    """Return how many processors this process may use, with regard to the quota of a container."""
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     try:
         quota, period = map(int, _quota())
     except (OSError, ValueError):  # no quota, or one that reads "max"
         return allowed
-    return max(1, min(allowed, quota // period)) if quota > 0 else allowed  # an older one that is none reads -1
+    return max(1, min(allowed, quota // period)) if quota > 0 else allowed  # in cgroups v1 no quota reads -1
 
 
 def _quota() -> list[str]:
@@ -68,7 +68,7 @@ def _quota() -> list[str]:
 
 @cache
 def core_cache_bytes() -> int:
-    """Return how much the second-level cache of one core holds; 1 MB where the machine does not tell."""
+    """Return the size of the second-level cache of one core; 1 MiB if the machine does not say."""
     try:
         told = os.sysconf("SC_LEVEL2_CACHE_SIZE")
     except (AttributeError, OSError, ValueError):
@@ -77,7 +77,7 @@ def core_cache_bytes() -> int:
 
 
 def processor_name() -> str:
-    """Return what the processor calls itself; its architecture where the machine tells no more."""
+    """Return the name of the processor, or its architecture if the machine does not say more."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
@@ -98,7 +98,7 @@ def available_gpus(environment: Mapping[str, str] | None = None) -> tuple[str, .
 
 @cache
 def _installed_gpus() -> tuple[str, ...]:
-    # Asked of the driver's tool, because importing torch takes seconds in a process that never computes.
+    # With the driver's tool, because importing torch takes seconds in a process that never computes.
     tool = shutil.which("nvidia-smi")
     if tool is None:
         return ()
@@ -115,7 +115,7 @@ def _installed_gpus() -> tuple[str, ...]:
 
 
 _DRIVERS = ("libcuda.so.1", "nvcuda.dll", "libamdhip64.so")
-"""Libraries of graphics drivers, one of which every device that torch calls "cuda" needs."""
+"""Libraries of graphics drivers; a device that torch calls "cuda" needs one of them."""
 
 _NO_CUDA = "device is cuda, but no CUDA device was found. Use auto or cpu."
 
@@ -130,7 +130,7 @@ _DEVICE_WORDS = (
 
 
 def cuda_is_available() -> bool:
-    """Whether torch finds a CUDA device; it is not started to ask where there is no driver."""
+    """Whether torch finds a CUDA device; torch is not imported if there is no driver."""
     if not any(map(_loads, _DRIVERS)):
         return False
     import torch
@@ -140,10 +140,10 @@ def cuda_is_available() -> bool:
 
 @cache
 def computes_exactly(device: str) -> bool:
-    """Whether float64 on a device is what sums over private rows take it for; tried once in a process.
+    """Whether float64 on a device is as exact as sums over private rows need; tested once per process.
 
-    Products of whole numbers must come out exact where they need 52 bits, whatever the number of rows, and single
-    operations rounded as IEEE arithmetic says. Settings outside the program can have float64 emulated with fewer bits.
+    Products of whole numbers must be exact up to 52 bits, whatever the number of rows, and single operations must be
+    rounded by the IEEE standard. Settings outside the program can have float64 emulated with fewer bits.
 
     Parameters
     ----------
@@ -172,7 +172,7 @@ _DEVICE_NAME = re.compile(rf"cpu|{_A_CARD}|(?:{_CARDS})[A-Za-z0-9 ()./+-]{{0,60}
 
 
 def device_name(device: str) -> str:
-    """Return what a certificate calls a device: "cpu", or the card that "cuda" is, as its driver names it."""
+    """Return the name of a device in a certificate: "cpu", or for "cuda" the name that the driver gives the card."""
     if device == "cpu":
         return device
     import torch
@@ -182,46 +182,46 @@ def device_name(device: str) -> str:
 
 
 def is_device_name(named: str) -> bool:
-    """Whether this is a name that :func:`device_name` gives."""
+    """Whether :func:`device_name` can return this name."""
     return _DEVICE_NAME.fullmatch(named) is not None
 
 
 def require_device(device: str) -> None:
-    """Refuse a device that this machine does not have, as :func:`resolved_device` does, without starting it.
+    """Refuse a device that this machine does not have, as :func:`resolved_device` does, without using it.
 
     Raises
     ------
     ConfigError
-        If "cuda" is asked for where there is none.
+        If "cuda" is asked for and there is none.
     """
     if device == "cuda" and not cuda_is_available():
         raise ConfigError(_NO_CUDA)
 
 
 def is_lack_of_means(error: BaseException) -> bool:
-    """Whether an error says that memory or the device failed: another attempt, on the processor, may succeed.
+    """Whether an error says that memory or the device failed, so that another attempt on the processor may succeed.
 
     Parameters
     ----------
     error : BaseException
-        The text of one of torch is looked at, and goes nowhere.
+        Torch's message is inspected, but never shown.
     """
     if isinstance(error, MemoryError):
         return True
     kinds = {kind.__name__ for kind in type(error).__mro__ if kind.__module__.split(".")[0] == "torch"}
     if kinds & {"OutOfMemoryError", "AcceleratorError"}:
         return True
-    # Of older errors torch says in words alone what they are.
+    # Older errors of torch can only be recognised by their text.
     return type(error) is RuntimeError and any(words in str(error) for words in _DEVICE_WORDS)
 
 
 def resolved_device(device: str) -> str:
-    """Return the device to compute on, "cpu" or "cuda"; "auto" takes CUDA where there is one that computes exactly.
+    """Return the device to compute on, "cpu" or "cuda"; "auto" means CUDA if there is a device that computes exactly.
 
     Raises
     ------
     ConfigError
-        If there is no such device, or "cuda" is asked for where there is none or it does not compute exactly.
+        If there is no such device, or "cuda" is asked for and there is none or it does not compute exactly.
     """
     if device not in {"auto", "cpu", "cuda"}:
         raise ConfigError(f"device must be auto, cpu or cuda, got {device}.")
@@ -233,8 +233,8 @@ def resolved_device(device: str) -> str:
     exact = available and computes_exactly("cuda")
     if device == "cuda" and not exact:
         raise ConfigError(
-            "device is cuda, but this one does not compute exactly in float64, which sums over private rows need. "
-            "Unset what has float64 emulated (such as CUBLAS_EMULATE_DOUBLE_PRECISION), or use auto or cpu."
+            "device is cuda, but this one does not compute exactly in float64, as sums over private rows require. "
+            "Unset what causes float64 to be emulated (such as CUBLAS_EMULATE_DOUBLE_PRECISION), or use auto or cpu."
         )
     return "cuda" if exact else "cpu"
 
@@ -259,9 +259,9 @@ def single_thread() -> Iterator[None]:
 
 @contextmanager
 def quota_threads() -> Iterator[None]:
-    """Run torch on no more CPU threads than this process may use; restores the number of threads.
+    """Run torch on at most as many CPU threads as this process may use; restores the number of threads.
 
-    Torch starts a thread for every processor of the host. In a container that is lent two of them, small matrices then
+    Torch starts a thread for each processor of the host. In a container that may use two of them, small matrices then
     take a hundred times as long.
     """
     import torch

@@ -1,4 +1,4 @@
-"""Packages that an installation may do without, and what to say where one is missing."""
+"""Optional packages, and the message if one is missing."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ _EXTRAS = {
     "psycopg": ("psycopg", "postgres"),
     "streamlit": ("Streamlit", "app"),
 }
-"""Modules of packages that only an extra of pyproject.toml brings: how a reader calls them, and the extra."""
+"""Modules of packages that only an extra of pyproject.toml installs: their names for readers, and the extra."""
 
 
 def is_installed(package: str) -> bool:
-    """Whether a package can be imported here; it is not imported to find out."""
+    """Whether a package can be imported here, without importing it."""
     return find_spec(package) is not None
 
 
 def missing_package(error: BaseException) -> MissingPackageError | None:
-    """Return what to say of an error that a package is not installed; None of any other error."""
+    """Return our error for a package that is not installed, or None for any other error."""
     if not isinstance(error, ModuleNotFoundError) or error.name is None:
         return None
     title, extra = _EXTRAS.get(error.name.split(".")[0], (None, None))
     if title is None:
         return None
     return MissingPackageError(
-        f"This needs {title}, which is not installed here. In a copy of Hermitage's repository: pip install "
+        f"This needs {title}, which is not installed here. In a copy of Hermitage's repository, run pip install "
         f"'.[{extra}]'."
     )

@@ -1,7 +1,7 @@
-"""Paths that somebody gave us: checked before anything else is done with them, and never quoted where they are none.
+"""Paths from users: checked before they are used, and never quoted if they are not paths.
 
-Rows are easily given for a path: a table in memory, or the text of a file instead of its name. Whatever is wrong with
-what was given is said by its type, because its text may be somebody's row.
+It is easy to give rows instead of a path: a table in memory, or the content of a file instead of its name. Messages
+state only the type of what was given, because its text may be a private row.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ __all__ = ["path_of"]
 
 _LONGEST_NAME, _LONGEST_PATH = 255, 4095
 _NO_NAME = frozenset({"Cc", "Cs", "Zl", "Zp"})
-"""Unicode categories that no file name has here: controls, surrogates, separators of lines and paragraphs."""
+"""Unicode categories not allowed in file names: controls, surrogates, line and paragraph separators."""
 
 _TOLD = frozenset({"builtins", "pandas", "pandas.core.frame", "pandas.core.series", "numpy", "polars", "pyarrow.lib"})
-"""Whose types are named in the message: the name of any other may be made up from what it holds."""
+"""Modules whose types the message may name: other type names could be made from data."""
 
 
 def path_of(given: object, what: str) -> Path:
@@ -28,22 +28,22 @@ def path_of(given: object, what: str) -> Path:
     Parameters
     ----------
     given : object
-        What somebody gave for a path.
+        What was given as a path.
     what : str
-        What it names, for the message: "the table".
+        What the path is for, in the message: "the table".
 
     Raises
     ------
     InputError
-        If it is no text and no path object, or holds what no file name holds: a line break or another control
-        character, text that cannot be encoded, or too much of it.
+        If it is neither text nor a path object, or contains what no file name has: a line break or another control
+        character, text that cannot be encoded, or too much text.
     """
     if not isinstance(given, str | Path):
         kind = type(given)
         name = "another object" if kind.__module__ not in _TOLD else f"{kind.__module__}.{kind.__qualname__}"
         raise InputError(
-            f"The path of {what} must be a text or a pathlib.Path, got {name.removeprefix('builtins.')}. Give the path "
-            "of a file; what is in memory is written to one first."
+            f"The path of {what} must be text or a pathlib.Path, got {name.removeprefix('builtins.')}. Give the path "
+            "of a file; write data in memory to a file first."
         )
     text = str(given)
     try:
@@ -53,5 +53,7 @@ def path_of(given: object, what: str) -> Path:
     names = encoded.split(os.fsencode(os.sep))
     too_long = len(encoded) > _LONGEST_PATH or max(map(len, names)) > _LONGEST_NAME
     if not encoded or not _NO_NAME.isdisjoint(map(category, text)) or too_long:
-        raise InputError(f"What was given as the path of {what} is no path. Give the path of a file, not its content.")
+        raise InputError(
+            f"What was given as the path of {what} is not a path. Give the path of a file, not its content."
+        )
     return Path(text)

@@ -1,4 +1,4 @@
-"""Where this installation keeps its state, its limits, and those of the process that reads a table."""
+"""Where this installation keeps its state, its limits, and the limits of the process that reads a table."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from synth.limits import COLUMNS
 __all__ = ["LOCAL_HOSTS", "ReaderLimits", "Settings", "size_text", "too_large"]
 
 LOCAL_HOSTS = ("localhost", "127.0.0.1")
-"""Names under which a browser on the same machine reaches the server."""
+"""Names by which a browser on the same machine reaches the server."""
 
 _HOST = re.compile(r"\[[0-9a-f:.]+\]|[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?")
 
@@ -24,9 +24,9 @@ _HOST = re.compile(r"\[[0-9a-f:.]+\]|[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?")
 class Settings:
     """Where this installation keeps its state, and its limits.
 
-    ``hosts`` are the names under which browsers may reach the server: those of the machine itself, and what
-    ``HERMITAGE_HOSTS`` lists. ``databases`` are the servers and folders that screens may read tables of databases from,
-    as ``HERMITAGE_DATABASES`` lists them; none unless whoever runs the server says so.
+    ``hosts`` are the names by which browsers may reach the server: those of the machine itself, and those in
+    ``HERMITAGE_HOSTS``. ``databases`` are the servers and folders from which screens may read tables of databases, as
+    listed in ``HERMITAGE_DATABASES``; none by default.
     """
 
     home: Path
@@ -66,8 +66,8 @@ def _hosts(variables: Mapping[str, str]) -> tuple[str, ...]:
     for name in named:
         if not _HOST.fullmatch(name):
             raise ConfigError(
-                "The environment variable HERMITAGE_HOSTS must list names of this server, separated by commas and "
-                "without port or path, for example synth.example.org,10.0.0.7."
+                "The environment variable HERMITAGE_HOSTS must be a list of names of this server, separated by commas "
+                "and without port or path, for example synth.example.org,10.0.0.7."
             )
     return tuple(dict.fromkeys((*LOCAL_HOSTS, *named)))
 
@@ -81,7 +81,7 @@ def _number(variables: Mapping[str, str], name: str, default: float) -> float:
     except ValueError:
         value = math.nan
     if not (math.isfinite(value) and value >= 0):
-        raise ConfigError(f"The environment variable {name} must be a number that is not negative.")
+        raise ConfigError(f"The environment variable {name} must be a number of at least 0.")
     return value
 
 
@@ -107,7 +107,7 @@ class ReaderLimits:
 
     @property
     def once_more(self) -> ReaderLimits:
-        """The same for a table that was read within these: more time and memory, as a busy machine takes."""
+        """Limits for reading again what was read within these: more time and memory, for a busy machine."""
         return replace(
             self,
             memory_bytes=2 * self.memory_bytes,
@@ -116,18 +116,18 @@ class ReaderLimits:
         )
 
     def too_many_columns(self, columns: int) -> TableError:
-        """Return the refusal of a table with too many columns."""
+        """Return the error for a table with too many columns."""
         return TableError(
             f"The table has {columns:,} columns; at most {self.columns:,} are read. Leave out columns you do not need."
         )
 
     def too_many_rows(self) -> TableError:
-        """Return the refusal of a table with too many rows."""
+        """Return the error for a table with too many rows."""
         return TableError(f"The table has more than {self.rows:,} rows, the most this machine reads. Split the table.")
 
 
 def too_large(what: str, limit: int) -> TableError:
-    """Return the refusal of a file or a table of more than ``limit`` bytes."""
+    """Return the error for a file or a table of more than ``limit`` bytes."""
     return TableError(
         f"{what} is larger than {size_text(limit)}, the most this machine reads. Split the table, or ask your "
         "administrator for a higher limit."
@@ -135,7 +135,7 @@ def too_large(what: str, limit: int) -> TableError:
 
 
 def size_text(size: int) -> str:
-    """Return a number of bytes as people write it."""
+    """Return a number of bytes in words."""
     for unit, name in ((2**30, "GB"), (2**20, "MB"), (2**10, "kB")):
         if size >= unit:
             return f"{size / unit:.3g} {name}"

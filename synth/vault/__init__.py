@@ -1,1 +1,1 @@
-"""The vault: encrypted tables, uploads on their way in, and the keys of one installation."""
+"""The vault: encrypted tables, arriving uploads, and the keys of one installation."""

@@ -1,7 +1,7 @@
-"""Uploads between their arrival and the screen that takes them: ciphertext on the disk, the keys in memory only.
+"""Uploads between their arrival and the screen that claims them: ciphertext on disk, keys in memory only.
 
-Each lies in a file without a name, under a key of its own that nothing but this process holds. When the process ends,
-however it ends, key and file are gone with it.
+Each upload is in a file without a name, encrypted under its own key, which only this process has. When the process
+ends, for whatever reason, key and file are gone.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from synth.vault.sealing import DecryptedStream, EncryptingWriter, new_key
 __all__ = ["LONGEST_WAIT_SECONDS", "PLACES", "Arrival", "Incoming", "NoPlaceError"]
 
 PLACES = 2
-"""Most uploads that wait in one session; a third takes the place of the one that waits longest."""
+"""Most uploads that wait in one session; a third one replaces the oldest."""
 
 LONGEST_WAIT_SECONDS = 3600.0
 RECONNECT_SECONDS = 120.0
-"""How long a session may be without its browser before its uploads are forgotten; a short loss of the line is not."""
+"""How long a session may be without its browser before its uploads are deleted; short disconnections are allowed."""
 
 GONE = (
-    f"This file is not kept any more: at most {PLACES} files of a session wait, and at most an hour. Choose it again."
+    f"This file is no longer available: a session keeps at most {PLACES} files, for at most an hour. Choose it again."
 )
-NO_PLACE = f"{PLACES} files of this session are arriving already. Wait for them, then choose this one again."
+NO_PLACE = f"{PLACES} files of this session are already being uploaded. Wait for them, then choose this one again."
 
 
 class NoPlaceError(InputError):
-    """All places of a session hold files that are still arriving."""
+    """A session already has as many arriving files as it may."""
 
 
 @dataclass(slots=True)
@@ -57,7 +57,7 @@ class _Waiting:
 class Arrival:
     """One upload while its bytes arrive.
 
-    What is written after the disk refused, or after the upload was forgotten, is dropped.
+    Anything written after a disk error, or after the upload was deleted, is discarded.
     """
 
     def __init__(self, waiting: _Waiting) -> None:
@@ -65,11 +65,11 @@ class Arrival:
         self._writer = EncryptingWriter(waiting.file, key=waiting.key, table_id=waiting.table_id)
 
     def write(self, data: bytes) -> None:
-        """Encrypt a piece into the file; where the disk refuses, whoever claims the upload is told."""
+        """Encrypt a piece into the file; a disk error is reported when the upload is claimed."""
         self._do(lambda: self._writer.write(data))
 
     def finish(self) -> bytes:
-        """End the upload and return the ticket by which a screen claims it."""
+        """End the upload and return the ticket with which a screen claims it."""
 
         def end() -> None:
             size = self._writer.finish()
@@ -97,7 +97,7 @@ class Incoming:
     Parameters
     ----------
     directory : Path
-        On whose disk the files lie; they have no names in it.
+        Whose disk has the files; they have no names in it.
     clock : callable
         Seconds, never backwards.
     """
@@ -108,12 +108,12 @@ class Incoming:
         self._waiting: dict[str, _Waiting] = {}
 
     def arrive(self, session: str, file_id: str) -> Arrival:
-        """Begin an upload; the same file of a session begins anew.
+        """Begin an upload; the same file of a session starts again.
 
         Raises
         ------
         NoPlaceError
-            If as many as may wait are still arriving in this session.
+            If this session already has as many arriving files as it may.
         """
         self.forget(session, file_id)
         with self._lock:
@@ -140,7 +140,7 @@ class Incoming:
         return Arrival(waiting)
 
     def _new_file(self) -> tuple[BinaryIO, str | None]:
-        """Return a file without a name, or a closed one and what is said to whoever claims it."""
+        """Return a file without a name, or a closed one and the message for the claim."""
         try:
             self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             return cast(BinaryIO, tempfile.TemporaryFile(dir=self._directory)), None
@@ -152,12 +152,12 @@ class Incoming:
     def claim(self, ticket: bytes, *, keep: bool = False) -> BinaryIO:
         """Return the bytes of an upload as a seekable stream, decrypted in memory piece by piece.
 
-        They are kept until the stream is closed, and cannot be claimed twice, unless ``keep`` leaves them waiting.
+        They are kept until the stream is closed, and cannot be claimed twice unless ``keep`` leaves them waiting.
 
         Raises
         ------
         InputError
-            If the upload is not kept any more, or could not be stored.
+            If the upload is no longer available, or could not be stored.
         """
         with self._lock:
             name = ticket.decode("ascii", errors="replace")
@@ -173,7 +173,7 @@ class Incoming:
         return cast(BinaryIO, io.BufferedReader(raw, buffer_size=2**17))
 
     def forget(self, session: str, file_id: str | None = None, *, keep: bytes | None = None) -> None:
-        """Forget an upload of a session, or all of them but the one whose ticket is ``keep``."""
+        """Delete an upload of a session, or all of them but the one with the ticket ``keep``."""
         kept = None if keep is None else keep.decode("ascii", errors="replace")
         with self._lock:
             for one in list(self._waiting.values()):
@@ -181,7 +181,7 @@ class Incoming:
                     self._drop(one)
 
     def sweep(self, is_active: Callable[[str], bool]) -> None:
-        """Forget what has waited too long, and what belongs to sessions without a browser."""
+        """Delete uploads that have waited too long, and those of sessions without a browser."""
         now = self._clock()
         with self._lock:
             for one in list(self._waiting.values()):
@@ -191,7 +191,7 @@ class Incoming:
                     self._drop(one)
 
     def waiting(self, session: str) -> int:
-        """Return how many uploads of a session wait or arrive."""
+        """Return how many uploads of a session are waiting or arriving."""
         with self._lock:
             return sum(one.session == session for one in self._waiting.values())
 
@@ -206,7 +206,7 @@ def _refusal(error: OSError) -> str:
 
 
 def _again(file: BinaryIO) -> BinaryIO | None:
-    """Open a file without a name once more, so that closing it leaves the first one open; None where it is closed."""
+    """Open a file without a name a second time, so that closing it leaves the first open; None if it is closed."""
     return None if file.closed else os.fdopen(os.dup(file.fileno()), "rb", buffering=0)
 
 

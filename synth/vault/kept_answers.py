@@ -1,14 +1,14 @@
-"""Answers kept until their run ends, so that a run that lost its worker goes on and asks nothing twice.
+"""Answers kept until their run ends, so that a run that lost its worker can continue without asking twice.
 
-Every answer is on the disk, encrypted, before whoever asked hears of it. What goes on hears the kept answers again,
-strictly in order, and only for the very questions that they were given to; questions that follow are asked of the rows
-as if nothing had happened. An answer that was drawn and not kept was heard by nobody. So all that is ever heard is
-distributed as in a run that was never stopped (``docs/guarantee.md``).
+Every answer is on disk, encrypted, before it is returned. A continued run gets the kept answers again, strictly in
+order, and only for exactly the questions to which they belong; later questions are asked about the rows as if nothing
+had happened. An answer that was drawn but not stored was never returned. So all answers that are ever returned have the
+same distribution as in a run that was never stopped (``docs/guarantee.md``).
 
-The file is a header and one record for each answer, both sealed under a key of this run alone, with the place in the
-file authenticated: records cannot be altered, exchanged, reordered, or brought from another run. A record tells its
-length under seal, so that only what one unfinished write leaves at the end passes for torn; and an answer takes as many
-bytes as its question has numbers, whatever they are, so that a write cannot fail because of what was drawn.
+The file is a header and one record for each answer, sealed under a key for this run only, with their positions
+authenticated: records cannot be altered, exchanged, reordered, or copied from another run. The length of a record is
+sealed too, so only the remains of one unfinished write at the end count as incomplete. The size of an answer depends
+only on its question, so a write cannot fail because of what was drawn.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ ANSWERS_FILE = "answers.kept"
 
 PIECE_BYTES = 2**20
 LENGTHS_BYTES = 3 * 8
-"""Of the three parts of a record: its words, and one or two arrays of numbers."""
+"""Of the three parts of a record: its JSON, and one or two arrays of numbers."""
 
 ITSELF = "file"
-"""Name of the fact that tells the file from its copies."""
+"""Name of the fact that distinguishes the file from copies."""
 
 HEAD_BYTES = LENGTHS_BYTES + SEAL_BYTES
 
@@ -58,43 +58,43 @@ LOCK_SECONDS = 10.0
 """How long to wait for a worker that is about to end."""
 
 OTHER_QUESTION = (
-    "The run stopped before, and now asks something else than the question that its next kept answer was given to. It "
-    "cannot go on, because a question that was answered is never asked again."
+    "The run was interrupted, and now asks a different question from the one that its next kept answer belongs to. "
+    "It cannot continue, because a question that was answered is never asked again."
 )
-UNREADABLE = "The kept answers of this run were altered or damaged on disk, so it cannot go on. Start a new run."
-GONE = "The kept answers of this run are gone from disk, so it cannot go on. Start a new run."
+UNREADABLE = "The kept answers of this run were altered or damaged, so it cannot continue. Start a new run."
+GONE = "The kept answers of this run are missing, so it cannot continue. Start a new run."
 COPIED = (
-    "The kept answers of this run are a copy, and so may be this whole installation. It does not go on, because the "
-    "original may have asked the questions that are left. Start a new run."
+    "The kept answers of this run are a copy, and so may be this whole installation. It does not continue, because "
+    "the original may have asked the remaining questions. Start a new run."
 )
-ANOTHER_WORKER = "Another process still works on this run. Wait until it has ended."
+ANOTHER_WORKER = "Another process is still working on this run. Wait until it has ended."
 
 
 class KeptQuestion(Protocol):
     """A question as it was planned, before a row is read."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return JSON types that are equal exactly where the questions are."""
+        """Return JSON types that are equal if, and only if, the questions are."""
         ...
 
 
 class AnswerFile:
-    """The kept answers of one run, held by one process at a time.
+    """The kept answers of one run, used by one process at a time.
 
-    Opening it takes a lock that lasts as long as the process keeps the file open; then :meth:`begin` starts a new list,
-    or :meth:`go_on` reads what an earlier worker left.
+    Opening it takes a lock for as long as the process keeps the file open; then :meth:`begin` starts a new list, or
+    :meth:`go_on` reads what an earlier worker left.
 
     Parameters
     ----------
     path : Path
     key : bytes of length 32
-        Of this run alone.
+        For this run only.
     run_id : str
 
     Raises
     ------
     JobError
-        If another process holds it, or it cannot be made.
+        If another process has it, or it cannot be created.
     """
 
     def __init__(self, path: Path, *, key: bytes, run_id: str) -> None:
@@ -110,12 +110,12 @@ class AnswerFile:
         return len(self._places) - self._next
 
     def begin(self, facts: Mapping[str, str]) -> None:
-        """Start a list without answers; only for a run whose charge is not spent, so that no row was ever read.
+        """Start an empty list, only for a run whose charge is not spent, so no row was ever read.
 
         Parameters
         ----------
         facts : mapping
-            What whoever goes on has to know, for example under which configuration the answers were given.
+            What a continuing worker needs to know, for example the configuration.
         """
         with self._writing():
             os.ftruncate(self._file, 0)
@@ -123,13 +123,13 @@ class AnswerFile:
             sync_directory(self._path.parent)
 
     def go_on(self) -> dict[str, str]:
-        """Find the kept answers and return the facts that they began with; an unfinished last record is dropped.
+        """Find the kept answers and return the facts they began with; an unfinished last record is dropped.
 
         Raises
         ------
         JobError
-            If there is no list, it was altered, or it lies in another file than the one that was begun: a backup of the
-            disk or a copied installation goes on with nothing.
+            If there is no list, it was altered, or it is not in the original file: a run in a backup of the disk or a
+            copied installation cannot continue.
         """
         if not self._exists(0, 0):
             raise JobError(GONE)
@@ -140,17 +140,17 @@ class AnswerFile:
         while self._exists(len(self._places) + 1, place):
             self._places.append(place)
             place = self._after(len(self._places), place)
-        # Nobody heard the answer of a record that was not finished.
+        # The answer in an unfinished record was never returned.
         os.ftruncate(self._file, place)
         self._end = place
         return facts
 
     def repeated(self, asked: KeptQuestion) -> _Numbers | None:
-        """Return the kept answer that is next, if it is one to this question, as ``questions.KeptAnswers`` says."""
+        """Return the next kept answer if it belongs to this question, as ``questions.KeptAnswers`` says."""
         self._require_working()
         if not self.remaining:
             return None
-        # Until the answer is found to be the right one: a question refused here must not be asked of the rows instead.
+        # Until the answer proves right: a question refused here must not be asked about the rows instead.
         self._stopped = True
         body, numbers = self._body(self._next + 1, self._places[self._next])
         if {name: body[name] for name in ("receipts", "digest")} != asked.to_dict():
@@ -159,7 +159,7 @@ class AnswerFile:
         return numbers
 
     def keep(self, asked: KeptQuestion, answer: _Numbers) -> None:
-        """Write an answer behind all others and wait until the disk has it, as ``questions.KeptAnswers`` says."""
+        """Append an answer and wait until it is on disk, as ``questions.KeptAnswers`` says."""
         self._require_working()
         if self.remaining:
             raise JobError(OTHER_QUESTION)
@@ -186,7 +186,7 @@ class AnswerFile:
         self._path.unlink(missing_ok=True)
 
     def close(self) -> None:
-        """Let go of the file; another process may go on."""
+        """Close the file; another process may continue the run."""
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
@@ -200,13 +200,13 @@ class AnswerFile:
         self.close()
 
     def _itself(self) -> str:
-        """Return the number of the file in its file system, which a copy does not have."""
+        """Return the inode number of the file, which a copy does not have."""
         return str(os.fstat(self._file).st_ino)
 
     # Records --------------------------------------------------------------------------------------------------------
 
     def _append(self, number: int, body: bytes, answer: _Numbers) -> None:
-        """Write a record: the lengths of its parts, its words, then its arrays, each piece sealed with its place."""
+        """Write a record: the lengths of its parts, its JSON, then its arrays, each piece sealed with its position."""
         arrays = [np.ascontiguousarray(numbers, dtype="<i8").reshape(-1).view(np.uint8) for numbers in answer]
         parts = [memoryview(body), *(array.data for array in arrays)]
         lengths = b"".join(len(part).to_bytes(8, "big") for part in parts).ljust(LENGTHS_BYTES, b"\0")
@@ -221,7 +221,7 @@ class AnswerFile:
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        """Ask nothing more once a write went wrong: the file ends where nobody knows."""
+        """Allow no more questions after a failed write: the end of the file is unknown."""
         self._stopped = True
         try:
             with naming_full_disk(self._path.parent):
@@ -233,7 +233,7 @@ class AnswerFile:
         self._stopped = False
 
     def _exists(self, number: int, place: int) -> bool:
-        """Whether a whole record begins here; less than a whole one is what an unfinished write left."""
+        """Whether a complete record begins here; an incomplete one is left by an unfinished write."""
         size = os.fstat(self._file).st_size
         return size >= place + HEAD_BYTES and size >= self._after(number, place)
 
@@ -271,25 +271,25 @@ class AnswerFile:
 
     def _require_working(self) -> None:
         if self._stopped:
-            raise JobError("The answers of this run can no longer be kept, so nothing more is asked.")
+            raise JobError("The answers of this run can no longer be stored, so nothing more is asked.")
 
 
 def _locked(path: Path) -> int:
-    """Open a private file that no other process works with.
+    """Open a private file, and lock it against other processes.
 
-    A lock of the kernel ends with the process that holds it, and with nothing else.
+    The kernel releases the lock when the process ends, and not before.
     """
     try:
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise JobError(
-            f"The answers of this run cannot be kept on disk ({error.strerror}). Check HERMITAGE_HOME."
+            f"The answers of this run cannot be stored on disk ({error.strerror}). Check HERMITAGE_HOME."
         ) from None
     end = time.monotonic() + LOCK_SECONDS
     while True:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # Whoever held it may have ended the run and deleted the file meanwhile.
+            # The previous owner may have ended the run and deleted the file meanwhile.
             if os.fstat(file).st_nlink:
                 return file
         except BlockingIOError:
@@ -299,8 +299,8 @@ def _locked(path: Path) -> int:
         except OSError as error:
             os.close(file)
             raise JobError(
-                f"The disk of HERMITAGE_HOME cannot lock files ({error.strerror}), so nobody could tell whether two "
-                "processes work on one run. Put HERMITAGE_HOME on a disk that can."
+                f"The disk of HERMITAGE_HOME cannot lock files ({error.strerror}), so two processes could work on one "
+                "run. Put HERMITAGE_HOME on a disk that can."
             ) from None
         os.close(file)
         raise JobError(ANOTHER_WORKER)
@@ -310,22 +310,22 @@ def _cuts(length: int) -> list[tuple[int, int]]:
     return [(start, min(start + PIECE_BYTES, length)) for start in range(0, length, PIECE_BYTES)]
 
 
-# Where they are -------------------------------------------------------------------------------------------------------
+# Paths -------------------------------------------------------------------------------------------------------
 
 
 def answers_path(home: Path, run_id: str) -> Path:
-    """Return where the answers of a run are kept while it works: in its folder."""
+    """Return the path of the kept answers of a run, in its folder."""
     return home / "runs" / str(UUID(run_id)) / ANSWERS_FILE
 
 
 def forget_answers(home: Path, run_id: str) -> None:
     """Delete the kept answers of a run that has ended; safe to repeat."""
-    with suppress(ValueError):  # an id that no run of this program has
+    with suppress(ValueError):  # not the id of a run
         answers_path(home, run_id).unlink(missing_ok=True)
 
 
 def sweep_answers(home: Path, unfinished: Collection[str]) -> int:
-    """Delete the kept answers of every run but the unfinished ones, and return how many there were."""
+    """Delete the kept answers of all runs but the unfinished ones; return how many there were."""
     ended = [path for path in home.glob(f"runs/*/{ANSWERS_FILE}") if path.parent.name not in unfinished]
     for path in ended:
         path.unlink(missing_ok=True)

@@ -1,9 +1,9 @@
-"""The three secrets of one installation, kept beside the database and never in it.
+"""The three secrets of one installation, kept next to the database and never in it.
 
-``keys/`` in the home directory has mode 0700 and holds, each with mode 0600:
+``keys/`` in the home directory has mode 0700 and contains, each with mode 0600:
 
-- ``master.key``: AES-256, seals the headers of encrypted tables (each has a data key of its own); the key that links
-  the ledger and those under which runs keep their answers are derived from it;
+- ``master.key``: AES-256, seals the headers of encrypted tables (each has its own data key); the key of the ledger's
+  chain and the keys for kept answers are derived from it;
 - ``fingerprint.key``: HMAC-SHA-256, fingerprints of tables and of unit ids;
 - ``signing.key``: Ed25519, signs certificates; ``public-key.pem`` is its public half.
 """
@@ -64,11 +64,11 @@ class Keys:
 
     @property
     def ledger_key(self) -> bytes:
-        """The key (32 bytes) that links the entries of the ledger, derived from the master key for this alone."""
+        """The key (32 bytes) of the ledger's chain, derived from the master key for this purpose only."""
         return hmac.digest(self.master, b"hermitage ledger 1", hashlib.sha256)
 
     def answers_key(self, run_id: str) -> bytes:
-        """Return the key (32 bytes) under which the answers of one run are kept, derived for that run alone."""
+        """Return the key (32 bytes) for the kept answers of one run, derived for that run only."""
         return hmac.digest(self.master, b"hermitage kept answers 1" + UUID(run_id).bytes, hashlib.sha256)
 
     def sign(self, message: bytes) -> bytes:
@@ -83,13 +83,13 @@ class Keys:
 
 
 class ThrowawayKey:
-    """A key for what must never pass for a bundle: it signs with one half, and shows the public half of another."""
+    """A key for what must never pass as a bundle: its signature does not match its public half."""
 
     def __init__(self) -> None:
         self._signing, self._shown = Ed25519PrivateKey.generate(), Ed25519PrivateKey.generate()
 
     def sign(self, message: bytes) -> bytes:
-        """Return an Ed25519 signature (64 bytes) that :attr:`public_key_pem` does not fit."""
+        """Return an Ed25519 signature (64 bytes) that does not match :attr:`public_key_pem`."""
         return self._signing.sign(message)
 
     @property
@@ -99,7 +99,7 @@ class ThrowawayKey:
 
 
 def load_keys(home: Path) -> Keys:
-    """Read the keys of an installation; make them at its first start.
+    """Read the keys of an installation; create them at its first start.
 
     Parameters
     ----------
@@ -109,21 +109,21 @@ def load_keys(home: Path) -> Keys:
     Raises
     ------
     ConfigError
-        If a key is missing, unreadable or of the wrong length, or all are missing while the vault holds something.
+        If a key is missing, unreadable or of the wrong length, or all are missing and the vault is not empty.
     """
     directory = home / "keys"
     if not directory.exists():
         if any((home / "vault").glob("*.*")):
             raise ConfigError(
-                f"The keys are missing from {directory}, and only they open the tables and the ledger of this "
-                "installation. Restore them from a backup, or name a new folder with HERMITAGE_HOME to start afresh."
+                f"The keys are missing from {directory}, and only they can open the tables and the ledger of this "
+                "installation. Restore them from a backup, or set HERMITAGE_HOME to a new folder to start again."
             )
         _make(home, directory)
     return Keys(*(_read(directory / name) for name in SECRET_FILES))
 
 
 def _make(home: Path, directory: Path) -> None:
-    # All files appear at once, by one rename: a process that starts at the same time sees none of them or all.
+    # All files appear at once, with one rename: a process that starts at the same time sees all of them or none.
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
     draft = home / f"keys.{os.urandom(8).hex()}"
     try:
@@ -153,7 +153,7 @@ def _read(path: Path) -> bytes:
     try:
         if stat.S_IMODE(path.stat().st_mode) & 0o077:
             path.chmod(0o600)
-            logger.warning("The key file %s could be read by others; its mode is now 0600.", path.name)
+            logger.warning("Others could read the key file %s; its mode is now 0600.", path.name)
         content = path.read_bytes()
     except FileNotFoundError:
         raise ConfigError(f"The key {path.name} is missing from {path.parent}. Restore it from a backup.") from None

@@ -1,7 +1,7 @@
 """Authenticated encryption of tables and of small secrets (AES-256-GCM), with no plaintext on disk at any moment.
 
-A table is cut into chunks of 1 MiB. Each is encrypted under the table's own key with its number as nonce; the table's
-id, the number and whether it is the last chunk are authenticated with it. So a chunk that was altered, moved, repeated,
+A table is divided into chunks of 1 MiB. Each is encrypted under the table's own key with its number as nonce, and the
+table's id, the number and whether it is the last chunk are authenticated. So a chunk that was altered, moved, repeated,
 left out, or taken from another table does not open, and neither does a file that was cut short.
 """
 
@@ -44,11 +44,11 @@ SEAL_BYTES = NONCE_BYTES + TAG_BYTES
 
 READ_BYTES = 2**16
 
-ALTERED = "The encrypted table was altered or damaged on disk and was not opened. Upload it again."
+ALTERED = "The encrypted table was altered or damaged on disk, so it was not opened. Upload it again."
 
 
 def new_key() -> bytes:
-    """Return a key (32 bytes) that nobody else has, from the operating system."""
+    """Return a new random key (32 bytes) from the operating system."""
     return os.urandom(KEY_BYTES)
 
 
@@ -60,7 +60,7 @@ def seal(key: bytes, payload: bytes | memoryview, *, context: bytes) -> bytes:
     key : bytes of length 32
     payload : bytes
     context : bytes
-        What the secret is and whose; authenticated, not kept.
+        What the secret is and whose; authenticated, not stored.
     """
     nonce = os.urandom(NONCE_BYTES)
     return nonce + AESGCM(key).encrypt(nonce, payload, context)
@@ -81,36 +81,36 @@ def unseal(key: bytes, sealed: bytes, *, context: bytes) -> bytes:
 
 
 class SealedFiles:
-    """Facts in files of one kind, each sealed by the master key together with whose they are.
+    """Small files of one kind, each sealed by the master key for its table or account.
 
     Parameters
     ----------
     directory : Path
     master : bytes of length 32
     kind : str
-        Ends the names of the files.
+        Ending of the file names.
     """
 
     def __init__(self, directory: Path, master: bytes, kind: str) -> None:
         self._directory, self._master, self._kind = directory, master, kind
 
     def path(self, identity: str) -> Path:
-        """Return where one file lies; only a number can be a name."""
+        """Return the path of one file; only a UUID can be its name."""
         return self._directory / f"{UUID(identity)}.{self._kind}"
 
     def identities(self) -> tuple[str, ...]:
-        """Return whose files there are."""
+        """Return the ids of the existing files."""
         return tuple(sorted(path.stem for path in self._directory.glob(f"*.{self._kind}")))
 
     def read(self, identity: str) -> dict[str, Any]:
-        """Return the facts of one file.
+        """Return the content of one file.
 
         Raises
         ------
         OSError
-            If there is none.
+            If there is no such file.
         TableError
-            If it was altered, or belongs to somebody else.
+            If it was altered, or belongs to another id.
         """
         facts: dict[str, Any] = json.loads(
             unseal(self._master, self.path(identity).read_bytes(), context=self._context(identity))
@@ -118,7 +118,7 @@ class SealedFiles:
         return facts
 
     def write(self, identity: str, facts: Mapping[str, Any]) -> None:
-        """Write one file in one step."""
+        """Write one file atomically."""
         payload = json.dumps(facts).encode()
         replace_durably(self.path(identity), seal(self._master, payload, context=self._context(identity)))
 
@@ -127,14 +127,14 @@ class SealedFiles:
 
 
 class EncryptingWriter:
-    """Encrypts what it is given, whatever the pieces, and holds less than two chunks of it in memory.
+    """Encrypts what it is given, in pieces of any size, with less than two chunks of it in memory.
 
     Parameters
     ----------
     target : binary stream
         Gets ciphertext only.
     key : bytes of length 32
-        Used for this table alone, since the nonces are chunk numbers.
+        Used for this table only, since the nonces are chunk numbers.
     table_id : str
     """
 
@@ -146,9 +146,9 @@ class EncryptingWriter:
         self._size = 0
 
     def write(self, data: bytes) -> None:
-        """Encrypt every chunk that ``data`` completes and that is not the last."""
+        """Encrypt each chunk that ``data`` completes, except the last."""
         self._held += data
-        # A full chunk is kept back until something follows it: it may be the last.
+        # A full chunk is kept until more follows: it may be the last.
         while len(self._held) > CHUNK_BYTES:
             self._put(bytes(self._held[:CHUNK_BYTES]), is_last=False)
             del self._held[:CHUNK_BYTES]
@@ -169,16 +169,16 @@ class EncryptingWriter:
 def encrypt_stream(
     source: BinaryIO, target: BinaryIO, *, key: bytes, table_id: str, observe: Callable[[bytes], None]
 ) -> int:
-    """Encrypt everything ``source`` gives into ``target``, holding a few chunks in memory.
+    """Encrypt all of ``source`` into ``target``, with a few chunks in memory.
 
     Parameters
     ----------
     source, target : binary streams
     key : bytes of length 32
-        Used for this table alone, since the nonces are chunk numbers.
+        Used for this table only, since the nonces are chunk numbers.
     table_id : str
     observe : callable
-        Is shown each plaintext chunk, to hash and to count it; may raise to stop.
+        Gets each plaintext chunk, to hash and count it; may raise to stop.
 
     Returns
     -------
@@ -193,7 +193,7 @@ def encrypt_stream(
 
 
 class DecryptedStream(io.RawIOBase):
-    """The plaintext of an encrypted table, readable and seekable; it exists in memory only, one chunk at a time.
+    """The plaintext of an encrypted table, readable and seekable, in memory only and one chunk at a time.
 
     Parameters
     ----------
@@ -207,7 +207,7 @@ class DecryptedStream(io.RawIOBase):
     Raises
     ------
     TableError
-        On opening, if the file is longer or shorter than it must be; on reading, if a chunk does not open.
+        On opening, if the file has the wrong length; on reading, if a chunk does not open.
     """
 
     def __init__(self, source: Path | BinaryIO, *, key: bytes, table_id: str, size: int) -> None:
@@ -226,7 +226,7 @@ class DecryptedStream(io.RawIOBase):
         if os.fstat(self._file.fileno()).st_size != size + TAG_BYTES * (self._last + 1):
             self.close()
             raise TableError(ALTERED)
-        self._load(self._last)  # the last chunk is the one that proves where the table ends
+        self._load(self._last)  # the last chunk proves where the table ends
 
     def readable(self) -> bool:
         """Return True."""

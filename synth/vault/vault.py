@@ -1,7 +1,7 @@
 """The encrypted table store: private tables on disk, as ciphertext only.
 
-``vault/<id>.table`` holds the encrypted chunks of a table; ``vault/<id>.header``, sealed by the master key, holds its
-key and how far the account's ledger had come. No table of an account is opened while a header or the account's mark
+``vault/<id>.table`` has the encrypted chunks of a table; ``vault/<id>.header``, sealed by the master key, has its key
+and a head of the account's ledger. No table of an account is opened while a header or the account's mark
 (:mod:`synth.ledger.heads`) is ahead of the ledger.
 """
 
@@ -31,30 +31,30 @@ from synth.vault.sealing import DecryptedStream, SealedFiles, encrypt_stream, ne
 __all__ = ["Fingerprint", "Header", "HeaderFiles", "TableLedger", "Vault"]
 
 DRAFT_AGE = timedelta(days=1)
-"""Drafts of headers and marks, left by a process that died while it wrote one, are swept after this long."""
+"""Unfinished headers and marks, left by a process that died while writing, are deleted after this long."""
 
 _TABLE_FILES = (".table", ".header")
 
-TIME_UP = "The time of this table was up, so it was deleted. Upload it again."
+TIME_UP = "The retention time of this table has passed, so it was deleted. Upload it again."
 
 
 class TableLedger(Protocol):
-    """What the vault asks of the ledger: how far an account's chain has come, and whether nothing of it is missing."""
+    """What the vault needs from the ledger: the head of an account's chain, and whether the chain is complete."""
 
     def verified_head(self, connection: Connection, account_id: str) -> LedgerHead:
         """Return the account's head inside the caller's transaction, after checking its chain."""
         ...
 
     def mark_in(self, connection: Connection, account_id: str) -> LedgerHead:
-        """Write that head into the account's mark as well; the caller holds the account's lock."""
+        """Write that head into the account's mark as well; the caller has locked the account."""
         ...
 
     def mark(self, account_id: str) -> LedgerHead:
-        """Do the same in a transaction of its own."""
+        """Do the same in a separate transaction."""
         ...
 
     def check_whole(self, account_id: str, seen: Iterable[LedgerHead] = ()) -> None:
-        """Refuse to go on where the ledger lacks what a mark or a table's header has seen; this freezes the account."""
+        """Refuse to continue if the ledger lacks entries that a mark or a header records; freeze the account."""
         ...
 
     def thaw(self, account_id: str, *, who: str) -> None:
@@ -63,16 +63,16 @@ class TableLedger(Protocol):
 
 
 class Vault:
-    """Takes private tables in, opens them in memory, and deletes them.
+    """Encrypts private tables, opens them in memory, and deletes them.
 
     Parameters
     ----------
     store : Store
-        Keeps what is known about each table; never its rows.
+        Has what is known about each table, but not its rows.
     keys : Keys
         The installation's secrets.
     ledger : TableLedger
-        Whose heads its headers remember: :class:`synth.ledger.ledger.Ledger`.
+        Whose heads are in the headers: :class:`synth.ledger.ledger.Ledger`.
     """
 
     def __init__(self, store: Store, keys: Keys, ledger: TableLedger) -> None:
@@ -97,10 +97,10 @@ class Vault:
         retention: timedelta | None = None,
         limit: int | None = None,
     ) -> Iterator[StoredTable]:
-        """Encrypt a table while reading it; it is there once the block has ended.
+        """Encrypt a table while reading it; it exists once the block has ended.
 
-        If anything fails, in here or in the block, whatever it is, no file of it stays and the database knows nothing
-        of it, nor of an account that would have been opened for it.
+        If anything fails, here or in the block, none of its files stays, and the database has no record of it, or of an
+        account that would have been opened for it.
 
         Parameters
         ----------
@@ -109,10 +109,10 @@ class Vault:
         name : str
             For display only; never a path.
         account_id, account_name : str
-            The account it belongs to, by either; a name that is new opens an account.
+            Its account, by either; a new name opens an account.
         kind : TableKind
         form : str, optional
-            How its file is written, as JSON.
+            Format of its file, as JSON.
         retention : timedelta, optional
             After which :meth:`purge` deletes it; None keeps it until :meth:`delete`.
         limit : int, optional
@@ -139,11 +139,11 @@ class Vault:
             fingerprint.update(chunk)
             if fingerprint.seen > most:
                 raise TableError(
-                    f"The table is larger than the {most / 2**20:,.0f} MiB this installation accepts. "
+                    f"The table is larger than the {most / 2**20:,.0f} MiB that this installation accepts. "
                     "Ask your administrator, or leave out columns."
                 )
 
-        # Between the first byte of a table and its row nobody may take its files for strays.
+        # From its first byte until it is recorded, a table's files must not count as strays.
         with locked(self._directory, alone=False):
             try:
                 with private_file(self._path(table_id)) as target:
@@ -184,7 +184,7 @@ class Vault:
                 if full is not None:
                     raise full from None
                 if isinstance(error, OSError):
-                    # In the system's words for the number: what a library says may quote a cell.
+                    # The system's message for the error number: a library's message may quote a cell.
                     reason = os.strerror(error.errno) if error.errno else "it could not be read to its end"
                     raise TableError(
                         f"The table could not be stored ({reason}). Check the disk, then try again."
@@ -192,14 +192,14 @@ class Vault:
                 raise
 
     def open(self, table_id: str) -> BinaryIO:
-        """Return the decrypted bytes of a table as a seekable stream; they exist in memory only.
+        """Return the decrypted bytes of a table as a seekable stream, in memory only.
 
         Raises
         ------
         TableError
-            If the table was deleted, its time is up, or it was altered, cut short, or its parts were exchanged.
+            If the table was deleted, its retention time has passed, or it was altered or cut short.
         LedgerError
-            If the ledger is older than a header of the account, or its chain is broken.
+            If the ledger is behind a header of the account, or its chain is broken.
         """
         table = self._store.tables[table_id]
         if table.state is not TableState.STORED:
@@ -212,7 +212,7 @@ class Vault:
         return cast(BinaryIO, io.BufferedReader(raw, buffer_size=2**17))
 
     def check_ledger(self, account_id: str) -> None:
-        """Refuse to go on where the ledger has lost rows that a header or the mark has seen; freezes the account.
+        """Refuse to continue if the ledger lacks entries that a header or the mark records; freeze the account.
 
         Raises
         ------
@@ -223,7 +223,7 @@ class Vault:
 
     @patient
     def accept_ledger(self, account_id: str, *, who: str) -> None:
-        """Take the ledger as it is for the truth and thaw the account.
+        """Accept the ledger as complete and thaw the account.
 
         For an administrator, after a restored ledger was completed from the certificates issued since
         (:meth:`synth.ledger.ledger.Ledger.enter_certificate`). Who did it is recorded.
@@ -242,15 +242,15 @@ class Vault:
 
     @patient
     def delete(self, table_id: str, *, who: str = "") -> None:
-        """Delete a table's rows now. Its key goes first, so that what a disk may still hold cannot be read."""
-        # Between a table's files and its row nobody may take it for a stray.
+        """Delete a table's rows now. Its key goes first, so that remains on the disk cannot be read."""
+        # A table that is being deleted must not count as a stray.
         with locked(self._directory, alone=False):
             self._delete(table_id, who=who)
 
     def _delete(self, table_id: str, *, who: str) -> None:
         table = self._store.tables[table_id]
         with self._store.writing() as connection:
-            # Under the lock, so that no process that is opening the table writes its header again.
+            # Under the lock, so that a process that is opening the table does not write its header again.
             self._store.accounts.lock(connection, table.account_id)
             self._erase(table_id)
         if table.state is TableState.STORED:
@@ -258,7 +258,7 @@ class Vault:
             self._store.events.add(EventKind.TABLE_DELETED, account_id=table.account_id, table_id=table_id, who=who)
 
     def expire(self, *, at: datetime | None = None) -> tuple[str, ...]:
-        """Delete the tables whose time is up and that no unfinished run needs; return their ids."""
+        """Delete tables whose retention time has passed and that no unfinished run needs; return their ids."""
         overdue = self._store.tables.expired(at or now())
         expired = [table.id for table in overdue if not self._store.runs.needing_table(table.id)]
         for table_id in expired:
@@ -266,15 +266,15 @@ class Vault:
         return tuple(expired)
 
     def purge(self, *, at: datetime | None = None) -> tuple[str, ...]:
-        """Delete what must not be kept: tables whose time is up, and encrypted tables that no screen lists.
+        """Delete tables whose retention time has passed, and encrypted tables without a record.
 
-        What is removed of the latter is recorded, for the page Admin. While any process takes a table in they are left
-        for the next time: a table whose row is still to come looks like one that lost it.
+        The latter are noted for the Admin page. They are left alone while any process is taking in a table, since a
+        table that is not recorded yet looks like one that lost its record.
 
         Returns
         -------
         tuple of str
-            Ids of the tables whose time was up.
+            Ids of the tables whose retention time had passed.
         """
         moment = at or now()
         expired = self.expire(at=moment)
@@ -285,15 +285,15 @@ class Vault:
         return expired
 
     def twins(self, table: StoredTable) -> tuple[StoredTable, ...]:
-        """Return the tables with the same content that were taken in under other accounts."""
+        """Return the tables with the same content under other accounts."""
         same = self._store.tables.with_fingerprint(table.fingerprint)
         return tuple(other for other in same if other.account_id != table.account_id)
 
     @patient
     def split_key(self, account_id: str) -> bytes:
-        """Return the account's secret (32 bytes) that decides which unit is held out and which rows of a unit are kept.
+        """Return the account's secret (32 bytes), which decides which units are held out and which of their rows count.
 
-        It comes from the operating system, is made once per account and kept under the master key.
+        It is random, created once per account, and stored under the master key.
         """
         context = b"hermitage split key 1" + UUID(account_id).bytes
         accounts = self._store.accounts
@@ -307,7 +307,7 @@ class Vault:
 
     @patient
     def _stamp(self, table: StoredTable) -> Header:
-        """Write the ledger's present head into the table's header and the account's mark; return the header."""
+        """Write the ledger's current head into the table's header and the account's mark; return the header."""
         with self._store.writing() as connection:
             # The account's lock keeps a slower process from writing an older head over a newer one.
             self._store.accounts.lock(connection, table.account_id)
@@ -319,13 +319,13 @@ class Vault:
         return self._directory / f"{UUID(table_id)}.table"
 
     def _may_be_recorded(self, table_id: str, error: BaseException) -> bool:
-        """Whether the database has a table, or nobody can tell: its files stay then, and are swept if it has not."""
+        """Whether the database has a table, or may have: its files then stay, and are deleted later if it has not."""
         if isinstance(error, CommitInDoubtError):
             return True
         try:
             self._store.tables[table_id]
         except DatabaseAwayError:
-            # Away before the commit, it has rolled back; away since then, it is asked again before files are swept.
+            # Lost before the commit, it has rolled back; lost later, it is asked again before files are deleted.
             return not isinstance(error, DatabaseAwayError)
         except TableError:
             return False
@@ -337,7 +337,7 @@ class Vault:
         sync_directory(self._directory)
 
     def _remove_strays(self) -> None:
-        # Files first: what is listed afterwards and has a row by then was complete before.
+        # List files first: a table that is recorded afterwards was complete before.
         found = {path.stem for path in self._directory.iterdir() if path.suffix in _TABLE_FILES}
         listed = {table.id: table for table in self._store.tables.stored()}
         for stem in sorted(found - listed.keys()):
@@ -369,7 +369,7 @@ def _modified(path: Path) -> float:
         return math.inf
 
 
-# Beside the encrypted chunks ------------------------------------------------------------------------------------------
+# Headers and fingerprints ------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -410,7 +410,7 @@ class HeaderFiles:
         self._files = SealedFiles(directory, master, "header")
 
     def path(self, table_id: str) -> Path:
-        """Return where a table's header lies."""
+        """Return the path of a table's header."""
         return self._files.path(table_id)
 
     def read(self, table_id: str) -> Header:
@@ -427,11 +427,11 @@ class HeaderFiles:
             raise TableError("The encrypted table is missing from disk. Upload it again.") from None
 
     def write(self, header: Header) -> None:
-        """Write a table's header in one step."""
+        """Write a table's header atomically."""
         self._files.write(header.table_id, asdict(header))
 
     def of_account(self, account_id: str) -> list[Header]:
-        """Return the headers of an account's tables; a damaged one closes its own table, not every other."""
+        """Return the headers of an account's tables; a damaged one closes only its own table."""
         headers = []
         for table_id in self._files.identities():
             with suppress(TableError):
@@ -443,24 +443,24 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 class Fingerprint:
-    """A keyed hash of a table's bytes, blind to line endings, a byte-order mark and blank lines at the end.
+    """A keyed hash of a table's bytes that ignores line endings, a byte-order mark and blank lines at the end.
 
-    Keyed, because a bare hash would let anybody who has seen the hash confirm a guess of the table.
+    It is keyed, because a plain hash would allow anyone who has seen it to confirm a guess of the table.
 
     Parameters
     ----------
     keys : Keys
-        The same table has another fingerprint in another installation.
+        The same table has a different fingerprint in another installation.
     """
 
     def __init__(self, keys: Keys) -> None:
         self._hash = hmac.new(keys.hmac(b"", purpose="table fingerprint"), digestmod=hashlib.sha256)
         self._held_back = b""
         self.seen = 0
-        """Bytes shown so far."""
+        """Bytes so far."""
 
     def update(self, chunk: bytes) -> None:
-        """Go on with the next bytes; how they are cut into chunks does not matter beyond the first three bytes."""
+        """Add the next bytes; their division into chunks does not matter after the first three bytes."""
         start = chunk if self.seen else chunk.removeprefix(BYTE_ORDER_MARK)
         self.seen += len(chunk)
         content = self._held_back + start.replace(b"\r", b"")

@@ -258,8 +258,8 @@ def _one_cell_moved(one: PerturbedRows, other: PerturbedRows, column: str, *, ce
         assert table.column == column or not moved.any(), "one cell moves the numbers of another column"
         if cell:
             noise = one.receipt.cells[place]
-            assert moved.sum(axis=1).max() <= noise.l1, "a cell moves its numbers farther than its receipt says"
-            assert moved.max() <= noise.row_largest, "a cell moves a number farther than its receipt says"
+            assert moved.sum(axis=1).max() <= noise.l1, "a cell moves its numbers by more than its receipt states"
+            assert moved.max() <= noise.row_largest, "a cell moves a number by more than its receipt states"
     length = math.sqrt(float((change.astype(float) ** 2).sum())) * one.receipt.grid
     assert cell or length <= one.receipt.sensitivity * math.sqrt(len(one.question.tables))
     if one.question.label not in (None, column) and one.labels is not None:
@@ -283,7 +283,7 @@ def t1_row(name: str, *, places: Sequence[int] = (5, 11, 17, 23)) -> None:
             assert len(gone) == len(come) <= 1, "somebody else moves more than one row"
             if one.receipt.mechanism == "gaussian_rows" and len(gone):
                 length = math.sqrt(float(((gone - come) ** 2).sum())) * one.receipt.grid
-                assert length <= one.receipt.sensitivity, "a row moves farther than its receipt says"
+                assert length <= one.receipt.sensitivity, "a row moves by more than its receipt states"
 
 
 def _unmatched(one: np.ndarray, other: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

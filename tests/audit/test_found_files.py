@@ -46,7 +46,7 @@ def rows_of(world: World, *, coded: bool) -> list[Row]:
 
 
 def check(name: str, world: World, home: Path, folder: Path, *, coded: bool = True, verify: bool = False) -> Public:
-    """One unit changes no public byte, and moves no exact answer of the finding farther than its receipt says."""
+    """One unit changes no public byte, and moves no exact answer of the finding by more than its receipt states."""
     rows = rows_of(world, coded=coded)
     changed = neighbours_of(world, rows, BROUGHT[name], person="new", id_column="who")
     config = replace(world.config(UNITS, "independent", epsilon=EPSILON), format=FORMS[name])

@@ -158,7 +158,7 @@ def assert_of_the_model(
         )
 
     path = forged(sealed.path, folder / "forged.zip", key, answers=of_another)
-    only(path, "not asked about the model of this bundle")
+    only(path, "not those of the model in this bundle")
 
 
 def test_it_is_paid_for_certified_and_verified(tmp_path: Path, key: Key) -> None:
@@ -196,7 +196,7 @@ def test_the_report_is_the_same_from_the_bundle_alone(tmp_path: Path, key: Key) 
 
 @pytest.mark.parametrize(
     ("name", "value", "words"),
-    [("receipts", [99], "without its receipt"), ("epsilon", 1e-3, "states another epsilon than its receipts")],
+    [("receipts", [99], "without its receipt"), ("epsilon", 1e-3, "not that of its receipts")],
     ids=["receipt", "epsilon"],
 )
 def test_a_charged_number_that_states_another_cost_is_noticed(

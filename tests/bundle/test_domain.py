@@ -101,7 +101,7 @@ def test_both_files_of_a_table_hold_the_same_cells() -> None:
     codes[7, 0] = (codes[7, 0] + 1) % COLUMNS[0].size
     write_parquet(codes, SCHEMA, other, 1)
     found = printed.differences(check_parquet(other.getvalue(), SCHEMA, rows=200))
-    assert found == ["synthetic.csv and synthetic.parquet do not hold the same cells in 'whole'."]
+    assert found == ["synthetic.csv and synthetic.parquet have different cells in 'whole'."]
 
 
 def test_rows_and_columns_have_to_match() -> None:
@@ -120,7 +120,7 @@ def test_rows_and_columns_have_to_match() -> None:
     with pytest.raises(VerificationError, match="declared columns"):
         check_parquet(parquet, fewer, rows=200)
     retyped = Schema((IdentifierColumn("id"), NumberColumn("whole", -5, 20, 0.5, missing=True), *COLUMNS[1:]))
-    with pytest.raises(VerificationError, match="another type"):
+    with pytest.raises(VerificationError, match="type is not the declared one"):
         check_parquet(parquet, retyped, rows=200)
 
 

@@ -195,15 +195,18 @@ def asked_with(**changes: Any) -> Change:
 
 FORGERIES: dict[str, tuple[Change, str]] = {
     "half the sensitivity": (receipt_with(sensitivity=1.0), "its question and schema.json give 2"),
-    "another mechanism": (receipt_with(mechanism="gaussian_rows"), "has a receipt that is not of a sum"),
-    "another grid": (receipt_with(grid=2.0**-23), "a grid that no sum is taken on"),
-    "no whole variance": (receipt_with(noise_scale=3.5 * 2.0**-24), "no variance in whole grid steps"),
+    "another mechanism": (receipt_with(mechanism="gaussian_rows"), "has a receipt that is not for a sum"),
+    "another grid": (receipt_with(grid=2.0**-23), "a grid that no sum uses"),
+    "no whole variance": (
+        receipt_with(noise_scale=3.5 * 2.0**-24),
+        "whose variance is not a whole number of grid steps",
+    ),
     "one coordinate less": (lambda one: dataclasses.replace(one, value=one.value[:-1]), "number of coordinates"),
     "off the grid": (lambda one: dataclasses.replace(one, value=one.value + 2.0**-26), "not lie on the grid"),
     "not a number": (lambda one: dataclasses.replace(one, value=one.value * np.nan), "is not finite"),
     "another table": (
         asked_with(target=Lookup("income", np.linspace(-0.5, 0.5, 7)[:, None])),
-        "cannot have been asked of the declared table",
+        "cannot be asked about the declared table",
     ),
 }
 

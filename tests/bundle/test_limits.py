@@ -139,7 +139,7 @@ def test_what_swells_is_a_verdict(
 
 @pytest.mark.thorough
 def test_what_a_stranger_wrote_stays_in_its_line(tmp_path: Path, key: Key) -> None:
-    spoof = "\x1b[2J\nThe bundle holds what it claims."
+    spoof = "\x1b[2J\nAll checks passed. What they leave out is listed above."
 
     def talk(document: dict[str, Any]) -> None:
         document["assumptions"] += [spoof, *(f"{number} {'x' * 9_000}" for number in range(2_000))]
@@ -147,7 +147,7 @@ def test_what_a_stranger_wrote_stays_in_its_line(tmp_path: Path, key: Key) -> No
     path = altered(GOLDEN, tmp_path / "long.zip", certificate=talk)
     verdict = verify(path)
     assert not verdict.ok
-    assert verdict.lines.count("The bundle holds what it claims.") == 0
+    assert verdict.lines.count("All checks passed. What they leave out is listed above.") == 0
     assert all(line.isprintable() for line in verdict.lines)
     assert len("".join(verdict.lines)) < 3_000_000
     assert any(line.endswith("more.") for line in verdict.lines)
@@ -160,10 +160,10 @@ def test_what_never_ends_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not verdict.ok
     assert verdict.json["failures"] == []
     assert verdict.json["not_checked"] == [
-        "The bundle as a file could not be checked here in the time allowed, nor what comes after it. If you trust "
-        "where the bundle comes from, allow more: synth verify --seconds."
+        "The bundle as a file could not be checked in the time allowed, nor anything after it. If you trust the source "
+        "of this bundle, allow more time: synth verify --seconds."
     ]
-    assert verdict.lines[-1] == "Nothing of the bundle was checked."
+    assert verdict.lines[-1] == "Nothing in the bundle was checked."
 
 
 def test_a_process_that_dies_is_a_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -172,9 +172,8 @@ def test_a_process_that_dies_is_a_verdict(monkeypatch: pytest.MonkeyPatch) -> No
     assert not verdict.ok
     assert verdict.json["failures"] == []
     assert verdict.json["not_checked"] == [
-        "The bundle as a file could not be checked here, nor what comes after it: the check broke off. The bundle is "
-        "damaged, or needs more memory than is allowed. If you trust where it comes from, allow more: synth verify "
-        "--memory."
+        "The bundle as a file could not be checked, nor anything after it: the check stopped. The bundle is damaged, "
+        "or needs more memory than allowed. If you trust its source, allow more memory: synth verify --memory."
     ]
 
 
@@ -227,6 +226,6 @@ def test_memory_follows_what_a_bundle_holds_and_not_what_it_declares() -> None:
 def test_limits_are_what_they_are_said_to_be() -> None:
     assert (verifying.MEMORY_BYTES, SECONDS) == (2**30, 60.0)
     for limits in ({"memory_bytes": 0}, {"seconds": 0.0}):
-        with pytest.raises(InputError, match="positive limits"):
+        with pytest.raises(InputError, match="limits must be positive"):
             verify(GOLDEN, **limits)  # type: ignore[arg-type]
     assert verify(GOLDEN, memory_bytes=2 * 2**30, seconds=120.0).ok

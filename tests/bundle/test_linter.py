@@ -58,7 +58,7 @@ def test_a_planted_text_is_found_in_every_text_file(
     else:
         members[name] = original + f"\nmade from {leak} today\n".encode()
     findings = lint_members(members, schema, WORDS)
-    assert [text for text in findings if text.startswith(f"{name} holds")]
+    assert [text for text in findings if text.startswith(f"{name} contains")]
     assert leak not in " ".join(findings), "a finding does not repeat the leak"
 
 
@@ -71,8 +71,8 @@ def test_names_inside_binary_files_are_found(members: dict[str, bytes | Path], s
     pa_parquet.write_table(table.replace_schema_metadata({"origin": "/home/ada/patients.csv"}), sink)
     members["synthetic.parquet"] = sink.getvalue()
     findings = " ".join(lint_members(members, schema, WORDS))
-    assert "model.safetensors holds the name of this machine" in findings
-    assert "synthetic.parquet holds a path" in findings
+    assert "model.safetensors contains the name of this machine" in findings
+    assert "synthetic.parquet contains a path" in findings
 
 
 def test_an_undeclared_cell_is_found(members: dict[str, bytes | Path], schema: Schema) -> None:
@@ -80,10 +80,10 @@ def test_an_undeclared_cell_is_found(members: dict[str, bytes | Path], schema: S
     assert isinstance(text, bytes)
     members["synthetic.csv"] = text.replace(b"north", b"Ada Lovelace", 1)
     assert lint_members(members, schema, WORDS) == [
-        "synthetic.csv: 1 cells of 'region' lie outside its declared domain."
+        "synthetic.csv: 1 cells of 'region' are outside its declared domain."
     ]
     members["synthetic.csv"] = text.replace(b"syn-", b"NHS-", 1)
-    assert "of 'person' lie outside" in lint_members(members, schema, WORDS)[0]
+    assert "of 'person' are outside" in lint_members(members, schema, WORDS)[0]
 
 
 def test_a_formula_is_found(members: dict[str, bytes | Path], schema: Schema) -> None:
@@ -91,7 +91,7 @@ def test_a_formula_is_found(members: dict[str, bytes | Path], schema: Schema) ->
     assert isinstance(text, bytes)
     assert b"'-no" in text
     members["synthetic.csv"] = text.replace(b"'-no", b"-no", 1)
-    assert "of 'smoker' lie outside" in lint_members(members, schema, WORDS)[0]
+    assert "of 'smoker' are outside" in lint_members(members, schema, WORDS)[0]
 
 
 @pytest.mark.parametrize("kind", ["owner_only", "secret", None])
@@ -99,14 +99,14 @@ def test_an_owner_only_number_is_found(members: dict[str, bytes | Path], schema:
     report = json.loads(members["report.json"])  # type: ignore[arg-type]
     report["evidence"][0]["kind"] = kind
     members["report.json"] = canonical_json(report)
-    assert "report.json holds an owner-only number." in lint_members(members, schema, WORDS)
+    assert "report.json contains an owner-only number." in lint_members(members, schema, WORDS)
 
 
 def test_an_owner_only_badge_in_the_page_is_found(members: dict[str, bytes | Path], schema: Schema) -> None:
     page = members["report.html"]
     assert isinstance(page, bytes)
     members["report.html"] = page.replace(b"safe to publish", b"owner only", 1)
-    assert "report.html holds an owner-only number." in lint_members(members, schema, WORDS)
+    assert "report.html contains an owner-only number." in lint_members(members, schema, WORDS)
 
 
 @pytest.mark.parametrize(
@@ -120,20 +120,20 @@ def test_what_no_browser_shows_is_found_in_the_page(
     members["report.html"] = page.replace(b"<main", section.encode() + b"<main", 1)
     assert members["report.html"] != page
     (finding,) = lint_members(members, schema, WORDS)
-    assert finding.startswith("report.html holds a ")
+    assert finding.startswith("report.html contains a ")
 
 
 def test_a_count_of_private_rows_is_found(members: dict[str, bytes | Path], schema: Schema) -> None:
     certificate = json.loads(members["certificate.json"])  # type: ignore[arg-type]
     certificate["unit"]["private_rows"] = 31_442
     members["certificate.json"] = canonical_json(certificate)
-    assert "certificate.json holds a count of private rows." in lint_members(members, schema, WORDS)
+    assert "certificate.json contains a count of private rows." in lint_members(members, schema, WORDS)
 
 
 def test_an_unknown_file_is_found_and_not_named(members: dict[str, bytes | Path], schema: Schema) -> None:
     members["ada.lovelace.log"] = b"x"
     findings = lint_members(members, schema, WORDS)
-    assert any("does not belong to a bundle" in text for text in findings)
+    assert any("does not belong in a bundle" in text for text in findings)
     assert "ada" not in " ".join(findings)
 
 

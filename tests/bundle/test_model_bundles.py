@@ -140,9 +140,7 @@ def test_a_model_that_was_altered_and_signed_anew_is_found(
     change: Alter, bundle: Path, tmp_path: Path, key: Key
 ) -> None:
     path = altered(bundle, tmp_path / "forged.zip", files={"model.json": json_with(change)}, sign_with=key)
-    assert failures(path) == [
-        "model.json is not what the rest of the bundle makes again, byte for byte: it was altered."
-    ]
+    assert failures(path) == ["model.json does not follow, byte for byte, from the rest of the bundle: it was altered."]
 
 
 def other_numbers(data: bytes) -> bytes:
@@ -162,7 +160,7 @@ def test_other_numbers_of_which_everything_else_follows_are_found_by_fitting_aga
     again = replay(path, tmp_path / "again")
     assert not again.identical
     assert not again.as_certified
-    assert "is another model than the certified one" in again.lines[0]
+    assert "differs from the certified model" in again.lines[0]
 
 
 def test_words_of_another_version_are_not_compared_and_numbers_are(bundle: Path, tmp_path: Path, key: Key) -> None:
@@ -183,7 +181,7 @@ def test_words_of_another_version_are_not_compared_and_numbers_are(bundle: Path,
         assert checked(path).json["not_compared"] == ["model.json"]
         again = replay(path, tmp_path / "again")
         assert again.identical == identical
-        assert ("words are those of another version" in again.lines[0]) == identical
+        assert ("Another version wrote its words" in again.lines[0]) == identical
 
 
 def test_a_tensor_that_model_json_does_not_tell_is_compared_too(
@@ -234,7 +232,7 @@ def test_a_step_that_costs_less_is_found(bundle: Path, tmp_path: Path, key: Key)
         return costing(dataclasses.replace(one, noise_scale=2 * one.noise_scale))
 
     path = forged(bundle, tmp_path / "forged.zip", key, receipts=cheap)
-    assert any("of the budget of config.yaml, and every run spends all of it" in one for one in failures(path))
+    assert any("of the budget in config.yaml, but a run spends all of it" in one for one in failures(path))
     again = replay(path, tmp_path / "again")
     assert again.identical
     assert again.costs_differ
@@ -290,11 +288,11 @@ def another(document: dict[str, Any]) -> None:
 
 
 CERTIFICATES: dict[str, tuple[Alter, str]] = {
-    "what is assumed left out": (unsaid, "leaves out what the model takes to be public"),
-    "a table's": (a_generator, "does not hold the files of what its certificate is about"),
-    "of both": (both, "does not have exactly the keys of a certificate"),
-    "a table's without rows": (no_rows, "holds a value of the wrong kind"),
-    "of another model": (another, "config.yaml names another generator, options or seed"),
+    "what is assumed left out": (unsaid, "leaves out an assumption of the model"),
+    "a table's": (a_generator, "is about a table and the bundle holds a model, or the other way round"),
+    "of both": (both, "has missing or unknown keys"),
+    "a table's without rows": (no_rows, "has the wrong type"),
+    "of another model": (another, "state different generators, options or seeds"),
 }
 
 
@@ -313,7 +311,7 @@ def test_a_generator_passed_off_as_a_model_is_found(bundle: Path, tmp_path: Path
         return model_to_bytes(dataclasses.replace(card, generator="independent"), state)
 
     path = altered(bundle, tmp_path / "forged.zip", files={"model.safetensors": renamed}, sign_with=key)
-    assert any("of the model 'independent', which this program does not know" in one for one in failures(path))
+    assert any("belongs to the model 'independent', which this program does not know" in one for one in failures(path))
 
 
 def test_a_file_too_many_or_too_few_is_refused(bundle: Path, tmp_path: Path) -> None:
@@ -324,7 +322,7 @@ def test_a_file_too_many_or_too_few_is_refused(bundle: Path, tmp_path: Path) -> 
         (folder / name).write_bytes(data)
     assert checked(folder).ok
     (folder / "synthetic.csv").write_text("age,region,income\n1,north,2\n")
-    assert failures(folder) == ["The bundle holds a file that does not belong to a bundle."]
+    assert failures(folder) == ["The bundle contains a file that does not belong in a bundle."]
     (folder / "synthetic.csv").unlink()
     (folder / "model.json").unlink()
     assert failures(folder) == ["The bundle lacks synthetic.csv, synthetic.parquet."]

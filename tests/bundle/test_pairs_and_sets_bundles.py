@@ -152,7 +152,7 @@ def test_an_honest_bundle_holds_and_comes_again(name: str, bundles: dict[str, Pa
     assert refitted.identical
     assert refitted.model_identical
     assert refitted.as_certified, refitted.lines
-    assert "model.safetensors holds what the noisy answers give, to the last bit." in refitted.lines
+    assert "model.safetensors is what the noisy answers give, to the last bit." in refitted.lines
 
 
 # What a model holds
@@ -195,7 +195,7 @@ def test_a_model_that_its_answers_do_not_give(what: str, bundles: dict[str, Path
     assert any("replay --refit fits it again" in line for line in verdict.lines if line.startswith("Not recomputed"))
     again = replay(path, tmp_path / "again")
     assert not again.as_certified
-    assert "made another table than the certified one" in again.lines[0]
+    assert "made differs from the certified one" in again.lines[0]
     require_another_model(replay(path, tmp_path / "refitted", refit=True), place)
 
 
@@ -222,7 +222,7 @@ def require_another_model(again: Replay, place: str) -> None:
     assert not again.as_certified
     assert again.model_identical is False
     (said,) = [line for line in again.lines if line.startswith("model.safetensors")]
-    assert "does not hold what the noisy answers give" in said
+    assert "is not what the noisy answers give" in said
     assert place in said
 
 
@@ -232,7 +232,7 @@ def test_a_pool_of_another_seed(bundles: dict[str, Path], tmp_path: Path, key: K
 
     files = {"model.safetensors": with_tensor(other, ends="pool.seed")}
     path = altered(bundles["sets"], tmp_path / "f.zip", files=files, sign_with=key)
-    only(path, "other numbers in 'model.pool.seed' than drawing rows needs")
+    only(path, "other numbers in 'model.pool.seed' than its model uses")
     assert replay(path, tmp_path / "again").identical, "rows are drawn by the seed of the run"
 
 
@@ -249,7 +249,7 @@ def test_what_is_no_pool_is_refused_in_a_sentence(
     what: str, bundles: dict[str, Path], tmp_path: Path, key: Key
 ) -> None:
     path = altered(bundles["sets"], tmp_path / "f.zip", files={"model.safetensors": NO_POOL[what]}, sign_with=key)
-    only(path, "model.safetensors does not hold exactly the tensors that drawing rows needs.")
+    only(path, "model.safetensors does not contain exactly the tensors of its model.")
     for draw in (lambda: replay(path, tmp_path / "again"), lambda: drawn_table(path, rows=5, seed=1)):
         with pytest.raises(VerificationError, match=r"No rows can be drawn from model\.safetensors"):
             draw()
@@ -285,7 +285,7 @@ def shifted(value: np.ndarray) -> np.ndarray:
     [
         ("sets", "wide table 1", shifted, "was asked with another feature map|was never asked|the noisy answers give"),
         ("sets", "wide table 2", shifted, "was asked with another feature map|was never asked|the noisy answers give"),
-        ("pairs", "all pairs of columns", shifted, "does not hold what the noisy answers give"),
+        ("pairs", "all pairs of columns", shifted, "is not what the noisy answers give"),
         # An answer that decides alone: what was asked next does not follow from this one.
         ("pairs", "which columns go together", np.zeros_like, "'choice 1' was never asked"),
     ],

@@ -192,7 +192,7 @@ def test_a_run_is_sealed_verified_and_replayed(rows_per_unit: int, row_count: st
     report = json.loads(members_of(bundle)["report.json"])
     assert report["marginals"]["1"]["evaluated"] == len(COLUMNS)
     assert report["marginals"]["2"]["evaluated"] >= 1
-    assert "numbers of the report that follow from the noisy answers alone" in verdict.json["checked"]
+    assert "numbers in the report that follow from the noisy answers alone" in verdict.json["checked"]
     told = {entry["id"]: entry["value"] for entry in report["evidence"]}
     chosen = {one.candidate.columns for one in of_kind(measured.answers, Selection)}
     pairs = {pair for columns in chosen for pair in itertools.combinations(sorted(columns), 2)}

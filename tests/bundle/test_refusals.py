@@ -34,7 +34,7 @@ from synth.schema import CategoryColumn, NumberColumn, Schema
 
 # Certificate ---------------------------------------------------------------------------------------------------------
 
-WRONG_KIND = "holds a value of the wrong kind"
+WRONG_KIND = "has the wrong type"
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ WRONG_KIND = "holds a value of the wrong kind"
         ("version", 1, "reads bundles from 0.9.0 on"),
         ("version", True, WRONG_KIND),
         ("version", "2", WRONG_KIND),
-        ("row_epsilon", 1.0, "exactly where it hides one cell"),
+        ("row_epsilon", 1.0, "if, and only if, it protects single cells"),
     ],
 )
 def test_a_certificate_of_other_values(entry: str, value: object, sentence: str) -> None:
@@ -96,8 +96,8 @@ def test_a_certificate_that_lists_other_files(tmp_path: Path, key: Key) -> None:
 
     path = altered(golden("independent"), tmp_path / "f.zip", certificate=fewer)
     said = " ".join(checked(path).json["failures"])
-    assert "does not list exactly the files of a bundle" in said
-    assert "README.txt is not the file that was certified" in said
+    assert "does not list exactly the files in the bundle" in said
+    assert "README.txt is not the certified file" in said
 
 
 # Checking ------------------------------------------------------------------------------------------------------------
@@ -106,7 +106,7 @@ def test_a_certificate_that_lists_other_files(tmp_path: Path, key: Key) -> None:
 @pytest.mark.parametrize(
     ("error", "outcome", "sentence"),
     [
-        (MemoryError(), "not_checked", "needs more memory than is allowed"),
+        (MemoryError(), "not_checked", "needs more memory than allowed"),
         (ValueError("of a library"), "failures", "cannot be checked"),
     ],
 )
@@ -120,7 +120,7 @@ def test_what_breaks_off_is_a_finding_wherever_it_does(
         patched.setattr(checks, "_leak_problems", broken)
         (finding,) = (found := checked(bundle)).json[outcome]
         assert not found.ok
-        assert "no leak in any text" in finding
+        assert "no paths, owner-only numbers or private counts in the texts" in finding
         assert sentence in finding
     monkeypatch.setattr(checks, "open_archive", broken)
     (finding,) = checked(bundle).json[outcome]
@@ -130,7 +130,7 @@ def test_what_breaks_off_is_a_finding_wherever_it_does(
 def test_another_certificate_beside_the_bundle(bundle: Path, tmp_path: Path) -> None:
     (tmp_path / "bundle.zip").write_bytes(bundle.read_bytes())
     (tmp_path / "certificate.json").write_bytes(b"{}\n")
-    assert checked(tmp_path).json["failures"] == ["certificate.json beside the bundle is not the one inside it."]
+    assert checked(tmp_path).json["failures"] == ["certificate.json next to the bundle differs from the one inside it."]
 
 
 def test_a_configuration_that_names_a_private_file(tmp_path: Path, key: Key) -> None:
@@ -208,7 +208,7 @@ def test_an_index_that_no_program_wrote(change: dict[str, Any]) -> None:
 
 
 def test_answers_of_other_kinds_are_not_written() -> None:
-    with pytest.raises(PrivacyError, match="closed set alone"):
+    with pytest.raises(PrivacyError, match="known kinds only"):
         measurements_to_bytes(Measurements((object(),)))  # type: ignore[arg-type]
 
 

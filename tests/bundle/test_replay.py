@@ -59,7 +59,7 @@ def test_every_generator_keeps_every_rule_and_is_replayed_byte_for_byte(tmp_path
     assert again.report_identical, again.lines
     verdict = checked(sealed.path)
     assert verdict.ok, verdict.lines
-    assert "rules between columns, in every row" in verdict.json["checked"]
+    assert "rules between columns in every row" in verdict.json["checked"]
     for file in ("synthetic.csv", "synthetic.parquet", "report.json"):
         assert (tmp_path / "again" / file).read_bytes() == members_of(sealed.path)[file]
     refitted = replay(sealed.path, tmp_path / "refitted", refit=True)
@@ -105,7 +105,7 @@ def test_a_different_table_says_how_far_it_is(tmp_path: Path, key: Key) -> None:
     assert not again.report_identical
     assert again.distance is not None
     assert 0 < again.distance < 0.3
-    assert "differ by" in again.lines[1]
+    assert "total variation distance" in again.lines[1]
     assert sorted(path.name for path in (tmp_path / "again").iterdir()) == [
         "report.json",
         "synthetic.csv",
@@ -115,7 +115,7 @@ def test_a_different_table_says_how_far_it_is(tmp_path: Path, key: Key) -> None:
 
 def test_a_broken_bundle_is_named(tmp_path: Path) -> None:
     (tmp_path / "bundle.zip").write_bytes(b"nothing")
-    with pytest.raises(VerificationError, match="neither a bundle"):
+    with pytest.raises(VerificationError, match=r"must be a bundle|cannot be read as a zip"):
         replay(tmp_path / "bundle.zip", tmp_path / "out")
 
 
@@ -130,7 +130,7 @@ def test_the_command_says_by_its_exit_code_whether_all_is_as_certified(
         bundle, tmp_path / "table.zip", files={"config.yaml": lambda data: data.replace(b"seed: 5", b"seed: 6")}
     )
     assert replayed(other_table) == 1
-    assert "made another table than the certified one" in capsys.readouterr().out
+    assert "made differs from the certified one" in capsys.readouterr().out
 
     # The numbers of the report are what a replay checks and verify does not.
     other_report = altered(bundle, tmp_path / "report.zip", files={"report.json": more_rows})

@@ -90,14 +90,14 @@ def test_a_table_of_another_number_of_rows_than_was_declared_verifies(tmp_path: 
 def test_a_cell_bundle_says_what_it_promises_and_what_not(sealed: dict[str, Path]) -> None:
     verdict = checked(sealed["cell"])
     text = " ".join(verdict.lines)
-    assert "Protects ONE CELL: epsilon = 1, pure" in text
+    assert "Protects ONE CELL: pure epsilon = 1 for" in text
     assert "Class labels, class sizes and the number of rows are not protected." in text
     worth = verdict.json["row_epsilon"]
-    assert f"epsilon = {worth:.6g} at delta = 1e-06 for replacing a row by one with the same label" in text
+    assert f"epsilon = {worth:.6g} at delta = 1e-06 for replacing it with one that has the same label" in text
     assert 4 < worth <= 7
     assert verdict.json["neighbours"] == "one_cell"
     readme = members_of(sealed["cell"])["README.txt"].decode()
-    assert "the number of private rows can be seen" in readme
+    assert "as many as the private rows" in readme
     assert "protecting one cell of a table" in members_of(sealed["cell"])["CITATION.cff"].decode()
     report = json.loads(members_of(sealed["cell"])["report.json"])
     (shown,) = [entry for entry in report["evidence"] if entry["id"] == "overview.row_epsilon"]
@@ -143,10 +143,10 @@ def _called_a_record(document: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("lie", "reason"),
     [
-        (_row_epsilon_halved, "for a whole row"),
-        (_row_epsilon_left_out, "exactly where it hides one cell"),
+        (_row_epsilon_halved, "For a whole row"),
+        (_row_epsilon_left_out, "if, and only if, it protects single cells"),
         (_pure_cost_dropped, "pure epsilon"),
-        (_called_a_record, "another"),
+        (_called_a_record, "different"),
     ],
     ids=lambda value: getattr(value, "__name__", None),
 )
@@ -192,7 +192,7 @@ def test_a_receipt_of_a_smaller_cell_is_found_by_the_question_itself(
         "row_epsilon": worth_for_a_row(changed.receipts, 1e-6),
     }
     found = failures(_forged(sealed["cell"], tmp_path / "forged.zip", key, smaller, **stated))
-    assert "farther than its receipt says" in found
+    assert "by more than its receipt states" in found
 
 
 @pytest.mark.parametrize("mode", ["cell", "rows"])
@@ -202,7 +202,7 @@ def test_rows_that_do_not_fit_their_question_are_found(
     narrow = _forged(
         sealed[mode], tmp_path / "1.zip", key, lambda one: dataclasses.replace(one, numbers=one.numbers[:, :-1])
     )
-    assert "another width" in failures(narrow)
+    assert "a different width" in failures(narrow)
     strange = _forged(
         sealed[mode], tmp_path / "2.zip", key, lambda one: dataclasses.replace(one, labels=one.labels + 9)
     )
@@ -243,7 +243,7 @@ def test_a_certificate_reads_back(sealed: dict[str, Path]) -> None:
     certificate = certificate_from_dict(document)
     assert [Receipt.from_dict(one) for one in document["receipts"]] == list(certificate.receipts)
     first, second = promise(certificate)[:2]
-    assert first.startswith("NOT covered by the guarantee: domain of age")
+    assert first.startswith("NOT covered by the guarantee: the domain of age")
     assert second.startswith("Protects ONE CELL")
 
 

@@ -37,7 +37,7 @@ def test_a_card_is_stated_where_it_fitted_and_a_replay_goes_there(
     assert verdict.ok, verdict.lines
     assert verdict.json["device"] == stated(sealed)
     here = replay(sealed, tmp_path / "here")
-    told = f"It was computed on: {CARD_NAME}; here: cpu." in " ".join(here.lines)
+    told = f"The original was computed on {CARD_NAME}; this computer used cpu." in " ".join(here.lines)
     assert here.identical != told, here.lines
 
 

@@ -56,7 +56,7 @@ def test_a_stranger_verifies_and_replays_with_nothing_but_the_bundle(tmp_path: P
     )
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stderr) == {"codes": [0, 0], "loaded": []}
-    assert "The bundle holds what it claims." in done.stdout
+    assert "All checks passed. What they leave out is listed above." in done.stdout
     assert "Signer not checked" not in done.stdout
     assert not nowhere.parent.exists()
     members = members_of(folder / "bundle.zip")

@@ -143,7 +143,7 @@ def test_readme_and_citation_say_what_it_is(bundle: Path) -> None:
     members = members_of(bundle)
     text = members["README.txt"].decode()
     assert "epsilon" in text
-    assert "NOT covered by the guarantee: domain of age" in text
+    assert "NOT covered by the guarantee: the domain of age" in text
     for sentence in CANNOT_SHOW:
         assert sentence in text
     citation = yaml.safe_load(members["CITATION.cff"])
@@ -164,9 +164,9 @@ def test_certificates_come_back_and_refuse_what_they_are_not(bundle: Path) -> No
 def test_a_promise_names_the_unit_and_what_is_not_covered(tmp_path: Path) -> None:
     contents, session = run(config_of(unit=PrivacyUnit("household", 4, "person"), row_count="private"), tmp_path)
     lines = promise(contents.certificate)
-    assert lines[0].startswith("NOT covered by the guarantee: domain of age")
+    assert lines[0].startswith("NOT covered by the guarantee: the domain of age")
     assert "adding or removing one household with up to 4 rows" in lines[1]
-    with pytest.raises(PrivacyError, match="another neighbouring relation"):
+    with pytest.raises(PrivacyError, match="a different neighbouring relation"):
         certify(
             session.receipts,
             delta=1e-6,
@@ -217,7 +217,7 @@ def test_a_table_where_everything_is_missing(tmp_path: Path, key: Key) -> None:
 def test_nothing_is_left_behind_when_a_check_refuses(tmp_path: Path, key: Key) -> None:
     contents, _ = run(config_of(), tmp_path)
     evidence = [*contents.evidence, SafeEvidence(id="x", title="see /home/someone/table.csv", value=1)]
-    with pytest.raises(PrivacyError, match=r"report\.json holds a path"):
+    with pytest.raises(PrivacyError, match=r"report\.json contains a path"):
         write_bundle(
             tmp_path / "bundle.zip", replace(contents, evidence=evidence), signer=key, leak_words=LeakWords(())
         )

@@ -24,7 +24,7 @@ from synth.version import __version__
 GOLDEN = Path(__file__).parents[1] / "golden"
 BUNDLE = GOLDEN / "bundles" / "independent.zip"
 
-EARLIER = f"this is version {__version__}, which reads bundles from 0.9.0 on: use the version that made it."
+EARLIER = f"this is version {__version__}, which reads bundles from 0.9.0 on. Use the version that made it."
 
 
 def with_certificate(path: Path, **changes: Any) -> Path:
@@ -40,13 +40,13 @@ def with_certificate(path: Path, **changes: Any) -> Path:
 
 @pytest.fixture(
     params=[
-        ({"version": 1, "versions": {"hermitage": "0.8.0"}}, f"made by version 0.8.0 of this program, and {EARLIER}"),
+        ({"version": 1, "versions": {"hermitage": "0.8.0"}}, f"made by version 0.8.0 of this program; {EARLIER}"),
         (
             {"version": 1, "versions": {"hermitage": "x" * 90}},
-            f"made by an earlier version of this program, and {EARLIER}",
+            f"made by an earlier version of this program; {EARLIER}",
         ),
-        ({"versions": {"hermitage": "0.5.0"}}, f"made by version 0.5.0 of this program, and {EARLIER}"),
-        ({"version": 3, "versions": {"hermitage": "2.0"}}, "which cannot read it: use that version or a later one."),
+        ({"versions": {"hermitage": "0.5.0"}}, f"made by version 0.5.0 of this program; {EARLIER}"),
+        ({"version": 3, "versions": {"hermitage": "2.0"}}, "which cannot read it. Use that version or a later one."),
     ],
     ids=["0.8.0", "no version", "claims 0.5.0", "2.0"],
 )
@@ -90,7 +90,7 @@ def test_the_command_line_says_one_sentence(
     assert main(["verify", str(path)]) == 1
     said, ended = capsys.readouterr().out.splitlines()
     assert said.endswith(sentence)
-    assert ended == "Nothing of the bundle was checked."
+    assert ended == "Nothing in the bundle was checked."
     for command in (["replay", str(path), "--out", str(tmp_path / "again")], ["estimate", str(path), "rows"]):
         assert main(command) == 1
         (line,) = capsys.readouterr().err.splitlines()
@@ -101,15 +101,13 @@ def test_a_finding_is_refused() -> None:
     with zipfile.ZipFile(BUNDLE.with_name("found.zip")) as archive:
         files = {name: archive.read(name) for name in ("found.json", "found.npz")}
     document = parse_canonical(files["found.json"], name="found.json") | {"version": 1}
-    with pytest.raises(
-        UnknownFormatError, match=r"made by another version of this program, and this one, version 0\.9"
-    ):
+    with pytest.raises(UnknownFormatError, match=r"made by another version of this program; this is version 0\.9"):
         Finding.of_files(files | {"found.json": canonical_json(document)})
 
 
 @pytest.mark.parametrize(
     ("layout", "sentence"),
-    [(7, "written by a version before 0.9.0, and this program"), (99, "use the later version that wrote it")],
+    [(7, "written by a version before 0.9.0; this program"), (99, "Use the later version that wrote it")],
 )
 def test_a_home_is_refused_and_nothing_in_it_is_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], layout: int, sentence: str

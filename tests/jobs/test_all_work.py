@@ -95,7 +95,7 @@ def test_work_whose_process_died_has_failed(
     with Store(settings) as own:
         other = LocalEngine(own, command=COMMAND, gpus=())
         wait(lambda: other.state(handle) is WorkState.FAILED)
-    assert store.work[handle].message.startswith("The worker stopped without a word")
+    assert store.work[handle].message.startswith("The worker died without a message")
     assert not store.work.note_progress(handle, phase="Working", step=4, steps=10, losses=[])
     if kind is not WorkKind.RUN:
         again = start(engine, store, account, kind, "finish")

@@ -175,7 +175,7 @@ def test_a_worker_that_dies_before_it_spends_frees_its_reservation(
     engine.submit(run.id)
     wait(lambda: engine.state(run.id) is WorkState.FAILED)
     assert charge_state(store, run) is ChargeState.FREED
-    assert "never became spent, so it was freed" in store.runs[run.id].message
+    assert "had not been spent, so it was freed" in store.runs[run.id].message
 
 
 @on_sqlite
@@ -365,7 +365,7 @@ def test_a_run_is_given_three_workers_at_most(engine: LocalEngine, store: Store,
     engine.submit(run.id)
     wait(lambda: engine.state(run.id) is WorkState.FAILED)
     assert executed(store) == [run.id] * 3
-    assert store.runs[run.id].message.startswith("The worker stopped without a word 3 times")
+    assert store.runs[run.id].message.startswith("The worker died 3 times without a message")
     assert charge_state(store, run) is ChargeState.FAILED_SPENT
     assert not answers_path(store.settings.home, run.id).exists()
 
@@ -445,7 +445,7 @@ def test_cancelling_in_the_queue_is_free_and_while_running_is_not(
     engine.submit(waiting.id)
     assert engine.cancel(waiting.id) is WorkState.CANCELLED
     assert charge_state(store, waiting) is ChargeState.FREED
-    assert "never became spent, so it was freed" in store.runs[waiting.id].message
+    assert "had not been spent, so it was freed" in store.runs[waiting.id].message
 
     until_working(store, running)
     engine.cancel(running.id)
@@ -488,7 +488,9 @@ def test_our_own_errors_are_shown(engine: LocalEngine, store: Store, account: Ac
     run = plan(store, account, "refuse")
     engine.submit(run.id)
     wait(lambda: engine.state(run.id) is WorkState.FAILED)
-    assert store.runs[run.id].message.startswith("Row 18 has 11 fields; the header has 12. Its budget had become spent")
+    assert store.runs[run.id].message.startswith(
+        "Row 18 has 11 fields; the header has 12. Its budget had already been spent"
+    )
     assert charge_state(store, run) is ChargeState.FAILED_SPENT
 
 

@@ -105,10 +105,10 @@ def test_heads_are_kept_and_compared(finished: AppTest) -> None:
     app = go(finished, "admin")
     app.file_uploader(key="check-heads").upload("heads.txt", kept.encode(), "text/plain")
     app.run()
-    assert "whole: 'survey' holds what was noted" in texts(app)
+    assert "complete: 'survey' has everything that was noted" in texts(app)
     app.file_uploader(key="check-heads").upload("heads.txt", kept.replace(" 2 ", " 9 ").encode(), "text/plain")
     app.run()
-    assert any("BEHIND: 'survey' had come further" in error for error in errors(app))
+    assert any("BEHIND: 'survey' lacks entries that were noted" in error for error in errors(app))
 
 
 def test_the_ledger_page_says_what_is_frozen_and_what_is_freed(finished: AppTest) -> None:

@@ -90,7 +90,7 @@ def test_opening_the_tab_is_a_look_at_private_rows(finished: AppTest) -> None:
     go(finished, "report")
     assert application().account("survey").notes == ()
     shown(finished)
-    assert "private rows were looked at" in " ".join(application().account("survey").notes)
+    assert "looked at exact numbers of its private rows" in " ".join(application().account("survey").notes)
 
 
 @pytest.mark.thorough

@@ -141,7 +141,10 @@ def test_a_look_at_the_number_of_rows_is_recorded_and_kept_out_of_what_is_declar
     assert (given["epsilon"], given["column"]) == (0.5, 1)
     assert given["rows"] == {"public": None, "typed": 190, "looked": 200, "measured": 0.8}
     (note,) = application().account("survey").notes
-    assert "the certificate of a later run with another configuration will say that it was chosen after looking" in note
+    assert (
+        "the certificate of a later run with a different configuration will say that it was chosen after looking"
+        in note
+    )
     # The number that was read comes back from the browser, and is not kept beside what was typed.
     take_move(app, {"epsilon": 0.5, "rows": 200, "column": 1, "look": False})
     assert app.session_state["draft"]["about_rows"] is None

@@ -115,7 +115,9 @@ def test_the_names_of_the_server(given: str, hosts: tuple[str, ...]) -> None:
     "given", ["*", "*.example.org", "https://synth.example.org", "a b", "synth.example.org:8501", "a/b"]
 )
 def test_what_is_no_name_is_refused(given: str) -> None:
-    with pytest.raises(ConfigError, match="HERMITAGE_HOSTS must list names of this server, separated by commas"):
+    with pytest.raises(
+        ConfigError, match="HERMITAGE_HOSTS must be a list of names of this server, separated by commas"
+    ):
         Settings.from_environment({"HERMITAGE_HOSTS": given})
 
 
@@ -126,5 +128,5 @@ def test_a_server_with_such_a_name_does_not_start_and_says_why() -> None:
         [sys.executable, "-c", "import app"], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
     )
     assert started.returncode == 1
-    assert started.stderr.startswith("The environment variable HERMITAGE_HOSTS must list"), started.stderr
+    assert started.stderr.startswith("The environment variable HERMITAGE_HOSTS must be a list"), started.stderr
     assert "Traceback" not in started.stderr

@@ -92,7 +92,7 @@ def test_while_the_database_is_away_pages_say_so_once_and_lose_nothing(
     for page in ("upload", "describe", "generate", "ledger", "admin"):
         app = go(app, page)
         (error,) = app.error
-        assert "The database does not answer. Runs that are at work wait for it" in str(error.value)
+        assert "The database does not answer. Runs in progress wait for it" in str(error.value)
         assert not app.exception
         assert "nothing spent yet" not in texts(app)
     assert app.session_state["draft"]["table_id"] == table

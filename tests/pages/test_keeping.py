@@ -119,7 +119,7 @@ def test_an_upload_that_is_not_kept_any_more_is_asked_for_again() -> None:
     incoming().forget("test session id")
     app.run()
     (error,) = errors(app)
-    assert error.startswith("This file is not kept any more: at most 2 files of a session wait, and at most an hour.")
+    assert error.startswith("This file is no longer available: a session keeps at most 2 files, for at most an hour.")
     assert app.session_state["draft"]["table_id"] is None
 
 
@@ -129,7 +129,7 @@ def test_a_file_that_did_not_come_by_the_server_is_not_read() -> None:
     app.radio(key="people").set_value("No, new people").run()
     app.text_input(key="field:account").set_value("survey").run()
     uploader(app, "table").set_value(("survey.csv", TABLE.encode(), "text/csv")).run()
-    assert errors(app)[0].startswith("This file is not kept any more")
+    assert errors(app)[0].startswith("This file is no longer available")
 
 
 def test_a_codebook_over_its_limit_is_refused_in_words() -> None:

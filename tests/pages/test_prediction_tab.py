@@ -59,7 +59,7 @@ def test_looking_is_entered_in_the_ledger(finished: AppTest) -> None:
 
     assert application().account("survey").notes == ()
     opened(finished)
-    assert "private rows were looked at" in " ".join(application().account("survey").notes)
+    assert "looked at exact numbers of its private rows" in " ".join(application().account("survey").notes)
 
 
 def test_the_tab_of_all_other_exact_numbers_does_not_repeat_them(finished: AppTest) -> None:

@@ -199,7 +199,7 @@ def test_a_waiting_run_can_be_cancelled_and_costs_nothing(monkeypatch: pytest.Mo
     assert "Nothing has been read yet: 1.00 is freed unless it is spent first." in texts(app)
     app.button(key="cancel-run").click().run()
     go(app, "generate")
-    assert "Its budget never became spent, so it was freed." in texts(app)
+    assert "Its budget had not been spent, so it was freed." in texts(app)
     assert "epsilon spent: 0.00" in texts(app)
     assert [row.state for row in application().ledger_rows()] == ["reserved", "freed"]
 
@@ -294,7 +294,7 @@ def test_exact_numbers_are_looked_at_only_when_their_tab_is_opened(finished: App
     app.session_state["report-tab"] = TABS[-1]
     app.run()
     assert OWNER_ONLY_NOTE in texts(app)
-    assert "private rows were looked at" in " ".join(application().account("survey").notes)
+    assert "looked at exact numbers of its private rows" in " ".join(application().account("survey").notes)
 
 
 @pytest.mark.thorough
@@ -363,7 +363,7 @@ def test_a_changed_bundle_is_found_out(finished: AppTest) -> None:
     start.file_uploader[0].upload("bundle.zip", changed.getvalue(), "application/zip")
     start.run()
     assert "This bundle does not match its certificate, or cannot be read." in texts(start)
-    assert "synthetic.csv is not the file that was certified: its hash differs." in texts(start)
+    assert "synthetic.csv is not the certified file: its hash differs." in texts(start)
 
 
 def test_something_that_is_no_bundle_is_said_to_be_none() -> None:

@@ -103,14 +103,14 @@ def test_what_is_let_out_survives_a_bundle_and_is_checked_there() -> None:
     assert list(problems(again, schema)) == []
     forged = {
         "did not reach": replace(answer, values=(("town", "Ayr", answer.threshold - 1),)),
-        "not in this order": replace(answer, values=answer.values[::-1] + answer.values),
-        "cannot have been found": replace(answer, values=(("town", "x" * 101, answer.threshold),)),
-        "alone passes": replace(answer, threshold=answer.threshold - ROW // 2),
+        "out of order": replace(answer, values=answer.values[::-1] + answer.values),
+        "cannot be found": replace(answer, values=(("town", "x" * 101, answer.threshold),)),
+        "alone reaches": replace(answer, threshold=answer.threshold - ROW // 2),
         "leaves out the chance": replace(answer, receipt=replace(answer.receipt, additive_delta=0.0)),
         "smaller? sensitivity": replace(answer, receipt=replace(answer.receipt, sensitivity=1.0)),
-        "not of values": replace(answer, receipt=replace(answer.receipt, dimension=2)),
-        "no value is counted on": replace(answer, receipt=replace(answer.receipt, grid=1.0)),
-        "cannot have been asked": replace(answer, question=ValuesQuestion(("person",), 1e-7)),
+        "not for values": replace(answer, receipt=replace(answer.receipt, dimension=2)),
+        "a grid that no count of values uses": replace(answer, receipt=replace(answer.receipt, grid=1.0)),
+        "cannot be asked about": replace(answer, question=ValuesQuestion(("person",), 1e-7)),
     }
     for sentence, one in forged.items():
         assert any(sentence.split("? ")[-1] in problem for problem in problems(one, schema)), sentence

@@ -453,7 +453,7 @@ def test_answers_of_another_run_are_not_accepted(tmp_path: Path) -> None:
 def test_without_its_beginning_nothing_goes_on(tmp_path: Path, content: bytes | None) -> None:
     if content is not None:
         (tmp_path / "answers").write_bytes(content)
-    with pytest.raises(JobError, match="are gone from disk"):
+    with pytest.raises(JobError, match="are missing"):
         opened(tmp_path / "answers")
 
 
@@ -471,7 +471,7 @@ def test_two_processes_never_hold_one_file(kept: tuple[Path, list[int]], monkeyp
     process.start()
     try:
         assert mine.recv()
-        with pytest.raises(JobError, match="Another process still works"):
+        with pytest.raises(JobError, match="Another process is still working"):
             opened(path)
     finally:
         process.kill()
@@ -521,7 +521,7 @@ def test_a_disk_that_cannot_lock_files_is_named(tmp_path: Path, monkeypatch: pyt
 def test_a_link_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").write_bytes(b"something of the owner's")
     (tmp_path / "answers").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(JobError, match="cannot be kept on disk"):
+    with pytest.raises(JobError, match="cannot be stored on disk"):
         opened(tmp_path / "answers", begin=True)
     assert (tmp_path / "elsewhere").read_bytes() == b"something of the owner's"
 

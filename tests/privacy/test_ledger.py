@@ -381,10 +381,10 @@ def test_removing_a_whole_charge_is_found(ledger: Ledger, store: Store, three_ch
 
 
 CHANGED_ACCOUNTS = {
-    "UPDATE accounts SET neighbours = 'add_remove'": "in whom it protects",
-    "UPDATE accounts SET protects = 'household'": "in whom it protects",
-    "UPDATE accounts SET rows_per_unit = 9": "in whom it protects",
-    "UPDATE accounts SET id_column = 'vid', rows_per_unit = NULL": "in whom it protects",
+    "UPDATE accounts SET neighbours = 'add_remove'": "in its protected unit",
+    "UPDATE accounts SET protects = 'household'": "in its protected unit",
+    "UPDATE accounts SET rows_per_unit = 9": "in its protected unit",
+    "UPDATE accounts SET id_column = 'vid', rows_per_unit = NULL": "in its protected unit",
     "UPDATE accounts SET epsilon_cap = 100": "in its limit",
     "UPDATE accounts SET epsilon_cap = NULL, delta_cap = NULL": "in its limit",
     "UPDATE accounts SET name = 'others'": "at decision 1",
@@ -423,7 +423,7 @@ def test_an_earlier_limit_does_not_come_back(ledger: Ledger, store: Store, accou
     without_triggers(store, "DELETE FROM decisions WHERE number = 2")
     without_triggers(store, "UPDATE accounts SET epsilon_cap = 8")
     ledger.chain(account.id)
-    with pytest.raises(LedgerError, match="older than what was already spent, or was altered"):
+    with pytest.raises(LedgerError, match="lacks charges that were already spent, or was altered"):
         ledger.check_whole(account.id)
     with pytest.raises(LedgerError, match="frozen"):
         reserve(ledger, account)
@@ -803,7 +803,7 @@ def test_marks_of_accounts_that_the_database_does_not_know_refuse_to_start(
     ledger.check_marks()
     for table in ("charges", "decisions", "accounts"):
         without_triggers(store, f"DELETE FROM {table}")  # noqa: S608 - names from the line above
-    with pytest.raises(LedgerError, match="remembers spending on 1 accounts that the database does not know"):
+    with pytest.raises(LedgerError, match="has records of spending on 1 accounts that are not in the database"):
         ledger.check_marks()
 
 

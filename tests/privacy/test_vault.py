@@ -301,7 +301,7 @@ def test_a_table_is_not_opened_after_its_time(vault: Vault, store: Store, accoun
     """Whatever a timer does: whoever opens a table whose time is up deletes it instead."""
     table_id = put(vault, account, retention=timedelta(hours=1))
     store.tables.keep_until(table_id, now() - timedelta(seconds=1))
-    with pytest.raises(TableError, match="The time of this table was up, so it was deleted"):
+    with pytest.raises(TableError, match="The retention time of this table has passed, so it was deleted"):
         vault.open(table_id)
     assert not any(path.exists() for path in files(store, table_id))
     assert store.tables[table_id].state is TableState.DELETED
@@ -359,7 +359,8 @@ from synth.store import Store
 
 settings = Settings(Path(sys.argv[1]), sys.argv[2])
 store, keys = Store(settings), load_keys(settings.home)
-Vault(store, keys, Ledger(store, keys)).put(sys.stdin.buffer, account=sys.argv[3], name="slow.csv")
+with Vault(store, keys, Ledger(store, keys)).taking(sys.stdin.buffer, account_id=sys.argv[3], name="slow.csv"):
+    pass
 """
 
 
@@ -540,7 +541,7 @@ def test_no_table_opens_over_a_ledger_that_has_lost_rows(
         (store.settings.home / "vault" / f"{account.id}.mark").unlink()
     Ledger(store).chain(account.id)  # a chain that was cut is whole: the headers are what tells
     for table_id in (first, second):
-        with pytest.raises(LedgerError, match="older than what was already spent"):
+        with pytest.raises(LedgerError, match="lacks charges that were already spent"):
             vault.open(table_id)
     assert store.accounts[account.id].frozen
     with pytest.raises(LedgerError, match="frozen"):
@@ -554,7 +555,7 @@ def test_a_ledger_that_went_another_way_is_noticed(vault: Vault, store: Store, a
     un_spend(store, account, keep=0)
     spend(store, account)
     spend(store, account)
-    with pytest.raises(LedgerError, match="older than what was already spent"):
+    with pytest.raises(LedgerError, match="lacks charges that were already spent"):
         vault.open(table_id)
 
 
@@ -565,7 +566,7 @@ def test_the_mark_outlives_the_tables(vault: Vault, store: Store, account: Accou
     vault.open(first).close()
     vault.delete(first)
     un_spend(store, account, keep=0)
-    with pytest.raises(LedgerError, match="older than what was already spent"):
+    with pytest.raises(LedgerError, match="lacks charges that were already spent"):
         vault.open(put(vault, account))
 
 

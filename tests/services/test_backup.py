@@ -316,10 +316,10 @@ def test_damaged_backups_and_homes_in_use_are_refused(
     assert synth("backup", "saved") == 2
     assert "is not empty" in capsys.readouterr().err
     assert synth("restore", "saved") == 2
-    assert "There is an installation" in capsys.readouterr().err
+    assert "There is already an installation" in capsys.readouterr().err
     lose(settings)
     assert synth("restore", "nowhere") == 2
-    assert "is not a finished backup" in capsys.readouterr().err
+    assert "is not a complete backup" in capsys.readouterr().err
     for name in ("altered", "short", "more"):
         shutil.copytree(tmp_path / "saved", tmp_path / name)
     database = next((tmp_path / "altered").glob("database.*"))
@@ -385,7 +385,7 @@ def test_heads_kept_elsewhere_tell_when_a_whole_home_was_set_back(
     shutil.copytree(older, home)
     assert total(settings)[1] == 1, "the older home opens: that is the limit the documents name"
     assert main(["account", "--check-heads", "heads.txt"]) == 1
-    assert "BEHIND: 'town' had come further" in capsys.readouterr().out
+    assert "BEHIND: 'town' lacks entries that were noted" in capsys.readouterr().out
     shutil.rmtree(home)
     Application(settings).close()
     assert main(["account", "--check-heads", "heads.txt"]) == 1
@@ -406,7 +406,7 @@ def test_a_database_that_is_gone_or_older_refuses_to_start(
     for part in ("keys", "vault"):
         shutil.copytree(kept / part, settings.home / part)
     assert synth("ledger") == 3
-    assert "remembers spending on 1 accounts that the database does not know" in capsys.readouterr().err
+    assert "has records of spending on 1 accounts that are not in the database" in capsys.readouterr().err
 
 
 @pytest.mark.thorough
@@ -427,7 +427,7 @@ def test_an_older_database_beside_newer_marks_stops_the_account(
     shutil.copy(tmp_path / "older.sqlite", home / "hermitage.sqlite")
     capsys.readouterr()
     assert main(["run", "c.yaml", "--out", "three", "--no-owner-report"]) == 3
-    assert "older than what was already spent" in capsys.readouterr().err
+    assert "lacks charges that were already spent" in capsys.readouterr().err
     assert main(["account", "--enter", "two/bundle.zip"]) == 0
     assert main(["account", "town", "--accept"]) == 0
     assert main(["run", "c.yaml", "--out", "three", "--no-owner-report"]) == 0
@@ -538,7 +538,7 @@ def test_an_installation_is_removed_after_a_typed_word_and_never_at_work(
     with Application(settings) as application:
         work = application.store.work.begin(WorkKind.REPORT, "a report", asked="{}", owner="owner", host="here")
     code, said = uninstall("remove\n", "--everything")
-    assert (code, "Something is being worked on" in said) == (2, True)
+    assert (code, "Work is in progress" in said) == (2, True)
     with Application(settings) as application:
         application.store.work.move(work.id, WorkState.FAILED)
     assert {path: path.read_bytes() for path in kept} == kept

@@ -105,7 +105,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "a unit that reads like a private number": (
         declared(unit=PrivacyUnit("owner-only member")),
-        "holds an owner-only number",
+        "contains an owner-only number",
     ),
     "none to learn from": ({"holdout": 0.99}, "leaves none to learn from"),
     "fewer people than units": ({"people_at_most": 10}, "people_at_most must be at least number_of_units"),

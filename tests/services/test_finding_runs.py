@@ -301,8 +301,8 @@ def test_a_worker_that_is_killed_charges_once_and_a_new_finding_once_more(
         return
     assert work.state is WorkState.FAILED
     assert work.message == (
-        "The worker stopped without a word, for example because memory ran out. Its budget had become spent by then, "
-        "so it stays spent. It is not started again by itself; a new finding is charged anew."
+        "The worker died without a message, for example because memory ran out. Its budget had already been spent, "
+        "so it stays spent. It does not restart by itself; a new finding is charged again."
     )
     assert killed.latest(table_id) is None
     assert killed.standing(table_id) == work, "asking again charges and starts nothing"
@@ -319,7 +319,7 @@ def test_a_configuration_that_was_edited_while_it_waited_is_not_carried_out(
     asked["budget"]["epsilon"] = 3.0
     with application.store.writing() as connection:
         connection.exec_driver_sql("UPDATE work SET asked = ? WHERE id = ?", (json.dumps(asked), work_id))
-    with pytest.raises(SynthError, match="not the one that its budget was reserved for"):
+    with pytest.raises(SynthError, match="not the one for which its budget was reserved"):
         findings.carry_out(application.installation, work_id, NullProgress())
     assert charges(application) == [(1.0, "reserved")]
 

@@ -220,7 +220,7 @@ def test_after_three_workers_it_is_over(application: Application, config: RunCon
     until(lambda: application.run(run_id).state not in ("queued", "running"))
     run = application.store.runs[run_id]
     assert (run.state, run.attempts) == (WorkState.FAILED, MOST_ATTEMPTS)
-    assert run.message.startswith("The worker stopped without a word 3 times")
+    assert run.message.startswith("The worker died 3 times without a message")
     assert "stays spent" in run.message
     (charge,) = application.ledger.charges_of(run_id)
     assert charge.state is ChargeState.FAILED_SPENT
@@ -507,7 +507,7 @@ def test_a_run_that_waits_to_go_on_can_be_cancelled_and_stays_spent(
     application.cancel(run_id)
     run = application.store.runs[run_id]
     assert run.state is WorkState.CANCELLED
-    assert run.message == "The run was cancelled. Its budget had become spent by then, so it stays spent."
+    assert run.message == "The run was cancelled. Its budget had already been spent, so it stays spent."
     assert application.ledger.charges_of(run_id)[0].state is ChargeState.FAILED_SPENT
     assert not answers_path(application.settings.home, run_id).exists()
 

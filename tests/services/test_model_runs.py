@@ -126,12 +126,12 @@ def test_what_cannot_be_predicted_is_refused_in_a_sentence(command: Synth, tmp_p
         synth.predict("release", "empty.csv")
     model = tmp_path / "release" / "model.json"
     model.write_bytes(model.read_bytes().replace(b"intercept", b"intercepT"))
-    with pytest.raises(VerificationError, match=r"model.json beside the bundle is not the one inside it"):
+    with pytest.raises(VerificationError, match=r"model.json next to the bundle differs from the one inside it"):
         synth.predict("release", "people.csv")
     table = TEXT.replace("model: toy-line", "generator: {name: independent}\nrows: 50")
     (tmp_path / "table.yaml").write_text(table)
     assert command("run", "table.yaml", "--out", "rows", "--no-owner-report").returncode == 0
-    with pytest.raises(ConfigError, match="holds a table and no model"):
+    with pytest.raises(ConfigError, match="contains a table, not a model"):
         synth.predict("rows", "people.csv")
     refused = command("compare", "rows", "release")
     assert (refused.returncode, "made a model, not a table" in refused.stderr) == (InputError.exit_code, True)

@@ -102,7 +102,7 @@ def test_the_command_line_says_how_long_and_keeps_what_was_found(
     assert "Attacking with 16 shadow models, less than a minute ..." in said
     assert "attacks.shadow.area" in path.read_text()
     with Application(settings) as application:
-        assert "private rows were looked at" in " ".join(application.account("town").notes)
+        assert "looked at exact numbers of its private rows" in " ".join(application.account("town").notes)
     # A report that is built again keeps what took long.
     assert "attacks.shadow.area" in owner_report_again(tmp_path / "out", say=said.append).read_text()
     with pytest.raises(InputError, match="at least 16 runs, got 3"):

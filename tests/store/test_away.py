@@ -203,7 +203,7 @@ def test_a_screen_is_told_at_once_and_goes_on_afterwards(own_server: Any, tmp_pa
     with Store(Settings(home=tmp_path / "home", database_url=own_server.url)) as store:
         own_server.stop()
         store.transactions._sleep = lambda seconds: pytest.fail("it waited")
-        with pytest.raises(DatabaseAwayError, match="Runs that are at work wait for it and go on by themselves"):
+        with pytest.raises(DatabaseAwayError, match="Runs in progress wait for it and then continue by themselves"):
             store.accounts.all()
         own_server.start()
         assert store.accounts.all() == ()

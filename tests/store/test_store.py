@@ -65,7 +65,7 @@ def tables_of(store: Store) -> list[str]:
 
 @pytest.mark.parametrize(
     ("number", "reason"),
-    [(999, "layout 999, .* use the later version that wrote it"), (7, "by a version before 0.9.0, .* use the version")],
+    [(999, "layout 999; .* Use the later version that wrote it"), (7, "by a version before 0.9.0; .* Use the version")],
 )
 def test_a_database_of_another_version_is_refused_and_left_as_it_is(
     settings: Settings, store: Store, number: int, reason: str
@@ -137,7 +137,7 @@ def test_a_second_store_in_one_process_keeps_the_locks_of_the_first(tmp_path: Pa
 def test_a_file_that_is_no_database_is_one_sentence(tmp_path: Path) -> None:
     path = tmp_path / "h.sqlite"
     path.write_bytes(b"canary, this is a table and no database\n" * 100)
-    with pytest.raises(ConfigError, match="is damaged or is no database"):
+    with pytest.raises(ConfigError, match="is damaged or is not a database"):
         Store(Settings(home=tmp_path, database_url=f"sqlite:///{path}"))
 
 
