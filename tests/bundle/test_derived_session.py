@@ -10,6 +10,7 @@ from bundle_making import Key, config_of, seal
 from test_replay import SMALL
 
 from synth.bundle.recorded_session import RecordedSession, derived_table
+from synth.bundle.recorded_session import _agree as agree
 from synth.bundle.replay import replay
 from synth.bundle.table_files import read_table
 from synth.errors import PrivacyError
@@ -44,6 +45,17 @@ def test_a_question_that_differs_in_last_digits_is_the_recorded_one(move: float,
     else:
         with pytest.raises(PrivacyError, match="another feature map"):
             session.noisy_sum(moments(move), share=0.5, query="q", source="a test")
+
+
+def test_arrays_agree_up_to_last_digits_of_floats_alone() -> None:
+    ones = np.ones((2, 3))
+    assert agree(ones, ones + 1e-12)
+    assert not agree(ones, ones + 1e-6)
+    assert not agree(ones, np.ones((1, 3))), "of another shape, although numpy would stretch it"
+    assert not agree(np.array([10**12]), np.array([10**12 + 1])), "whole numbers have no last digits"
+    assert agree(np.array([0, 1]), np.array([0, 1]))
+    assert not agree(ones.astype(np.float32), ones + 1e-12), "of another type"
+    assert agree(np.zeros(0), np.zeros(0))
 
 
 def table(columns: tuple[str, ...], bins: list[list[int]], counts: object, noise: float) -> MeasuredTable:
