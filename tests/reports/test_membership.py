@@ -44,9 +44,9 @@ def test_a_generator_that_copies_rows_is_caught_by_every_attack(rule: RowCountRu
     schema = people_schema(row_count=rule)
     train, held = split(1600, 800)
     sides = Sides.draw(train, held, neighbours=schema.neighbours, share=SHARE, seed=0)
-    results = {one.name: one for one in run_attacks(sides, train.codes, schema, promised(schema), seed=0)}
+    results = {one.attack.name: one for one in run_attacks(sides, train.codes, schema, promised(schema), seed=0)}
     for result in results.values():
-        assert result.area.low > result.null_area[1], result.name
+        assert result.area.low > result.null_area[1], result.attack.name
     assert results["closest"].area.value > 0.95
     assert results["density"].area.value > 0.8
     assert results["closest"].is_exceeded
