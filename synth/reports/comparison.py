@@ -14,7 +14,7 @@ __all__ = ["ComparedNumber", "compared_table", "numbers_side_by_side"]
 _DISTANCE = "total variation"
 
 _COARSE, _COARSE_WORDS = ".coarse_", "at most 32 bins a column"
-"""What tells the ids of distances by coarse bins from those by every value, and the words that tell their titles."""
+"""Marks the ids of distances by coarse bins, as opposed to every value, and the words that mark their titles."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class ComparedNumber:
             meaning="synthetic",
             values=values,
             errors=errors,
-            # A distance cannot be below nought, however wide its noise.
+            # A distance cannot be below 0, however wide its noise.
             below=None
             if errors is None or self.unit != _DISTANCE
             else tuple(min(error, value) for error, value in zip(errors, values, strict=True)),
@@ -79,7 +79,7 @@ class ComparedNumber:
 
 _APART = {
     True: "They differ by more than privacy noise explains.",
-    False: "Privacy noise alone may be the reason.",
+    False: "Privacy noise alone may explain the difference.",
     None: "",
 }
 

@@ -1,7 +1,7 @@
-"""The independent control: rows that have the right columns, as far as noise allows, and nothing else.
+"""The independent control: rows whose single columns are right, up to noise, and nothing else.
 
-It is what a table costs nothing to make once its one-way tables are known, so every other table must beat it. Beside it
-stands the floor, a bootstrap of the private rows.
+Once the one-way tables are known it costs nothing more, so every other table must beat it. The floor, a bootstrap of
+the private rows, is shown beside it.
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ def owner_control(
 ) -> list[NDArray[np.int64]]:
     """Draw the control of an owner-only report, from counts of private rows with as much noise as a budget buys.
 
-    The noise is not privacy noise: it shows the owner what noise of this size does, and the sum never leaves the
-    owner's page.
+    The noise is not privacy noise: it shows the owner the effect of noise of this size, and nothing of it leaves the
+    owner's screen.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ def _codes_inside(bins: NDArray[np.int32], drawn: NDArray[np.int64], random: np.
     return np.asarray(order[first[drawn] + np.minimum(inside, width[drawn] - 1)])
 
 
-# What an owner's numbers are read beside ----------------------------------------------------------------------------
+# What an owner's numbers are compared with ----------------------------------------------------------------------------
 
 
 _MAXIMUM_ROWS = 100_000
@@ -118,7 +118,7 @@ class Anchored:
     schema : Schema
         The declared columns.
     seed : int
-        Public; whoever compares the tables draws by it too.
+        Public; also used to draw when the tables are compared.
     real : CodeTable
         The private rows, or a seeded sample of them.
     synthetic : CodeTable

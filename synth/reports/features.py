@@ -1,9 +1,9 @@
-"""What a predictor sees of rows of codes: one fixed preprocessing, from the schema alone.
+"""How rows of codes are presented to a predictor: one fixed preprocessing, from the schema alone.
 
-A number or date is one coordinate in [0, 1], its place between the declared bounds, with an indicator for every special
-value and for missing. A category has one indicator for each value, a column of two values a single one. Lists that are
-too long for that are cut into blocks of neighbouring values, with their place in the list beside them. Nothing is
-fitted to rows, so rows of every origin are seen alike.
+A number or date is one coordinate in [0, 1], its position between the declared bounds, with an indicator for every
+special value and for missing. A category has one indicator for each value, a column of two values a single one. Lists
+that are too long for that are cut into blocks of neighbouring values, with the position in the list as well. Nothing is
+fitted to rows, so rows of every origin are prepared alike.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from synth.schema import ModelledColumn, Schema
 __all__ = ["Features", "Target"]
 
 _WIDEST = 1024
-"""Coordinates of a row at most, unless the columns are more: what thirteen predictors can be trained on in minutes."""
+"""Most coordinates of a row, unless there are more columns: thirteen predictors can be trained on these in minutes."""
 
 _BLOCKS = (128, 64, 32, 16, 8, 4)
 _MIDDLE = 0.5
@@ -35,7 +35,7 @@ class Features:
     columns : tuple of ModelledColumn
         All columns but the label.
     positions : tuple of int
-        Where each stands among the schema's columns.
+        Index of each among the schema's columns.
     blocks : int
         Most indicators of one list of categories; a longer list is cut into this many blocks.
     """
@@ -120,7 +120,7 @@ def _coordinates(column: ModelledColumn, codes: NDArray[Any], blocks: int) -> ND
 
 
 def _place(column: ModelledColumn, codes: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return the place of every row between the declared bounds; a special value stands where its number lies."""
+    """Return the position of every row between the declared bounds; a special value is placed by its number."""
     atoms = [_MIDDLE] * _atoms(column)
     scale = column.scale
     for place, value in enumerate(column.special):
@@ -147,7 +147,7 @@ class Target:
     ----------
     column : ModelledColumn
     place : int
-        Where it stands among the schema's columns.
+        Its index among the schema's columns.
     """
 
     column: ModelledColumn
@@ -160,7 +160,7 @@ class Target:
 
     @property
     def kind(self) -> Literal["classes", "number"]:
-        """Classes for categories, yes/no and numbers with two places; a number for the rest."""
+        """Classes for categories, yes/no and numbers with two levels; a number for the rest."""
         return "classes" if self.column.levels <= 2 else "number"
 
     @property
@@ -180,11 +180,11 @@ class Target:
 
     @property
     def unit(self) -> str:
-        """What one is one of, where the label is a number."""
+        """The unit of measurement, where the label is a number."""
         return self.column.scale.unit or f"units of {self.column.name}"
 
     def usable(self, codes: CodeTable) -> NDArray[np.int64]:
-        """Return the places of the rows whose label is known.
+        """Return the indices of the rows whose label is known.
 
         Of a numeric label, special values outside the declared bounds ("999: refused") are not known.
         """

@@ -1,10 +1,10 @@
-"""The one question of a charged prediction report: held-out rows by bin of prediction, label and group.
+"""The question of a charged prediction report: held-out rows by bin of prediction, label and group.
 
 The bin is that of a forest (:mod:`synth.reports.tree_predictors`), or of a released classifier's guess. Each column of
-groups has a table of its own beside the one over all rows, which gets half of the question's share then.
+groups has a table of its own beside the one over all rows, which then gets half of the question's share.
 
-Where the label is a number it is predicted as one, and the question is by how much it errs: a row adds its loss and
-what is missing to 1 (:class:`synth.privacy.more.losses.Losses`), by group where there are groups.
+Where the label is a number it is predicted as one, and the question is how large the error is: a row adds its loss and
+1 minus its loss (:class:`synth.privacy.more.losses.Losses`), by group where there are groups.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ __all__ = [
 PREDICTION_QUERY = "predictions on the hold-out"
 
 WIDEST_RANGE = 0.25
-"""A measure whose range is wider than this to either side says nothing, and is not shown."""
+"""A measure with a wider range to either side says nothing, and is not shown."""
 
 WIDEST_LOSS = 1 / 12
-"""The same of a mean squared error: what always saying the middle would err by, were all numbers as frequent."""
+"""The same for a mean squared error: that of always predicting the middle, were all numbers equally frequent."""
 
 MOST_GROUPS = 20
-"""A column of groups with more declared values than this has no table: its counts would be noise."""
+"""A column of groups with more declared values has no table: its counts would be noise."""
 
 _BINS = {2: 5, 3: 4, 4: 4}
 _BINS_OF_MANY = 2
@@ -69,7 +69,7 @@ def bins_of_confidence(n_classes: int) -> int:
 
 
 def charged_groups(config: RunConfig) -> tuple[str, ...]:
-    """Return the columns of groups that are told apart: those with few declared values, and not the label."""
+    """Return the columns of groups that are counted separately: those with few declared values, without the label."""
     return tuple(
         name
         for name in dict.fromkeys(config.groups)
@@ -96,7 +96,7 @@ def prediction_question(guess: Guess, config: RunConfig) -> FeatureMap:
     """
     label = _label(config)
     if label.name in guess.columns:
-        raise ConfigError(f"A predictor of '{label.name}' may not look at it.")
+        raise ConfigError(f"A predictor of '{label.name}' must not use that column.")
     overall = Product((guess, _by_class(label)))
     groups = charged_groups(config)
     if not groups:
@@ -127,7 +127,7 @@ def loss_question(losses: Losses, config: RunConfig) -> FeatureMap:
     """
     label = _label(config)
     if label.name in losses.features.columns:
-        raise ConfigError(f"A predictor of '{label.name}' may not look at it.")
+        raise ConfigError(f"A predictor of '{label.name}' must not use that column.")
     known = _is_known(label, Target.of(config.schema, label.name))
     overall = (losses, known) if known.dimension > 1 else (losses,)
     groups = charged_groups(config)
@@ -144,9 +144,9 @@ def paid_refusal(card: Card, config: RunConfig) -> str | None:
     Parameters
     ----------
     card : Card
-        Of the model: it may predict nothing that whole numbers tell, or another kind of label than the table's.
+        Of the model: it may make no predictions in whole numbers, or predict another kind of label than the table's.
     config : RunConfig
-        Whether it asks for them or not.
+        Whether or not it asks for them.
     """
     if not card.paid:
         return f"predictions of model '{card.name}' cannot be paid for."
@@ -158,14 +158,14 @@ def paid_refusal(card: Card, config: RunConfig) -> str | None:
         is_list = card.paid == "number"
         kinds = ("a list of values", "a number") if is_list else ("a number", "a list of values")
         return (
-            f"predictions of model '{card.name}' can be paid for where '{label.name}' is {kinds[1]}, and it is "
+            f"predictions of model '{card.name}' can be paid for only where '{label.name}' is {kinds[1]}, but it is "
             f"declared as {kinds[0]}."
         )
     return None
 
 
 def model_question(model: ReleasedModel, config: RunConfig) -> FeatureMap:
-    """Return what is asked of the hold-out about a released model: the same for whoever has the model.
+    """Return what is asked of the hold-out about a released model: the same for anyone who has the model.
 
     Parameters
     ----------
@@ -180,10 +180,10 @@ def model_question(model: ReleasedModel, config: RunConfig) -> FeatureMap:
 
 
 def planned_question(config: RunConfig) -> FeatureMap:
-    """Return a question that costs what the real one will: the trees change no bound."""
+    """Return a question that costs the same as the real one: the trees change no bound."""
     if _label(config).levels > 2:
-        nobody = [np.zeros(0, np.int64)] * len(config.schema.names)
-        return loss_question(constant_losses(nobody, config.schema, _label(config).name), config)
+        no_rows = [np.zeros(0, np.int64)] * len(config.schema.names)
+        return loss_question(constant_losses(no_rows, config.schema, _label(config).name), config)
     n_classes = Target.of(config.schema, _label(config).name).n_classes
     leaf, edges = np.zeros((1, 4), np.int32), np.zeros((n_classes, bins_of_confidence(n_classes) - 1), np.int32)
     forest = Forest((), (), leaf, np.zeros((1, n_classes), np.int32), np.zeros(1, np.int32), edges)
@@ -200,7 +200,7 @@ class HoldoutTables:
     label : str
     predictor : Guess
     counts : array of shape (classes, bins, classes)
-        Rows by guessed class, bin of confidence and label; all tables together, each as much as it knows.
+        Rows by guessed class, bin of confidence and label; the mean of all tables, each weighted by its precision.
     noise_std : float
         Standard deviation of the noise on each of ``counts``, in rows.
     left_out : float
@@ -358,7 +358,7 @@ def _by_class(label: ModelledColumn) -> OneHot:
 
 
 def _is_known(label: ModelledColumn, target: Target) -> OneHot:
-    """Tell rows whose label is known, in the first place, from others."""
+    """Separate rows whose label is known (bin 0) from the others (bin 1)."""
     bins = np.ones(label.size, dtype=np.int32)
     bins[target.usable(every_code(target))] = 0
     return OneHot((label.name,), (bins,))

@@ -1,4 +1,4 @@
-"""Exact answers for the owner's own eyes: no noise, no charge, and no way into a bundle.
+"""Exact answers for the owner only: no noise, no charge, and no way into a bundle.
 
 Everything that comes out of here is *owner only*. The modules that may import this one are listed below, and nowhere
 else; a test holds the list.
@@ -89,7 +89,7 @@ class OwnerView:
                 undeclared=undeclared,
                 limits=limits,
             )
-            # As in the table itself, rows without an id are nobody's and are left aside.
+            # As in the table itself, rows without an id belong to no unit and are left out.
             has_id = None if test._unit_hashes is None else with_id(test._unit_hashes)
             view._parts["test"] = {
                 name: codes if has_id is None else codes[has_id] for name, codes in test._codes.items()
@@ -135,7 +135,7 @@ class OwnerView:
 
     @property
     def reading(self) -> ReadingCounts | None:
-        """What became of lines and cells of the whole table while it was read; None for codes in memory."""
+        """What happened to lines and cells of the whole table while it was read; None for codes in memory."""
         return self._reading
 
     def rows(self, part: OwnerPart = "train") -> int:
@@ -157,7 +157,7 @@ class OwnerView:
         return self._part(part)[self.schema.modelled_column(name).name]
 
     def units(self, part: OwnerPart = "train") -> npt.NDArray[np.int64]:
-        """Say whose each row of a part is: rows of one unit have one number; without an id column each row has its own.
+        """Return the unit of each row of a part, as a number; without an id column each row has its own.
 
         Returns
         -------

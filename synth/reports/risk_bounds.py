@@ -1,12 +1,12 @@
 r"""What no attacker can exceed: odds, advantage and true-positive rates, and the ceiling of one release.
 
-Any (epsilon, delta) promise bounds how well anybody tells a member from a non-member (Kairouz 2017);
-a release that is known to be mu-GDP is bounded more tightly (Dong 2022, equation 6).
+Any (epsilon, delta) promise bounds how well an attacker tells a member from a non-member (Kairouz 2017); a release that
+is known to be mu-GDP is bounded more tightly (Dong 2022, equation 6).
 
 The ceiling of a release follows from the promised (epsilon, delta) alone: any method that keeps it is bounded, and
 Gaussian noise that keeps it is bounded more tightly, by the curve of the largest mu that fits; the lower one counts. So
 the run, its shadow models, its rehearsal and the forecast before it have one ceiling. Averages over units obey it too,
-because the curves are concave. It is rounded up here, once, and printed, drawn and tabulated as it is.
+because the curves are concave. It is rounded up once, here, and printed, drawn and tabulated unchanged.
 
 **The test.** Before a run each unit that is attacked was assigned to members or non-members at random, so a release is
 one experiment with many coins. Let an attacker guess r of m coins from the release. If the release is
@@ -98,7 +98,7 @@ def auc_ceiling(epsilon: float, delta: float) -> float:
 
     .. math:: 1 - \frac{(1 - \delta)^2}{1 + e^\varepsilon}
 
-    It also bounds many people's scores thrown together: the ceiling is concave, so their mean lies under it too.
+    It also bounds the pooled scores of many people: the ceiling is concave, so their mean is below it too.
 
     Parameters
     ----------
@@ -154,7 +154,7 @@ def laplace_true_positive(epsilon: float, false_positive: float) -> float:
 
 
 def posterior(prior: float, epsilon: float) -> float:
-    """Return the largest belief after the release of somebody who believed ``prior`` before (pure epsilon).
+    """Return the largest belief after the release, for a belief of ``prior`` before it (pure epsilon).
 
     Parameters
     ----------
@@ -208,7 +208,7 @@ class ProvenCeiling:
     Attributes
     ----------
     epsilon, delta : float
-        What was entered for it; its certificate states no more.
+        As configured; its certificate states no more.
     receipts : tuple of Receipt
         All of its receipts; the test of whether it was exceeded rests on them.
     """

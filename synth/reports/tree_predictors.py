@@ -1,8 +1,8 @@
 """Predictors trained on synthetic rows as data that a private session can evaluate: boosted trees made whole.
 
-They become a :class:`synth.privacy.more.forests.Forest`, which a session can put rows into without running anybody's
-code. Everything about it is read off synthetic rows: the order of categories, thresholds, leaves, and the edges that
-cut confidence, or a predicted number, into bins of about equally many synthetic rows.
+They become a :class:`synth.privacy.more.forests.Forest`, which a session evaluates without running a library's code.
+Everything about it is learned from synthetic rows: the order of categories, thresholds, leaves, and the edges that cut
+confidence, or a predicted number, into bins with about equal numbers of synthetic rows.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def synthetic_losses(codes: CodeTable, schema: Schema, label: str, *, seed: int)
 
 
 def constant_losses(codes: CodeTable, schema: Schema, label: str) -> Losses:
-    """Return the predictor that always says the mean of synthetic rows; the middle of the range without a row."""
+    """Return the predictor that always predicts the mean of synthetic rows, or the middle of the range without rows."""
     target = Target.of(schema, label)
     usable = target.usable(codes)
     leaf = Forest((), (), np.zeros((1, 4), int), np.zeros((1, 1), int), np.zeros(1, int), np.zeros((1, 0), int))
@@ -175,7 +175,7 @@ def _places(column: ModelledColumn, codes: NDArray[Any], truth: NDArray[np.int64
     counts = np.zeros((column.size, n_classes))
     np.add.at(counts, (codes.astype(np.int64), truth), 1.0)
     frequencies = counts.sum(axis=0) / counts.sum()
-    # One row's worth of the whole table for every value: rare values keep to the middle.
+    # Every value also counts one average row of the whole table, so that rare values stay near the middle.
     totals = counts.sum(axis=1, keepdims=True) + 1.0
     apart = (counts + frequencies) / totals - frequencies
     _, _, directions = np.linalg.svd(apart * np.sqrt(totals), full_matrices=False)
@@ -196,7 +196,7 @@ def _places_by_mean(column: ModelledColumn, codes: NDArray[Any], truth: NDArray[
 
 @contextmanager
 def quiet_and_single() -> Iterator[None]:
-    """Keep libraries to one thread and their advice about convergence to themselves; both settings are global."""
+    """Limit libraries to one thread and silence their warnings about convergence; both settings are global."""
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
@@ -290,5 +290,5 @@ def _with_edges(
 
 
 def every_code(target: Target) -> CodeTable:
-    """Return a table with one row for each code of a label; its other columns mean nothing."""
+    """Return a table with one row for each code of a label; its other columns are meaningless."""
     return [np.arange(target.column.size)] * (target.place + 1)

@@ -49,7 +49,7 @@ def test_what_groups_lose_stands_below_what_noise_allows(finished: AppTest) -> N
 def test_runs_with_fresh_noise_are_offered(finished: AppTest) -> None:
     app = opened(finished)
     assert "Who pays for privacy, on average over runs" in texts(app)
-    assert app.button(key="reruns").label == "Run 10 times more"
+    assert app.button(key="reruns").label == "Run 10 more times"
 
 
 @pytest.mark.thorough

@@ -237,7 +237,7 @@ WIDE = Schema((YesNoColumn("x"), CategoryColumn("label", tuple(f"c{place}" for p
     ("columns", "label", "test_rows", "words"),
     [
         (SCHEMA.columns, "outcome", 10, "Fewer than 20 rows"),
-        ((YesNoColumn("outcome"),), "outcome", 100, "no column beside the label"),
+        ((YesNoColumn("outcome"),), "outcome", 100, "no column besides the label"),
         (WIDE.columns, "label", 100, "201 declared values"),
     ],
     ids=["few test rows", "label alone", "too many classes"],

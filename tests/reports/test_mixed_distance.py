@@ -86,7 +86,7 @@ def test_a_table_of_one_row_or_of_equal_rows_has_neighbours() -> None:
         space.nearest(queries, alike), space.between(queries, [column[:1] for column in alike])[:, 0]
     )
     assert len(space.nearest([column[:0] for column in queries], alike)) == 0
-    with pytest.raises(InputError, match="no rows to be near to"):
+    with pytest.raises(InputError, match="no rows to compare with"):
         space.nearest(queries, [column[:0] for column in queries])
     with pytest.raises(InputError, match="Rows of 6 columns are needed, got 1"):
         space.nearest(queries[:1], alike[:1])

@@ -48,11 +48,11 @@ def test_they_enter_the_owner_report_and_are_charged_nothing(run: tuple[Settings
         charged = application.ledger_rows()
     said: list[str] = []
     after = reported(owner_report_again(tmp_path / "out", say=said.append, reruns=3))
-    assert "Running 3 times more, and predicting from every run ..." in said
+    assert "Running 3 more times, with predictions from each run ..." in said
     assert after.keys() - before.keys() == {"excess.town"}
     found = after["excess.town"]
     assert found["kind"] == "owner_only"
-    for words in ("run 3 times more", "the hold-out", "Read directly from the private rows", "here gaps are real"):
+    for words in ("run 3 more times", "the hold-out", "Read directly from the private rows", "here the gaps are real"):
         assert words in found["sentence"]
     bars, table = found["figures"]
     assert [series["name"] for series in bars["series"]] == ["synthetic rows", "real rows"]
@@ -105,7 +105,7 @@ def test_a_released_model_is_fitted_again_for_its_owner_alone(tmp_path: Path, mo
         owner_report_again(tmp_path / "out", say=lambda line: None)
     found = reported(owner_report_again(tmp_path / "out", say=lambda line: None, reruns=3))["excess.town"]
     assert found["kind"] == "owner_only"
-    for words in ("fitted 3 times more", "the hold-out", "next to no noise", "Read directly from the private rows"):
+    for words in ("fitted 3 more times", "the hold-out", "next to no noise", "Read directly from the private rows"):
         assert words in found["sentence"]
     _, table = found["figures"]
     by_group = {row[0]: dict(zip(table["header"], row, strict=True)) for row in table["rows"]}
@@ -175,11 +175,11 @@ def test_every_model_that_tells_of_a_label_says_who_pays(name: str, monkeypatch:
     (found,) = renewal_called("reruns").make(rows, "2", NullProgress())
     if name == "gaussian-mixture":
         assert (found.id, likes) == ("excess.none", [])
-        assert "'gaussian-mixture' describes rows and foretells no column" in found.sentence
+        assert "'gaussian-mixture' describes rows and predicts no column" in found.sentence
         return
     assert likes == [rows.released, None, None]
     assert found.id == "excess.age"
-    assert "the rows that it was fitted to, as nobody was held out" in found.sentence
+    assert "the rows that it was fitted to, because no rows were held out" in found.sentence
     assert ("nearer of its two lines" in found.sentence) == (name == "mixture-of-regressions")
     table = found.figures[1]
     (whole, *groups) = [dict(zip(table.header, row, strict=True)) for row in table.rows]  # type: ignore[union-attr]

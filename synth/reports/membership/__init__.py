@@ -1,4 +1,4 @@
-"""Attacks on membership: can somebody with the released rows tell who was in the table? For the owner alone."""
+"""Attacks on membership: can anyone with the released rows tell who was in the table? For the owner only."""
 
 from __future__ import annotations
 
@@ -90,10 +90,10 @@ def _unattacked(reason: str) -> OwnerOnlyEvidence:
 
 
 def _with_shadows(rows: OwnerRows, runs: str, progress: Progress) -> Sequence[OwnerOnlyEvidence]:
-    """Run the configuration again and again, with and without the most exposed units, and tell which is which.
+    """Run the configuration repeatedly, with and without the most exposed units, and tell the two apart.
 
-    What the runs make is looked at by the attack and dropped: nothing leaves, so nothing is charged, and the ledger
-    holds no release of it.
+    The attack reads the results of these runs and drops them: nothing leaves, so nothing is charged, and the ledger
+    holds no release of them.
     """
     from synth.reports.membership.shadow_models import (  # imported late, as above
         ShadowGame,
@@ -103,9 +103,11 @@ def _with_shadows(rows: OwnerRows, runs: str, progress: Progress) -> Sequence[Ow
 
     config, remake = rows.config, rows.remake
     if not config.schema.allows_sums:
-        return no_shadows("Nothing is proven about who was in the table: this run promises to hide single cells.")
+        return no_shadows(
+            "Nothing is proven about who was in the table, because this run promises to hide single cells only."
+        )
     if remake is None:
-        return no_shadows("This run cannot be made again here.")
+        return no_shadows("This run cannot be repeated here.")
     begun = time.monotonic()
     progress.phase("Attacking with shadow models")
 
@@ -132,7 +134,7 @@ def _about(minutes: float) -> str:
 
 
 def _minutes(seconds: Mapping[str, float]) -> int:
-    """Return about how many minutes the usual number of runs takes, from the times of the run itself."""
+    """Estimate how many minutes the usual number of runs takes, from the times of the run itself."""
     return max(1, round(_USUAL_RUNS * math.fsum(seconds[part] for part in ("measure", "fit", "sample")) / 60))
 
 
@@ -147,8 +149,8 @@ def _about_shadows(minutes: int | None) -> str:
     long = "minutes" if minutes is None else f"about {minutes} minute{'' if minutes == 1 else 's'} on this machine"
     return (
         f"An attacker who knows more: this configuration is run {_USUAL_RUNS} more times, each time with or without "
-        "the rows that lie farthest from all others, and an attacker learns to tell which. It takes "
-        f"{long}. Nothing is charged, because nothing that these runs make is shown or leaves."
+        "the rows that lie farthest from all others, and an attacker learns to tell the two apart. It takes "
+        f"{long}. Nothing is charged, because nothing from these runs is shown or leaves this machine."
     )
 
 
@@ -184,7 +186,7 @@ def _panels(shown: Shown) -> list[Panel]:
 
 
 def _members(entries: Sequence[Evidence]) -> list[Panel]:
-    """Show the attacks of every run: members against those who were held out."""
+    """Show the attacks of every run: members against held-out units."""
     if not entries:
         return []
     if entries[0].id == _NONE:
@@ -197,8 +199,9 @@ def _members(entries: Sequence[Evidence]) -> list[Panel]:
         ExactWarning(),
         *shouted,
         Words(
-            "Somebody holds the released rows and one person's row, and guesses whether that person was in the private "
-            "table. The guarantee bounds how often any such guess can be right; below is how often these are.",
+            "An attacker holds the released rows and one person's row, and guesses whether that person was in the "
+            "private table. The guarantee limits how often any such guess can be right. The numbers below show how "
+            "often these attacks are.",
             "paragraph",
         ),
         Cards([entry for entry in rest if entry.figures], key="attacks"),
@@ -215,7 +218,7 @@ def _shadow_panels(entries: Sequence[Evidence]) -> list[Panel]:
 
 
 def _apart(entries: Sequence[Evidence]) -> tuple[list[Panel], list[Evidence]]:
-    """Tell warnings, which come first, from the rest."""
+    """Separate warnings, which come first, from the rest."""
     shouted: list[Panel] = [Alarm(entry) for entry in entries if entry.id.endswith(".warning")]
     return shouted, [entry for entry in entries if not entry.id.endswith(".warning")]
 
@@ -241,7 +244,7 @@ REPORT = Report(
             Tab(60, "○ Attacks"),
             _panels,
             exact=True,
-            without="No attacks: the rows were deleted before they could be tried.",
+            without="No attacks: the rows were deleted before the attacks could be run.",
         ),
     ),
     spoken=re.compile(r"attacks\.\w+\.(area|caught)"),

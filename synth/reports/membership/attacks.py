@@ -1,6 +1,6 @@
-"""Attacks on membership: each gives every row a score from the released rows, larger for rows it takes for members.
+"""Attacks on membership: each gives every row a score from the released rows, larger for likely members.
 
-The attacker holds the released rows and the row in question; what else, each attack says. A new attack is one class
+The attacker holds the released rows and the row in question; each attack says what else. A new attack is one class
 (:class:`Attack`) and one entry in :data:`ATTACKS`.
 """
 
@@ -57,7 +57,7 @@ class AttackScene:
     released : CodeTable
         The synthetic rows, at least one.
     reference : CodeTable
-        Rows of other people of the same kind, whom nobody trained on; at least one.
+        Rows of other people of the same kind, none of which were used for training; at least one.
     seed : int
         Public.
     """
@@ -69,18 +69,18 @@ class AttackScene:
 
 
 class Described(Protocol):
-    """How an attack is spoken of."""
+    """How an attack is described."""
 
     name: ClassVar[str]
     title: ClassVar[str]
     knows: ClassVar[str]
-    """What the attacker holds beside the released rows and the row in question, in one sentence."""
+    """What the attacker holds besides the released rows and the row in question, in one sentence."""
     caveat: ClassVar[str]
-    """A sentence that belongs to the number, or nothing."""
+    """A sentence of caution, or nothing."""
 
 
 class Attack(Described, Protocol):
-    """How one attacker goes about it."""
+    """The method of one attacker."""
 
     def score(self, targets: CodeTable, scene: AttackScene, *, on_step: OnStep = unwatched) -> NDArray[np.float64]:
         """Return one score for each row of ``targets``, from that row and the scene alone."""
@@ -129,8 +129,8 @@ class RowDensity:
     A column's sharpness is w_j = s / (mean distance of two of the rows in that column): columns count alike whatever
     their range. The one free number s is chosen so that rows left out are as likely as can be (Habbema 1974).
 
-    It is chosen over a mixture or a network because it is a law on exactly the codes a generator makes, has one number
-    to fit and no start to get stuck in, and keeps what an attack on copies lives on: a spike at every row.
+    It is chosen over a mixture or a network because it is a law on exactly the codes that a generator makes, has one
+    number to fit and no local optimum, and keeps what an attack on copies relies on: a spike at every row.
 
     Attributes
     ----------
@@ -290,13 +290,13 @@ def _log_mass(
 
 
 _PAIRS_OF_CELLS = 4 * 10**9
-"""Cells compared at most with one table; what takes a processor a few seconds."""
+"""Most cells compared with one table: a few seconds of a processor."""
 
 _SAMPLED = "Of a large table only a sample of rows is compared, so a copy may be missed."
 
 
 class ClosestRecord(Attack):
-    """Rows that lie close to a released row are taken for members."""
+    """Rows close to a released row are taken for members."""
 
     name: ClassVar[str] = "closest"
     title: ClassVar[str] = "Closest record"
@@ -311,7 +311,7 @@ class ClosestRecord(Attack):
 
 
 class DensityRatio(Attack):
-    """Rows that are likelier under the released rows than among people at large are taken for members (DOMIAS).
+    """Rows that are likelier under the released rows than in the population are taken for members (DOMIAS).
 
     The score of DOMIAS (Breugel 2023), with the densities of :class:`RowDensity`.
 
@@ -323,7 +323,7 @@ class DensityRatio(Attack):
 
     name: ClassVar[str] = "density"
     title: ClassVar[str] = "Density ratio (DOMIAS)"
-    knows: ClassVar[str] = "Rows of other people of the same kind, on whom nothing was trained."
+    knows: ClassVar[str] = "Rows of other people of the same kind, none of which were used for training."
     caveat: ClassVar[str] = _SAMPLED
 
     def score(self, targets: CodeTable, scene: AttackScene, *, on_step: OnStep = unwatched) -> NDArray[np.float64]:
@@ -345,7 +345,7 @@ _MOST_COMPARED = 2000
 """Distances of each side that densities are compared from: their null estimates a hundred densities."""
 
 _WIDEST = 256
-"""Coordinates beyond which rows are projected by a public random matrix, which keeps distances nearly as they are."""
+"""Rows with more coordinates are projected by a public random matrix, which nearly keeps distances."""
 
 
 class HullDistance(Attack):
@@ -354,7 +354,7 @@ class HullDistance(Attack):
     name: ClassVar[str] = "hull"
     title: ClassVar[str] = "Affine hulls (KAHM)"
     knows: ClassVar[str] = "Nothing."
-    caveat: ClassVar[str] = f"It looks at no more than {_MOST_RELEASED:,} released rows."
+    caveat: ClassVar[str] = f"It uses at most {_MOST_RELEASED:,} released rows."
 
     def score(self, targets: CodeTable, scene: AttackScene, *, on_step: OnStep = unwatched) -> NDArray[np.float64]:
         """Return minus the distance to the hulls of at most 5,000 released rows."""
@@ -366,7 +366,7 @@ class HullDistance(Attack):
         on_step(1, 2)
         distances: NDArray[np.float64] = model.distances(points).min(axis=1)
         on_step(2, 2)
-        # Rows that no hull is near at all are as far as can be.
+        # Rows far from every hull are at the largest distance.
         return -np.nan_to_num(distances, nan=np.finfo(np.float64).max, posinf=np.finfo(np.float64).max)
 
     def extras(self, members: NDArray[np.float64], non_members: NDArray[np.float64], *, seed: int) -> tuple[Extra, ...]:

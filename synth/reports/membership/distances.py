@@ -1,4 +1,4 @@
-"""How far rows of mixed columns are apart, and exact nearest neighbours by that distance.
+"""Distances between rows of mixed columns, and exact nearest neighbours by that distance.
 
 A row is a place on every axis. Rows are halved along the axis on which they differ most until a box holds few of them.
 What a box holds of each axis bounds its distance from a query from below; a box farther than the nearest row found so
@@ -30,7 +30,7 @@ _LOOKED_AT = 512
 """Rows by which the axis of a cut is chosen."""
 
 _PROMISING = 3
-"""Boxes every query opens in its own order before boxes are gone through one by one."""
+"""Boxes that every query opens in its own order before all boxes are visited one by one."""
 
 _QUERIES_AT_ONCE = 2048
 _BYTE = 255
@@ -248,7 +248,7 @@ def distinct_rows(rows: Placed) -> tuple[Placed, NDArray[np.int64]]:
 def _least(axis: Axis, rows: Places, queries: Places) -> Places:
     """Bound the distance on an axis with a grid by the grid's part that is held, and by the other states held."""
     grid = rows[rows <= axis.unit]
-    # A grid that is not held is as far as can be.
+    # A grid without rows is at the largest distance.
     low, high = (int(grid.min()), int(grid.max())) if len(grid) else (-axis.unit, -axis.unit)
     outside = np.maximum(np.maximum(low - queries, queries - high), 0)
     least = np.minimum(outside, axis.unit)
@@ -366,10 +366,10 @@ class GowerSpace:
         Raises
         ------
         InputError
-            If there are no rows to be near to.
+            If there are no rows to compare with.
         """
         if not len(rows[0]):
-            raise InputError("There are no rows to be near to.")
+            raise InputError("There are no rows to compare with.")
         wanted, inverse = distinct_rows(self.place(queries))
         there, _ = distinct_rows(self.place(rows))
         if not len(inverse):

@@ -1,8 +1,8 @@
 """Membership inference as evidence: each attack beside guessing and under its proven ceiling.
 
 On private rows every number is for the owner only, and an attack above its ceiling is a warning: a release that stopped
-because of private rows would itself tell something of them. On public rows the numbers are safe, and it is an error.
-No word of safety: an attack that fails shows what the guarantee predicts, and proves nothing beyond it.
+because of private rows would itself reveal something about them. On public rows the numbers are safe, and it is an
+error. Nothing here says "safe": an attack that fails shows what the guarantee predicts, and proves nothing beyond it.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ __all__ = [
 Kind = TypeVar("Kind", OwnerOnlyEvidence, SafeEvidence)
 
 NOTHING_STOPPED = (
-    "Nothing was stopped, because a release that stops on private rows says something about them. Whether to release "
-    "is your decision; find the cause first."
+    "Nothing was stopped, because a release that stops on account of private rows would reveal something about them. "
+    "Whether to release is your decision; find the cause first."
 )
-"""What follows from an attack on private rows that did better than the proof allows."""
+"""What the owner is told when an attack on private rows did better than the proof allows."""
 
 _DECLARE = (
     "No rows were held out, so there are no people to compare with. Declare 'holdout: 0.2' in the configuration of the "
-    "next run: a fifth of the units is then kept from every generator."
+    "next run: a fifth of the units is then held out from every generator."
 )
 
 
@@ -60,7 +60,7 @@ def owner_attacks(
     attacks: Sequence[Attack] = ATTACKS,
     on_step: OnStep = unwatched,
 ) -> tuple[OwnerOnlyEvidence, ...]:
-    """Attack a release with the private rows in hand.
+    """Attack a release, with the private rows available.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ def owner_attacks(
     -------
     tuple of OwnerOnlyEvidence
         ``attacks.<name>.area`` and ``attacks.<name>.caught`` for each attack, ``attacks.reached`` with the pictures,
-        ``attacks.people``; ``attacks.warning`` where the proof was exceeded; ``attacks.none`` where nothing was done.
+        ``attacks.people``; ``attacks.warning`` where the proof was exceeded; ``attacks.none`` if nothing was attacked.
     """
     if holdout is None:
         return nothing_attacked(_DECLARE)
@@ -110,7 +110,7 @@ def public_attacks(
     among: int = 1,
     on_step: OnStep = unwatched,
 ) -> StandInPart:
-    """Attack a release that was made from public, planted or stand-in rows; whoever asked has to stop the release.
+    """Attack a release that was made from public, planted or stand-in rows; the caller has to stop the release.
 
     Parameters
     ----------
@@ -165,7 +165,7 @@ def _whom(
     *,
     before: str = "",
 ) -> tuple[Kind, Kind]:
-    """Say how many were attacked, and draw what every attack reached under the ceiling."""
+    """Say how many units were attacked, and draw what every attack reached under the ceiling."""
     people = kind(
         id="attacks.people",
         title="People attacked",
@@ -188,15 +188,15 @@ def _warnings(results: Sequence[AttackResult], schema: Schema) -> list[OwnerOnly
     if not exceeded:
         return []
     sentence = (
-        f"{', '.join(exceeded)}: better than chance and the proof together allow. This warning is false in one of "
-        f"10,000 honest reports. Either the program has a bug, or a declaration is wrong: what one "
+        f"{', '.join(exceeded)}: better than chance and the proof together allow. One in 10,000 honest reports "
+        f"gives this warning by mistake. Either the program has a bug, or a declaration is wrong: what one "
         f"{schema.unit.protects} is, its ids, or how many rows it has. {NOTHING_STOPPED}"
     )
     return [
         OwnerOnlyEvidence(
             id="attacks.warning",
             title="Warning: an attack did better than the proof allows",
-            # Nothing is logged: that an attack on private rows succeeded is read from these rows.
+            # Nothing is logged, because the success of an attack on private rows depends on these rows.
             value=uuid4().hex[:8],
             unit="incident",
             sentence=sentence,
@@ -251,7 +251,7 @@ def figures_of(results: Sequence[AttackResult], ceiling: ProvenCeiling, meaning:
     """Return pictures and tables of both measures: attacks beside guessing and under the ceiling."""
     measures = (
         (
-            "How well members are told from non-members",
+            "How well members are told apart from non-members",
             "ROC AUC",
             _GUESSING,
             ceiling.area,
@@ -281,7 +281,7 @@ def figures_of(results: Sequence[AttackResult], ceiling: ProvenCeiling, meaning:
             (name, estimate.value, estimate.low, estimate.high, *null, most)
             for name, (estimate, null, _) in zip(names, found, strict=True)
         )
-        seen = f"{title}: at most {_short(max(values))}, where guessing has {_short(guess)}"
+        seen = f"{title}: at most {_short(max(values))}; guessing gets {_short(guess)}"
         beating = sum(beaten for *_, beaten in found)
         judged = f"{beating:,} of {len(found):,} attacks beat guessing; the proof allows up to {_short(most)}."
         if any(one.is_exceeded for one in results):
@@ -296,7 +296,7 @@ def figures_of(results: Sequence[AttackResult], ceiling: ProvenCeiling, meaning:
 
 
 def people_words(sides: Sides, schema: Schema) -> str:
-    """Say who was attacked."""
+    """Say which units were attacked."""
     members, others = sides.sizes
     known = len(sides.reference.numbers)
     words = (
@@ -305,7 +305,7 @@ def people_words(sides: Sides, schema: Schema) -> str:
         "highest score counts."
     )
     if sides.capped:
-        words += " There are more; no more are attacked, so that the report does not take long."
+        words += " There are more units; the number attacked is limited so that the report does not take long."
     if schema.unit.id_column is None:
         words += f" Without an id column every row counts as one {schema.unit.protects}."
     return words
@@ -322,9 +322,9 @@ def too_few_words(sides: Sides) -> str:
 
 
 def ceiling_words(ceiling: ProvenCeiling) -> str:
-    """Say where the ceiling comes from."""
+    """Explain the ceiling."""
     if not ceiling.is_about_units:
-        return "Nothing is proven about who was in the table: the promise of this release is about single cells."
+        return "Nothing is proven about who was in the table, because this release promises to hide single cells only."
     return (
         f"The ceiling follows from the promise, epsilon {ceiling.epsilon:g} at delta {ceiling.delta:g}, which the "
         "receipts keep; it is the same before a run, for its shadow models and in its rehearsal. Attacks that do no "

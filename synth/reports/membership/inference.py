@@ -1,8 +1,8 @@
-"""Membership inference: who is attacked, what every attack scores, and what its score comes to.
+"""Membership inference: which units are attacked, the scores of every attack, and what they amount to.
 
 Members are units that were trained on, non-members units that were held out; a unit's score is the largest of its rows.
-Half of the held-out units are what an attacker may know of other people, so they are attacked by nobody. A unit is
-never on two sides.
+Half of the held-out units are what an attacker may know of other people, so they are not attacked. A unit is never on
+two sides.
 
 Members and non-members are drawn so that, of the units attacked, each is as likely one as the other, independently of
 the rest where the split was by coins and with equal numbers where it was exact. So the split itself is the random
@@ -45,7 +45,7 @@ Scores = NDArray[np.float64]
 
 _NORMAL_95 = 1.959963984540054
 _RULE_OF_THREE = 1.5
-"""With n of n right, 1 - 3 / n still lies in a 95 % range: no interval is narrower than that makes it."""
+"""With n of n right, 1 - 3 / n is still in a 95 % range, so no interval is narrower than that."""
 
 _DRAWS = 1000
 
@@ -126,7 +126,7 @@ def estimate_caught(members: Scores, non_members: Scores, false_positive: float,
 def null_ranges(
     members: Scores, non_members: Scores, false_positive: float, *, seed: int
 ) -> tuple[tuple[float, float], tuple[float, float]]:
-    """Return where 95 % of the area and of the share caught lie when who is a member is drawn anew: guessing.
+    """Return the ranges of 95 % of areas and of shares caught when members are drawn at random: guessing.
 
     Parameters
     ----------
@@ -144,7 +144,7 @@ def null_ranges(
 
     random = np.random.default_rng([seed, 2])
     n, m = len(members), len(non_members)
-    # Both depend on ranks alone, which stay what they are.
+    # Both depend on ranks alone, which do not change.
     ranks = rankdata(np.concatenate([members, non_members]))
     drawn = np.empty((_DRAWS, 2))
     for row in drawn:
@@ -159,7 +159,7 @@ def _area_of_ranks(members: Scores, n_others: int) -> float:
     return float((members.sum() - n * (n + 1) / 2) / (n * n_others))
 
 
-# Who is attacked, and what every attack scores ----------------------------------------------------------------------
+# The units attacked, and the scores of every attack -----------------------------------------------------------------
 
 
 FALSE_POSITIVE = 0.01
@@ -169,7 +169,7 @@ FEWEST_UNITS = 50
 """With fewer units on either side there is no verdict."""
 
 INCIDENT_LEVEL = 1e-4
-"""Chance that an honest release is accused, over all attacks together, shadow models among them."""
+"""Chance that an honest release is accused, over all attacks together, including shadow models."""
 
 _MOST_UNITS = 5000
 _MOST_CELLS = 250_000
@@ -178,7 +178,7 @@ _MOST_CELLS = 250_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sides:
-    """Who is attacked, and what attackers may know of others.
+    """The units attacked, and what attackers may know of others.
 
     Attributes
     ----------
@@ -233,7 +233,7 @@ class Sides:
         odds = share / 2 / (1 - share)
         seen = seen[random.random(len(seen)) < min(1.0, odds)]
         others = others[random.random(len(others)) < min(1.0, 1 / odds)]
-        # Dropped without a look at the side, so that every unit left is still as likely on either.
+        # Dropped regardless of the side, so that every remaining unit is still equally likely on either.
         kept = random.permutation(len(seen) + len(others))[: 2 * most]
         members, non_members = seen[kept[kept < len(seen)]], others[kept[kept >= len(seen)] - len(seen)]
         capped = len(kept) < len(seen) + len(others)
@@ -246,13 +246,13 @@ class Sides:
 
     @property
     def enough(self) -> bool:
-        """Whether there are units enough for a verdict, and somebody to know of."""
+        """Whether there are enough units for a verdict, and at least one that an attacker may know of."""
         return min(self.sizes) >= FEWEST_UNITS and len(self.reference.units) > 0
 
 
 @dataclass(frozen=True, slots=True)
 class AttackResult:
-    """What one attack came to.
+    """The result of one attack.
 
     Attributes
     ----------
@@ -262,7 +262,7 @@ class AttackResult:
     caught : Estimate
         True-positive rate at one false alarm in 100.
     null_area, null_caught : (float, float)
-        Where 95 % of them lie when nobody can tell.
+        The range of 95 % of them under guessing.
     is_exceeded : bool
         Whether it did better than the proof allows, beyond what chance makes.
     extras : tuple of Extra
@@ -342,7 +342,7 @@ def judged(
     extras: tuple[Extra, ...] = (),
     own_coins: bool = False,
 ) -> AttackResult:
-    """Return what scores come to: both measures with intervals and nulls, and whether the proof was exceeded.
+    """Return the result of scores: both measures with intervals and nulls, and whether the proof was exceeded.
 
     Parameters
     ----------

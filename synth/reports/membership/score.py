@@ -1,11 +1,11 @@
-"""Do released rows give away who was used to make them? A membership-inference score for any generator.
+"""Do released rows reveal which rows were used to make them? A membership-inference score for any generator.
 
 Distances of members (private training rows) and of non-members (held-out rows) to affine hulls fitted on *released*
 rows should have the same law. The score is the squared difference of the two densities (Kumar 2024, eq. 69), estimated
 by least squares (Sugiyama 2013), with two plain attack figures beside it: the attacker says "member" where the distance
 is small.
 
-All of it is computed from private rows without noise. It is evidence for the owner and for nobody else.
+All of it is computed from private rows without noise. It is evidence for the owner only.
 """
 
 from __future__ import annotations

@@ -2,10 +2,10 @@ r"""Shadow models: the same run many times, each of the most exposed units in or
 
 The attacker knows the whole table but for the coins, the configuration, and half of the runs with their coins, and
 guesses the coins of the other half from the released rows (Stadler 2022, with the coins of many units in one run as in
-Steinke 2023). In: the unit's rows are trained on. Out: they are left out (add/remove), or the rows of somebody else,
-always the same, stand in their place (replace-one).
+Steinke 2023). In: the unit's rows are trained on. Out: they are left out (add/remove), or replaced by the rows of
+another unit, always the same one (replace-one).
 
-The features that :class:`TargetReader` reads off a release are centred and scaled for each unit by their mean and
+The features that :class:`TargetReader` reads from a release are centred and scaled for each unit by their mean and
 standard deviation over the runs of the first half, and one logistic regression for all units is fitted there; its log
 odds are the score. So a score compares a unit with itself, in runs with and without it.
 
@@ -52,7 +52,7 @@ __all__ = [
 FEWEST_RUNS = 16
 MOST_TARGETS = 16
 _UNITS_PER_TARGET = 10
-"""No more than one unit in so many is a target: a run should look like the one that was released."""
+"""At most one unit in so many is a target: a run should look like the one that was released."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,7 +62,7 @@ class ShadowScores:
     Attributes
     ----------
     members, non_members : arrays of shape (n,) and (m,)
-        A score for every unit and run: of units that were in the run, and of units that were not.
+        A score for every unit and run: for units that were in the run, and for units that were not.
     receipts : tuple of Receipt
         Of the run that cost most.
     targets, runs : int
@@ -78,7 +78,7 @@ class ShadowScores:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ShadowGame:
-    """The most exposed units of a table, their coins, and who stands in for them.
+    """The most exposed units of a table, their coins, and the units that replace them.
 
     Attributes
     ----------
@@ -87,7 +87,7 @@ class ShadowGame:
     targets : array of shape (n_targets,)
         Units, in increasing order.
     donors : array of shape (n_targets,)
-        Whose rows stand in a target's place under replace-one.
+        Units whose rows replace those of a target under replace-one.
     coins : array of bool, shape (runs, n_targets)
         Whether a target is in a run.
     """
@@ -128,7 +128,7 @@ class ShadowGame:
         others = ~np.isin(units, targets)
         donors = []
         for own in owned[np.searchsorted(units, targets)].tolist():
-            # As many rows where somebody has as many, so that it is the rows that differ and not their number.
+            # With the same number of rows where possible, so that the rows differ and not their number.
             alike = units[others & (owned == own)]
             donors.append(random.choice(alike if len(alike) else units[others]))
         return cls(rows, schema, targets, np.array(donors), random.random((runs, number)) < 0.5, seed)
@@ -186,7 +186,7 @@ def _learned(
     from sklearn.linear_model import LogisticRegression  # imported late: only this attack needs it
 
     centre, spread = known.mean(axis=0), known.std(axis=0)
-    # A feature that never moved says nothing, whatever it does later: a jump of rounding must not decide.
+    # A feature that never moved says nothing, whatever it does later: rounding must not decide.
     scale = np.where(spread > 1e-9, 1.0 / np.maximum(spread, 1e-9), 0.0)
     learning, asked = (((part - centre) * scale).reshape(-1, part.shape[2]) for part in (known, attacked))
     answers = coins.reshape(-1)
@@ -196,7 +196,7 @@ def _learned(
     return np.asarray(model.decision_function(asked)).reshape(attacked.shape[:2])
 
 
-# What is read off a release -----------------------------------------------------------------------------------------
+# What is read from a release -----------------------------------------------------------------------------------------
 
 
 FEATURES = ("nearest", "near", "cells", "rarest cell", "pairs", "rarest pair")
@@ -210,7 +210,7 @@ _DISAGREEING = 2.0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TargetReader:
-    r"""Reads off released rows what somebody reads who looks for one person: a few numbers for each row of that person.
+    r"""Reads from released rows what an attacker looks for about one person: a few numbers for each row of that person.
 
     For a row x of p columns and n released rows:
 
@@ -221,7 +221,7 @@ class TargetReader:
       released rows having x's cell in column j, numbers and dates in at most 32 public bins;
     - ``pairs``, ``rarest pair``: the same over pairs of columns, at most 200 of them drawn by a public seed.
 
-    A copy shows in the first, a small cluster in the second, counts let out with too little noise in the others.
+    A copy shows in the first, a small cluster in the second, counts released with too little noise in the others.
 
     Attributes
     ----------
@@ -231,7 +231,7 @@ class TargetReader:
     bins : tuple of arrays
         The public bin of every code, column by column.
     pairs : tuple of (int, int)
-        Places of the columns that are counted together.
+        Indices of the columns that are counted together.
     seed : int
     """
 
@@ -318,7 +318,7 @@ _PAIRS_OF_CELLS = 2 * 10**9
 
 
 def most_exposed(rows: UnitRows, schema: Schema, *, number: int) -> NDArray[np.int64]:
-    """Return the units whose rows are farthest from the nearest row of anybody else, by Gower's distance.
+    """Return the units whose rows are farthest from the nearest row of any other unit, by Gower's distance.
 
     Every row is ranked by how rare its cells are, numbers in at most 32 public bins; of the rarest thousand the exact
     distance to the nearest row of another unit decides. A unit counts by its most exposed row.
@@ -397,8 +397,9 @@ def shadow_evidence(
     sizes = len(scores.members), len(scores.non_members)
     if min(sizes) < FEWEST_UNITS:
         return no_shadows(
-            f"No verdict: {scores.targets} units in {scores.runs - scores.runs // 2} runs are {sizes[0]} times in and "
-            f"{sizes[1]} times out, and fewer than {FEWEST_UNITS} of either say nothing. Ask for more shadow models."
+            f"No verdict: over {scores.runs - scores.runs // 2} runs, {scores.targets} units were in {sizes[0]} times "
+            f"and out {sizes[1]} times; fewer than {FEWEST_UNITS} of either allow no verdict. Ask for more shadow "
+            "models."
         )
     ceiling = ProvenCeiling(epsilon, delta, scores.receipts)
     level = INCIDENT_LEVEL / (len(ATTACKS) + 1)
@@ -422,7 +423,7 @@ def shadow_evidence(
 
 
 def no_shadows(reason: str) -> tuple[OwnerOnlyEvidence, ...]:
-    """Return the evidence of an attack that was asked for and not made: the reason, in one sentence."""
+    """Return the evidence of an attack that was asked for and not run: the reason, in one sentence."""
     return (_entry("none", "Shadow models", reason),)
 
 
@@ -433,10 +434,10 @@ def _spoken(measure: str) -> str:
 def _people(scores: ShadowScores, schema: Schema) -> str:
     other = "replaced by someone else" if schema.neighbours is Neighbours.REPLACE else "left out"
     return (
-        f"{scores.runs} runs of this configuration with fresh noise; nobody sees what they make, and nothing is "
+        f"{scores.runs} runs of this configuration with fresh noise; their results are never shown, and nothing is "
         f"charged. A coin decided whether each of the {scores.targets} units whose rows lie farthest from all others "
         f"was in a run or {other}; the attacker learned from {scores.runs // 2} runs and guessed the coins of the "
-        f"others. These units were chosen because they stand out: as a rule less can be learned about any other "
+        f"others. These units were chosen because they stand out: usually less can be learned about any other "
         f"{schema.unit.protects}."
     )
 
@@ -445,10 +446,10 @@ def _warning(result: AttackResult) -> tuple[OwnerOnlyEvidence, ...]:
     if not result.is_exceeded:
         return ()
     sentence = (
-        "Better than chance and the proof together allow. This warning is false in one of 10,000 honest reports. The "
-        f"program has a bug: noise, sensitivity or cost is wrong for this configuration. {NOTHING_STOPPED}"
+        "Better than chance and the proof together allow. One in 10,000 honest reports gives this warning by mistake. "
+        f"The program has a bug: noise, sensitivity or cost is wrong for this configuration. {NOTHING_STOPPED}"
     )
-    # Nothing is logged: that an attack on private rows succeeded is read from these rows.
+    # Nothing is logged, because the success of an attack on private rows depends on these rows.
     return (
         _entry(
             "warning",

@@ -1,7 +1,7 @@
-"""Prediction: what a label can be predicted with after learning from synthetic rows, beside its anchors.
+"""Prediction: how well a label is predicted after learning from synthetic rows, beside its anchors.
 
-Exact numbers on real rows are for the owner; where a run pays for it, held-out rows are counted with noise, and what
-follows from that may be published.
+Exact numbers on real rows are for the owner. Where a run pays for it, held-out rows are counted with noise, and the
+results may be published.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def _owner(rows: OwnerRows, options: Mapping[str, Any], progress: Progress) -> S
 
 
 def _untestable(rows: OwnerRows) -> str:
-    """Say why nothing can be predicted for lack of a label or of rows."""
+    """Say why nothing can be predicted: no label, or no rows to test on."""
     if rows.config.label is None:
         return "No label is declared. Name the column to predict under 'label:'."
     return rows.test_problem or "There are no real rows to test on: no hold-out and no test table."
@@ -124,9 +124,9 @@ _RENEWAL = Renewal(
 
 
 def _who_pays(rows: OwnerRows, runs: str, progress: Progress) -> Sequence[OwnerOnlyEvidence]:
-    """Run the configuration again and again on the same rows, and average what each group loses in predictions.
+    """Run the configuration repeatedly on the same rows, and average what each group loses in predictions.
 
-    Nothing that these runs make leaves, so nothing is charged, as with shadow models.
+    Nothing from these runs leaves this machine, so nothing is charged, as with shadow models.
     """
     from synth.reports.prediction.over_runs import who_pays, who_pays_of_model  # imported late, as above
 
@@ -135,7 +135,7 @@ def _who_pays(rows: OwnerRows, runs: str, progress: Progress) -> Sequence[OwnerO
         return (nobody_pays("No groups are declared. Name columns under 'groups:'."),)
     if test is None and rows.released is not None:
         # As in the paper, whose risks are all of the rows that were trained on.
-        test = TestRows(train, rows.test_problem or "the rows that it was fitted to, as nobody was held out")
+        test = TestRows(train, rows.test_problem or "the rows that it was fitted to, because no rows were held out")
     if config.label is None or test is None:
         return (nobody_pays(_untestable(rows)),)
     problem = Problem(
@@ -148,7 +148,7 @@ def _who_pays(rows: OwnerRows, runs: str, progress: Progress) -> Sequence[OwnerO
         seed=config.seed,
     )
     if rows.released is not None and refit is not None:
-        progress.phase(f"Fitting {runs} times more")
+        progress.phase(f"Fitting {runs} more times")
         return who_pays_of_model(
             problem,
             rows.released,
@@ -158,8 +158,8 @@ def _who_pays(rows: OwnerRows, runs: str, progress: Progress) -> Sequence[OwnerO
             tested_on=test.words,
         )
     if remake is None:
-        return (nobody_pays("This run cannot be made again here."),)
-    progress.phase(f"Running {runs} times more, and predicting from every run")
+        return (nobody_pays("This run cannot be repeated here."),)
+    progress.phase(f"Running {runs} more times, with predictions from each run")
     return who_pays(
         problem,
         lambda: remake(train).rows,
@@ -171,7 +171,7 @@ def _who_pays(rows: OwnerRows, runs: str, progress: Progress) -> Sequence[OwnerO
 
 
 def _minutes(seconds: Mapping[str, float]) -> int:
-    """Return about how many minutes the usual number of runs takes, from the times of the run itself."""
+    """Estimate how many minutes the usual number of runs takes, from the times of the run itself."""
     once = math.fsum(seconds.get(part, 0.0) for part in ("measure", "fit", "sample", "report"))
     return max(1, round(_USUAL_RUNS * once / 60))
 
@@ -185,8 +185,8 @@ def _about_runs(minutes: int | None) -> str:
     long = "minutes" if minutes is None else f"about {minutes} minute{'' if minutes == 1 else 's'} on this machine"
     return (
         f"One release may spare a group by luck. This configuration is run {_USUAL_RUNS} more times with fresh noise, "
-        "and what every group loses in predictions is averaged. It takes "
-        f"{long}. Nothing is charged, because nothing that these runs make leaves."
+        f"and each group's loss in predictions is averaged. It takes {long}. Nothing is charged, because nothing from "
+        "these runs leaves this machine."
     )
 
 
@@ -197,7 +197,7 @@ _RERUNS = Renewal(
     make=_who_pays,
     done="run",
     about=_about_runs,
-    start_label=f"Run {_USUAL_RUNS} times more",
+    start_label=f"Run {_USUAL_RUNS} more times",
     stop_label="Stop the runs",
     minutes=_minutes,
     check=_check_runs,
@@ -252,7 +252,7 @@ def _model_group_panels(shown: Shown) -> list[Panel]:
 
 
 def _over_runs(shown: Shown) -> list[Panel]:
-    """Show what groups lose on average over runs like this one, or offer to work it out."""
+    """Show what groups lose on average over runs like this one, or offer to calculate it."""
     averaged = shown.exact_of(_EXCESS)
     reason = next((entry for entry in averaged if entry.id == f"{_EXCESS}.none"), None)
     cards: list[Panel] = [Cards(averaged, key="owner-groups-reruns")]
@@ -335,12 +335,12 @@ REPORT = Report(
         ),
         ReportOption(
             "hard_labels",
-            "take areas under curves from predicted classes, as published tables do, instead of from scores",
+            "calculate areas under curves from predicted classes, as published tables do, instead of from scores",
             default=False,
         ),
         ReportOption(
             "reruns",
-            "say what privacy costs each group on average over N runs like this one (10 without N)",
+            "report what privacy costs each group on average over N runs like this one (10 without N)",
             number=_USUAL_RUNS,
         ),
     ),

@@ -44,7 +44,7 @@ RISKS = {"classes": "share of wrong predictions", "number": "squared error, decl
 
 
 def predictions_by_group(found: Predictions) -> tuple[OwnerOnlyEvidence, ...]:
-    """Say for every declared group what learning from synthetic rows costs it.
+    """Say what learning from synthetic rows costs every declared group.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ def predictions_by_group(found: Predictions) -> tuple[OwnerOnlyEvidence, ...]:
     -------
     tuple of OwnerOnlyEvidence
         ``downstream.groups.<column>``: the largest excessive risk gap among groups of 30 test rows and more, with the
-        risks of all groups as a picture and as tables; None where no two groups can be told apart.
+        risks of all groups as a picture and as tables; None where no two groups can be compared.
     """
     score = "accuracy" if found.kind == "classes" else f"mean absolute error, {found.unit}"
     entries = []
@@ -84,7 +84,7 @@ def gap_evidence(
     sentence: str,
     figures: tuple[Figure, ...],
 ) -> OwnerOnlyEvidence:
-    """Return the largest gap among the groups that are judged, as evidence."""
+    """Return the largest gap among the judged groups, as evidence."""
     largest = largest_gap(found, made)
     return OwnerOnlyEvidence(
         id=name,
@@ -102,20 +102,20 @@ def _sentence(name: str, found: GroupRisks, made: Excess) -> str:
     what = (
         "Excessive risk: how much more predictors err on real rows after learning from synthetic rows than after "
         f"learning from real rows; {made.overall:+.3g} ± {made.overall_error:.2g} over all rows. The gap of a group is "
-        "how far its own excessive risk lies from that. "
+        "the distance of its own excessive risk from that. "
     )
     if largest is None:
         return f"{what}Fewer than two groups of '{name}' have {FEWEST_ROWS} test rows or more, so nothing is compared."
     who, unjudged = losing_words(found, made, chance="chance in the test rows explains"), unjudged_words(found)
     return (
         f"{what}{who}The largest gap is that of {found.labels[largest]}. The 95 % ranges hold for all "
-        f"{len(found.judged)} judged groups at once, over another draw of test rows and other trainings; another "
-        f"release could differ by more.{unjudged}"
+        f"{len(found.judged)} judged groups together and cover another draw of test rows and repeated training; "
+        f"another release could differ by more.{unjudged}"
     )
 
 
 def largest_gap(found: GroupRisks, made: Excess) -> int | None:
-    """Return the place of the judged group whose gap is largest, or None where none is judged."""
+    """Return the index of the judged group with the largest gap, or None where none is judged."""
     return int(found.judged[np.argmax(made.gap[found.judged])]) if len(found.judged) else None
 
 
@@ -138,7 +138,7 @@ def unjudged_words(found: GroupRisks) -> str:
 
 
 def shown_groups(found: GroupRisks) -> tuple[list[int], str]:
-    """Return the places of the groups that are listed, and what is said where they are not all."""
+    """Return the indices of the groups that are listed, and a note where these are not all."""
     largest = np.argsort(-found.rows, kind="stable")[:_MOST_GROUPS]
     shown = [int(place) for place in np.sort(largest) if found.rows[place] > 0]
     return shown, "" if len(shown) == int((found.rows > 0).sum()) else f", the {len(shown)} largest groups"
@@ -179,7 +179,7 @@ def _figures(
 
 
 _Column = tuple[str, float | None, NDArray[np.float64]]
-"""Its heading, what it says of all rows, and of every group."""
+"""Its heading, its value for all rows, and its values for every group."""
 
 
 def risk_column(found: GroupRisks, trained_on: TrainedOn, heading: str) -> _Column:
@@ -208,7 +208,7 @@ def seen_of(name: str, found: GroupRisks, made: Excess, some: str) -> tuple[str,
     losing = len(losing_groups(found, made))
     judged = f"Not good for {losing:,} of them: they lose more than all rows, by more than chance explains."
     return (
-        f"Risk beside real rows changes most for {found.labels[largest]} of {name}: {made.risk[largest]:+.2g}{some}",
+        f"Risk changes most for {found.labels[largest]} of {name}: {made.risk[largest]:+.2g} beside real rows{some}",
         judged if losing else "Good: chance alone may be the reason.",
     )
 
@@ -221,7 +221,7 @@ def risk_bars(
     sources: Mapping[TrainedOn, Excess | None],
     names: Mapping[TrainedOn, str] = SOURCES,
 ) -> Bars:
-    """Draw risks; the whisker is that of the excess, as the distance between two bars is what the report is about."""
+    """Draw risks; whiskers are those of the excess, because the report is about the distance between two bars."""
     title, judged = seen
     return Bars(
         title,

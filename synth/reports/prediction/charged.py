@@ -1,9 +1,9 @@
-"""Predictions on the hold-out as charged evidence: read off one noisy table that the run's budget paid for.
+"""Predictions on the hold-out as charged evidence, from one noisy table that the run's budget paid for.
 
-The table counts rows by guess, bin of confidence and label. Scores are coarse: for class k a row stands the higher the
-more confidently k is guessed, and the lower the more confidently another class is. Areas under curves are those of that
-score, with rows of one bin in random order. For two classes that is the predictor's own score cut into bins. Ranges are
-those of the noise. Of a label that is a number, squared errors are added up instead, the declared range being 1.
+The table counts rows by guess, bin of confidence and label. Scores are coarse: a row ranks higher for class k the more
+confidently k is guessed, and lower the more confidently another class is. Areas under curves are those of that score,
+with rows of one bin in random order. For two classes that is the predictor's own score cut into bins. Ranges cover the
+noise alone. For a label that is a number, squared errors are added up instead, with the declared range as 1.
 """
 
 from __future__ import annotations
@@ -54,20 +54,20 @@ Counts = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TableMeasures:
-    """What noisy counts say.
+    """What noisy counts show.
 
     Attributes
     ----------
     measures : mapping
-        By name, with half the width of the range that noise makes (95 %); without a value where noise hides it.
+        By name, with half the width of the 95 % range of the noise; without a value where noise hides it.
     majority : mapping
         The same measures for guessing the most frequent label always.
     rows : Measure
         Number of rows.
     classes : tuple of int
-        Classes that are told from nothing: those macro F1 and areas are means over.
+        Classes that stand out from the noise: macro F1 and areas are means over these.
     asked : tuple of int
-        Classes whose areas are taken: the rarer one of two.
+        Classes whose areas are measured: the rarer one of two.
     """
 
     measures: Mapping[str, Measure]
@@ -78,7 +78,7 @@ class TableMeasures:
 
 
 def table_measures(counts: NDArray[np.float64], noise_std: float, *, seed: int) -> TableMeasures:
-    """Read measures off one noisy table, with ranges by drawing known noise again.
+    """Calculate measures from one noisy table, with ranges from drawing the known noise again.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ def table_measures(counts: NDArray[np.float64], noise_std: float, *, seed: int) 
     noise_std : float
         Standard deviation of the noise on each, in rows.
     seed : int
-        Public; draws noise that has nothing to do with the noise of the counts but its scale.
+        Public; draws noise that has only its scale in common with the noise of the counts.
     """
     random = np.random.default_rng([seed, counts.size, 41])
     drawn = counts + np.concatenate(
@@ -105,7 +105,7 @@ def table_measures(counts: NDArray[np.float64], noise_std: float, *, seed: int) 
     asked = asked if len(classes) > 1 else ()
     found = measures_of(drawn, classes, asked)
     always = _majority(drawn, int(support.argmax()), classes, asked)
-    # One class that is told from nothing leaves the number of rows that are guessed right, and nothing to average.
+    # With one class that stands out from the noise there is an accuracy, and nothing to average.
     told = MEASURES if len(classes) > 1 else ("accuracy",)
     return TableMeasures(
         nothing | {name: _measure(found[name]) for name in told},
@@ -152,7 +152,7 @@ def measures_of(counts: Counts, classes: tuple[int, ...], asked: tuple[int, ...]
 def _majority(
     counts: Counts, guess: int, classes: tuple[int, ...], asked: tuple[int, ...]
 ) -> dict[str, NDArray[np.float64]]:
-    """Measure the predictor that always guesses one class: all its rows stand in one bin."""
+    """Measure the predictor that always guesses one class: all its rows are in one bin."""
     always = np.zeros((*counts.shape[:2], 1, counts.shape[3]))
     always[:, guess, 0] = counts.sum(axis=(1, 2))
     return measures_of(always, classes, asked)
@@ -176,7 +176,7 @@ def _ordered(counts: Counts, one: int) -> tuple[NDArray[np.float64], NDArray[np.
 
 
 def _roc_area(hits: NDArray[np.float64], misses: NDArray[np.float64]) -> NDArray[np.float64]:
-    # Linear in each table, so that noise of mean zero leaves it right on average.
+    # Linear in each table, so that noise of mean zero leaves it unbiased.
     below = hits.sum(axis=1, keepdims=True) - np.cumsum(hits, axis=1) + hits / 2
     pairs = (misses * (hits.sum(axis=1, keepdims=True) - below)).sum(axis=1)
     return np.asarray(pairs / _positive(hits.sum(axis=1)) / _positive(misses.sum(axis=1)))
@@ -210,10 +210,10 @@ def _positive(values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _measure(values: NDArray[np.float64], *, widest: float = WIDEST_RANGE, most: float = 1.0) -> Measure:
-    """Return the first value, less what noise adds to it on average, with its range; nothing where noise hides it.
+    """Return the first value, less the bias from noise, with its range; nothing where noise hides it.
 
-    Draws about the noisy counts say both: how far noise carries a measure off on average, and how far from that. The
-    range has the first in it as well, since the draws know it only as well as they know the counts.
+    Draws around the noisy counts show both the bias and the spread of a measure. The range includes the bias as well,
+    because the draws know it only as well as they know the counts.
     """
     if np.isnan(values).any():
         return Measure(None, None)
@@ -228,13 +228,13 @@ def _measure(values: NDArray[np.float64], *, widest: float = WIDEST_RANGE, most:
 
 
 _BY_GROUP = ("accuracy", "macro_f1", "roc_auc")
-_HIDDEN = "Privacy noise hides it: the hold-out is too small for the share of the budget that was spent on it."
+_HIDDEN = "Hidden by privacy noise: the hold-out is too small for the share of the budget that was spent on it."
 _GUESSED = {
     False: "Boosted trees were trained on synthetic rows and their values rounded to whole numbers; then",
-    True: "The released model's guesses (the likeliest value that is not a missing one) were worked out in whole "
-    "numbers, its features to 2^-16 and its coefficients to 2^-20; then",
+    True: "The released model's guesses (the likeliest value other than missing) were calculated in whole numbers, "
+    "with features in steps of 2^-16 and coefficients in steps of 2^-20; then",
 }
-"""How guesses came about, by whether a model was released."""
+"""How guesses were made, by whether a model was released."""
 
 _ONE_CLASS = "Not defined: fewer than two classes of the label stand out from the noise among the held-out rows."
 
@@ -273,26 +273,27 @@ def charged_predictions(releases: Sequence[NoisyAnswer], config: RunConfig) -> t
 
 
 def _reason(name: str, found: TableMeasures) -> str:
-    """Say why a measure has no value: one class alone has an accuracy and nothing to average, whatever the noise."""
+    """Say why a measure has no value: with one class alone there is an accuracy and nothing to average."""
     return _ONE_CLASS if name != "accuracy" and len(found.classes) == 1 else _HIDDEN
 
 
 class _Paid:
-    """What all numbers of one answer share: its cost and its receipt."""
+    """What all numbers from one answer share: its cost and its receipt."""
 
     def __init__(self, receipt: Receipt, config: RunConfig) -> None:
         self._receipt, self._config = receipt, config
-        # What noise of this law costs, whoever drew it: that a test's noise is never certified is seen to elsewhere.
+        # The cost of noise of this law, real or simulated; that simulated noise is never certified is checked
+        # elsewhere.
         self._epsilon = epsilon_of_receipts((replace(receipt, private=True),), config.delta)
 
     @property
     def _source(self) -> str:
-        """What predicts, as it stands in a title."""
+        """The predictor, as named in a title."""
         return "released model" if self._config.is_model else "synthetic rows"
 
     @property
     def _trained(self) -> str:
-        """The same, as a sentence begins."""
+        """The same, at the beginning of a sentence."""
         return "The released model" if self._config.is_model else "Trained on synthetic rows only"
 
     def _evidence(
@@ -323,7 +324,7 @@ class _Paid:
 
 
 def _widest_gap(measures: Sequence[Measure]) -> Measure:
-    """Return how far the measures that are shown lie apart."""
+    """Return the distance between the lowest and the highest measure that is shown."""
     known = [measure for measure in measures if measure.value is not None]
     if len(known) < 2:
         return Measure(None, None)
@@ -332,7 +333,7 @@ def _widest_gap(measures: Sequence[Measure]) -> Measure:
 
 
 def _gap_seen(gap: Measure, what: str, name: str) -> tuple[str, str]:
-    """Say how far groups lie apart, and whether noise explains it."""
+    """Say how much groups differ, and whether noise explains it."""
     if gap.value is None:
         return f"No two groups of {name} can be compared", ""
     clear = int(gap.value > (gap.error or 0.0))
@@ -340,7 +341,7 @@ def _gap_seen(gap: Measure, what: str, name: str) -> tuple[str, str]:
 
 
 class _Charged(_Paid):
-    """Numbers read off a table of counts, and the words for classes."""
+    """Numbers from a table of counts, and the names of classes."""
 
     def __init__(self, tables: HoldoutTables, config: RunConfig) -> None:
         super().__init__(tables.receipt, config)
@@ -366,17 +367,18 @@ class _Charged(_Paid):
 
     def anchor(self, name: str, measure: Measure, found: TableMeasures) -> ChargedEvidence:
         """Return the same measure for always guessing the most frequent class of the noisy table."""
-        sentence = "Always the most frequent class."
+        sentence = "Always predicts the most frequent class."
         if measure.value is None:
             sentence = _reason(name, found)
         return self._evidence(f"majority_{name}", f"{TITLES[name]}, majority class", measure, sentence)
 
     def rows(self, found: TableMeasures) -> ChargedEvidence:
-        """Return the noisy number of rows, and how the numbers came about."""
+        """Return the noisy number of rows, and how the numbers were made."""
         sentence = (
             f"Noisy number of held-out rows with a known '{self._tables.label}'. {_GUESSED[self._config.is_model]} "
             "held-out rows were counted, with noise, by bin of prediction and by label. The 95 % ranges come from the "
-            "known noise alone, simulated around the noisy counts; they do not cover the chance of who was held out."
+            "known noise alone, simulated around the noisy counts; they do not cover which rows happened to be held "
+            "out."
         )
         unknown = [one for place, one in enumerate(self._classes) if place not in found.classes]
         if unknown:
@@ -395,16 +397,16 @@ class _Charged(_Paid):
         sentence = f"Held-out rows by predicted and actual label, each count ± {error:,.0f} rows (95 %, noise alone)."
         nothing = Measure(None, None)
         ours, guess = found.measures["accuracy"], found.majority["accuracy"].value
-        title, judged = "How many of the held-out rows were foretold", ""
+        title, judged = "How many held-out rows were predicted correctly", ""
         if ours.value is not None and guess is not None:
-            title = f"{in_hundred(ours.value)} foretold right, where the most frequent class has {100 * guess:.0f}"
+            title = f"{in_hundred(ours.value)} predicted correctly, {100 * guess:.0f} by always guessing one class"
             sure = ours.value - (ours.error or 0.0) > guess
-            judged = "Good: better than guessing." if sure else "No better than guessing, as far as noise lets see."
+            judged = "Good: better than guessing." if sure else "No better than guessing, within the noise."
         table = Table(title, header, tuple(rows), judged)
         return self._evidence("table", "Confusion matrix", nothing, sentence, table=table)
 
     def group(self, name: str, counts: NDArray[np.float64], noise_std: float) -> ChargedEvidence:
-        """Return measures for every value of a column of groups, and how far their accuracies lie apart."""
+        """Return measures for every value of a column of groups, and how much their accuracies differ."""
         labels = self._config.schema.modelled_column(name).shown_texts()
         told = [
             table_measures(counts[..., place], noise_std, seed=self._config.seed + place)
@@ -462,14 +464,14 @@ def mean_loss(losses: float, rests: float, noise_std: float) -> Measure:
 _HOW = {
     False: "Boosted trees were trained on synthetic rows, their values rounded to whole numbers and their predictions "
     "to one of 64; then",
-    True: "The released model's predictions were worked out in whole numbers, its features to 2^-16 and its "
-    "coefficients to 2^-20; then",
+    True: "The released model's predictions were calculated in whole numbers, with features in steps of 2^-16 and "
+    "coefficients in steps of 2^-20; then",
 }
-"""How predictions came about, by whether a model was released."""
+"""How predictions were made, by whether a model was released."""
 
 
 class _ChargedLosses(_Paid):
-    """Numbers read off sums of losses."""
+    """Numbers from sums of losses."""
 
     def __init__(self, losses: HoldoutLosses, config: RunConfig) -> None:
         super().__init__(losses.receipt, config)
@@ -492,7 +494,7 @@ class _ChargedLosses(_Paid):
         root = self._root(found)
         if root is not None:
             sentence = (
-                f"{self._trained}; tested on held-out rows, whose squared errors carry privacy noise. Its root is "
+                f"{self._trained}; tested on held-out rows, whose squared errors carry privacy noise. The root is "
                 f"{root:.3g} {self._target.unit}."
             )
             if not (self._config.is_model or self._losses.predictor.features.columns):
@@ -504,13 +506,13 @@ class _ChargedLosses(_Paid):
         sentence = (
             f"Noisy number of held-out rows with a known '{self._target.column.name}'. {_HOW[self._config.is_model]} "
             "squared errors of held-out rows were added up, with noise. The 95 % ranges come from the known noise "
-            f"alone; they do not cover the chance of who was held out.{self._aside(float(overall.left_out[0]))}"
+            f"alone; they do not cover which rows happened to be held out.{self._aside(float(overall.left_out[0]))}"
         )
         measure = Measure(max(rows, 0.0), BAR * math.sqrt(2) * overall.noise_std)
         return self._evidence("rows", "Test rows", measure, sentence, unit="rows")
 
     def _group(self, table: LossTable) -> ChargedEvidence:
-        """Return the error for every value of a column of groups, and how far they lie apart."""
+        """Return the error for every value of a column of groups, and how much they differ."""
         labels = self._config.schema.modelled_column(table.column).shown_texts()
         pairs = zip(table.losses.tolist(), table.rests.tolist(), strict=True)
         told = [mean_loss(*pair, table.noise_std) for pair in pairs]
@@ -526,8 +528,8 @@ class _ChargedLosses(_Paid):
             f"groups.{table.column}",
             f"Widest gap in mean squared error between groups of {table.column}",
             gap,
-            f"How much predictions err for each value of '{table.column}' that noise does not hide. The widest of "
-            "several gaps tends to be overstated.",
+            f"Prediction error for each value of '{table.column}' that noise does not hide. The widest of several gaps "
+            "tends to be overstated.",
             unit="declared range as 1",
             table=Table(seen, header, tuple(rows), judged),
         )

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 __all__ = ["CLASSIFIERS", "REGRESSORS", "ClassPrediction", "NumberPrediction", "Predictor", "classify", "regress"]
 
 _FAILURES = (ValueError, ArithmeticError, MemoryError)
-"""What libraries raise on rows they cannot learn from; anything else is a fault of ours and is not hidden."""
+"""What libraries raise on rows they cannot learn from; anything else is our own bug and is not hidden."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +146,7 @@ def classify(
     *,
     seed: int,
 ) -> ClassPrediction:
-    """Train one classifier and predict test rows; rows nothing can be learnt from give a constant prediction.
+    """Train one classifier and predict test rows; rows that teach nothing give a constant prediction.
 
     Parameters
     ----------
@@ -216,7 +216,7 @@ def regress(
 
 
 def _varying(rows: NDArray[np.float32]) -> NDArray[np.bool_]:
-    """Say which coordinates differ between training rows; the others teach nothing and upset some models."""
+    """Say which coordinates differ between training rows; the others teach nothing and break some models."""
     if len(rows) == 0:
         return np.zeros(rows.shape[1], dtype=bool)
     return np.asarray((rows != rows[0]).any(axis=0))

@@ -1,8 +1,8 @@
-"""Who pays for privacy: what learning from synthetic rows costs each group, beside what it costs everybody.
+"""Who pays for privacy: what learning from synthetic rows costs each group, compared with all rows together.
 
 Risks are those of predictors on real test rows: the share of wrong classes, or the squared error of a number whose
-declared range is 1. The excessive risk of a group says how much larger its risk is after training on made rows than
-after training on real rows; the excessive risk gap says how far that is from the excessive risk of all rows together.
+declared range is 1. The excessive risk of a group is how much larger its risk is after training on synthetic rows than
+after training on real rows; the excessive risk gap is how far that is from the excessive risk of all rows together.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class GroupRisks:
 
     @property
     def judged(self) -> NDArray[np.int64]:
-        """Places of the groups with enough test rows, when there are two at least: one is all rows again."""
+        """Indices of the groups with enough test rows, if there are at least two groups; one would be all rows."""
         enough = np.flatnonzero(self.rows >= FEWEST_ROWS)
         return enough if (self.rows > 0).sum() > 1 else enough[:0]
 
@@ -128,7 +128,7 @@ def mean_losses(
 
 
 def excessive_risk(found: GroupRisks, trained_on: str) -> Excess:
-    """Return what training on a table costs every group, against training on real rows.
+    """Return what training on a table costs every group, compared with training on real rows.
 
     With L(f, D_a) the mean loss of predictor f on the rows of group a,
 

@@ -1,8 +1,8 @@
 """Downstream accuracy: predictors trained on synthetic rows and tested on real rows that no generator saw.
 
-Beside it stand the same predictors trained on real rows, on the independent control, and the most frequent class. Every
-predictor is trained several times, with another seed and, where a table has more rows than are trained on, with another
-sample of them. The range of a number covers what resampling the test rows and training again would change.
+It is compared with the same predictors trained on real rows and on the independent control, and with the most frequent
+class. Every predictor is trained several times, with another seed and, where a table has more rows than are trained on,
+with another sample of them. The range of a number covers what resampling the test rows and training again would change.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ __all__ = [
 _MOST_CLASSES = 200
 _FEWEST_TEST_ROWS = 20
 _RESAMPLED_CLASSES = 10
-"""Up to so many classes the test rows are resampled as often as asked; with more, less often: each takes its time."""
+"""Up to so many classes the test rows are resampled as often as asked; with more, less often, to save time."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -98,7 +98,7 @@ def bench_of(problem: Problem, options: DownstreamOptions) -> Bench | Untestable
     """Draw and encode the test rows, or say why there is nothing to test."""
     features, target = Features.of(problem.schema, problem.label), Target.of(problem.schema, problem.label)
     if not features.width:
-        return Untestable(f"There is no column beside the label '{problem.label}' to predict it from.")
+        return Untestable(f"There is no column besides the label '{problem.label}' to predict it from.")
     if target.kind == "classes" and target.n_classes > _MOST_CLASSES:
         return Untestable(
             f"The label '{problem.label}' has {target.n_classes:,} declared values; classifiers are trained for at "
@@ -207,7 +207,7 @@ _CLASSIFIERS: Mapping[Choice, tuple[str, ...]] = {
 }
 _MANY_CLASSES = 10
 _QUICK_FOR_MANY_CLASSES = ("logistic_regression", "random_forest", "lda")
-"""With more than ten declared classes boosting, which grows trees for every class, is no longer quick."""
+"""With more than ten declared classes, boosting is no longer quick: it grows trees for every class."""
 
 _REGRESSORS: Mapping[Choice, tuple[str, ...]] = {
     "quick": ("ridge", "random_forest", "hist_gradient_boosting"),
@@ -226,9 +226,9 @@ def predictors_of(target: Target, choice: Choice) -> tuple[dict[str, Predictor],
 
 
 def seconds_of(problem: Problem, options: DownstreamOptions) -> float:
-    """Say how long :func:`compare_predictions` will take, measured by training on small parts of the synthetic rows.
+    """Estimate how long :func:`compare_predictions` will take, by training on small parts of the synthetic rows.
 
-    Neither private rows nor their number enter, so the time may be shown while a run goes on.
+    Neither private rows nor their number are used, so the time may be shown during a run.
     """
     features, target = Features.of(problem.schema, problem.label), Target.of(problem.schema, problem.label)
     synthetic = problem.tables["synthetic"]

@@ -95,9 +95,9 @@ def _number(found: Predictions, source: TrainedOn, name: str, measure: Measure) 
 def _rows(found: Predictions, tested_on: str) -> OwnerOnlyEvidence:
     trained = "; ".join(f"{SOURCES[name]}: {rows:,}" for name, rows in found.rows.items())
     sentence = (
-        f"Tested on {tested_on}. Rows trained on: {trained} (a seeded sample of larger tables). Trainings of each "
+        f"Tested on {tested_on}. Training rows: {trained} (a seeded sample of larger tables). Trainings of each "
         f"predictor: {found.options.repeats}. The 95 % range of a number covers a bootstrap of the test rows, unit by "
-        "unit, and training again."
+        "unit, and repeated training."
     )
     return _entry("rows", "Test rows", sentence, value=found.test_rows, unit="rows")
 
@@ -123,20 +123,20 @@ def _by_predictor(found: Predictions) -> OwnerOnlyEvidence:
 
 
 def _seen(found: Predictions, main: str) -> tuple[str, str]:
-    """Say what predictors reach, and how much that is of what real rows teach beyond a guess."""
+    """Say what predictors reach, and how much of what real rows teach beyond guessing."""
     ours, real, guess = (
         found.means[source][main].value if source in found.means else None
         for source in ("synthetic", "real", "majority")
     )
     if ours is None or real is None:
         return f"{TITLES[main]} by predictor", ""
-    title = f"{TITLES[main]}: {ours:.2f} learned from synthetic rows, {real:.2f} from real ones"
+    title = f"{TITLES[main]}: {ours:.2f} after training on synthetic rows, {real:.2f} on real rows"
     if guess is None or real <= guess:
-        return title, "Real rows teach no more than guessing."
+        return title, "Training on real rows is no better than guessing."
     kept = 100 * (ours - guess) / (real - guess)
     if kept <= 0:
         return title, "Not good: no better than guessing."
-    return title, f"They keep {min(kept, 100):.0f} % of what real rows teach beyond guessing."
+    return title, f"Synthetic rows keep {min(kept, 100):.0f} % of what real rows teach beyond guessing."
 
 
 def _bars(found: Predictions, main: str) -> Bars | None:

@@ -43,7 +43,7 @@ __all__ = ["who_pays", "who_pays_of_model"]
 
 @dataclass(frozen=True, slots=True)
 class _Words:
-    """What is compared, in words: what a run makes, with the same without its noise."""
+    """What is compared, in words: the result of a run, and the same without its noise."""
 
     told: str
     without: str
@@ -52,28 +52,29 @@ class _Words:
 
 
 _ALIKE = (
-    "That all groups pay alike is shown only for noise of one size on every coefficient of a linear model of features "
-    "of one length; here gaps are real."
+    "That all groups pay the same is proven only for equal noise on every coefficient of a linear model with features "
+    "of equal length; here the gaps are real."
 )
 _OF_ROWS = _Words(
-    "The configuration was run {runs} times more, each time with fresh noise. Excessive risk: how much more the "
+    "The configuration was run {runs} more times, each time with fresh noise. Excessive risk: how much more the "
     "report's predictors err on {tested_on} after learning from what such a run makes than after learning from the "
     "private rows",
     "private rows",
     SOURCES,
-    f"This is what the whole run costs: the noise, and whatever its model cannot express without any. {_ALIKE}",
+    f"This is what the whole run costs: the noise, and whatever its model cannot express even without noise. {_ALIKE}",
 )
 _OF_MODEL = _Words(
-    "The model was fitted {runs} times more, each time with fresh noise. Excessive risk: how much more it errs on "
+    "The model was fitted {runs} more times, each time with fresh noise. Excessive risk: how much more it errs on "
     "{tested_on} than the same learner, fitted once to the same rows with next to no noise",
     "next to no noise",
     {"synthetic": "private model", "real": "next to no noise"},
-    "This is what the noise costs: the features, the steps and what is clipped are the same on both sides, and what "
-    f"they cost is in neither. {_ALIKE}",
+    "This is what the noise costs: features, steps and clipping are the same on both sides, so their cost is not "
+    f"included. {_ALIKE}",
 )
 _OF_TWO_LINES = replace(
     _OF_MODEL,
-    limits="Its error is that of the nearer of its two lines, which nobody knows of a new row. " + _OF_MODEL.limits,
+    limits="Its error is measured to the nearer of its two lines, which is not known for a new row. "
+    + _OF_MODEL.limits,
 )
 
 
@@ -150,15 +151,19 @@ def who_pays_of_model(
     Parameters
     ----------
     problem, progress, runs, tested_on
-        As in :func:`who_pays`; of the problem's rows only those to test on are looked at.
+        As in :func:`who_pays`; only the test rows of the problem are used.
     released : ReleasedModel
-        Its own risk stands beside the mean of the fits.
+        Its own risk is shown beside the mean of the fits.
     refit : callable
         Fits it again with fresh noise, or, like the one that it is given, with next to no noise.
     """
     if not released.tells_of_a_label:
         name = released.card.name
-        return (nobody_pays(f"Model '{name}' describes rows and foretells no column, so no group can be told wrong."),)
+        return (
+            nobody_pays(
+                f"Model '{name}' describes rows and predicts no column, so there is nothing to compare by group."
+            ),
+        )
     bench = bench_of(problem, DownstreamOptions())
     if isinstance(bench, Untestable):
         return (nobody_pays(bench.reason),)
@@ -240,7 +245,7 @@ def _over_runs(
             f"{who}The largest gap is "
             f"that of {found.labels[largest]}, whose excessive risk has a standard deviation of "
             f"{spread_of_releases(found)[1 + largest]:.2g} from one run to another. The 95 % ranges hold for all "
-            f"{len(found.judged)} judged groups at once, over another draw of test rows and over the noise of so few "
+            f"{len(found.judged)} judged groups together and cover another draw of test rows and the noise of so few "
             f"runs.{unjudged_words(found)}"
         )
     return gap_evidence(

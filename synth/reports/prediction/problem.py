@@ -1,4 +1,4 @@
-"""What a downstream report is asked, and what comes out: plain values that cross from one module to the next."""
+"""What a downstream report is asked, and its results: plain values that are passed between modules."""
 
 from __future__ import annotations
 
@@ -61,12 +61,12 @@ TITLES = {
 """Every measure, as it is called in a title."""
 
 _NARROW = 150
-"""Coordinates up to which a quick look may train on all the rows it is allowed."""
+"""Up to so many coordinates the quick predictors may train on all the rows that are allowed."""
 
 _FEWEST_ROWS = 2_000
 
 Choice = Literal["quick", "all"]
-"""A quick look that every run can afford, or all predictors there are."""
+"""A quick selection that every run can afford, or all predictors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +79,8 @@ class DownstreamOptions:
     repeats : int
         Trainings of each predictor, 1 to 20.
     maximum_rows, maximum_test_rows : int
-        Of larger tables seeded samples of this many rows are trained on and tested on; a quick look trains on fewer
-        where rows are wide or classes many.
+        From larger tables seeded samples of this many rows are trained on and tested on; the quick predictors train on
+        fewer where rows are wide or classes many.
     hard_labels : bool
         Areas under curves from predicted classes instead of scores: the convention of the printed tables
         (Vinaroz 2022, Table 2). It undervalues every classifier and is here for comparison with them.
@@ -116,7 +116,7 @@ class DownstreamOptions:
 
     @classmethod
     def chosen(cls, choice: Choice, *, hard_labels: bool = False, threads: int = 1) -> DownstreamOptions:
-        """Return how much is trained: a quick look in every run, or every predictor three times on more rows."""
+        """Return how much is trained: quick predictors in every run, or every predictor three times on more rows."""
         if choice == "all":
             return cls(predictors="all", repeats=3, maximum_rows=20_000, hard_labels=hard_labels, threads=threads)
         return cls(hard_labels=hard_labels, threads=threads)
@@ -137,7 +137,7 @@ class Problem:
     test_units : array of shape (n_test_rows,), optional
         Whose each test row is; every row its own if absent.
     groups : sequence of str
-        Columns by whose values accuracies are told apart.
+        Columns for whose values accuracies are given separately.
     seed : int
         Public.
     """
@@ -161,7 +161,7 @@ class Measure:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Predictions:
-    """What came out.
+    """The results.
 
     Attributes
     ----------
@@ -183,7 +183,7 @@ class Predictions:
     classes : int
         Classes among the test rows; 0 for numbers.
     notes : tuple of str
-        What could not be trained, was left out, or was cut.
+        What could not be trained, was left out, or was shortened.
     options : DownstreamOptions
     """
 

@@ -39,8 +39,8 @@ def in_parallel(
     threads : int
         How many at once, at least 1.
     on_step : callable
-        Told (done, total) twice a second at least, on the caller's thread; may raise to stop. Works that have begun
-        are waited for then, the others are not begun.
+        Told (done, total) at least twice a second, on the caller's thread; may raise to stop. Tasks that have begun are
+        then waited for, the others are not begun.
     """
     total = len(works)
     with quiet_and_single(), ThreadPoolExecutor(max(1, threads), initializer=_single_thread) as pool:
@@ -67,7 +67,7 @@ def _single_thread() -> None:
 def seconds_ahead(
     train: Callable[[int], object], rows: int, *, clock: Callable[[], float] = time.perf_counter
 ) -> float:
-    """Say how long a training will take, from two small ones.
+    """Estimate how long a training will take, from two small ones.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ def seconds_ahead(
 
 
 def in_words(seconds: float) -> str:
-    """Write a time ahead as people say it."""
+    """Write an estimated time in words."""
     if seconds < 10:
         return "a few seconds"
     if seconds < 90:
