@@ -16,9 +16,9 @@ Only ``dp_bank.get_eps_ana_gaussian`` is called of autodp. Forbidden:
 delta >= 1e-10), ``get_approxDP`` of ``ComposeAFA`` (returns a negative epsilon), ``eps_delta_calibrator`` (may
 overshoot), ``gaussian_mech`` (31 % too much noise), ``AmplificationBySampling_pld`` (broken on current scipy).
 
-Every epsilon that is *stated* comes from autodp. What a budget allows is worked out by another formula
-(:func:`log_delta`), and each must stand up to the other: a mistake in either shows as a budget that is overspent or
-left over. A release can so begin before autodp is loaded, which takes longer than many a fit.
+Every epsilon that is *stated* comes from autodp. What a budget allows is calculated by another formula
+(:func:`log_delta`), and each checks the other: a mistake in either shows as a budget that is overspent or left over.
+A release can therefore begin before autodp is loaded, which takes longer than many fits.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ COORDINATE_ALLOWANCE = 10**9
 """Noisy coordinates that a budget sets aside the Gaussian tails of."""
 
 _TAILS = (12.0, 16.0, 20.0, 24.0, 28.0, 32.0, 36.0)
-"""Where the tails are cut, in standard deviations; any value from 12 on is valid, larger ones suit large epsilon."""
+"""Where the tails are cut, in standard deviations; 12 or more is valid, larger values suit large epsilon."""
 
 _TAIL_PART = 1e-6
 """Part of delta that the tails may take before a farther cut is tried."""
@@ -67,7 +67,7 @@ _ROOT_ERROR = 1e-11
 """Error of autodp's search for epsilon, absolute below 1 and relative above."""
 
 _NEXT_TO_ONE = 1 - 2.0**-53
-"""Largest ratio that is told from 1: where both terms are equal but for rounding, delta is rounded up, not to 0."""
+"""Largest ratio below 1: where both terms are equal up to rounding, delta is rounded up, not to 0."""
 
 
 def epsilon_of(
@@ -137,8 +137,8 @@ def mu_of_budget(epsilon: float, delta: float) -> float:
 
 
 def _unaffordable(epsilon: float, delta: float, cuts: Iterable[tuple[float, float]]) -> PrivacyError:
-    """Say which of the two numbers no noise on a grid can keep, and in which direction to change it."""
-    # Above this the tails that are cut off alone weigh more than delta, however large the noise: see ``epsilon_of``.
+    """Say which of the two numbers noise on a grid cannot keep, and in which direction to change it."""
+    # Above this the cut-off tails alone exceed delta, however large the noise: see ``epsilon_of``.
     largest = max(math.log(delta) + math.log(_TAIL_PART) - log_tail + cost for cost, log_tail in cuts)
     if largest < 1:
         return PrivacyError(f"delta {delta:g} is too small for noise on a grid. Choose delta of at least 1e-100.")
@@ -178,11 +178,11 @@ class PrivacyBudget:
 
     @property
     def units(self) -> int:
-        """All of it in whole units of the relation's currency, rounded down: 2^-40 of mu^2, or of a cell's epsilon."""
+        """The whole budget in units of the relation's currency, rounded down: 2^-40 of mu^2, or of a cell's epsilon."""
         return math.floor((self.epsilon if self.neighbours is Neighbours.CELL else self.mu_squared) / MU_UNIT)
 
     def epsilon_of_share(self, share: float) -> float:
-        """Return the epsilon that a share of it would cost alone.
+        """Return the epsilon that a share of it would cost by itself.
 
         Examples
         --------
@@ -199,8 +199,7 @@ class PrivacyBudget:
 def epsilon_of_receipts(receipts: Iterable[Receipt], delta: float) -> float:
     """Return the epsilon that receipts of one run add up to at ``delta``; what a certificate states.
 
-    Nothing a receipt claims about its own cost is believed: it must be at least what its sensitivity, noise and grid
-    amount to.
+    No receipt is believed about its own cost, which must be at least what its sensitivity, noise and grid amount to.
 
     Parameters
     ----------
@@ -242,7 +241,7 @@ def worth_for_a_row(receipts: Iterable[Receipt], delta: float) -> float | None:
     Parameters
     ----------
     receipts : iterable of Receipt
-        All of one run; only noise on single cells is looked at.
+        All of one run; only noise on single cells counts here.
     delta : float
         Strictly between 0 and 1.
 
@@ -259,7 +258,7 @@ def worth_for_a_row(receipts: Iterable[Receipt], delta: float) -> float | None:
 
 
 def _cuts(slack: float, coordinates: int) -> Iterator[tuple[float, float]]:
-    """Yield (c_t, logarithm of 4 D Phi(-t)) for each place t where the tails may be cut."""
+    """Yield (c_t, logarithm of 4 D Phi(-t)) for each t at which the tails may be cut."""
     if slack == 0 and coordinates == 0:
         yield 0.0, -math.inf
         return
@@ -289,7 +288,7 @@ def log_delta(mu: float, epsilon: float) -> float:
     Notes
     -----
     As :math:`e^{-a^2/2} = e^{\varepsilon - b^2/2}`, the ratio of the two terms is that of two scaled complementary
-    error functions: nothing large cancels, however far the tails are.
+    error functions: nothing large cancels, however far out the tails are.
     """
     upper, lower = -epsilon / mu + mu / 2, -epsilon / mu - mu / 2
     if upper > 0:
@@ -312,7 +311,7 @@ def _is_within(mu: float, epsilon: float, delta: float, cut: tuple[float, float]
 
 @lru_cache(maxsize=1)
 def _autodp() -> Callable[[float, float], float]:
-    """Return the only door to autodp: epsilon of a Gaussian, by its noise for a sensitivity of 1 and delta."""
+    """Return the only function used of autodp: epsilon of a Gaussian, by its noise for a sensitivity of 1 and delta."""
     # autodp's other modules fail on a circular import unless this one comes first
     from autodp import rdp_acct  # noqa: F401
 
@@ -339,7 +338,7 @@ def _oracle_error(mu: float) -> float:
 
 
 def _exp(exponent: float) -> float:
-    """Return exp without overflow; what is so large is never compared with anything but 1."""
+    """Return exp without overflow; numbers this large are only ever compared with 1."""
     return math.exp(min(exponent, 700.0))
 
 

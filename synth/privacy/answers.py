@@ -1,7 +1,7 @@
-"""What may be asked, and what it is answered by: the closed sets of maps and questions, and the noisy sum of a map.
+"""What may be asked, and how it is answered: the closed sets of maps and questions, and the noisy sum of a map.
 
-A generator receives an :class:`AnswerSource` and no other object that knows about rows: a live session, one that
-repeats old answers, or one that plans without rows.
+A generator receives an :class:`AnswerSource` and no other object with access to rows: a live session, one that repeats
+old answers, or one that plans without rows.
 """
 
 from __future__ import annotations
@@ -67,14 +67,14 @@ FEATURE_MAPS: tuple[type[FeatureMap], ...] = (
     Stack,
     Product,
 )
-"""What may be summed over private rows: nothing but maps of exactly these classes."""
+"""What may be summed over private rows: only maps of exactly these classes."""
 
 FINE, COARSE = (12, 14, 16, 18), (18, 16, 14, 12)
 """Bits of each side of a product, in order of preference; the grid has twice as many bits."""
 
 
 def is_known(feature_map: object) -> TypeGuard[FeatureMap]:
-    """Whether this is a map of the closed set: of exactly one of its classes, as a subclass could do anything."""
+    """Whether this is a map of the closed set: of exactly one of its classes, because a subclass could do anything."""
     return type(feature_map) in FEATURE_MAPS
 
 
@@ -132,7 +132,7 @@ class NoisyAnswer(OneReceipt):
         Raises
         ------
         PrivacyError
-            If the receipt is of an answer that has no noise on coordinates.
+            If the receipt is of an answer without noise on coordinates.
         """
         if self.receipt.mechanism != "discrete_gaussian":
             raise PrivacyError(f"'{self.receipt.query}' is a selection; it has no standard deviation of noise.")
@@ -199,7 +199,7 @@ def sensitivity_of_sum(feature_map: FeatureMap, schema: Schema, *, half_bits: in
     feature_map : FeatureMap
         The question; it fits the schema.
     schema : Schema
-        Says which change is hidden, and how many rows a unit has.
+        Defines which change is hidden, and how many rows a unit has.
     half_bits : int
         The sum is taken on a grid of step 2^-(2 half_bits).
 
@@ -220,7 +220,7 @@ KINDS: dict[type[Question[Any, Any]], type[Answer]] = {
     EMStepQuestion: NoisyGradient,
     ValuesQuestion: FoundValues,
 }
-"""What may be asked, and what each question is answered by; a session answers exactly these classes."""
+"""What may be asked, and the class of its answer; a session answers exactly these classes."""
 
 ROW_COUNT_QUERY = "number of rows"
 
@@ -234,7 +234,7 @@ def of_kind(answers: Iterable[Answer], kind: type[AnswerT]) -> tuple[AnswerT, ..
 
 @dataclass(frozen=True, slots=True)
 class RowCount:
-    """How many rows there are, as far as that may be known.
+    """The number of rows, where it may be known.
 
     ``noise_std`` is the standard deviation of the noise in it, in rows: 0 where the number is public.
     """
@@ -287,19 +287,19 @@ class AnswerSource(ABC):
         query : str
             Name of the question, different from every earlier one.
         source : str
-            Who asks.
+            The component that asks.
 
         Raises
         ------
         BudgetExceededError
             If less than ``share`` is left. No row has been read then.
         PrivacyError
-            If the question does not fit the schema or no grid carries the noise. Nothing is spent then.
+            If the question does not fit the schema or no grid can carry the noise. Nothing is spent then.
         """
 
     @abstractmethod
     def sub_session(self, share: float) -> AnswerSource:
-        """Set a share of the budget aside as a session of its own."""
+        """Set a share of the budget aside as a separate session."""
 
     def noisy_sum(self, feature_map: FeatureMap, *, share: float, query: str, source: str) -> NoisyAnswer:
         """Add up a feature map over all rows, with discrete Gaussian noise; the rest as in :meth:`ask`."""
@@ -323,7 +323,7 @@ class AnswerSource(ABC):
         return self.ask(PrivateChoice(tuple(candidates)), share=share, query=query, source=source)
 
     def noisy_gradient(self, question: UnitQuestion, *, share: float, query: str, source: str) -> NoisyGradient:
-        """Add up gradients, or what a step of EM adds up, each unit's bounded, with noise; the rest as in `ask`."""
+        """Add up gradients, or the terms of a step of EM, bounded for each unit, with noise; the rest as in `ask`."""
         return self.ask(question, share=share, query=query, source=source)
 
     def perturb_rows(
@@ -337,14 +337,14 @@ class AnswerSource(ABC):
         query: str,
         source: str,
     ) -> PerturbedRows:
-        """Let every row out by itself, its numbers and its label made noisy, in a drawn order.
+        """Release every row by itself, its numbers and its label with noise, in a random order.
 
         Parameters
         ----------
         tables : sequence of Lookup
             The columns of a row, side by side.
         label : str, optional
-            A column that is let out as a class: by randomised response, or as it is where a cell is hidden and labels
+            A column that is released as a class: by randomised response, or unchanged where a cell is hidden and labels
             are public by definition.
         label_share : float
             Part of the question's share that protects the label, where it is randomised.

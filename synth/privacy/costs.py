@@ -1,7 +1,7 @@
 r"""From how far one row moves an answer to what its noise costs: bounds, mu, whole units of mu^2, slack, least noise.
 
-What one row moves is worked out from the question; a session plans its noise by these numbers, and whoever checks a
-bundle works them out again from what the bundle holds. Every number here is rounded up. The proofs stand in
+How far one row moves an answer is calculated from the question. A session plans its noise by these numbers, and anyone
+who checks a bundle calculates them again from its contents. Every number here is rounded up. The proofs are in
 ``docs/proofs``: ``sensitivity.md``, ``exponential-mechanism.md``, ``discretisation-slack.md`` and ``noisy-rows.md``.
 """
 
@@ -43,7 +43,7 @@ _ROUNDING = 2.0**-46
 """Relative margin over the last bits of a few float64 operations."""
 
 SMALLEST_SENSITIVITY = 2.0**-6
-"""A map that hardly tells two rows apart still gets noise that a grid can carry."""
+"""A map that hardly distinguishes two rows still gets noise that a grid can carry."""
 
 NOISE_MARGIN = 1 + 1e-9
 
@@ -109,7 +109,7 @@ def mu_of_exponential(parameter: float) -> float:
 def exponential_of_mu(mu: float) -> float:
     """Return the largest parameter e, less a relative 1e-9, whose ``mu_of_exponential`` is at most ``mu``."""
     _require_positive("mu", mu)
-    # the same two ways round as in mu_of_exponential
+    # the same two cases as in mu_of_exponential
     exact = 4 * math.atanh(math.erf(mu / math.sqrt(8))) if mu < 2 else 2 * float(log_ndtr(mu / 2) - log_ndtr(-mu / 2))
     return exact * (1 - _MARGIN)
 
@@ -148,7 +148,7 @@ def total_up(values: Iterable[float]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class GaussianPlan:
-    """Noise of one question: all of it public, worked out before a row is read."""
+    """Noise of one question: all of it public, calculated before a row is read."""
 
     half_bits: int
     sensitivity: float
@@ -167,7 +167,7 @@ class GaussianPlan:
 
     @property
     def units(self) -> int:
-        """PlannedCost in units of mu^2."""
+        """Cost in units of mu^2."""
         return units_of(mu_of_gaussian(sensitivity=self.sensitivity, noise_std=self.noise_std) ** 2)
 
 
@@ -183,7 +183,7 @@ def gaussian_on_grid(half_bits: int, sensitivity: float, *, dimension: int, unit
     dimension : int
         Noisy coordinates that can differ between neighbours.
     units : int
-        PlannedCost allowed, in units of 2^-40 of mu^2.
+        Cost allowed, in units of 2^-40 of mu^2.
     """
     sensitivity = max(sensitivity, SMALLEST_SENSITIVITY)
     variance = _variance(sensitivity * 2.0 ** (2 * half_bits), units)

@@ -1,4 +1,4 @@
-"""Counting rows by cell: the only way in which a sum over rows reads them, column by column and in pieces."""
+"""Counting rows by cell: the only way in which a sum reads rows, column by column and in pieces."""
 
 from __future__ import annotations
 
@@ -55,10 +55,10 @@ ColumnOf = Callable[[str], NDArray[Any]]
 
 
 class CountMemory:
-    """Exact counts kept between questions of one session, so that what is asked again is not counted again.
+    """Exact counts kept between questions of one session, so that nothing is counted twice.
 
-    They are as private as the rows: they stay inside the session, in a bounded amount of memory, and leave with it. The
-    table that was asked for longest ago makes room first.
+    They are as private as the rows: they stay inside the session, in a bounded amount of memory, and are dropped with
+    it. The least recently used table makes room first.
     """
 
     __slots__ = ("_cells", "_tables")
@@ -75,9 +75,9 @@ class CountMemory:
         return counts
 
     def keep(self, key: Hashable, counts: NDArray[np.int32], *, wanted: Collection[Hashable]) -> None:
-        """Keep counts, unless room could only be made by forgetting what the same question wants.
+        """Keep counts, unless room could only be made by dropping tables that the same question needs.
 
-        A question whose tables do not all fit would otherwise push out each one just before it is asked for again.
+        A question whose tables do not all fit would otherwise drop each one just before it is needed again.
         """
         if key in self._tables:
             return
@@ -99,10 +99,10 @@ class CountMemory:
 
 @dataclass(frozen=True, slots=True)
 class PrivateRows:
-    """What a sum may read: one column of codes at a time, by name; and what was counted on the same rows before.
+    """What a sum may read: one column of codes at a time, by name; and earlier counts of the same rows.
 
-    ``units`` numbers whose each row is, shape (n_rows,), where ids say so and a unit may have several rows. ``texts``
-    counts the texts of columns that are to be found privately, where a table was opened for that.
+    ``units`` numbers the unit of each row, shape (n_rows,), where there are ids and a unit may have several rows.
+    ``texts`` counts the texts of columns that are to be found privately, where a table was opened for that.
     """
 
     column: ColumnOf
@@ -118,7 +118,7 @@ class PrivateRows:
 
 @dataclass(frozen=True, eq=False)
 class Axis:
-    """A column as one axis of a table of counts: the bin of every code, which nobody changes, and how many it has."""
+    """A column as one axis of a table of counts: the bin of every code, never changed, and the number of bins."""
 
     column: str
     bins: NDArray[np.int32] | None
@@ -131,7 +131,7 @@ class Axis:
 
 
 class Computed(Protocol):
-    """A column that follows from others, row by row: its name, and its codes."""
+    """A column calculated from others, row by row: its name, and its codes."""
 
     @property
     def key(self) -> str:
@@ -170,8 +170,8 @@ def joint_counts(rows: PrivateRows, axes: Sequence[Axis]) -> NDArray[np.int64]:
 def tables_of_counts(rows: PrivateRows, tables: Sequence[tuple[Axis, ...]]) -> Iterator[NDArray[np.int32]]:
     """Yield the joint counts of many tables, in order, each of shape (product of its axes' sizes,), last axis fastest.
 
-    Tables are counted many at a time, so that a column's bins are looked up once for all of them; what ``rows``
-    remember is not counted again.
+    Tables are counted many at a time, so that a column's bins are looked up once for all of them; tables that ``rows``
+    remembers are not counted again.
     """
     memory = CountMemory() if rows.memory is None else rows.memory
     keys = [tuple(axis.key for axis in axes) for axes in tables]
@@ -187,7 +187,7 @@ def tables_of_counts(rows: PrivateRows, tables: Sequence[tuple[Axis, ...]]) -> I
 
 
 def rows_by_cell(rows: PrivateRows, axes: Sequence[Axis]) -> Iterator[tuple[int, NDArray[np.int64] | slice]]:
-    """Yield each cell that has rows, with the places of those rows."""
+    """Yield each cell that has rows, with the indices of those rows."""
     if not axes:
         yield 0, slice(0, rows.n_rows)
         return
@@ -203,7 +203,7 @@ _digests: dict[int, tuple[weakref.ref[NDArray[np.int32]], bytes]] = {}
 
 
 def _digest_of(bins: NDArray[np.int32]) -> bytes:
-    """Return a digest of bins, which are public; those that nobody can change are read once while they live."""
+    """Return a digest of bins, which are public; those that are read-only are read once while they live."""
     held, known = _digests.get(id(bins), (None, b""))
     if held is not None and held() is bins:
         return known
@@ -237,7 +237,7 @@ def _counted(
     }
     columns = {axis.column: rows.column(axis.column) for axis in axes.values()}
     lookups = {key: None if axis.bins is None else axis.bins.astype(_kind(axis)) for key, axis in axes.items()}
-    # Every piece of rows adds to every cell of a table: large tables want large pieces.
+    # Every piece of rows adds to every cell of a table, so large tables need large pieces.
     piece = min(max(SMALL_PIECE, *(4 * total.size for total in totals)), PIECE) if totals else PIECE
     for start in range(0, rows.n_rows, piece):
         end = min(start + piece, rows.n_rows)
@@ -255,12 +255,12 @@ def _kind(axis: Axis) -> type[np.integer[Any]]:
 def _bins_of(axis: Axis, lookup: NDArray[Any] | None, codes: NDArray[Any]) -> NDArray[Any]:
     """Return the bin of each row, in memory of its own."""
     if int(codes.max()) >= (axis.size if lookup is None else len(lookup)):
-        raise PrivacyError("A column holds a code that its declaration does not have; the table must be encoded again.")
+        raise PrivacyError("A column holds a code that is not in its declaration; the table must be encoded again.")
     return codes.astype(_kind(axis)) if lookup is None else lookup[codes]
 
 
 def _count(bins: Sequence[NDArray[Any]], sizes: Sequence[int], *, many: bool) -> NDArray[np.int64]:
-    """Count the rows of one piece by cell; ``many`` says that all pieces together are worth starting torch."""
+    """Count the rows of one piece by cell; ``many`` means that starting torch is worth it for all pieces together."""
     n_cells = math.prod(sizes)
     index = bins[0]
     if len(bins) > 1:

@@ -1,17 +1,18 @@
 r"""Feature maps: what a sum over rows may add up, as public data from a closed set.
 
 A feature map turns one row of codes into a vector of numbers. It is data (tables, whole-number frequencies), never a
-function, so that it can hold nothing but what it shows, and so that the session can compute its bounds instead of
-believing them. Each map knows the columns it looks at, how far one row can move its sum, how it is summed exactly, what
-it is of made rows, and how it is written down. ``answers`` lists them all.
+function, so that it hides nothing and the session can compute its bounds instead of trusting them. Each map knows the
+columns it uses, how far one row can move its sum, how it is summed exactly, how it is evaluated on synthetic rows, and
+how it is written down. ``answers`` lists them all.
 
-What a row contributes to a sum is a vector of whole numbers that follows from that row and the map alone, to the last
-bit: other rows may be added, taken away, put in another order or cut into other blocks, on any device. Noise hides one
-row only because of that, as a last bit that its neighbours felt would be a change of theirs. Constants and one-hots add
-1 to a count, and counts are integers; a table's entries are truncated to whole steps before a row is read, and a sum
-is histogram times table in int64; maps of ``more`` say in their modules why it holds for them. A unit of several rows
-contributes the sum of its rows' vectors; nothing is clipped, scaled or rounded after rows are added. The argument is in
-``docs/proofs/sensitivity.md``; ``tests/privacy/test_contributions.py`` looks for exceptions.
+The contribution of a row to a sum is a vector of whole numbers that follows from that row and the map alone, to the
+last bit: other rows may be added, removed, put in another order or cut into other blocks, on any device. Noise hides
+one row only because of that: if a row changed the last bit of another row's contribution, that would be a change of its
+own. Constants and one-hots add 1 to a count, and counts are integers; a table's entries are truncated to whole steps
+before a row is read, and a sum is histogram times table in int64; maps of ``more`` say in their modules why it holds
+for them. A unit of several rows contributes the sum of its rows' vectors; nothing is clipped, scaled or rounded after
+rows are added. The argument is in ``docs/proofs/sensitivity.md``; ``tests/privacy/test_contributions.py`` looks for
+exceptions.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ Sums = NDArray[np.int64]
 """Sums by cell in whole steps, shape (n_cells, dimension)."""
 
 SyntheticCodes = Mapping[str, NDArray[Any]]
-"""Codes of made rows, one 1-D array of integers per column."""
+"""Codes of synthetic rows, one 1-D array of integers per column."""
 
 
 class FeatureMap(ABC):
@@ -93,7 +94,7 @@ class FeatureMap(ABC):
     @property
     @abstractmethod
     def columns(self) -> tuple[str, ...]:
-        """The columns that are looked at."""
+        """The columns that are used."""
 
     @property
     def inner(self) -> tuple[FeatureMap, ...]:
@@ -102,7 +103,7 @@ class FeatureMap(ABC):
 
     @property
     def code_sizes(self) -> tuple[tuple[str, int], ...]:
-        """Columns with the number of codes it has an entry for, without those of ``inner``."""
+        """Columns with the number of codes that it has entries for, without those of ``inner``."""
         return ()
 
     @property
@@ -117,7 +118,7 @@ class FeatureMap(ABC):
 
     @abstractmethod
     def blocks(self) -> tuple[Block, ...]:
-        """Write the map out as blocks whose places together are every place of the answer once."""
+        """Write the map as blocks whose places together cover every place of the answer once."""
 
     def bound(self, *, half_bits: int) -> Bound:
         """Bound what one row adds; as :func:`bound_of`."""
@@ -125,7 +126,7 @@ class FeatureMap(ABC):
 
     @abstractmethod
     def evaluate(self, codes: SyntheticCodes) -> Matrix:
-        """Return the features of made rows, shape (n_rows, dimension)."""
+        """Return the features of synthetic rows, shape (n_rows, dimension)."""
 
     @abstractmethod
     def to_json(self, name: str, arrays: Arrays) -> dict[str, Any]:
@@ -166,7 +167,7 @@ class FeatureMap(ABC):
             declared = schema.size_of(column)
             if size != declared:
                 raise PrivacyError(
-                    f"The question knows {size} codes of '{column}', which has {declared}; make it from this schema."
+                    f"The question has {size} codes of '{column}', which has {declared}; make it from this schema."
                 )
 
 
@@ -174,12 +175,12 @@ Inner = Callable[[Mapping[str, Any]], FeatureMap]
 
 
 class Summable(ABC):
-    """What a block of a map is: something with a bound and an exact sum of its own."""
+    """A block of a map: something with its own bound and exact sum."""
 
     __slots__ = ()
 
     is_exact: ClassVar[bool] = True
-    """Whether its features need no rounding beyond that of one table and one weight."""
+    """Whether its features need no rounding other than that of one table and one weight."""
 
     @property
     @abstractmethod
@@ -188,7 +189,7 @@ class Summable(ABC):
 
     @property
     def computed(self) -> tuple[Computed, ...]:
-        """Columns that are worked out of others before rows are counted."""
+        """Columns that are calculated from others before rows are counted."""
         return ()
 
     @abstractmethod
@@ -206,7 +207,7 @@ class ColumnMap(FeatureMap, Summable):
     __slots__ = ()
 
     alone: ClassVar[str] = ""
-    """Why it cannot be multiplied by anything but tables of counts; empty where it can."""
+    """Why it can be multiplied by tables of counts only; empty where it has no such limit."""
 
     @property
     def maps(self) -> tuple[ColumnMap, ...]:
@@ -222,7 +223,7 @@ class ColumnMap(FeatureMap, Summable):
 class Block:
     """A weight times a map that is summed by itself.
 
-    ``places`` is an int64 array of shape (dimension,): where the block's features stand in the answer.
+    ``places`` is an int64 array of shape (dimension,): the indices of the block's features in the answer.
     """
 
     weight: float
@@ -395,7 +396,7 @@ class OneHot(CellMap):
         object.__setattr__(self, "columns", columns)
         object.__setattr__(self, "sizes", tuple(int(size) for size in sizes))
         object.__setattr__(self, "bins", tuple(checked))
-        # Told once: a declared range has up to millions of places, and a schema thousands of ranges.
+        # Calculated once: a declared range has up to millions of levels, and a schema thousands of ranges.
         shape = (size if one is None else int(one.max()) + 1 for size, one in zip(self.sizes, checked, strict=True))
         object.__setattr__(self, "shape", tuple(shape))
         object.__setattr__(self, "axes", tuple(Axis(*axis) for axis in zip(columns, checked, self.shape, strict=True)))
@@ -412,7 +413,7 @@ class OneHot(CellMap):
         return math.prod(self.shape)
 
     def evaluate(self, codes: SyntheticCodes) -> Matrix:
-        """Return the indicator of each made row's cell, shape (n_rows, dimension); last column fastest."""
+        """Return the indicator of each synthetic row's cell, shape (n_rows, dimension); last column fastest."""
         cells = [binned(codes[column], one) for column, one in zip(self.columns, self.bins, strict=True)]
         flat = np.ravel_multi_index(cells, self.shape)
         features = np.zeros((len(flat), self.dimension))
@@ -484,7 +485,7 @@ class Stack(FeatureMap):
         )
 
     def evaluate(self, codes: SyntheticCodes) -> Matrix:
-        """Return the features of made rows, shape (n_rows, dimension); parts in order."""
+        """Return the features of synthetic rows, shape (n_rows, dimension); parts in order."""
         features = [weight * part.evaluate(codes) for part, weight in zip(self.parts, self.weights, strict=True)]
         return np.concatenate(features, axis=1)
 
@@ -513,7 +514,7 @@ def check_dimension(dimension: int) -> None:
 
 
 def kept(arrays: Arrays, name: str, array: NDArray[Any] | None) -> str | None:
-    """Put an array under a name and return the name; None where there is none."""
+    """Put an array under a name and return the name; None without an array."""
     if array is None:
         return None
     arrays[name] = array
@@ -531,7 +532,7 @@ def whole_numbers(what: str, values: ArrayLike) -> NDArray[np.int32]:
 
 
 def whole_array(what: str, of: str, values: ArrayLike, axes: int) -> NDArray[np.int32]:
-    """Return whole numbers with so many axes that nobody can change; errors as :func:`whole_numbers`."""
+    """Return whole numbers with so many axes, read-only; errors as :func:`whole_numbers`."""
     array = whole_numbers(f"{what} of {of}, as those", values)
     if array.ndim != axes:
         raise PrivacyError(f"The {what} of {of} must be an array with {axes} axes, got {array.ndim}.")
@@ -539,9 +540,9 @@ def whole_array(what: str, of: str, values: ArrayLike, axes: int) -> NDArray[np.
 
 
 def kept_whole_numbers(what: str, values: ArrayLike) -> NDArray[np.int32]:
-    """Return whole numbers that nobody can change; errors as :func:`whole_numbers`.
+    """Return whole numbers, read-only; errors as :func:`whole_numbers`.
 
-    Those that nobody can change already are shared by all maps that have them, as one copy may be as large as a column.
+    Read-only ones are shared by all maps that have them, as one copy may be as large as a column.
     """
     if isinstance(values, np.ndarray) and _is_frozen(values) and (not values.size or int(values.min()) > -(2**31)):
         return values
@@ -549,7 +550,7 @@ def kept_whole_numbers(what: str, values: ArrayLike) -> NDArray[np.int32]:
 
 
 def checked_bins(column: str, bins: NDArray[Any], rows: int) -> NDArray[np.int32]:
-    """Return bins that nobody can change, or refuse what are no bins from 0 to ``rows`` - 1."""
+    """Return bins, read-only, or refuse what are not bins from 0 to ``rows`` - 1."""
     checked = kept_whole_numbers("bins", bins)
     if checked.ndim != 1 or checked.size == 0 or int(checked.min()) < 0 or int(checked.max()) >= rows:
         raise PrivacyError(f"The bins of '{column}' must be whole numbers from 0 to {rows - 1}, one per code.")
@@ -561,7 +562,7 @@ def _is_frozen(bins: NDArray[Any]) -> bool:
 
 
 def frozen(array: NDArray[Any]) -> NDArray[Any]:
-    """Return an array that nobody can write to any more."""
+    """Make an array read-only and return it."""
     array.flags.writeable = False
     return array
 

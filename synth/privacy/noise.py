@@ -1,4 +1,4 @@
-"""Where privacy noise comes from: a key of the operating system that nobody can set, see or keep.
+"""Where privacy noise comes from: a key from the operating system that cannot be set, seen or kept.
 
 ``SystemNoise`` is the only noise the product uses. Its AES-256 key is drawn from the operating system, lives inside the
 cipher object only, and is drawn anew in every process: a forked child never repeats its parent's noise.
@@ -50,7 +50,7 @@ MAXIMUM_SCORE = 2**61
 """Largest magnitude of a selection score, so that a difference of two fits in int64."""
 
 DOUBT = 2.0**-40
-"""A comparison closer than this is decided in exact arithmetic; float64 errs by less than 2^-46 here."""
+"""A closer comparison is decided in exact arithmetic; float64 has an error below 2^-46 here."""
 
 _UNIT = 2.0**-64
 _BLOCK = 2**14
@@ -82,7 +82,7 @@ class LazyUniform:
         self._value, self._bits, self._source = word, 64, source
 
     def below_exp(self, numerator: int, denominator: int) -> bool:
-        """Tell whether the number is below exp(-numerator/denominator), exactly.
+        """Return whether the number is below exp(-numerator/denominator), exactly.
 
         Parameters
         ----------
@@ -112,7 +112,7 @@ def _bounds_of_exp(numerator: int, denominator: int, bits: int) -> tuple[int, in
     digits = bits // 3 + 12
     down, up = Context(prec=digits, rounding=ROUND_FLOOR), Context(prec=digits, rounding=ROUND_CEILING)
     smallest, largest = (context.divide(Decimal(numerator), Decimal(denominator)) for context in (down, up))
-    if smallest > bits:  # exp(-bits) < 2^-bits: nothing but zero is left, and exp of a huge number would be slow
+    if smallest > bits:  # exp(-bits) < 2^-bits: only zero is left, and exp of a huge number would be slow
         return 0, 1
     size = Decimal(2**bits)
     exact = Context(prec=4 * digits)
@@ -223,7 +223,7 @@ def _uniform(words: Words, bound: int) -> tuple[Integers, Flags]:
 
 
 def _exponent(remainder: Integers, magnitude: Integers, scale: int, variance: int | None) -> NDArray[np.float64]:
-    """Return x of ``_accepted`` in float64; exp(-x) is off by less than 2^-46 (``docs/proofs/samplers.md``)."""
+    """Return x of ``_accepted`` in float64; exp(-x) has an error below 2^-46 (``docs/proofs/samplers.md``)."""
     exponent = remainder / scale
     if variance is not None:
         exponent += (magnitude - variance / scale) ** 2 / float(2 * variance)
@@ -321,8 +321,8 @@ def randomised_response(
 ) -> Integers:
     r"""Answer with each value, or another of the classes, exactly: weight 1 for the value, exp(-e) for each other one.
 
-    Classes are proposed uniformly; the value itself is kept always, another one with probability exp(-e). How often is
-    proposed does not depend on the values.
+    Classes are proposed uniformly; the value itself is always kept, another one with probability exp(-e). The number of
+    proposals does not depend on the values.
 
     Parameters
     ----------
@@ -365,7 +365,7 @@ def randomised_response(
 
 
 def random_order(source: WordSource, size: int) -> Integers:
-    """Draw an order of ``size`` things, all orders alike: that of random words, drawn anew while two are equal.
+    """Draw an order of ``size`` things, all equally likely: that of random words, drawn anew while two are equal.
 
     Returns
     -------
@@ -380,11 +380,11 @@ def random_order(source: WordSource, size: int) -> Integers:
 
 
 class NoiseSource(Protocol):
-    """What a session asks for when it answers a question; nothing else in the program draws privacy noise."""
+    """The noise that a session draws when it answers a question; nothing else in the program draws privacy noise."""
 
     @property
     def private(self) -> bool:
-        """False for a source whose noise somebody could know; receipts of such noise never enter a bundle."""
+        """False for a source whose noise could be known; receipts of such noise never enter a bundle."""
         ...
 
     def gaussian(self, variance: int, size: int) -> NDArray[np.int64]:
@@ -406,7 +406,7 @@ class NoiseSource(Protocol):
         ...
 
     def order(self, size: int) -> NDArray[np.int64]:
-        """Draw an order of ``size`` things, all orders alike."""
+        """Draw an order of ``size`` things, all equally likely."""
         ...
 
 

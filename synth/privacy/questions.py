@@ -1,8 +1,8 @@
-"""What a question of private rows is: something planned from public data alone, charged, and only then answered.
+"""What a question about private rows is: planned from public data alone, charged, and only then answered.
 
 A kind of question knows whether it fits a declared table, what noise a part of the budget buys, how it is answered from
-rows, and what its answer looks like: in a receipt, in the file of answers, and to whoever checks that file. The kinds
-are sums (``answers``), choices (``selection``) and those of ``more``; ``answers`` lists them all.
+rows, and what its answer looks like: in a receipt, in the file of answers, and to anyone who checks that file. The
+kinds are sums (``answers``), choices (``selection``) and those of ``more``; ``answers`` lists them all.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ Numbers = tuple[NDArray[np.int64], ...]
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """What a question may cost, and of which table it is asked; all of it public.
+    """What a question may cost, and about which table it is asked; all of it public.
 
     ``units`` are those of the budget, ``slack`` is the discretisation cost c, and ``between_neighbours`` turns the
     bound of one row into that of one unit.
@@ -57,21 +57,21 @@ class Allowance:
     between_neighbours: Callable[[Bound], float]
 
     def least_noise(self, grids: Sequence[int], sensitivity: Callable[[int], float], dimension: int) -> GaussianPlan:
-        """Find the least Gaussian noise, on the first grid whose discretisation costs no more than is allowed.
+        """Find the least Gaussian noise, on the first grid whose discretisation costs at most what is allowed.
 
         Parameters
         ----------
         grids : sequence of int
             Halves of the bits of each grid, in order of preference.
         sensitivity : callable
-            Of half the bits of a grid: how far one unit moves the answer there, in units of the answer.
+            Takes half the bits of a grid; returns how far one unit moves the answer there, in units of the answer.
         dimension : int
             Noisy numbers.
 
         Raises
         ------
         PrivacyError
-            If no grid carries such noise: the share is far too small or far too large.
+            If no grid can carry such noise: the share is far too small or far too large.
         """
         for half_bits in grids:
             plan = gaussian_on_grid(half_bits, sensitivity(half_bits), dimension=dimension, units=self.units)
@@ -84,16 +84,16 @@ class Allowance:
 
 
 class Plan(Protocol):
-    """The noise of one question, worked out before a row is read."""
+    """The noise of one question, calculated before a row is read."""
 
     @property
     def coordinates(self) -> int:
-        """Noisy numbers whose Gaussian tails are set aside."""
+        """Noisy numbers for whose Gaussian tails a part of delta is set aside."""
         ...
 
     @property
     def costs(self) -> tuple[PlannedCost, ...]:
-        """What each of its receipts will state; the first is of the question itself."""
+        """What each of its receipts will state; the first is that of the question itself."""
         ...
 
 
@@ -105,7 +105,7 @@ class Answer(ABC):
     @property
     @abstractmethod
     def receipts(self) -> tuple[Receipt, ...]:
-        """The receipt of the question, and those of what came with it."""
+        """The receipt of the question, and those of anything that came with it."""
 
     @property
     def query(self) -> str:
@@ -113,12 +113,12 @@ class Answer(ABC):
         return self.receipts[0].query
 
     def assumptions(self, schema: Schema) -> tuple[str, ...]:
-        """Return what its receipts lean on, beside what every receipt of the table does."""
+        """Return the assumptions of its receipts, in addition to those of every receipt of the table."""
         return ()
 
 
 class OneReceipt(Answer):
-    """An answer that cost one receipt."""
+    """An answer with a single receipt."""
 
     __slots__ = ()
 
@@ -140,14 +140,14 @@ class Question(ABC, Generic[PlanT, AnswerT]):
     __slots__ = ()
 
     tells_row_count: ClassVar[bool] = False
-    """Whether its answer shows how many rows there are, so that their number must be public."""
+    """Whether its answer shows the number of rows, which must then be public."""
 
     unforeseen: ClassVar[str] = ""
-    """What of ``{query}`` depends on rows, so that nothing that follows can be planned; empty where nothing does."""
+    """What of ``{query}`` depends on rows, so that later questions cannot be planned; empty where nothing does."""
 
     @abstractmethod
     def check(self, schema: Schema) -> None:
-        """Refuse, by an error that costs nothing, what cannot be asked of the declared table."""
+        """Refuse what cannot be asked of the declared table, by an error that costs nothing."""
 
     @abstractmethod
     def plan(self, allowed: Allowance) -> PlanT:
@@ -158,7 +158,7 @@ class Question(ABC, Generic[PlanT, AnswerT]):
 
     @abstractmethod
     def digest(self) -> str:
-        """Return a SHA-256 that two questions share exactly where they are the same data, to the last bit."""
+        """Return a SHA-256 that two questions share exactly if they are the same data, to the last bit."""
 
     @abstractmethod
     def draw(self, plan: PlanT, rows: PrivateRows, noise: NoiseSource, *, device: str) -> Numbers:
@@ -166,7 +166,7 @@ class Question(ABC, Generic[PlanT, AnswerT]):
 
     @abstractmethod
     def answer(self, receipts: tuple[Receipt, ...], numbers: Numbers) -> AnswerT:
-        """Return the answer that whole numbers are."""
+        """Return the answer that the whole numbers stand for."""
 
     @abstractmethod
     def again(self, answer: Answer) -> AnswerT:
@@ -179,7 +179,7 @@ class Question(ABC, Generic[PlanT, AnswerT]):
         """
 
     def foreseen(self, receipts: tuple[Receipt, ...], plan: PlanT) -> AnswerT:
-        """Return an answer without rows, where what is asked next does not depend on it."""
+        """Return an answer without rows, where the next questions do not depend on it."""
         raise PrivacyError("What is asked next depends on this answer.")
 
 
@@ -191,12 +191,12 @@ class Asked:
     digest: str
 
     def to_dict(self) -> dict[str, Any]:
-        """Return JSON types that are equal exactly where the questions are."""
+        """Return JSON types that are equal exactly if the questions are."""
         return {"receipts": [receipt.to_dict() for receipt in self.receipts], "digest": self.digest}
 
 
 class KeptAnswers(Protocol):
-    """What a session writes its answers to before it hands them on, and hears them from again."""
+    """Where a session writes its answers before it passes them on, and reads them again."""
 
     def repeated(self, asked: Asked) -> Numbers | None:
         """Return the kept answer that is next, or None where no more are left.
@@ -204,7 +204,7 @@ class KeptAnswers(Protocol):
         Raises
         ------
         JobError
-            If it was given to another question, or cannot be read; every later question is refused then as well.
+            If it was given to another question, or cannot be read; every later question is then refused as well.
         """
         ...
 
@@ -214,7 +214,7 @@ class KeptAnswers(Protocol):
         Raises
         ------
         DiskFullError, JobError
-            If it cannot be written. Nobody may be told the answer then.
+            If it cannot be written. The answer must then not be used.
         """
         ...
 
@@ -235,14 +235,14 @@ class Digest:
         self._found.update(len(said).to_bytes(8, "big") + said)
 
     def add_array(self, array: NDArray[Any]) -> None:
-        """Add an array, its type and its shape; nobody changes it until the digest is made."""
+        """Add an array, its type and its shape; it must not change until the digest is made."""
         if id(array) not in self._said:  # thousands of candidates share a few arrays of bins
             said = f'["{array.dtype.str}", {list(array.shape)}]'.encode()  # the JSON of both, in a tenth of its time
             self._said[id(array)] = array, len(said).to_bytes(8, "big") + said + array.tobytes()
         self._found.update(self._said[id(array)][1])
 
     def add_map(self, feature_map: FeatureMap) -> None:
-        """Add a map: two maps have one digest exactly where they are the same data, to the last bit."""
+        """Add a map: two maps have one digest exactly if they are the same data, to the last bit."""
         description, arrays = feature_map.describe()
         self.add_words(description)
         for name, array in arrays.items():

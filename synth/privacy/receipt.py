@@ -3,7 +3,7 @@ r"""What one private answer cost: everything an accountant needs, and nothing th
 A receipt is a value (the idea of a ``DpEvent``): ``accounting`` interprets it, the ledger stores it, a certificate
 prints it, and ``verify`` recomputes the promise from it. What a mechanism costs is its mu, in whole units of mu^2, and
 the slack of noise on a grid. Noise on single cells is paid for in pure epsilon instead, which adds: a mu of pure
-epsilon 1 would be worth more than epsilon 1 at any usual delta. Every number here is rounded up. The proofs stand in
+epsilon 1 would be worth more than epsilon 1 at any usual delta. Every number here is rounded up. The proofs are in
 ``docs/proofs``: ``exponential-mechanism.md``, ``discretisation-slack.md`` and ``noisy-rows.md``.
 """
 
@@ -33,14 +33,14 @@ __all__ = [
 ]
 
 _MARGIN, _STATED_MARGIN = 1e-9, 1e-8
-"""How much less than its cost a receipt may state, for the last bits of two computers: to be added up; in a bundle."""
+"""How much less than its cost a receipt may state, for differences in the last bits: when added up; in a bundle."""
 
 Mechanism = Literal["discrete_gaussian", "exponential", "gaussian_rows", "discrete_laplace", "randomised_response"]
 """How an answer was made noisy: a sum; a choice; every row by itself, with Gaussian or with Laplace noise; labels."""
 
 
 Part = Literal["train", "holdout"]
-"""A side of a table: the units that generators learn from, and those held out."""
+"""A side of a table: the units that generators learn from, or those held out."""
 
 
 GAUSSIAN = ("discrete_gaussian", "gaussian_rows")
@@ -49,10 +49,10 @@ GAUSSIAN = ("discrete_gaussian", "gaussian_rows")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedCost:
-    """What a question is going to cost, as it is planned before a row is read; the fields are those of a receipt.
+    """The planned cost of a question, before a row is read; the fields are those of a receipt.
 
-    ``named`` is what the receipt calls the question, of which ``{query}`` is the name; ``assumptions`` is what it leans
-    on beside what every receipt of the table does.
+    ``named`` is the name of the question on the receipt, where ``{query}`` stands for the query; ``assumptions`` are
+    those on which it relies in addition to those of every receipt of the table.
     """
 
     mechanism: Mechanism
@@ -70,7 +70,7 @@ class PlannedCost:
 
     @classmethod
     def of_sum(cls, noise: GaussianPlan, dimension: int) -> Self:
-        """Return what a sum of so many numbers costs with this noise."""
+        """Return the cost of a sum of so many numbers with this noise."""
         return cls(
             mechanism="discrete_gaussian",
             sensitivity=noise.sensitivity,
@@ -103,7 +103,7 @@ class Receipt:
     """Who asked: a generator's or a report's name."""
     neighbours: Neighbours
     protects: str
-    """Whom the promise protects, in the owner's word."""
+    """Who is protected, in the owner's word."""
     rows_per_unit: int
     sensitivity: float
     """Largest change between neighbours, in units of the answer: L2 of the whole vector (gaussian), of one row's vector
@@ -125,9 +125,9 @@ class Receipt:
     private: bool = True
     """False when a test's noise source was used; no certificate accepts such a receipt."""
     assumptions: tuple[str, ...] = ()
-    """Sentences that the promise leans on, printed in the certificate."""
+    """Sentences that the promise relies on, printed in the certificate."""
     pure_units: int = 0
-    """Cost in multiples of 2^-40 of pure epsilon, rounded up; only noise on single cells is paid for so."""
+    """Cost in multiples of 2^-40 of pure epsilon, rounded up; used for noise on single cells alone."""
     cells: tuple[CellNoise, ...] = ()
     """Laplace: the noise of every column, in order; one cell changes one column only, a whole row all of them."""
     part: Part = "train"
@@ -168,7 +168,7 @@ class Receipt:
 
     @classmethod
     def of(cls, cost: PlannedCost, schema: Schema, *, query: str, **values: Any) -> Self:
-        """Make the receipt of a question that was planned to cost so much; ``values`` are the other fields."""
+        """Make the receipt of a question from its planned cost; ``values`` are the other fields."""
         planned: dict[str, Any] = {one.name: getattr(cost, one.name) for one in fields(cost) if one.name != "named"}
         planned["assumptions"] = (*schema.assumptions, *cost.assumptions)
         planned |= {"protects": schema.unit.protects, "rows_per_unit": schema.unit.rows_per_unit}
@@ -179,7 +179,7 @@ class Receipt:
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         values |= {"neighbours": self.neighbours.value, "assumptions": list(self.assumptions)}
         values["cells"] = [list(cell) for cell in self.cells]
-        # What few answers need is left out where it says nothing.
+        # Fields that few answers need are left out where they are empty.
         values["part"] = "" if self.part == "train" else self.part
         return {name: value for name, value in values.items() if value or name not in _OPTIONAL}
 
@@ -202,7 +202,7 @@ class Receipt:
 _OPTIONAL = {"pure_units", "cells", "part"}
 _PLAIN = {"int": int, "float": float, "bool": bool, "str": str, "Mechanism": str, "Part": str}
 _KINDS = {field.name: _PLAIN.get(str(field.type)) for field in fields(Receipt)}
-"""Of each field, what a JSON value has to be; None where it is read in a way of its own."""
+"""The type of a JSON value for each field; None where the field is read separately."""
 
 
 def _typed(name: str, value: Any) -> Any:
@@ -259,7 +259,7 @@ def require_honest(receipt: Receipt) -> None:
             f"{name} states a pure epsilon of {receipt.pure_units} units; its noise amounts to {least_pure}."
         )
     if receipt.neighbours is Neighbours.CELL and receipt.mechanism != "discrete_laplace":
-        raise PrivacyError(f"{name} is of noise that does not hide one cell.")
+        raise PrivacyError(f"{name} states noise that does not hide one cell.")
     if receipt.slack < least_slack * (1 - _MARGIN):
         raise PrivacyError(
             f"{name} states a discretisation cost of {receipt.slack:.6g}; its dimension, grid and noise amount to "
@@ -268,7 +268,7 @@ def require_honest(receipt: Receipt) -> None:
 
 
 def misstated(receipt: Receipt) -> Iterator[str]:
-    """Yield where a receipt states another cost than its noise amounts to, more or less."""
+    """Yield where the cost that a receipt states does not match its noise, in either direction."""
     name = f"The receipt of '{receipt.query}'"
     if abs(units_of_receipt(receipt) - receipt.mu_squared_units) > 1:
         yield f"{name} states a cost that does not follow from its sensitivity and noise."

@@ -1,7 +1,7 @@
 r"""Private selection by the exponential mechanism: candidates, their whole-number scores, and the choice.
 
-A candidate's score is weight * |histogram - table|_1 - penalty: how badly a public table describes the rows, less what
-it costs to do something about it. One row moves one count by 1, so it moves a score by at most the weight. Counts are
+A candidate's score is weight * |histogram - table|_1 - penalty: how badly a public table describes the rows, less the
+cost of improving it. One row moves one count by 1, so it moves a score by at most the weight. Counts are
 integers, and tables, weights and penalties are rounded to whole steps before rows are read: what a row moves does not
 depend on the order of rows or on how they are counted. The cost is proved in ``docs/proofs/exponential-mechanism.md``.
 """
@@ -53,10 +53,10 @@ ONE_SCORE = Bound(norm=1.0, diameter=2.0)
 """One row changes one count of a candidate by 1, replacing it changes two; the largest weight is scaled to 1."""
 
 LARGEST_TABLE = 2.0**36
-"""Most rows a public table may speak of; keeps every score below 2^61 steps."""
+"""Most rows that a public table may describe; keeps every score below 2^61 steps."""
 
 BLOCK_CELLS = 2**14
-"""Cells whose distances are worked out at a time: what a cache holds."""
+"""Cells whose distances are calculated at a time: what a cache holds."""
 
 ROUNDED_DOWN = 1 - 2.0**-40
 
@@ -91,7 +91,7 @@ class Candidate:
             raise PrivacyError(f"Candidate {name}: the table must hold finite numbers of at most 2^36 rows together.")
         if self.table.shape != asked:
             raise PrivacyError(
-                f"Candidate {name}: the table has the shape {self.table.shape}; its bins ask for {asked}."
+                f"Candidate {name}: the table has the shape {self.table.shape}; its bins require {asked}."
             )
 
     @property
@@ -120,7 +120,7 @@ class ChoicePlan:
 
     @property
     def rate(self) -> Fraction:
-        """What a score is multiplied by in the exponent of a candidate's weight."""
+        """The factor of a score in the exponent of a candidate's weight."""
         return Fraction(self.parameter) / (2 * Fraction(self.sensitivity)) * Fraction(SCORE_STEP)
 
     @property

@@ -1,8 +1,8 @@
-"""The questions: the only way from private rows to anything else.
+"""The session: the only way from private rows to anything else.
 
 A session owns a table and a budget. Every question is planned from public data alone (map, schema, share), charged, and
-only then read from the rows, summed exactly and noised. Nothing is ever given back. A generator receives a session, or
-a ``RecordedSession`` that repeats old answers, and no other object that knows about rows.
+only then answered from the rows: summed exactly, with noise. No charge is ever refunded. A generator receives a
+session, or a ``RecordedSession`` that repeats old answers, and no other object with access to rows.
 """
 
 from __future__ import annotations
@@ -45,16 +45,16 @@ class PrivateSession(AnswerSource):
     Parameters
     ----------
     table : PrivateTable
-        The rows; nobody gets them back out of a session.
+        The rows; they cannot be taken out of a session.
     budget : PrivacyBudget
         All that may be spent, under the relation that the schema's row-count rule asks for.
     noise : NoiseSource, optional
         For tests; any but the default makes receipts that say they are not private.
     device : str
-        "auto", "cpu" or "cuda": where large sums are worked out; changes no answer.
+        "auto", "cpu" or "cuda": where large sums are calculated; changes no answer.
     kept : KeptAnswers, optional
-        Where every answer is written before it is handed on. Answers that are there already are repeated, in order and
-        to the same questions alone, at the price they had; rows are asked only when all of them were.
+        Where every answer is written before it is passed on. Answers that are kept already are repeated, in order and
+        to the same questions only, at their old price; rows are read only once all of these were repeated.
 
     Raises
     ------
@@ -88,7 +88,7 @@ class PrivateSession(AnswerSource):
     ) -> None:
         if budget.neighbours is not table.schema.neighbours:
             raise PrivacyError(
-                f"The budget hides '{budget.neighbours.value}', the schema's row_count asks for "
+                f"The budget hides '{budget.neighbours.value}', but the schema's row_count requires "
                 f"'{table.schema.neighbours.value}'; use the same for both."
             )
         self._table, self._budget = table, budget
@@ -140,18 +140,18 @@ class PrivateSession(AnswerSource):
             return RowCount(float(self._table._public_rows or 0), 0.0, public=True)
         counted = self._record.counted if self._table.part == "train" else None
         if counted is None:
-            raise PrivacyError("The number of rows is private and has not been measured yet; ask count_rows first.")
+            raise PrivacyError("The number of rows is private and has not been measured yet; call count_rows first.")
         return RowCount(max(float(counted.value[0]), 1.0), counted.noise_std, public=False)
 
     def sub_session(self, share: float) -> PrivateSession:
-        """Set a share of the budget aside as a session of its own, with the same rows and the same list of receipts."""
+        """Set a share of the budget aside as a separate session, with the same rows and the same list of receipts."""
         return self._aside(share, self._table, self._memory)
 
     def holdout_session(self, table: PrivateTable, *, share: float) -> PrivateSession:
         """Set a share of the budget aside for questions about the units that were held out of this session's rows.
 
-        Its costs are added to the others: a unit may change sides when it is replaced, and without ids its rows may lie
-        on both (``docs/proofs/split.md``). No generator is handed such a session.
+        Its costs are added to the others: a unit may change sides when it is replaced, and without ids its rows may be
+        on both (``docs/proofs/split.md``). No generator receives such a session.
 
         Parameters
         ----------
@@ -163,10 +163,12 @@ class PrivateSession(AnswerSource):
         Raises
         ------
         PrivacyError
-            If the table is no hold-out, or is declared otherwise. Nothing is spent then.
+            If the table is not a hold-out, or is declared differently. Nothing is spent then.
         """
         if (self._table.part, table.part) != ("train", "holdout") or self.schema != table.schema:
-            raise PrivacyError("Held-out rows are the hold-out of the same table as the session's; open both together.")
+            raise PrivacyError(
+                "Held-out rows must be the hold-out of the same table as the session's rows; open both together."
+            )
         return self._aside(share, table, CountMemory())
 
     def _aside(self, share: float, table: PrivateTable, memory: CountMemory) -> PrivateSession:
@@ -179,14 +181,14 @@ class PrivateSession(AnswerSource):
         return view
 
     def count_rows(self, *, share: float, source: str = "number of rows") -> NoisyAnswer:
-        """Measure the number of rows, where it is private; answers ``rows`` from then on."""
+        """Measure the number of rows, where it is private; ``rows`` returns it from then on."""
         self._record.counted = self.noisy_sum(Constant(), share=share, query=ROW_COUNT_QUERY, source=source)
         return self._record.counted
 
     def ask(self, question: Question[Any, AnswerT], *, share: float, query: str, source: str) -> AnswerT:
         """Plan a question, charge it, and only then answer it from the rows; as in :meth:`AnswerSource.ask`."""
         if type(question) not in KINDS:
-            raise PrivacyError("A session answers the questions of its closed set alone, and no class made from them.")
+            raise PrivacyError("A session answers only the questions of its closed set, and no subclass of them.")
         question.check(self.schema)
         units = self._affordable(share)
         slack = SLACK_ALLOWANCE * units / self._root_units
@@ -228,9 +230,9 @@ class PrivateSession(AnswerSource):
         return units
 
     def _open(self, query: str, units: int, *, coordinates: int = 0) -> None:
-        """Charge a question before its rows are read; there is no way back."""
+        """Charge a question before its rows are read; this cannot be undone."""
         if query in self._record.queries:
-            raise PrivacyError(f"A question called '{query}' was asked before; give every question a name of its own.")
+            raise PrivacyError(f"A question called '{query}' was asked before; give every question its own name.")
         if self._record.coordinates + coordinates > COORDINATE_ALLOWANCE:
             raise PrivacyError(f"A run may ask for at most {COORDINATE_ALLOWANCE:,} noisy numbers altogether.")
         self._record.queries.add(query)
@@ -242,9 +244,9 @@ class PrivateSession(AnswerSource):
         return PrivateRows(lambda name: table._column(name), table._rows, self._memory, table._units, table._texts)
 
     def _answered(self, question: Question[Any, Any], plan: Any, receipts: tuple[Receipt, ...]) -> Numbers:
-        """Answer a planned and charged question: by the kept answer that is next, else from the rows.
+        """Answer a planned and charged question: by the next kept answer, else from the rows.
 
-        What comes from the rows is kept before anybody hears of it, so that it is never asked for again.
+        An answer from the rows is kept before it is passed on, so that it is never drawn again.
         """
         asked = None if self._kept is None else Asked(receipts, question.digest())
         numbers = None if self._kept is None or asked is None else self._kept.repeated(asked)

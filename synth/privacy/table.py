@@ -1,14 +1,13 @@
-"""PrivateTable: the rows of a private table as codes, opened by id and shown to nobody.
+"""PrivateTable: the rows of a private table as codes, opened by id and never shown.
 
 Only :class:`synth.privacy.session.PrivateSession` asks it for columns. It has no length, no iteration, no text and no
 bytes; copying or pickling it is refused, so rows stay in the process that opened them.
 
 Which rows of a unit are kept, and which units are held out, is keyed, so that it is the same in every later run
-(``docs/proofs/split.md``). Both are decided for each unit by a keyed hash of its id, never by what other
-units bring:
+(``docs/proofs/split.md``). Both are decided for each unit by a keyed hash of its id, never by other units:
 
 - at most ``rows_per_unit`` rows of an id are kept, those with the smallest hash of (id, occurrence), where occurrence
-  is the place of a row among the rows of its id. Adding or removing an id changes no other id's rows.
+  is the position of a row among the rows of its id. Adding or removing an id changes no other id's rows.
 - Where the number of units is private (add/remove), each unit is held out by its own independent coin: adding one unit
   leaves every other on its side, and neither size is public. A split of fixed size would turn "one unit added" into
   "one unit swapped".
@@ -18,13 +17,13 @@ units bring:
 The hash is AES of (AES of the id's hash) XOR a number: a block-cipher MAC of two blocks, a pseudo-random function that
 hashes millions of rows in a second.
 
-Without an id column a row is a unit, and a keyed hash of its codes, with a number among the rows that have the same,
-stands for its id: where a row stands in the table, and what stands before it, decides nothing. Where a cell is hidden
-its place stands for it instead, because the rest of a row must stay on its side when the cell changes; the number and
-the order of the rows are public there. Where a unit may have several such rows, each has a coin of its own under either
+Without an id column a row is a unit, and its id is a keyed hash of its codes, with a number among the rows that have
+the same codes: the position of a row in the table, and the rows before it, play no part. Where a cell is hidden the
+position is the id instead, because the rest of a row must stay on its side when the cell changes; the number and the
+order of the rows are public there. Where a unit may have several such rows, each has its own coin under either
 relation.
 
-A row without an id, where there is an id column, belongs to no unit. It is on no side.
+A row without an id, where there is an id column, belongs to no unit. It is on neither side.
 """
 
 from __future__ import annotations
@@ -68,7 +67,7 @@ _Mask = npt.NDArray[np.bool_]
 
 
 class TableSource(Protocol):
-    """Where tables are kept: :class:`synth.vault.vault.Vault`."""
+    """A store of tables, such as :class:`synth.vault.vault.Vault`."""
 
     def open(self, table_id: str) -> BinaryIO:
         """Return the decrypted bytes of a table."""
@@ -78,8 +77,8 @@ class TableSource(Protocol):
 class PrivateTable:
     """Rows of a private table, as codes; opaque.
 
-    Made by :meth:`open`, or by :meth:`from_codes` of codes that are ready made. ``schema`` is public, and so is
-    ``part``, which side of the split it is; nothing else is.
+    Made by :meth:`open`, or from codes by :meth:`from_codes`. ``schema`` and ``part``, the side of the split, are
+    public; nothing else is.
     """
 
     __slots__ = ("_columns", "_public_rows", "_rows", "_texts", "_units", "part", "schema")
@@ -89,9 +88,9 @@ class PrivateTable:
     _columns: Codes
     _rows: int
     _public_rows: int | None
-    """The number of rows of this side that may be printed: it follows from the declared number; None where private."""
+    """The number of rows of this side that may be printed, from the declared number; None where private."""
     _units: npt.NDArray[np.int64] | None
-    """A number for each row that the rows of one unit share; None where ids do not say that a unit has several."""
+    """A number for each row, shared by the rows of a unit; None where no ids show which rows belong together."""
     _texts: Callable[[Sequence[str]], Sequence[dict[str, int]]] | None
     """Counts texts of columns that are to be found privately; None where the table was not opened for that."""
 
@@ -128,9 +127,9 @@ class PrivateTable:
         account_key : bytes
             The account's secret; decides which rows are kept and which units are held out, the same in every run.
         holdout : float
-            Part of the units no generator may see, in [0, 1).
+            Part of the units that are held out, in [0, 1).
         parts : sequence of {"train", "holdout"}
-            Which sides, in which order.
+            Which sides, in order.
         undeclared : {"refuse", "drop"}
             What to do with a column that is not declared.
         public : bool
@@ -162,7 +161,7 @@ class PrivateTable:
         holdout: float,
         undeclared: Literal["refuse", "drop"],
     ) -> tuple[tuple[PrivateTable, PrivateTable], ...]:
-        """Open the smallest tables there are, of rows that are about nobody: one row on either side, and none.
+        """Open the smallest possible tables, of simulated rows: one row on either side, and none.
 
         Parameters
         ----------
@@ -183,7 +182,7 @@ class PrivateTable:
             columns = {name: codes[encoded._n_rows - rows :] for name, codes in encoded._codes.items()}
             if schema.needs_number_of_units:
                 return cls._side(columns, schema, part, n_units=schema.number_of_units or 0, holdout=holdout)
-            # Their number is private, or let out with them: it is that of this side.
+            # Their number is private, or released with them: it is that of this side.
             return cls._side(columns, schema, part, n_units=rows, holdout=float(part == "holdout"))
 
         return tuple((side(rows, "train"), side(rows, "holdout")) for rows in (1, 0))
@@ -208,7 +207,7 @@ class PrivateTable:
         codes : mapping of name to array of shape (n_rows,)
             Codes of every modelled column.
         unit_ids : sequence of length n_rows, optional
-            Whose each row is; None among them means no id. Needed exactly where the schema has an id column.
+            The unit of each row, None for a row without an id. Needed exactly where the schema has an id column.
         account_key, holdout, part
             As in :meth:`open`.
 
@@ -270,7 +269,7 @@ def require_number_of_units(schema: Schema) -> None:
     """Refuse a table whose number of units is public and not declared."""
     if schema.needs_number_of_units and schema.number_of_units is None:
         raise PrivacyError(
-            f"How many {schema.unit.protects}s there are is declared public, so the number has to be declared too: "
+            f"The number of {schema.unit.protects}s is declared public, so it has to be declared as well: "
             "write it as 'number_of_units'. It is printed and never counted."
         )
 
@@ -290,13 +289,13 @@ def read_table(
     def open_stream() -> BinaryIO:
         return source() if callable(source) else source.open(table_id)
 
-    # It was read to its end before the charge; how busy the machine is now must not undo that.
+    # The table was read completely before the charge; a busy machine must not fail it now.
     within = limits or ReaderLimits().once_more
     return read_codes(open_stream, form, schema, undeclared=undeclared, limits=within, key=hash_key(account_key))
 
 
 def rows_of(encoded: EncodedTable, chosen: npt.NDArray[np.bool_]) -> Codes:
-    """Return the codes of some rows, by column, which nobody can write to; for this package alone."""
+    """Return the codes of some rows, by column, read-only; for this package alone."""
     columns = encoded._codes if chosen.all() else {name: codes[chosen] for name, codes in encoded._codes.items()}
     for codes in columns.values():
         codes.flags.writeable = False
@@ -306,7 +305,7 @@ def rows_of(encoded: EncodedTable, chosen: npt.NDArray[np.bool_]) -> Codes:
 def chosen_rows(
     encoded: EncodedTable, schema: Schema, *, account_key: bytes, holdout: float, part: Part
 ) -> npt.NDArray[np.bool_]:
-    """Say which rows are on one side of a table after the cap on rows per unit; for this package alone.
+    """Return which rows are on one side of a table after the cap on rows per unit; for this package alone.
 
     Parameters
     ----------
@@ -336,7 +335,7 @@ def chosen_rows(
     chosen = np.ones(encoded._n_rows, dtype=bool)
     if hashes is not None:
         chosen = with_id(hashes)
-        # Of rows without an id nothing is read: they are no unit's, so no cap and no promise would reach them.
+        # Rows without an id are not read: they belong to no unit, so neither the cap nor the promise covers them.
         chosen[chosen] = kept_rows(hashes[chosen], rows_per_unit=schema.unit.rows_per_unit, account_key=account_key)
     if holdout == 0:
         return chosen if part == "train" else np.zeros_like(chosen)
@@ -354,8 +353,8 @@ def chosen_rows(
 def units_to_split(encoded: EncodedTable, schema: Schema) -> int | None:
     """Return the public number of units, which an exact split needs; None where units are split by coins.
 
-    It is the declared number, whatever the table holds. Codes that are ready made, in tests and of public tables, may
-    leave it undeclared and are counted; :meth:`PrivateTable.open` refuses that.
+    It is the declared number, whatever the table holds. Codes in memory, of tests and public tables, may leave it
+    undeclared and are counted; :meth:`PrivateTable.open` refuses that.
     """
     if schema.neighbours is Neighbours.CELL:
         return encoded._n_rows
@@ -409,7 +408,7 @@ def kept_rows(unit_hashes: _Hashes, *, rows_per_unit: int, account_key: bytes) -
 
 
 def holdout_rows(unit_hashes: _Hashes, *, share: float, n_units: int | None, account_key: bytes) -> _Mask:
-    """Choose the rows of the units that no generator may see.
+    """Choose the rows of the units that are held out from every generator.
 
     Parameters
     ----------
@@ -418,8 +417,8 @@ def holdout_rows(unit_hashes: _Hashes, *, share: float, n_units: int | None, acc
     share : float
         Part of the units to hold out, in [0, 1).
     n_units : int, optional
-        The public number of units, as declared: exactly round(share * n_units) of those there are, or all where there
-        are fewer, are held out. Without it each is held out by its own coin.
+        The public number of units, as declared: exactly round(share * n_units) units are held out, or all where there
+        are fewer. Without it each unit is held out by its own coin.
     account_key : bytes
         The account's secret.
 
@@ -446,7 +445,7 @@ def holdout_rows(unit_hashes: _Hashes, *, share: float, n_units: int | None, acc
 
 
 def row_hashes(columns: Sequence[npt.NDArray[np.unsignedinteger[Any]]], *, account_key: bytes) -> _Hashes:
-    """Return stand-ins for unit hashes where every row is a unit: keyed hashes of what each row holds.
+    """Return replacements for unit hashes where every row is a unit: keyed hashes of the contents of each row.
 
     Parameters
     ----------
@@ -458,8 +457,8 @@ def row_hashes(columns: Sequence[npt.NDArray[np.unsignedinteger[Any]]], *, accou
     Returns
     -------
     array of shape (n_rows, 16)
-        Different for all rows: the k-th row with the same codes has a hash of its own for every k. Another row that
-        comes or goes leaves the hashes of all others as they were, up to the order of rows that are alike.
+        Different for all rows: the k-th row with the same codes has its own hash for every k. Adding or removing
+        another row leaves the hashes of all others unchanged, up to the order of identical rows.
     """
     n_rows, width = len(columns[0]), sum(column.itemsize for column in columns)
     blocks = Cipher(algorithms.AES(_purpose_key(account_key, b"rows")), modes.ECB()).encryptor()  # noqa: S305
@@ -485,7 +484,7 @@ def row_hashes(columns: Sequence[npt.NDArray[np.unsignedinteger[Any]]], *, accou
 
 
 def place_hashes(n_rows: int) -> _Hashes:
-    """Return stand-ins for unit hashes where a cell is hidden: the place of each row in the table."""
+    """Return replacements for unit hashes where a cell is hidden: the position of each row in the table."""
     places = np.zeros((n_rows, 2), dtype=np.uint64)
     places[:, 0] = np.arange(n_rows, dtype=np.uint64)
     return places.view(np.uint8)
@@ -496,7 +495,7 @@ def _purpose_key(account_key: bytes, purpose: bytes) -> bytes:
 
 
 def _units_and_occurrences(unit_hashes: _Hashes) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Return each row's unit, numbered from 0, and how many rows of that unit stand before it."""
+    """Return each row's unit, numbered from 0, and how many rows of that unit come before it."""
     pairs = np.ascontiguousarray(unit_hashes).view(np.uint64).reshape(-1, 2)
     order = np.lexsort((pairs[:, 1], pairs[:, 0]))  # stable: rows of one unit stay in the order of the table
     sorted_unit = np.cumsum(_begins(pairs[order])) - 1
@@ -507,7 +506,7 @@ def _units_and_occurrences(unit_hashes: _Hashes) -> tuple[npt.NDArray[np.int64],
 
 
 def _begins(sorted_items: npt.NDArray[Any]) -> _Mask:
-    """Say which items differ from the one before them; the first does."""
+    """Return which items differ from the previous one; the first always does."""
     begins = np.ones(len(sorted_items), dtype=bool)
     differ = sorted_items[1:] != sorted_items[:-1]
     begins[1:] = differ if differ.ndim == 1 else differ.any(axis=1)

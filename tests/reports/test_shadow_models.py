@@ -147,7 +147,7 @@ def test_too_few_runs_or_units_are_refused_and_too_few_coins_get_no_verdict() ->
     scores = ShadowGame.draw(table(40), schema, runs=16, seed=0).play(copying(schema))
     (entry,) = shadow_evidence(scores, schema, epsilon=1.0, delta=DELTA, seed=0)
     assert entry.id == "attacks.shadow.none"
-    assert "No verdict: 4 units in 8 runs" in entry.sentence
+    assert "No verdict: over 8 runs, 4 units" in entry.sentence
 
 
 def test_it_can_be_stopped() -> None:

@@ -125,7 +125,7 @@ class Guess(CellMap):
         """
 
     def evaluate(self, codes: SyntheticCodes) -> Matrix:
-        """Return the indicator of each made row's bin, shape (n_rows, dimension)."""
+        """Return the indicator of each synthetic row's bin, shape (n_rows, dimension)."""
         cells = self.cells(codes.__getitem__, len(next(iter(codes.values()))))
         features = np.zeros((len(cells), self.dimension))
         features[np.arange(len(cells)), cells] = 1.0

@@ -155,7 +155,7 @@ class Fourier(ColumnMap):
 
     def sums_by_cell(self, weight: float, rows: PrivateRows, cells: Cells, *, half_bits: int, device: str) -> Sums:
         """Add rounded cosines and sines up by cell."""
-        import torch  # here and below, as whoever only checks questions starts without it
+        import torch  # here and below, so that checking questions needs no torch
 
         sums = np.zeros((math.prod(axis.size for axis in cells), self.dimension), dtype=np.int64)
         tables = [positions.astype(np.float64) for positions in self.positions]
@@ -169,7 +169,7 @@ class Fourier(ColumnMap):
         return sums * math.floor(weight * self.scale * 2.0 ** (2 * half_bits - VALUE_BITS))
 
     def evaluate(self, codes: SyntheticCodes) -> Matrix:
-        """Return the features of made rows, shape (n_rows, dimension)."""
+        """Return the features of synthetic rows, shape (n_rows, dimension)."""
         places = [one[codes[column]] for column, one in zip(self.columns, self.positions, strict=True)]
         steps = np.stack(places, axis=1).astype(np.int64) @ self.frequencies.T.astype(np.int64)
         angles = (2 * np.pi / STEPS_PER_TURN) * (steps % STEPS_PER_TURN)

@@ -41,7 +41,7 @@ FEATURES: tuple[type[FeatureMap], ...] = (Constant, Lookup, OneHot, Fourier, Sta
 """What features may be made of: maps whose numbers are looked up in public tables of whole numbers."""
 
 PARAMETER_BITS = 20
-"""Parameters are whole multiples of 2^-20, so that whoever works them out again finds the same ones."""
+"""Parameters are whole multiples of 2^-20, so that anyone who calculates them again gets the same ones."""
 
 FEATURE_BITS = 16
 """Features and slopes are whole multiples of 2^-16."""
@@ -89,7 +89,7 @@ class FeatureBlock:
 
     def of_rows(self, column: ColumnOf, n_rows: int, device: str) -> Tensor:
         """Return the features of rows in whole steps, shape (block's features, n_rows), float64."""
-        import torch  # here and below, as whoever only checks questions starts without it
+        import torch  # here and below, so that checking questions needs no torch
 
         one = self.block.map
         if isinstance(one, Fourier):

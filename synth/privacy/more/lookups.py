@@ -1,8 +1,8 @@
 r"""Lookups: one column's code looked up in a table of feature vectors.
 
-A table is clipped to norm 1 and truncated towards zero to a grid when the map is made, so a sum over made rows and the
-noisy sum over private rows speak of the same numbers. Bounds are read off the whole-number entries exactly: the norm is
-the largest length of a row of the table, the diameter the largest distance between two
+A table is clipped to norm 1 and truncated towards zero to a grid when the map is made, so a sum over synthetic rows and
+the noisy sum over private rows speak of the same numbers. Bounds are read off the whole-number entries exactly: the
+norm is the largest length of a row of the table, the diameter the largest distance between two
 (``docs/proofs/sensitivity.md``).
 """
 
@@ -176,7 +176,7 @@ class Lookup(ColumnMap):
         return sums
 
     def evaluate(self, codes: SyntheticCodes) -> Matrix:
-        """Return the features of made rows, shape (n_rows, dimension)."""
+        """Return the features of synthetic rows, shape (n_rows, dimension)."""
         return np.asarray(self.table[binned(codes[self.column], self.bins)])
 
     def to_json(self, name: str, arrays: Arrays) -> dict[str, Any]:

@@ -191,7 +191,7 @@ class Losses(ColumnMap):
         return predictions_of_rows(self.features, self.parameters, codes.__getitem__, n_rows)
 
     def evaluate(self, codes: SyntheticCodes) -> Matrix:
-        """Return loss and rest of each made row, shape (n_rows, 2)."""
+        """Return loss and rest of each synthetic row, shape (n_rows, 2)."""
         return np.asarray(self.levels.table[self.cells(codes.__getitem__, len(codes[self.target.column]))])
 
     def to_json(self, name: str, arrays: Arrays) -> dict[str, Any]:

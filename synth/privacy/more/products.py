@@ -113,7 +113,7 @@ class Product(FeatureMap):
         return tuple(combined)
 
     def evaluate(self, codes: SyntheticCodes) -> Matrix:
-        """Return the features of made rows, shape (n_rows, dimension)."""
+        """Return the features of synthetic rows, shape (n_rows, dimension)."""
         features: Matrix = _outer([factor.evaluate(codes) for factor in self.factors])
         return features
 

@@ -174,7 +174,7 @@ class Responsibilities(ColumnMap):
         return shares
 
     def evaluate(self, codes: SyntheticCodes) -> Matrix:
-        """Return the responsibilities of made rows, shape (n_rows, components)."""
+        """Return the responsibilities of synthetic rows, shape (n_rows, components)."""
         shares = self.cells(codes.__getitem__, len(next(iter(codes.values()))))
         return np.ascontiguousarray(shares.T) * 2.0**-SHARE_BITS
 

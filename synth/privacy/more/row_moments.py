@@ -65,7 +65,7 @@ POWER_BITS = 12
 """Weights of the powers are whole steps of 2^-12, rounded down, and so are the factors of the upper triangle."""
 
 SHOWN_BITS = 12
-"""Bits of a clipped vector's entries where a map is evaluated on made rows: as many as the finest grid of a sum has."""
+"""Bits of a clipped vector's entries where a map is evaluated on synthetic rows: as many as the finest grid has."""
 
 MANTISSA = 52
 HELD_BITS = MANTISSA
@@ -191,7 +191,7 @@ class RowMoments(ColumnMap):
         )
 
     def evaluate(self, codes: SyntheticCodes) -> Matrix:
-        """Return the features of made rows, shape (n_rows, dimension)."""
+        """Return the features of synthetic rows, shape (n_rows, dimension)."""
         whole = rows_of_vectors(self, codes.__getitem__, slice(None), bits=SHOWN_BITS).numpy().T
         rows = whole * 2.0**-SHOWN_BITS
         first, second = np.triu_indices(self.length)
@@ -274,7 +274,7 @@ class _Steps:
         offsets = None if moments.offsets is None else np.rint(moments.offsets * 2.0**CELL_BITS)
         if moments.projection is None:
             return cls(tables, waves, offsets, None, 1.0 / (moments.clip * 2.0**CELL_BITS))
-        import torch  # here and below, as whoever only checks questions starts without it
+        import torch  # here and below, so that checking questions needs no torch
 
         largest = np.concatenate([np.abs(table).max(axis=0) for table in tables])
         if waves is not None:
