@@ -167,7 +167,7 @@ class FeatureMap(ABC):
             declared = schema.size_of(column)
             if size != declared:
                 raise PrivacyError(
-                    f"The question has {size} codes of '{column}', which has {declared}; make it from this schema."
+                    f"The question expects {size} codes of '{column}', which has {declared}; make it from this schema."
                 )
 
 

@@ -387,14 +387,14 @@ def test_codes_that_are_written_like_numbers_come_back_as_they_are_written() -> 
     codes = concluded(cells_of(DIAGNOSES), DIAGNOSES)
     assert codes.kind == "text"
     assert codes.column == CategoryColumn("x", tuple(sorted(DIAGNOSES)), other=True, weight=Weight.HIGH)
-    assert codes.said.startswith("Codes, most of them written like numbers: 7 values")
+    assert codes.said.startswith("Codes, most of which look like numbers: 7 values")
 
 
 def test_a_list_that_does_not_hold_most_codes_is_none_and_whole_numbers_stay_whole() -> None:
     few = {text: rows for text, rows in DIAGNOSES.items() if rows < 100}
     kept = concluded(cells_of(DIAGNOSES), few)
     assert kept.kind == "integer"
-    assert kept.said.endswith("lie beyond or are no numbers. The few with decimals are rounded.")
+    assert kept.said.endswith("are outside this range or are not numbers. The few values with decimals are rounded.")
     assert kept.column == NumberColumn("x", 250, 799, 1, missing=True, weight=Weight.HIGH)
 
 

@@ -314,7 +314,7 @@ def test_noisy_rows_cannot_be_written_to_and_are_not_copied_again() -> None:
         ({"label": "region", "tables": tables_of(schema_of())}, "label not among them"),
         ({"noise": "uniform"}, "one of gaussian, laplace"),
         ({"label_share": 1.0}, "strictly between 0 and 1"),
-        ({"tables": (Lookup("age", np.eye(3)),)}, "knows 3 codes"),
+        ({"tables": (Lookup("age", np.eye(3)),)}, "expects 3 codes"),
     ],
     ids=["nothing", "label twice", "noise", "label share", "another table"],
 )

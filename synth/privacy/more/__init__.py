@@ -1,8 +1,10 @@
 """Questions that only some runs ask, each with its bound beside its proof; receipts and answers name those a run used.
 
-``lookups``, ``products``, ``fourier``, ``forests``, ``row_moments`` and ``responsibilities`` are feature maps, listed
-in ``answers``; ``perturbed_rows``, ``gradients`` and ``found_values`` are questions, listed there too;
-``cells`` is what noise on single cells costs, and ``finding`` asks what is asked of columns that nobody described.
+``lookups``, ``products``, ``fourier``, ``forests``, ``linear_guesses``, ``losses``, ``row_moments`` and
+``responsibilities`` are feature maps, listed in ``answers``; ``perturbed_rows``, ``gradients``, ``em_steps`` and
+``found_values`` are questions, listed there too. ``linear_predictions`` is what gradients, losses and guesses share,
+``cells`` is the cost of noise on single cells, ``finding`` asks about columns that have no description yet, and
+``found_columns`` concludes from the answers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-r"""Accounts of single cells: what noise on them costs, and what it is worth for a whole row.
+r"""Accounts of single cells: what noise on them costs, and what it gives a whole row.
 
 Where one cell is hidden, noise is paid for in pure epsilon, which adds: a mu of pure epsilon 1 would be worth more than
 epsilon 1 at any usual delta. For a whole row k cells may all change, and epsilon is stated at a delta.
@@ -57,7 +57,7 @@ STEEPEST = 200.0
 """Most that a tilt may change a weight by, as an exponent, over the smallest half of a window."""
 
 PASSES, TOLERANCE = 40, 1e-5
-"""How often the window is moved to where epsilon was found, and the relative gain at which that ends."""
+"""How often the window is moved to the epsilon that was found, and the relative gain at which this ends."""
 
 MARGIN = 1e-9
 """Relative margin over the last bits of float64 sums, on delta and on epsilon."""
@@ -116,7 +116,7 @@ def units_of_cells(cells: Iterable[CellNoise]) -> int:
 def pure_units_of_cells(cells: Iterable[CellNoise]) -> int:
     """Return the pure epsilon, in units of 2^-40, of Laplace noise on cells of which one may change.
 
-    It moves the numbers of one column, so the dearest column is the cost of them all.
+    It moves the numbers of one column, so the most expensive column is the cost of them all.
     """
     return max(math.ceil(Fraction(l1, scale) / Fraction(MU_UNIT)) for l1, _, _, scale in cells)
 
@@ -141,14 +141,14 @@ def changes_of_cells(cells: Sequence[CellNoise], *, numbers: int) -> tuple[Chang
     Parameters
     ----------
     cells : sequence of CellNoise
-        Every column's noise; with a row a cell may change altogether, however little of it the promise for one cell
-        covers.
+        Every column's noise; with its row a cell may change completely, even where the promise for one cell covers
+        smaller changes.
     numbers : int
         Numbers of a row.
 
     Notes
     -----
-    Noise on a grid of scale t steps is covered by continuous noise that tells 1 / (4 t^2) more.
+    Noise on a grid of scale t steps is covered by continuous noise with an epsilon larger by 1 / (4 t^2).
     """
     found: dict[float, int] = {}
     for _, l1, largest, scale in cells:
@@ -195,7 +195,7 @@ def row_epsilon(changes: tuple[Change, ...], delta: float) -> float:
         return total
     found, centre = total, _chernoff(changes, delta)
     for _ in range(PASSES):
-        # The first window stands where Chernoff's bound says, every later one where epsilon was found before.
+        # The first window is centred on Chernoff's bound, every later one on the epsilon found before.
         before, found = found, min(found, _searched(changes, delta, centre))
         centre = found
         if found > before * (1 - TOLERANCE):
@@ -232,7 +232,7 @@ def _searched(changes: Sequence[Change], delta: float, centre: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class _Curve:
-    """The sum's tilted law on a window of grid points, and what has to be added to any delta read off it."""
+    """The sum's tilted law on a window of grid points, and what has to be added to any delta read from it."""
 
     theta: float
     step: float
@@ -312,13 +312,13 @@ def _mean(changes: Sequence[Change], theta: float) -> float:
 
 
 def _spread(changes: Sequence[Change], theta: float) -> float:
-    """Return the variance of the tilted sum, roughly: it only says how wide a window to look at."""
+    """Return the approximate variance of the tilted sum: it only determines the width of the window."""
     width = 1e-2 * theta
     return abs(_mean(changes, theta + width) - _mean(changes, theta - width)) / (2 * width)
 
 
 def _tilt(changes: Sequence[Change], mean: float) -> float:
-    """Return the tilt whose law has this mean, within the tilts that are looked at; any tilt gives a valid bound."""
+    """Return the tilt whose law has this mean, within the range of tilts; any tilt gives a valid bound."""
 
     def gap(log_theta: float) -> float:
         return _mean(changes, math.exp(log_theta)) - mean

@@ -4,11 +4,11 @@ Each has one unknown vector beta, of length d, and a known noise. Rows come as o
 its gradient of q or its statistic f, is worked out column by column, so that it is the same to the last bit beside any
 other rows: a question of clipped sums can be made of it.
 
-None of the three E-steps is printed as it follows from the model, and both forms are here. The weights of eq. 23 and
-eq. 24 lack a factor 2 in the exponent (the log odds of two Gaussians at beta and -beta are 2 <beta, y> / sigma^2), so
-what they fit is pulled towards 0 where the groups overlap. Eq. 27 takes the identity for the second moments of missing
-covariates, which holds on average and at the true beta only, so a step may lower the likelihood or run away. With
-``as_printed=False`` gradients are those of the likelihood, times sigma^2, and no step of EM lowers it.
+None of the three E-steps is printed in the paper as it follows from the model, and both forms are here. The weights of
+eq. 23 and eq. 24 lack a factor 2 in the exponent (the log odds of two Gaussians at beta and -beta are 2 <beta, y> /
+sigma^2), so what they fit is pulled towards 0 where the groups overlap. Eq. 27 takes the identity for the second
+moments of missing covariates, which holds on average and at the true beta only, so a step may lower the likelihood or
+run away. With ``as_printed=False`` gradients are those of the likelihood, times sigma^2, and no step of EM lowers it.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class MissingCovariates:
         Parameters
         ----------
         rows : array of shape (n, 2 d + 1)
-            x, then which of them are seen (1 or 0), then y. What x holds where nothing is seen does not matter.
+            x, then which of them are seen (1 or 0), then y. Entries of x that are not seen do not matter.
         beta : array of shape (d,)
         """
         moments = self._expected(rows, beta)

@@ -11,8 +11,8 @@ add up, at public parameters. The vectors of a unit's rows are added up, and the
 In the last two a unit moves the answer by at most :math:`\sqrt d B`, or twice that. No bound depends on how many rows a
 unit has, on the model or on the parameters: it holds for whatever is handed to it (``docs/proofs/em-steps.md``).
 
-What a row adds is worked out by single additions, multiplications and divisions of float64, number by number, cut off,
-and truncated to whole steps of 2^-32; from there on it is whole.
+What a row adds is calculated by single additions, multiplications and divisions of float64, number by number, cut off,
+and truncated to whole steps of 2^-32; after that it is whole.
 """
 
 from __future__ import annotations
@@ -72,8 +72,7 @@ class EMStepQuestion(UnitQuestion):
     model : GaussianPair, RegressionPair or MissingCovariates
         What a row adds.
     tables : tuple of Lookup
-        Columns of one number each, each column once: the coordinates, and behind them the label where the model has
-        one.
+        Columns of one number each, each column once: the coordinates, followed by the label where the model has one.
     scales : array of shape (len(tables),)
         What every column's number is multiplied by; positive, at most 2^10.
     parameters : array of shape (d,)
@@ -155,7 +154,7 @@ class EMStepQuestion(UnitQuestion):
         return Bound(longest, 2 * longest)
 
     def check(self, schema: Schema) -> None:
-        """Refuse tables that were made for another table as well."""
+        """Also refuse lookups that were made for another table."""
         UnitQuestion.check(self, schema)
         for one in self.tables:
             one.check_codes(schema)
@@ -171,7 +170,7 @@ class EMStepQuestion(UnitQuestion):
         return found.hexdigest()
 
     def said(self) -> dict[str, Any]:
-        """Return everything but tables, factors and parameters, as JSON types."""
+        """Return everything except tables, factors and parameters, as JSON types."""
         return {
             "model": next(name for name, one in MODELS.items() if one is type(self.model)),
             "noise_std": self.model.noise_std,
@@ -184,7 +183,7 @@ class EMStepQuestion(UnitQuestion):
         }
 
     def adds(self, device: str) -> Callable[[dict[str, NDArray[Any]]], Tensor]:
-        """Return what makes of rows' codes the vectors that they add; on the processor, whatever the device."""
+        """Return a function from rows' codes to the vectors that they add; on the processor, whatever the device."""
         import torch
 
         numbers = [one.table[:, 0] * scale for one, scale in zip(self.tables, self.scales, strict=True)]

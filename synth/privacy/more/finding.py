@@ -1,8 +1,8 @@
-"""Finding columns privately: which questions are asked about columns that nobody has described.
+"""Finding columns privately: the questions about columns that have no description yet.
 
-First of what kind the cells are, for every open column; then, with noise that is the same for every count, bounds of
-numbers and dates and the values of texts. Of numbers that may be codes both are asked. What is concluded from the
-answers is a public rule, :mod:`synth.privacy.more.found_columns`.
+The first question of every open column is the kind of its cells; then come, with the same noise on every count, the
+bounds of numbers and dates and the values of texts. Numbers that may be codes get both questions. The conclusions from
+the answers are a public rule, :mod:`synth.privacy.more.found_columns`.
 """
 
 from __future__ import annotations
@@ -54,10 +54,10 @@ KINDS_SHARE = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Foreseen:
-    """What a finding is going to lose, from public facts alone.
+    """What a finding will lose, from public facts alone.
 
     A value in fewer than ``least_rows`` rows is more likely lost than found. Bounds are drawn where about ``tail_rows``
-    rows share one bin; what fewer rows hold beyond may be moved to the end of the range.
+    rows share one bin; fewer rows beyond that may be moved to the end of the range.
     """
 
     least_rows: int
@@ -74,29 +74,29 @@ def open_schema(schema: Schema) -> Schema:
 
 
 def finding_budget(epsilon: float, delta: float, neighbours: Neighbours) -> PrivacyBudget:
-    """Return the budget of a finding's session: half of delta is for its noise, the other for values of one unit."""
+    """Return the budget of a finding's session: half of delta is for its noise, the rest for values of one unit."""
     return PrivacyBudget(epsilon, delta / 2, neighbours)
 
 
 def key_delta(delta: float) -> float:
-    """Return how likely, at most, a finding at ``delta`` lets out a value that one unit alone holds."""
+    """Return the largest probability that a finding at ``delta`` releases a value that one unit alone holds."""
     return 0.49 * delta
 
 
 def foreseen(schema: Schema, epsilon: float, delta: float) -> Foreseen:
-    """Say from which number of rows on values are found.
+    """Estimate how many rows a value needs to be found.
 
     Parameters
     ----------
     schema : Schema
-        With the open columns; nothing of it comes from rows.
+        With the open columns; none of it comes from rows.
     epsilon, delta : float
         What the finding may spend.
 
     Raises
     ------
     PrivacyError
-        If no column is open, or no noise keeps such a budget.
+        If no column is open, or no noise can keep such a budget.
     """
     k = len(required_columns(schema))
     units = math.floor((1 - KINDS_SHARE) * finding_budget(epsilon, delta, schema.neighbours).units)
@@ -122,7 +122,7 @@ def open_table(
     undeclared: Literal["refuse", "drop"] = "refuse",
     limits: ReaderLimits | None = None,
 ) -> PrivateTable:
-    """Open a table to find its columns: every unit, with at most ``rows_per_unit`` of its rows, nobody held out.
+    """Open a table to find its columns: every unit, with at most ``rows_per_unit`` of its rows, without a hold-out.
 
     Parameters
     ----------
@@ -151,7 +151,7 @@ def open_table(
     table = PrivateTable._of(encoded, schema, account_key=account_key, holdout=0.0, part="train")
 
     def texts(columns: Sequence[str]) -> Sequence[TextCounts]:
-        # Read a second time: few columns turn out to be texts, and texts are large.
+        # Read a second time, because few columns turn out to be texts, and texts are large.
         request = Request(
             format=form,
             limits=limits or ReaderLimits().once_more,
@@ -166,14 +166,14 @@ def open_table(
 
 
 def find(session: AnswerSource, *, delta_key: float) -> tuple[FoundColumn, ...]:
-    """Ask all that a finding asks, with the whole budget of a session.
+    """Ask all questions of a finding, with the whole budget of a session.
 
     Parameters
     ----------
     session : AnswerSource
         Of a table as :func:`open_table` opens it.
     delta_key : float
-        How likely, at most, a value is let out that one unit alone holds: :func:`key_delta`.
+        Largest probability of releasing a value that one unit alone holds: :func:`key_delta`.
 
     Returns
     -------
@@ -194,7 +194,7 @@ def find(session: AnswerSource, *, delta_key: float) -> tuple[FoundColumn, ...]:
     }
     bounded = [name for name, kind in kinds.items() if kind.has_bounds]
     texts = tuple(name for name, kind in kinds.items() if kind.kind == "text" or kind.may_be_codes)
-    # Of every column one thing more is asked, of some two; each costs the same.
+    # Every column gets one more question, some get two; each costs the same.
     parts = max(len(columns), len(bounded) + len(texts))
     for name in bounded:
         bins = columns[name].date_bins() if kinds[name].kind == "date" else columns[name].number_bins()

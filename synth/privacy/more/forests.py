@@ -1,11 +1,12 @@
 r"""The bin that a forest of decision trees puts a row into: a predictor as public data, evaluated in whole numbers.
 
-Every tree sends a row from its root to a leaf by comparing places of codes with thresholds; every leaf holds one whole
-number for each class. A row's scores are the sums over trees; its guess is the class with the largest score (the first
-of several), its confidence how far that score lies above the second. The bin is the guess, and how many of the guess's
-edges lie below the confidence. Nothing is rounded, so a row's bin is the same on every machine and beside any rows.
+Every tree sends a row from its root to a leaf by comparing positions of codes with thresholds; every leaf holds one
+whole number for each class. A row's scores are the sums over trees; its guess is the class with the largest score (the
+first of several), its confidence how far that score lies above the second. The bin is the guess, and how many of the
+guess's edges lie below the confidence. Nothing is rounded, so a row's bin is the same on every machine and beside any
+rows.
 
-A guess that comes from anything else than trees is a :class:`Guess` too.
+A guess from another predictor than trees is a :class:`Guess` too.
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ class Guess(CellMap):
 
     @property
     def axes(self) -> tuple[Axis, ...]:
-        """One axis: the bin is a column of its own, worked out before rows are counted."""
+        """One axis: the bin is a column of its own, calculated before rows are counted."""
         return (Axis(self.key, None, self.dimension),)
 
     @property
@@ -133,7 +134,7 @@ class Guess(CellMap):
 
 
 def checked_edges(edges: ArrayLike, n_classes: int) -> NDArray[np.int32]:
-    """Return edges of confidence, or refuse what cuts none.
+    """Return edges of confidence, or refuse edges that are not valid.
 
     Raises
     ------
@@ -149,7 +150,7 @@ def checked_edges(edges: ArrayLike, n_classes: int) -> NDArray[np.int32]:
 def even_edges(
     guesses: NDArray[np.integer[Any]], confidences: NDArray[np.int64], *, n_classes: int, bins: int
 ) -> NDArray[np.int32]:
-    """Cut the confidence of every guessed class where its public rows fall into equal parts; at 0 where it has none.
+    """Cut the confidence of every guessed class so that its public rows fall into equal parts; at 0 without rows.
 
     Parameters
     ----------
@@ -269,7 +270,7 @@ class Forest(Guess):
         scores = np.zeros((len(rows), self.values.shape[1]), dtype=np.int64)
         for root in self.roots:
             node = np.full(len(rows), root)
-            # As many steps for every row, whatever it is: who has arrived stays where it is.
+            # The same number of steps for every row: a row at a leaf stays there.
             for _ in range(self.depth):
                 node = np.where(placed[which[node], rows] <= threshold[node], below[node], above[node])
             scores += self.values[node]

@@ -49,41 +49,41 @@ __all__ = [
 ]
 
 CLEAR = 5.0
-"""Standard deviations from which on a noisy count is taken for more than noise."""
+"""Standard deviations above which a noisy count is taken for more than noise."""
 
 MOST_OF = 0.8
-"""Part of the cells that are not missing which must be of one kind, so that a column is of that kind and no text."""
+"""Part of the non-missing cells that must be of one kind, for a column to be of that kind and not text."""
 
 RARE = 0.02
-"""Part of the numbers that may have more decimals than the step of their column, and part of the cells that values have
-to hold, so that they describe the column."""
+"""Part of the numbers that may have more decimals than the step of their column, and part of the cells that found
+values must cover to describe the column."""
 
 SPIKE = 0.05
-"""Part of the numbers that a single one has to be, so that it keeps a code of its own beside the grid."""
+"""Part of the numbers that must be one single number, for it to keep its own code beside the grid."""
 
 MARKERS = 2
-"""Words that may stand in a column of numbers for what is no number; where more are found, the numbers are codes."""
+"""Words that may mark non-numbers in a column of numbers; if more are found, the numbers are codes."""
 
 MOST_PLACES = 2**18
-"""Places of the grid of a number that was found; a finer step is made ten times as long until there are fewer."""
+"""Most levels of the grid of a found number; the step is made ten times as long until there are fewer."""
 
 FoundKind = Literal["integer", "decimal", "date", "text", "nothing"]
 
 
 @dataclass(frozen=True, slots=True)
 class FoundColumn:
-    """What was found about one column, all of it noisy and safe to print.
+    """The finding about one column, all of it noisy and safe to print.
 
     Attributes
     ----------
     name : str
     kind : FoundKind
     column : Column
-        How it can be declared; left out where nothing was found in it.
+        How it can be declared; dropped where nothing was found in it.
     count : float
-        About how many cells are of this kind.
+        Approximate number of cells of this kind.
     lost : float
-        About how many of its cells are not as declared: they become other, missing, or an end of the range.
+        Approximate number of its cells that are not as declared: they become other, missing, or an end of the range.
     said : str
         One sentence.
     """
@@ -105,7 +105,7 @@ def required_columns(schema: Schema) -> tuple[str, ...]:
     """Return the names of the columns that are to be found, or refuse where there are none."""
     names = open_columns(schema)
     if not names:
-        raise PrivacyError("Every column is described already; leave a column open ('type: find') to find it.")
+        raise PrivacyError("Every column is described already; leave a column open ('type: find') to have it found.")
     return names
 
 
@@ -154,7 +154,7 @@ def columns_found(schema: Schema, answers: Iterable[Answer]) -> tuple[FoundColum
     for name, kinds_of in kinds.items():
         column = open_column(schema, name)
         if kinds_of.kind == "nothing":
-            found.append(_left_out(name, kinds_of, "Too few of its cells can be told from noise."))
+            found.append(_left_out(name, kinds_of, "Too few of its cells can be distinguished from noise."))
         elif kinds_of.kind == "date":
             found.append(_date(column, kinds_of, _sum(given, bounds_query(name))))
         elif values is None or name not in values.question.columns:
@@ -167,7 +167,7 @@ def columns_found(schema: Schema, answers: Iterable[Answer]) -> tuple[FoundColum
 
 
 def _values(given: dict[str, Answer], kinds: dict[str, _Kinds]) -> FoundValues | None:
-    """Return the values that were found of columns of texts, and of numbers that may be codes; None without any."""
+    """Return the values found in columns of texts, and of numbers that may be codes; None without such columns."""
     names = tuple(name for name, kind in kinds.items() if kind.kind == "text" or kind.may_be_codes)
     if not names:
         return None
@@ -179,7 +179,7 @@ def _values(given: dict[str, Answer], kinds: dict[str, _Kinds]) -> FoundValues |
 
 @dataclass(frozen=True, slots=True)
 class _Kinds:
-    """Which kind most cells of a column are of, and the noisy counts of all."""
+    """The kind of most cells of a column, and the noisy counts of all kinds."""
 
     kind: FoundKind
     decimals: int
@@ -221,12 +221,12 @@ def _sum(given: dict[str, Answer], query: str) -> NoisyAnswer:
 
 
 def kind_of(answer: NoisyAnswer) -> _Kinds:
-    """Say what most cells are: dates, numbers, and else texts; numbers with the decimals that they have."""
+    """Return the kind of most cells: dates, numbers with their decimals, or else texts."""
     if answer.value.shape != (CellKind.MISSING + 1,):
         raise PrivacyError(f"'{answer.query}' does not tell kinds of cells apart.")
     by_decimals, (dates, texts, missing) = np.split(answer.value, [CellKind.DATE])
     numbers = float(by_decimals.sum())
-    # What has more decimals is rare, or noise: the step is that of the others.
+    # More decimals are rare, or noise: the step is that of the other numbers.
     finer = np.cumsum(by_decimals[::-1])[::-1]
     of_noise = CLEAR * answer.noise_std * np.sqrt(np.arange(len(finer), 0, -1))
     clear = np.maximum(of_noise, RARE * numbers)
@@ -253,7 +253,7 @@ def kind_of(answer: NoisyAnswer) -> _Kinds:
 
 @dataclass(frozen=True, slots=True)
 class _Lost:
-    """About how many cells of a column are not as declared, and the standard deviation of the noise in it."""
+    """Approximate number of cells of a column that are not as declared, and the standard deviation of its noise."""
 
     cells: float
     noise_std: float
@@ -267,21 +267,23 @@ class _Lost:
         )
 
     def __str__(self) -> str:
-        """Say how many there may be, in two digits."""
+        """Return how many there may be, in two digits."""
         most = round(self.cells + 2 * self.noise_std)
         return f"up to about {round(most, 2 - len(str(most))):,} cells"
 
 
 def _left_out(name: str, kinds: _Kinds, why: str) -> FoundColumn:
-    return FoundColumn(name, kinds.kind, DropColumn(name), kinds.present, kinds.present, f"{why} It is left out.")
+    return FoundColumn(
+        name, kinds.kind, DropColumn(name), kinds.present, kinds.present, f"{why} The column is left out."
+    )
 
 
 def _span(counts: NDArray[np.float64], noise_std: float) -> tuple[int, int]:
-    """Return the first and the last bin between which cells certainly lie; (0, -1) where none can be told from noise.
+    """Return the first and the last bin between which cells certainly are; (0, -1) where none stand out from noise.
 
-    Windows of 1, 2, 4, ... bins are looked at; one counts if its sum is larger than noise alone would make any window
-    of any size in one of a hundred columns. Of those that count, the ones without a smaller one inside say where cells
-    are: few cells that are spread out are found as well as many in one place, only less sharply.
+    Windows of 1, 2, 4, ... bins are compared with noise; one counts if its sum is larger than that of any window of
+    any size would be from noise alone in 99 of 100 columns. Of those that count, the ones without a smaller one inside
+    locate cells: a few spread-out cells are found as well as many in one place, only less precisely.
     """
     size = 1 << max(len(counts) - 1, 1).bit_length()
     sums = np.concatenate([counts, np.zeros(size - len(counts))])
@@ -301,11 +303,11 @@ def _span(counts: NDArray[np.float64], noise_std: float) -> tuple[int, int]:
 
 def _number(column: FindColumn, kinds: _Kinds, answer: NoisyAnswer) -> FoundColumn:
     """Declare a number: bounds are edges of bins, the step is that of its decimals or ten thousandths of its range."""
-    # What lies beyond the last edges has no bound, and what is no number has no bin.
+    # Numbers beyond the last edges have no bound, and cells that are not numbers have no bin.
     counts = _bins(answer, len(NUMBER_EDGES))[1:-2]
     first, last = _span(counts, answer.noise_std)
     if last < first:
-        return _left_out(column.name, kinds, "Its numbers are spread too far to be told from noise.")
+        return _left_out(column.name, kinds, "Its numbers are too spread out to be distinguished from noise.")
     low, high = _ends(first + 1)[0], _ends(last + 1)[1]
     if kinds.kind == "integer":
         step, (low, high) = Decimal(1), _whole_ends(low, high)
@@ -322,30 +324,32 @@ def _number(column: FindColumn, kinds: _Kinds, answer: NoisyAnswer) -> FoundColu
         found = replace(found, special=_spikes(counts, kinds, answer.noise_std))
     lost = _Lost.outside(kinds, counts[first : last + 1], answer.noise_std)
     words = "Whole numbers" if step >= 1 else f"Numbers in steps of {step:f}"
-    said = f"{words} from {low.normalize():,f} to {high.normalize():,f}; {lost} lie beyond or are no numbers."
+    said = (
+        f"{words} from {low.normalize():,f} to {high.normalize():,f}; {lost} are outside this range or are not numbers."
+    )
     return FoundColumn(column.name, kinds.kind, found, kinds.numbers, lost.cells, said)
 
 
 def _number_or_codes(column: FindColumn, kinds: _Kinds, answer: NoisyAnswer, values: FoundValues) -> FoundColumn:
-    """Declare numbers among which other things stand: codes, written back as they came, or numbers for all that.
+    """Declare numbers mixed with other values: as codes, written back unchanged, or as numbers after all.
 
-    They are codes if several values are words and the values found hold most cells. Else they are numbers, and those
-    few that have decimals are rounded: what is whole in the table is printed whole.
+    They are codes if several values are words and the found values cover most cells. Otherwise they are numbers, and
+    the few with decimals are rounded: what is whole in the table is printed whole.
     """
     codes = _category(column, kinds, values)
     words = [text for text in values.counts(column.name) if any(map(str.isalpha, text))]
     if len(words) > MARKERS and codes.lost <= (1 - MOST_OF) * kinds.present:
-        return replace(codes, kind="text", said=f"Codes, most of them written like numbers: {codes.said}")
+        return replace(codes, kind="text", said=f"Codes, most of which look like numbers: {codes.said}")
     if kinds.kind == "integer" or not kinds.mostly_whole:
         return _number(column, kinds, answer)
     whole = _number(column, replace(kinds, kind="integer", decimals=0), answer)
-    return replace(whole, said=f"{whole.said} The few with decimals are rounded.")
+    return replace(whole, said=f"{whole.said} The few values with decimals are rounded.")
 
 
 def _spikes(counts: NDArray[np.float64], kinds: _Kinds, noise_std: float) -> tuple[float, ...]:
-    """Return the single numbers that many cells are: where a generator puts places together, each keeps its own code.
+    """Return single numbers that many cells hold: where a generator groups levels, each of them keeps its own code.
 
-    Only bins that hold one number can tell: zero, and small whole numbers among whole numbers.
+    Only bins with one possible number can show this: zero, and small whole numbers among whole numbers.
     """
     clear = max(CLEAR * noise_std, SPIKE * kinds.numbers)
     ends = [_ends(place + 1) for place in np.flatnonzero(counts >= clear).tolist()]
@@ -355,14 +359,14 @@ def _spikes(counts: NDArray[np.float64], kinds: _Kinds, noise_std: float) -> tup
 
 
 def _ends(place: int) -> tuple[Decimal, Decimal]:
-    """Return between which numbers a bin lies; of the two the one that is nearer to zero belongs to it."""
+    """Return the numbers between which a bin lies; the one nearer to zero belongs to it."""
     tiny = 2 * NUMBER_EDGES[len(NUMBER_EDGES) // 2]
     low, high = (Decimal(0 if abs(edge) <= tiny else repr(edge)) for edge in NUMBER_EDGES[place : place + 2])
     return low, high
 
 
 def _whole_ends(low: Decimal, high: Decimal) -> tuple[Decimal, Decimal]:
-    """Return the whole numbers between which a span of bins lies; an end that is farther from zero is no part of it."""
+    """Return the whole numbers between which a span of bins lies; the end farther from zero is excluded."""
     first = low.to_integral_value(ROUND_FLOOR) + 1 if low < 0 else low.to_integral_value(ROUND_CEILING)
     last = high.to_integral_value(ROUND_CEILING) - 1 if high > 0 else high.to_integral_value(ROUND_FLOOR)
     return first, max(first, last)
@@ -373,11 +377,11 @@ def _date(column: FindColumn, kinds: _Kinds, answer: NoisyAnswer) -> FoundColumn
     counts = _bins(answer, len(DATE_EDGES) + 2)[1:-2]
     first, last = _span(counts, answer.noise_std)
     if last < first:
-        return _left_out(column.name, kinds, "Its dates are spread too far to be told from noise.")
+        return _left_out(column.name, kinds, "Its dates are too spread out to be distinguished from noise.")
     low, high = DATE_EDGES[first], DATE_EDGES[last + 1] - timedelta(days=1)
     found = DateColumn(column.name, low, high, pattern=column.pattern, missing=True, weight=column.weight)
     lost = _Lost.outside(kinds, counts[first : last + 1], answer.noise_std)
-    said = f"Dates from {low} to {high}; {lost} lie beyond or are no dates."
+    said = f"Dates from {low} to {high}; {lost} are outside this range or are not dates."
     return FoundColumn(column.name, kinds.kind, found, kinds.dates, lost.cells, said)
 
 
@@ -393,8 +397,8 @@ def _category(column: FindColumn, kinds: _Kinds, answer: FoundValues) -> FoundCo
     by_guard = {guarded(text): text for text in sorted(counts, key=lambda text: (counts[text], text))}
     values = sorted(sorted(by_guard.values(), key=lambda text: (-counts[text], text))[:MAXIMUM_CATEGORIES])
     if not values or sum(counts[text] for text in values) < RARE * kinds.present:
-        return _left_out(column.name, kinds, "No value, or too few, are in enough rows to be found.")
+        return _left_out(column.name, kinds, "No value, or too few values, occur in enough rows to be found.")
     lost = _Lost.outside(kinds, np.array([counts[text] for text in values]), answer.receipt.noise_scale)
     found = CategoryColumn(column.name, tuple(values), other=True, missing=kinds.has_missing, weight=column.weight)
-    said = f"{len(values):,} value{'s' if len(values) > 1 else ''}; {lost} hold others, which become 'other'."
+    said = f"{len(values):,} value{'s' if len(values) > 1 else ''}; {lost} hold other values, which become 'other'."
     return FoundColumn(column.name, kinds.kind, found, kinds.texts, lost.cells, said)

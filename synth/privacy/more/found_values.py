@@ -1,10 +1,10 @@
-r"""Values found privately: the texts of some columns that so many rows hold that no unit could have brought them alone.
+r"""Values found privately: texts of some columns that occur in more rows than any single unit could have.
 
-How often each text occurs in each column is counted; every count that is not zero gets noise; the texts whose noisy
-count reaches a threshold are let out with it, and of all others nothing. The list of texts is private, so a count that
-is zero gets no noise and is never let out: a text that one unit alone holds shows that unit. The threshold is such that
-this happens with probability at most ``delta_key``, which the receipt states as a delta that is added. The proof is
-``docs/proofs/found-values.md``.
+The occurrences of each text in each column are counted; every count that is not zero gets noise; the texts whose noisy
+count reaches a threshold are released with it, and nothing about the others. The list of texts is private, so a count
+of zero gets no noise and is never released: a text that one unit alone holds would reveal that unit. The threshold is
+such that this happens with probability at most ``delta_key``, which the receipt states as an additional delta. The
+proof is ``docs/proofs/found-values.md``.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ _MARGIN = 1e-9
 """Relative margin over the errors of two distribution functions, on the safe side."""
 
 _COARSE_BITS = 10
-"""A threshold is a whole number of 2^-10 rows: last bits of a distribution function do not move it."""
+"""A threshold is a whole number of 2^-10 rows, so that the last bits of a distribution function do not change it."""
 
 
 def keys_of_unit(columns: int, schema: Schema) -> int:
-    """Return how many texts can be one unit's alone, in a table or its neighbour: one for each cell that changes."""
+    """Return how many texts can belong to one unit alone, in a table or its neighbour: one for each changed cell."""
     return columns * schema.unit.rows_per_unit * (1 if schema.neighbours is Neighbours.ADD_REMOVE else 2)
 
 
@@ -61,7 +61,7 @@ def threshold_of(*, noise_std: float, grid: float, rows_per_unit: int, keys: int
     rows_per_unit : int
         Rows that one unit can have: m.
     keys : int
-        Texts that can be one unit's alone: k m, or twice as many where a unit is replaced.
+        Texts that can belong to one unit alone: k m, or twice as many where a unit is replaced.
     delta_key : float
         In (0, 1).
 
@@ -78,7 +78,7 @@ def threshold_of(*, noise_std: float, grid: float, rows_per_unit: int, keys: int
 
 
 def key_delta_of(*, noise_std: float, grid: float, rows_per_unit: int, keys: int, threshold: int) -> float:
-    """Return at most how likely a text of one unit alone passes a threshold, rounded up; arguments as above."""
+    """Return a bound on the probability that a text of one unit alone passes a threshold; arguments as above."""
     beyond = threshold - rows_per_unit * round(1 / grid) - 1
     if beyond < 0:
         return 1.0
@@ -87,7 +87,7 @@ def key_delta_of(*, noise_std: float, grid: float, rows_per_unit: int, keys: int
 
 
 def _steps(noise_std: float, grid: float) -> float:
-    """Return the standard deviation in grid steps; receipts state it a last digit too small."""
+    """Return the standard deviation in grid steps; receipts state it rounded down by a last digit."""
     return math.nextafter(math.nextafter(noise_std, math.inf) / grid, math.inf)
 
 
@@ -107,7 +107,7 @@ class ValuesPlan:
 
     @property
     def costs(self) -> tuple[PlannedCost, ...]:
-        """The one cost: of the noise, and of the chance that a text of one unit alone passes."""
+        """The one cost: of the noise, and of the probability that a text of one unit alone passes."""
         return (replace(PlannedCost.of_sum(self.gaussian, self.keys), additive_delta=self.delta_key),)
 
 
@@ -143,19 +143,19 @@ class ValuesQuestion(Question[ValuesPlan, FoundValues]):
     columns : tuple of str
         Open columns, each once.
     delta_key : float
-        How likely, at most, a text is let out that one unit alone holds; added to delta.
+        Largest probability of releasing a text that one unit alone holds; added to delta.
     """
 
     columns: tuple[str, ...]
     delta_key: float
 
     def check(self, schema: Schema) -> None:
-        """Refuse columns that are described already, and what one cell would be hidden from."""
+        """Refuse columns that are described already, and any where a cell is hidden."""
         schema.require_whole_rows()
         if not self.columns or len(set(self.columns)) != len(self.columns):
-            raise PrivacyError("Values are looked for in one column or more, each named once.")
+            raise PrivacyError("Values can be found in one or more columns, each named once.")
         if not all(isinstance(schema[name], FindColumn) for name in self.columns):
-            raise PrivacyError("Values are looked for in columns that are to be found privately ('type: find').")
+            raise PrivacyError("Values can be found only in columns that are to be found privately ('type: find').")
         if not 0 < self.delta_key < 1:
             raise PrivacyError(f"delta_key must lie strictly between 0 and 1, got {self.delta_key}.")
 
@@ -180,7 +180,7 @@ class ValuesQuestion(Question[ValuesPlan, FoundValues]):
         return found.hexdigest()
 
     def draw(self, plan: ValuesPlan, rows: PrivateRows, noise: NoiseSource, *, device: str) -> Numbers:
-        """Count texts, add noise to every count, and keep what reaches the threshold, in an order that is public."""
+        """Count texts, add noise to every count, and keep those that reach the threshold, in a public order."""
         if rows.texts is None:
             raise PrivacyError("This table was opened without its texts; open it to find values in it.")
         row, kept = round(1 / plan.gaussian.grid), []
@@ -194,7 +194,7 @@ class ValuesQuestion(Question[ValuesPlan, FoundValues]):
         return (np.array([plan.threshold]), listed, np.concatenate([np.empty(0, np.int64), *letters]))
 
     def answer(self, receipts: tuple[Receipt, ...], numbers: Numbers) -> FoundValues:
-        """Return the texts that whole numbers are."""
+        """Return the texts that the whole numbers encode."""
         (receipt,), (threshold, cells, letters) = receipts, numbers
         listed = cells.reshape(-1, 3)
         values = tuple(
@@ -215,7 +215,7 @@ class ValuesQuestion(Question[ValuesPlan, FoundValues]):
 
 
 def bound_of_row(columns: int) -> Bound:
-    """Bound what one row adds: 1 to one count of every column, and to other counts where it is another row."""
+    """Bound what one row adds: 1 to one count of every column; another row may add to other counts."""
     return Bound(math.sqrt(columns) * (1 + _MARGIN), math.sqrt(2 * columns) * (1 + _MARGIN))
 
 

@@ -1,8 +1,8 @@
 r"""Fourier features; their sums are whole numbers, the same for every order of rows, beside any rows, on every device.
 
 Cosines and sines are looked up, never computed from a row: an angle is a whole number of 1/4096 turn, and a public
-table holds the cosine and the sine of each of the 4096 steps, rounded to whole multiples of 2^-12. What is done with a
-row is whole-number arithmetic alone. Its angles are sums of products below 2^24, which a float64 matrix product gives
+table holds the cosine and the sine of each of the 4096 steps, rounded to whole multiples of 2^-12. Only whole-number
+arithmetic is done with a row. Its angles are sums of products below 2^24, which a float64 matrix product gives
 exactly in any order of additions; whole turns are taken off by a mask of bits; what is looked up is added in int64. So
 a row contributes the same whole numbers in any block, at any place, and no setting of the process for reduced precision
 (TF32, bfloat16, autocast) touches it, as none applies to float64.
@@ -62,7 +62,7 @@ VALUE_BITS = 12
 """Cosines and sines are whole multiples of 2^-12."""
 
 # Chebyshev interpolants, in u = t^2 with |t| <= 1/2, of 4096 cos(2 pi t) and 4096 sin(2 pi t) / t; highest power first.
-# They err by less than 0.2 where 1 is the step that is rounded to. Written out, so that every machine uses the same.
+# Their error is below 0.2 of the step that is rounded to. Written out, so that every machine uses the same.
 COSINE = (186759.359375, -337420.4375, 264886.03125, -80817.53125, 4095.828857421875)
 SINE = (137362.25, -306803.03125, 333605.75, -169315.453125, 25735.826171875)
 
@@ -273,7 +273,7 @@ def _add_block(positions: Tensor, steps: Tensor, values: Tensor, block_rows: int
 
 
 def _apart(sums: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Take sums of cosines and of sines apart again; shape (2, n)."""
+    """Separate the sums of cosines and of sines again; shape (2, n)."""
     half = 1 << (SINE_BITS - 1)
     sines = ((sums + half) & (2 * half - 1)) - half
     return np.stack([(sums - sines) >> SINE_BITS, sines])
@@ -285,13 +285,13 @@ def whole_waves(scale: float, bits: int) -> NDArray[np.float64]:
 
 
 def waves_of_rows(fourier: Fourier, values: NDArray[np.float64], column: ColumnOf, device: str) -> Tensor:
-    """Look the waves of rows up.
+    """Look up the waves of rows.
 
     Parameters
     ----------
     fourier : Fourier
     values : array of shape (4096, 2)
-        What stands for cosine and sine of every step: :func:`whole_waves`.
+        Cosine and sine of every step: :func:`whole_waves`.
     column : callable
         Returns the codes of rows by column.
     device : str

@@ -6,9 +6,9 @@ r"""Clipped gradients: what a unit's rows add to the gradient of a loss, clipped
 where the loss l is one of a closed set, phi are the features of declared columns, y is a declared target, theta are
 public parameters (they may follow from earlier answers) and C is the clip norm. Of several classes there is a theta for
 each, and the slopes of all of them times the features are one vector. A unit moves the sum by at most C, or
-2 C where it is replaced, however many rows it has and whatever the loss, the features and the parameters are: the clip
-comes after the unit's rows were added up. Answers are in units of C. Where a unit may have several rows and none of
-them says whose it is, every row is clipped to its part of C.
+2 C where it is replaced, whatever its number of rows, the loss, the features and the parameters: the clip comes after
+the unit's rows are added up. Answers are in units of C. Where a unit may have several rows and there are no ids, every
+row is clipped to its part of C.
 
 What a unit adds is a vector of whole numbers that follows from its own rows and the question, to the last bit. Up to
 the clip everything is whole: features are looked up in public tables of whole numbers, predictions are sums of whole
@@ -108,9 +108,9 @@ class GradientPlan:
     dimension : int
         Numbers of the gradient.
     by_unit : bool
-        Whether rows say whose they are, so that the rows of a unit are clipped together; else each is by itself.
+        Whether ids show which rows belong to a unit, so that they are clipped together; else each row is by itself.
     rows_each : int
-        Where rows are clipped one by one, how many a unit may have: each gets this part of the clip norm.
+        Where rows are clipped one by one, how many a unit may have: each gets an equal part of the clip norm.
     """
 
     gaussian: GaussianPlan
@@ -154,17 +154,17 @@ class NoisyGradient(OneReceipt):
 
 
 class UnitQuestion(Question[GradientPlan, NoisyGradient]):
-    """A sum over units: what a unit's rows add, at public parameters, is added up first and bounded then.
+    """A sum over units: what a unit's rows add, at public parameters, is added up first and then bounded.
 
-    A kind of it says what rows add and how a unit's sum is bounded; the bound alone decides about noise.
+    A subclass defines what rows add and how a unit's sum is bounded; the bound alone determines the noise.
     """
 
     __slots__ = ()
 
     parameters: NDArray[np.float64]
-    """Where rows are looked at, in whole multiples of 2^-20; public."""
+    """Where rows are evaluated, in whole multiples of 2^-20; public."""
     clip: float
-    """What the answer is in units of."""
+    """The unit of the answer."""
 
     @property
     @abstractmethod
@@ -174,7 +174,7 @@ class UnitQuestion(Question[GradientPlan, NoisyGradient]):
     @property
     @abstractmethod
     def columns(self) -> tuple[str, ...]:
-        """The columns that are read; the same one may stand here more than once."""
+        """The columns that are read; the same one may appear more than once."""
 
     @property
     def unit_bound(self) -> Bound:
@@ -183,7 +183,7 @@ class UnitQuestion(Question[GradientPlan, NoisyGradient]):
 
     @abstractmethod
     def adds(self, device: str) -> Callable[[dict[str, NDArray[Any]]], Tensor]:
-        """Return what makes of rows' codes what each adds, in whole steps of 2^-32; shape (dimension, n), float64.
+        """Return a function from rows' codes to what each adds, in whole steps of 2^-32; shape (dimension, n), float64.
 
         What a row adds follows from that row alone, to the last bit, and is below 2^47 steps.
         """
@@ -225,8 +225,8 @@ class UnitQuestion(Question[GradientPlan, NoisyGradient]):
         """Return an old answer to the same question, at the same parameters."""
         if not isinstance(answer, NoisyGradient) or not self._same_as(answer.question):
             raise PrivacyError(
-                f"'{answer.query}' was asked of another loss or other columns, or at other parameters; use the options "
-                "of the recorded run."
+                f"'{answer.query}' was asked about another loss or other columns, or at other parameters; use the "
+                "options of the recorded run."
             )
         return answer
 
@@ -236,7 +236,7 @@ class UnitQuestion(Question[GradientPlan, NoisyGradient]):
 
     @abstractmethod
     def _same_as(self, other: UnitQuestion) -> bool:
-        """Whether another question is the same data."""
+        """Return whether another question is the same data."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -248,13 +248,13 @@ class GradientQuestion(UnitQuestion):
     features : FeatureMap
         A constant, lookups, one-hots and Fourier features, or a stack of these.
     target : Lookup
-        The number, between -1 and 1, that is predicted for every code of a column; from 0 to 1 for a logistic loss. For
-        a softmax loss the probabilities of at least two classes.
+        The number, between -1 and 1, that is to be predicted for every code of a column; from 0 to 1 for a logistic
+        loss. For a softmax loss the probabilities of at least two classes.
     loss : {"squared", "logistic", "huber", "softmax"}
     parameters : array of shape (dimension,)
         Where the gradient is taken, class after class; rounded to multiples of 2^-20.
     clip : float
-        C, the length to which a longer gradient of a unit is shortened; from 2^-20 to 2^20.
+        C, the length to which longer gradients of a unit are shortened; from 2^-20 to 2^20.
 
     Raises
     ------
@@ -308,7 +308,7 @@ class GradientQuestion(UnitQuestion):
         return self.features.dimension * self.target.dimension
 
     def check(self, schema: Schema) -> None:
-        """Refuse maps that were made for another table as well."""
+        """Also refuse maps that were made for another table."""
         UnitQuestion.check(self, schema)
         for one in (self.target, *maps_in(self.features)):
             one.check_codes(schema)
@@ -319,7 +319,7 @@ class GradientQuestion(UnitQuestion):
         return (*self.features.columns, self.target.column)
 
     def adds(self, device: str) -> Callable[[dict[str, NDArray[Any]]], Tensor]:
-        """Return what makes of rows' codes their gradients."""
+        """Return a function from rows' codes to their gradients."""
         parts = [FeatureBlock.of(block) for block in self.features.blocks()]
         return lambda codes: _row_gradients(self, parts, codes, device)
 
@@ -351,7 +351,7 @@ def sum_of_gradients(
     ----------
     question : UnitQuestion
     plan : GradientPlan
-        Says what is clipped together, and the grid.
+        Defines what is clipped together, and the grid.
     rows : PrivateRows
         The private rows.
     device : str
@@ -365,7 +365,7 @@ def sum_of_gradients(
     Raises
     ------
     PrivacyError
-        If rows are to be clipped by unit and do not say whose they are.
+        If rows are to be clipped by unit and there are no ids.
     """
     order, ends = _in_units(rows, by_unit=plan.by_unit)
     adds = question.adds(device)
@@ -395,7 +395,7 @@ def clipped_units(sums: Tensor, clip: float) -> Tensor:
 
 
 def _in_units(rows: PrivateRows, *, by_unit: bool) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the places of rows unit by unit, and where each unit ends among them."""
+    """Return the indices of rows unit by unit, and where each unit ends among them."""
     if not by_unit or rows.n_rows < 2:
         return np.arange(rows.n_rows), np.arange(1, rows.n_rows + 1)
     if rows.units is None:
@@ -442,7 +442,7 @@ def _slopes(loss: Loss, predictions: Tensor, wanted: Tensor) -> Tensor:
 
 
 def _looked_up(table: NDArray[np.float64], values: Tensor, first: int, last: int) -> Tensor:
-    """Return what a table holds at the nearest of the points 2^-10 first, ..., 2^-10 last; values in steps of 2^-36."""
+    """Look up a table at the nearest of the points 2^-10 first, ..., 2^-10 last; values in steps of 2^-36."""
     import torch
 
     points = values.mul(2.0 ** (LOGISTIC_BITS - FEATURE_BITS - PARAMETER_BITS)).add_(0.5).floor_()
@@ -467,7 +467,7 @@ def _exponential_steps() -> NDArray[np.float64]:
 
 
 def _added_by_unit(added: Tensor, sizes: NDArray[np.int64]) -> Tensor:
-    """Add up the columns of each unit, whose rows stand side by side; exactly, in int64, then rounded to float64."""
+    """Add up the columns of each unit, whose rows are adjacent; exactly, in int64, then rounded to float64."""
     import torch
 
     units = torch.from_numpy(np.repeat(np.arange(len(sizes)), sizes)).to(added.device)

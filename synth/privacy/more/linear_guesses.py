@@ -35,7 +35,7 @@ from synth.privacy.questions import name_of
 __all__ = ["CONFIDENCE_STEPS", "LinearGuess"]
 
 MAXIMUM_CLASSES = 2**8
-"""As many as one byte tells apart, in which guesses are kept."""
+"""As many as one byte can distinguish, in which guesses are kept."""
 
 CONFIDENCE_STEPS = 2**FEATURE_BITS
 """Whole steps of confidence in a score of 1."""
@@ -96,7 +96,7 @@ class LinearGuess(Guess):
             guessed = guesses[part] = scores.argmax(axis=1)
             rows = np.arange(len(scores))
             first = scores[rows, guessed]
-            scores[rows, guessed] = -np.inf  # what is largest then is the second
+            scores[rows, guessed] = -np.inf  # the largest of the others is the second
             # A difference of whole numbers below 2^51, divided by a power of two.
             confidences[part] = (first - scores.max(axis=1)) // 2.0**PARAMETER_BITS
         return guesses, confidences

@@ -1,8 +1,8 @@
 """Predictions of linear models, in whole numbers: features that are looked up, times parameters on a grid.
 
-Features are made of maps whose numbers stand in public tables of whole numbers. Predictions are sums of whole products
+Features are made of maps whose numbers are in public tables of whole numbers. Predictions are sums of whole products
 below 2^52, which float64 holds in any order, so a row's follow from its own codes and the parameters, to the last bit.
-Gradients, losses and guesses of linear classifiers are worked out of them.
+Gradients, losses and guesses of linear classifiers are calculated from them.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ FEATURE_BITS = 16
 _FEATURES_AT_A_TIME = 2**10
 
 LARGEST_PREDICTION = 2.0**14
-"""No prediction is larger, whatever a row holds; the parameters are refused otherwise."""
+"""No prediction is larger, for any row; otherwise the parameters are refused."""
 
 
 def maps_in(features: FeatureMap) -> Iterator[FeatureMap]:
@@ -118,13 +118,13 @@ def largest_features(features: FeatureMap) -> NDArray[np.float64]:
 
 
 def on_grid(parameters: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Round parameters to multiples of 2^-20; what is too large for that becomes infinite, and is refused."""
+    """Round parameters to multiples of 2^-20; numbers too large for that become infinite, and are then refused."""
     with np.errstate(over="ignore"):
         return np.asarray(np.rint(parameters * 2.0**PARAMETER_BITS) / 2.0**PARAMETER_BITS + 0.0)
 
 
 def largest_prediction(features: FeatureMap, parameters: NDArray[np.float64]) -> float:
-    """Return what no prediction of a linear model exceeds, whatever a row holds; of several, of none of them.
+    """Return a bound on the predictions of a linear model, or of several models, for any row.
 
     Parameters
     ----------
@@ -163,7 +163,7 @@ def predictions_of_rows(
     """
     whole, found = parameters * 2.0**PARAMETER_BITS, np.zeros((n_rows, *parameters.shape[1:]))
     parts = [FeatureBlock.of(block) for block in features.blocks()]
-    # One product of many features takes less time than many thin ones; wide parts stay alone, for their memory.
+    # One product of many features takes less time than many narrow ones; wide parts stay separate to save memory.
     sizes = np.array([part.block.places.size for part in parts])
     few = sizes <= _FEATURES_AT_A_TIME
     groups = np.where(few, np.cumsum(sizes * few) // _FEATURES_AT_A_TIME, -1 - np.arange(len(parts)))

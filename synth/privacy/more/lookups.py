@@ -83,7 +83,7 @@ class Lookup(ColumnMap):
 
     def __post_init__(self) -> None:
         table = self.table
-        # A table that nobody can change, and that is on the grid, is shared: one may be as long as a declared range.
+        # A read-only table on the grid is shared: it may be as long as a declared range.
         if not (_is_frozen(table) and _is_on_grid(table)):
             table = np.array(table, dtype=np.float64, ndmin=2)
             if table.ndim != 2 or 0 in table.shape:
@@ -140,7 +140,7 @@ class Lookup(ColumnMap):
         return np.asarray(np.maximum(self.table.max(axis=0), -self.table.min(axis=0)) * 2.0**LEAF_BITS)
 
     def row_bound(self) -> Bound:
-        """Bound the rows of the table that a code is looked up in, and the distance between two of them."""
+        """Bound the rows of the table that codes can select, and the distance between two of them."""
         table = self.table if self.bins is None else self.table[np.unique(self.bins)]
         # Exact: whole numbers whose partial sums stay below 2^42.
         longest = max(float(_squares(self._whole(piece)).max()) for piece in _pieces(table))
@@ -192,7 +192,7 @@ class Lookup(ColumnMap):
 
 
 def _pieces(table: Matrix) -> Iterator[Matrix]:
-    """Yield a table some rows at a time: what is worked out of a long one takes little memory beside it."""
+    """Yield a table some rows at a time, so that working on a long one takes little additional memory."""
     return (table[start : start + PIECE] for start in range(0, len(table), PIECE))
 
 

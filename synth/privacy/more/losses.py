@@ -1,13 +1,13 @@
-r"""Losses: how wrong a predictor is about a row, a number l from 0 to 1, and what is missing to 1.
+r"""Losses: how wrong a predictor is about a row, a number l from 0 to 1, and its complement 1 - l.
 
-The predictor is public data: a number for each feature, as released coefficients of a linear model are, or the number
-that each bin of a forest stands for. Its prediction is clipped to the range of the target, and
+The predictor is public data: a number for each feature, such as the released coefficients of a linear model, or a
+number for each bin of a forest. Its prediction is clipped to the range of the target, and
 
 .. math:: l = \Big(\frac{\mathrm{prediction} - \mathrm{target}}{\mathrm{range}}\Big)^2,
 
 rounded to a multiple of 2^-14. What a row adds is (l, 1 - l), of length at most 1, and two rows lie at most sqrt 2
-apart: as much as a row of a table of counts may add, of which this is one with a row divided between two cells. Both
-sums together are the number of rows, and the mean loss is the first's part of it.
+apart: as much as a row of a table of counts may add. It is such a table, with a row divided between two cells. Both
+sums together are the number of rows, and the mean loss is the first sum as a part of it.
 
 All arithmetic is whole: features and targets are looked up in public tables of whole numbers, predictions are sums of
 whole products below 2^51, which float64 holds in any order, and squares are divided in int64. So a loss follows from
@@ -62,10 +62,10 @@ ROWS_AT_A_TIME = 2**14
 
 
 def within_reach(features: FeatureMap, parameters: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return parameters of which no prediction exceeds 2^14, so that a question can be made of any fit.
+    """Scale parameters so that no prediction exceeds 2^14, and a question can be made of any fit.
 
-    Only coefficients that are all noise are shortened, together: predictions that large are cut off at the bounds, and
-    the class of the largest score stays the same.
+    Only coefficients that are mostly noise are scaled down, all together: predictions that large are cut off at the
+    bounds anyway, and the class of the largest score stays the same.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ def within_reach(features: FeatureMap, parameters: NDArray[np.float64]) -> NDArr
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Losses(ColumnMap):
-    """The loss of a row and what is missing to 1: two numbers whose sum is 1.
+    """The loss of a row and its complement: two numbers whose sum is 1.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ class Losses(ColumnMap):
     Raises
     ------
     PrivacyError
-        If the parts do not fit each other, or all targets are one number.
+        If the parts do not fit each other, or all targets are the same number.
     """
 
     kind: ClassVar[str] = "losses"
@@ -105,7 +105,7 @@ class Losses(ColumnMap):
     target: Lookup
     key: str = field(init=False, repr=False)
     levels: Lookup = field(init=False, repr=False)
-    """Loss and rest of every level, looked up by a column that is worked out of others."""
+    """Loss and complement of every level, looked up by a calculated column."""
 
     def __post_init__(self) -> None:
         given = np.array(self.parameters, dtype=np.float64)
@@ -146,12 +146,12 @@ class Losses(ColumnMap):
         return (self,)
 
     def weighted_bound(self, weight: float, half_bits: int) -> Bound:
-        """Return the weight, and its diagonal for two rows; with what truncation of weighted entries adds."""
+        """Return the weight, and sqrt 2 times it for two rows, plus what truncation of weighted entries adds."""
         truncated = 2 * 2.0 ** (-2 * half_bits) * math.sqrt(2) if weight != 1.0 else 0.0
         return Bound(weight, math.sqrt(2) * weight + truncated)
 
     def sums_by_cell(self, weight: float, rows: PrivateRows, cells: Cells, *, half_bits: int, device: str) -> Sums:
-        """Multiply counts of losses by whole-number losses and rests."""
+        """Multiply counts of losses by whole-number losses and complements."""
         return self.levels.sums_by_cell(weight, rows, cells, half_bits=half_bits, device=device)
 
     def cells(self, column: ColumnOf, n_rows: int) -> NDArray[np.uint16]:

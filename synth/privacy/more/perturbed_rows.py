@@ -1,7 +1,7 @@
-r"""Rows let out one by one: every row's numbers made noisy by themselves, in an order that says nothing.
+r"""Rows released one by one: every row's numbers with their own noise, in a random order.
 
 Nothing is added up here, so the noise of a row has to hide that row alone, and a row's numbers are looked up by its own
-codes in whole-number tables: other rows touch none of their bits. It is the one answer that has as many numbers as the
+codes in whole-number tables: other rows affect none of their bits. It is the one answer with as many numbers as the
 private table.
 
 How much noise hides one cell, or one whole row, follows from public data (tables, schema, share), before a row is read.
@@ -53,7 +53,7 @@ __all__ = [
 ]
 
 LABELS_QUERY = "{query}: labels"
-"""Name of the question that a label is, beside the rows it belongs to."""
+"""Name of the question for the labels, in addition to that for the rows."""
 
 PIECE = 2**22
 """Numbers that are drawn or moved at a time, so that little memory is needed beside the answer itself."""
@@ -67,13 +67,13 @@ LABEL_SHARE = 0.25
 """Part of a question's mu^2 that protects the label, where a whole row is protected and it has one."""
 
 MAXIMUM_NUMBERS = 2**27
-"""Most numbers in all noisy rows together: 1 GiB of them, and half as much in the file of answers."""
+"""Most numbers in all noisy rows together: 1 GiB in memory, and half as much in the file of answers."""
 
 GRIDS = (10, 12, 14, 16, 18, 20)
-"""Bits of the grid of a row's numbers, the coarsest that is fine enough first: answers are kept number by number."""
+"""Bits of the grid of a row's numbers; the coarsest that is fine enough is used: answers are kept number by number."""
 
 SMALLEST_SCALE = 2**12
-"""Laplace noise is at least so many grid steps wide, so that its grid is not felt."""
+"""Laplace noise is at least so many grid steps wide, so that the grid has no visible effect."""
 
 SAFETY = 1 + 1e-12
 ROUNDED_DOWN = 1 - 2.0**-40
@@ -102,7 +102,7 @@ class RowsPlan:
     classes : int
         Number of codes of the label; 0 where there is none.
     assumptions : tuple of str
-        What the receipts lean on, beside what every receipt of the table does.
+        Assumptions of the receipts, in addition to those of every receipt of the table.
     """
 
     bits: int
@@ -135,7 +135,7 @@ class RowsPlan:
         return tuple(std / max(most, 1) for std, most in zip(stds, self.largest, strict=True))
 
     def worth_for_a_row(self, delta: float) -> float | None:
-        """Return the epsilon at ``delta`` that noise on cells is worth for a whole row; None for any other noise."""
+        """Return the epsilon at ``delta`` that noise on cells gives a whole row; None for any other noise."""
         return row_epsilon_of_cells(self.cells, delta, numbers=self.width) if self.pure else None
 
     @property
@@ -176,7 +176,7 @@ class RowsPlan:
         )
 
     def cost_of_labels(self, label_epsilon: Fraction) -> PlannedCost:
-        """Return what labels cost that are randomised at ``label_epsilon``."""
+        """Return the cost of labels that are randomised at ``label_epsilon``."""
         return PlannedCost(
             mechanism="randomised_response",
             sensitivity=1.0,
@@ -228,11 +228,11 @@ class PerturbedRows(Answer):
         return self.vectors_of(slice(None))
 
     def vectors_of(self, rows: NDArray[np.int64] | slice) -> NDArray[np.float64]:
-        """Return the noisy numbers of some rows in units of the tables, shape (rows, width): all need much memory."""
+        """Return the noisy numbers of some rows in units of the tables, shape (rows, width): all rows need memory."""
         return self.numbers[rows].astype(np.float64) * self.receipt.grid
 
     def assumptions(self, schema: Schema) -> tuple[str, ...]:
-        """Return what its question leans on."""
+        """Return the assumptions of its question."""
         return self.question.assumptions(schema)
 
 
@@ -245,7 +245,7 @@ class RowsQuestion(Question[RowsPlan, PerturbedRows]):
     tables : tuple of Lookup
         The columns of a row, side by side.
     label : str, optional
-        A column that is let out as a class: randomised where a whole row is hidden, as it is where one cell is.
+        A column that is released as a class: randomised where a whole row is hidden, unchanged where one cell is.
     label_share : float
         Part of the question's cost for the label, where it is randomised.
     noise : {"gaussian", "laplace"}
@@ -269,7 +269,7 @@ class RowsQuestion(Question[RowsPlan, PerturbedRows]):
         if not schema.rows_are_public:
             raise PrivacyError(
                 "Noisy rows show how many rows there are, so their number must be public: declare row_count: public "
-                "and rows_per_unit: 1, or choose a generator that does not let rows out one by one."
+                "and rows_per_unit: 1, or choose a generator that does not release rows one by one."
             )
         tables, label, noise = self.tables, self.label, self.noise
         names = [table.column for table in tables] + ([] if label is None else [label])
@@ -284,7 +284,9 @@ class RowsQuestion(Question[RowsPlan, PerturbedRows]):
         if noise not in ROW_NOISES:
             raise PrivacyError(f"The noise of rows must be one of {', '.join(ROW_NOISES)}, got '{noise}'.")
         if schema.neighbours is Neighbours.CELL and noise != "laplace":
-            raise PrivacyError("One cell is hidden by Laplace noise, whose cost is a pure epsilon; ask for it by name.")
+            raise PrivacyError(
+                "One cell is hidden by Laplace noise only, whose cost is a pure epsilon; set the noise to 'laplace'."
+            )
         if not 0 < self.label_share < 1:
             raise PrivacyError(f"label_share must lie strictly between 0 and 1, got {self.label_share:g}.")
 
@@ -296,7 +298,7 @@ class RowsQuestion(Question[RowsPlan, PerturbedRows]):
         if self.label is not None and not pure:
             label_units = math.floor(units * Fraction(self.label_share))
             units -= label_units
-            # A shorter fraction below the float: its digits are drawn against exactly.
+            # A shorter fraction below the float, because draws are compared with its digits exactly.
             epsilon = pure_of_mu(math.sqrt(label_units * MU_UNIT) * ROUNDED_DOWN) if label_units else 0.0
             label_epsilon = Fraction(math.floor(epsilon * 2**40), 2**40)
         if units < 1 or label_epsilon == 0:
@@ -335,12 +337,12 @@ class RowsQuestion(Question[RowsPlan, PerturbedRows]):
         """Refuse an answer of more numbers than a bundle carries."""
         if n_rows * plan.width > MAXIMUM_NUMBERS:
             raise PrivacyError(
-                f"Noisy rows would have {n_rows * plan.width:,.0f} numbers; at most {MAXIMUM_NUMBERS:,} can be let "
-                "out; leave columns out, declare fewer categories, or use a sample of the rows."
+                f"Noisy rows would have {n_rows * plan.width:,.0f} numbers; at most {MAXIMUM_NUMBERS:,} can be "
+                "released. Leave columns out, declare fewer categories, or use a sample of the rows."
             )
 
     def assumptions(self, schema: Schema) -> tuple[str, ...]:
-        """Return what is public by definition when every row is let out by itself."""
+        """Return what is public by definition when every row is released by itself."""
         if schema.neighbours is not Neighbours.CELL:
             return ("The number of rows is public: one noisy row is let out for every private row.",)
         said = ["The number of rows is public by definition."]
@@ -373,7 +375,7 @@ class RowsQuestion(Question[RowsPlan, PerturbedRows]):
         return PerturbedRows(receipts, self, numbers[0], numbers[1] if len(numbers) > 1 else None)
 
     def again(self, answer: Answer) -> PerturbedRows:
-        """Return old rows of the same columns, label and noise; how the cost was divided is no part of it."""
+        """Return old rows of the same columns, label and noise; how the cost was divided does not matter."""
         if not isinstance(answer, PerturbedRows) or not self._same_as(answer.question):
             raise PrivacyError(f"'{answer.query}' was asked of other columns; use the options of the recorded run.")
         return answer
@@ -399,14 +401,14 @@ def _cells(
         share = max(units // len(bounds) - 1, 1)
         epsilon = Fraction(pure_of_mu(math.sqrt(share * MU_UNIT) * ROUNDED_DOWN))
     return tuple(
-        # A column that cannot change tells nothing; it gets noise all the same, as wide as one whole range.
+        # A column that cannot change reveals nothing; it still gets noise, as wide as one whole range.
         CellNoise(bound.l1, of_row.l1, of_row.largest, math.ceil(bound.l1 / epsilon) if bound.l1 else 2**bits)
         for bound, of_row in zip(bounds, of_rows, strict=True)
     )
 
 
 def draw_rows(question: RowsQuestion, plan: RowsPlan, rows: PrivateRows, noise: NoiseSource) -> Numbers:
-    """Look up every row's numbers, add noise to each, randomise its label, and put the rows in a drawn order.
+    """Look up every row's numbers, add noise to each, randomise its label, and put the rows in a random order.
 
     Parameters
     ----------
@@ -457,7 +459,7 @@ def _put_in_order(numbers: Whole, order: Whole) -> None:
 
 
 def _kept(given: NDArray[np.int64]) -> Whole:
-    """Return whole numbers that nobody can write to; without a copy where the caller has given them up already."""
+    """Return whole numbers, read-only; without a copy where they are read-only and owned already."""
     if given.dtype == np.int64 and given.base is None and not given.flags.writeable:
         return given
     own = np.array(given, dtype=np.int64)

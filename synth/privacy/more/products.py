@@ -1,14 +1,14 @@
 r"""Products of maps: every feature of one times every feature of the others.
 
-Counts by cell need nothing but counting: a product of one-hots, and at most one other map, is that map summed cell by
-cell. Products of several tables are cut into two sides. A side's features are the products of its tables' entries,
-rounded to whole multiples of :math:`2^{-h}`; the features of a row are the outer product of its two sides, whole
-multiples of :math:`2^{-2h}`. That is a function of one row: what is done with its numbers before they are whole is one
-IEEE float64 multiplication after another, number by number in the order of the tables, and one rounding to nearest; no
-sum, no division and no function is taken of them. Whole numbers are then added up in one of two ways, with the same
-result: from a table of joint counts where that is small (the features are those of every cell, made by the same lines),
-else by a matrix product :math:`L^T R` of blocks of rows, which float64 holds exactly, in any order, while 2 h +
-log2(rows in a block) is at most 52. Which way is taken may depend on the number of rows; what a row adds does not.
+Counts by cell need only counting: a product of one-hots, and at most one other map, is that map summed cell by cell.
+Products of several tables are cut into two sides. A side's features are the products of its tables' entries, rounded to
+whole multiples of :math:`2^{-h}`; the features of a row are the outer product of its two sides, whole multiples of
+:math:`2^{-2h}`. That is a function of one row: what is done with its numbers before they are whole is one IEEE float64
+multiplication after another, number by number in the order of the tables, and one rounding to nearest; no sum, no
+division and no function is taken of them. Whole numbers are then added up in one of two ways, with the same result:
+from a table of joint counts where that is small (the features are those of every cell, made by the same lines), else by
+a matrix product :math:`L^T R` of blocks of rows, which float64 holds exactly, in any order, while 2 h + log2(rows in a
+block) is at most 52. The choice may depend on the number of rows; what a row adds does not.
 
 Maps with norm at most 1 and squared diameter at most 2 keep both under outer products: the closure lemma of
 ``docs/proofs/sensitivity.md``. Rounding of products is added to a bound as a slack.

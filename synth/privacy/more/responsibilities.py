@@ -1,10 +1,10 @@
-r"""How much of a row each component of a public mixture answers for: the E-step of EM, as a feature map.
+r"""How much of a row each component of a public mixture is responsible for: the E-step of EM, as a feature map.
 
 .. math:: r_k(x) = \frac{2^{s_k(x)}}{\sum_l 2^{s_l(x)}}, \qquad s_k(x) = w_k + \sum_j t_{jk}(x_j)
 
 where w are the logarithms of the components' weights and t_j those of column j's proportions, or of its density, to the
-base 2: public numbers, which may follow from earlier answers and may differ by class of a column. Multiplied by what is
-counted of a row it is what EM adds up. A row's responsibilities are not negative and add up to at most 1, so the
+base 2: public numbers, which may follow from earlier answers and may differ by class of a column. Multiplied by the
+counts of a row, they are what EM adds up. A row's responsibilities are not negative and add up to at most 1, so the
 product with a vector is no longer than that vector however many components there are.
 
 Everything is whole numbers: scores are sums of whole numbers that are looked up, powers of 2 are looked up in a public
@@ -87,7 +87,7 @@ class Responsibilities(ColumnMap):
 
     Notes
     -----
-    A row's are worked out in whole numbers from its codes and these tables alone.
+    Those of a row are calculated in whole numbers from its codes and these tables alone.
     """
 
     kind: ClassVar[str] = "responsibilities"

@@ -1,4 +1,4 @@
-r"""Arithmetic whose result for a row is the same to the last bit, whatever rows lie beside it.
+r"""Arithmetic whose result for a row is the same to the last bit, beside any other rows.
 
 A matrix product may add a row's terms in another order when the matrix has one row more, and a vectorised exponential
 may round the last rows of a block by other code. A gradient that is truncated to whole steps could then move for every
@@ -57,7 +57,7 @@ def exponential(x: NDArray[np.float64]) -> NDArray[np.float64]:
     Parameters
     ----------
     x : array of any shape
-        Numbers; those beyond plus and minus 700 count as 700 and -700, and what is no number stays none.
+        Numbers; those beyond plus and minus 700 count as 700 and -700, and NaN stays NaN.
 
     Returns
     -------

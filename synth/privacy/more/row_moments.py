@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 __all__ = ["POWER_BITS", "RowMoments", "clipped_columns", "power_bound", "rows_of_vectors"]
 
 CELL_BITS = 16
-"""Tables and offsets are read in whole steps of 2^-16."""
+"""Tables and offsets are used in whole steps of 2^-16."""
 
 PROJECTION_BITS = 18
 """Projections are read in whole steps of at least 2^-18; wide ones in coarser steps, so that products stay exact."""
@@ -69,7 +69,7 @@ SHOWN_BITS = 12
 
 MANTISSA = 52
 HELD_BITS = MANTISSA
-"""Sums are handed over from float64 to int64 before they have more bits."""
+"""Sums are moved from float64 to int64 before they have more bits."""
 
 BLOCK_ENTRIES = 2**21
 LONGEST_OFFSET = 2.0
@@ -93,13 +93,13 @@ class RowMoments(ColumnMap):
         Weights of the constant, of the vector and of its products; 0 leaves a part out, squares add up to at most 1.
         Read in steps of 2^-12, rounded down.
     offsets : array of shape (width,) or (cells, width), optional
-        What is taken off before anything else; absolute values at most 2.
+        Subtracted first; absolute values at most 2.
     offset_of : OneHot, optional
         The one column whose cell chooses the row of ``offsets``.
     projection : array of shape (width, n), optional
         Columns are the directions that are kept; absolute values at most 1. Absent, all of the vector is.
     waves : Fourier, optional
-        Fourier features that stand behind the tables' vectors.
+        Fourier features that follow the tables' vectors.
 
     Raises
     ------
@@ -259,7 +259,7 @@ class RowMoments(ColumnMap):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Steps:
-    """The numbers of a map as whole steps: what is computed with."""
+    """The numbers of a map as whole steps, as used in calculations."""
 
     tables: tuple[NDArray[np.float64], ...]
     waves: NDArray[np.float64] | None
@@ -372,7 +372,7 @@ def clipped_columns(vectors: Tensor, bits: int) -> Tensor:
 
     squares = torch.zeros(vectors.shape[1], dtype=torch.float64, device=vectors.device)
     square = torch.empty_like(squares)
-    for coordinate in vectors:  # one after another: a row's sum must not depend on how many rows stand beside it
+    for coordinate in vectors:  # one after another: a row's sum must not depend on how many other rows there are
         torch.mul(coordinate, coordinate, out=square)
         squares.add_(square)
     # By numpy, whose roots are rounded as IEEE arithmetic says. Those of torch on a processor come from a library that
@@ -380,9 +380,9 @@ def clipped_columns(vectors: Tensor, bits: int) -> Tensor:
     roots = torch.from_numpy(np.sqrt(squares.cpu().numpy()))
     lengths = roots.to(vectors.device).clamp_(min=1.0)
     whole = vectors.mul_(MARGIN * 2.0**bits).div_(lengths).trunc_()
-    # Whole numbers add up exactly in any order, as far as there is anything to decide: 2^(2 bits) is below 2^53.
+    # Whole numbers add up exactly in any order, up to the limit that decides: 2^(2 bits) is below 2^53.
     too_long = (whole * whole).sum(dim=0) > 2.0 ** (2 * bits)
-    whole[:, too_long] = 0.0  # never so, by the proof; what would be longer counts for nothing
+    whole[:, too_long] = 0.0  # never happens, by the proof; a longer vector would count as 0
     return whole
 
 

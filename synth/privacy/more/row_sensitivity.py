@@ -1,4 +1,4 @@
-r"""How far one cell, or one whole row, moves the numbers of a row: computed from whole-number tables, never believed.
+r"""How far one cell, or one whole row, moves the numbers of a row: computed from whole-number tables, never assumed.
 
 A row's numbers are the tables of its columns side by side (``Lookup``), on a grid of step 2^-bits. Three whole numbers
 describe a column: the largest L1 change of its numbers when its cell changes, the largest change of one of them, and
@@ -55,7 +55,7 @@ def cell_bound(lookup: Lookup, column: ModelledColumn, *, bits: int, change: flo
     lookup : Lookup
         The column's table.
     column : ModelledColumn
-        Says which codes lie on the declared grid.
+        Defines which codes are on the declared grid.
     bits : int
         The grid of the numbers has step 2^-bits.
     change : float
@@ -74,7 +74,7 @@ def cell_bound(lookup: Lookup, column: ModelledColumn, *, bits: int, change: flo
         return _between(used, used)
     by_code = whole if lookup.bins is None else whole[lookup.bins]
     on_grid, atoms = by_code[: column.levels], by_code[column.levels :]
-    # A declared change of less than one step still hides the next place of the grid.
+    # A declared change of less than one step still hides the next level of the grid.
     reach = max(1, math.floor(change * (column.levels - 1)))
     spans = np.stack([_spans(on_grid[:, place], reach) for place in range(on_grid.shape[1])], axis=1)
     near = CellBound(int(spans.sum(axis=1).max()), int(spans.max()), int((spans * spans).sum(axis=1).max()))
@@ -85,7 +85,7 @@ def cell_bound(lookup: Lookup, column: ModelledColumn, *, bits: int, change: flo
 
 
 def _spans(values: Whole, reach: int) -> Whole:
-    """Return, for every place, the largest value less the smallest one among it and the ``reach`` places after it."""
+    """Return, for every level, the largest value less the smallest one among it and the ``reach`` levels after it."""
     highest, lowest, covered = values, values, 1
     while covered < reach + 1:
         # Windows twice as long each time: a window is two shorter ones that may overlap.
@@ -97,7 +97,7 @@ def _spans(values: Whole, reach: int) -> Whole:
 
 
 def _later(values: Whole, step: int) -> Whole:
-    """Return the values ``step`` places on; past the end, the last one."""
+    """Return the values ``step`` levels later; past the end, the last one."""
     return np.concatenate([values[step:], np.full(min(step, len(values)), values[-1])])
 
 
@@ -120,7 +120,7 @@ def _between(some: Whole, others: Whole) -> CellBound:
 def _extremes(rows: Whole) -> Whole:
     """Leave out rows that lie between two others: a change is convex, so it is largest between rows at the ends.
 
-    Rows that are equal but for their first number, such as the places of a grid, are left with the first and the last.
+    Of rows that are equal but for their first number, such as the levels of a grid, the first and the last are kept.
     """
     _, groups = np.unique(rows[:, 1:], axis=0, return_inverse=True)
     order = np.lexsort((rows[:, 0], groups))

@@ -1,4 +1,4 @@
-"""What a run and the finding that filled its configuration cost together: one release, as it is stated."""
+"""The cost of a run together with the finding that filled its configuration: stated as one release."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["epsilon_together", "reference_of"]
 
 
 def epsilon_together(config: RunConfig) -> float:
-    """Return the most that a certificate of this configuration states: the whole budget, and the finding's receipts.
+    """Return the largest epsilon that a certificate of this configuration states: budget and finding together.
 
     Both are added exactly at the delta of the configuration, which is less than the sum of the two epsilons, except for
     a tiny finding at a large delta (1e-3), whose allowances can make it a little more.
@@ -29,7 +29,7 @@ def epsilon_together(config: RunConfig) -> float:
 
 
 def reference_of(digest: str, epsilon: float, delta: float, receipts: tuple[Receipt, ...]) -> FoundReference:
-    """Return how a configuration speaks of a finding: what was asked for, and the sums over its receipts."""
+    """Return the reference to a finding in a configuration: what was asked for, and the sums over its receipts."""
     return FoundReference(
         digest=digest,
         epsilon=epsilon,

@@ -1,16 +1,16 @@
 r"""The softly truncated mean of the DP EM paper (Wang 2020, eq. 8-12, appendix D), in a form that keeps its bound.
 
-Numbers are divided by a scale s, multiplied by 1 + noise, truncated by phi, averaged over the noise exactly, and put
-back to scale. No number moves the mean by more than s 2 sqrt(2) / (3 n), however large it is: that is the sensitivity.
+Numbers are divided by a scale s, multiplied by 1 + noise, truncated by phi, averaged over the noise exactly, and scaled
+back. No number moves the mean by more than s 2 sqrt(2) / (3 n), however large it is: that is the sensitivity.
 
 The paper's closed form (eq. 12) subtracts numbers of the size of x^3: at x = 1e8 s it returns 6.7e7 s where the bound
 is 0.94 s, so that one outlier moves the mean at will and the noise hides nothing. Here it is used up to 3 s, where
 little cancels; beyond, the same expectation is integrated numerically; and whatever comes out is cut at the bound.
 
-Beside it stands what Algorithms 1 to 3 cost: all d T releases of a run are together one mu-GDP Gaussian, mu = sqrt(d T)
-sensitivity / noise. The paper converts by zero-concentrated differential privacy and spends a thousandth of its delta;
-the exact curve (Balle 2018) needs a quarter to a third less noise. These are formulas for figures and forecasts, of
-continuous noise; a release is accounted for by :mod:`synth.privacy.accounting`.
+This module also has the costs of Algorithms 1 to 3: all d T releases of a run are together one mu-GDP Gaussian, mu =
+sqrt(d T) sensitivity / noise. The paper converts by zero-concentrated differential privacy and spends a thousandth of
+its delta; the exact curve (Balle 2018) needs a quarter to a third less noise. These are formulas for figures and
+forecasts, of continuous noise; a release is accounted for by :mod:`synth.privacy.accounting`.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def expected_truncation(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArr
 
     .. math:: a (1 - b^2 / 2) - a^3 / 6 + \hat C(a, b)
 
-    Only for numbers of a few units: terms of size a^3 cancel, and far out nothing but rounding is left of them.
+    Only for numbers of a few units: terms of size a^3 cancel, and far out only rounding is left of them.
     """
     return np.asarray(_cubic(a) - a * b**2 / 2 + correction(a, b))
 
@@ -88,7 +88,7 @@ def smoothed_truncation(x: NDArray[np.float64], *, precision: float) -> NDArray[
     Parameters
     ----------
     x : array of any shape
-        Numbers in units of the scale. Infinite ones count as the limit, and what is no number as 0.
+        Numbers in units of the scale. Infinite ones count as the limit, and NaN as 0.
     precision : float, positive
         beta: one over the variance of the multiplied noise.
 
