@@ -112,7 +112,7 @@ def test_a_tiny_hold_out_says_that_noise_hides_it(tmp_path: Path, key: Key) -> N
     sealed = seal_release(config, measured, tmp_path / "run", sealing=Sealing(signer=key), progress=NullProgress())
     found = charged(sealed.path)
     assert found["mse"].value is None
-    assert "noise hides it" in found["mse"].sentence
+    assert "Hidden by privacy noise" in found["mse"].sentence
     assert found["groups.town"].value is None
     assert [row[2] for row in found["groups.town"].figures[0].rows] == [None] * 3
     expected = forecast(replace(config, people_at_most=100)).prediction

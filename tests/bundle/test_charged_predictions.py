@@ -275,7 +275,7 @@ def test_a_tiny_hold_out_says_that_noise_hides_it(tmp_path: Path, key: Key) -> N
     sealed = seal_release(config, measured, tmp_path / "run", sealing=Sealing(signer=key), progress=NullProgress())
     found = charged(sealed.path)
     assert found["roc_auc"].value is None
-    assert "noise hides it" in found["roc_auc"].sentence
+    assert "Hidden by privacy noise" in found["roc_auc"].sentence
     assert found["rows"].value is not None
     expected = forecast(replace(config, people_at_most=100)).prediction
     assert expected is not None
