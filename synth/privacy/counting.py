@@ -253,7 +253,7 @@ def _kind(axis: Axis) -> type[np.integer[Any]]:
 
 
 def _bins_of(axis: Axis, lookup: NDArray[Any] | None, codes: NDArray[Any]) -> NDArray[Any]:
-    """Return the bin of each row, in memory of its own."""
+    """Return the bin of each row, in new memory."""
     if int(codes.max()) >= (axis.size if lookup is None else len(lookup)):
         raise PrivacyError("A column holds a code that is not in its declaration; the table must be encoded again.")
     return codes.astype(_kind(axis)) if lookup is None else lookup[codes]

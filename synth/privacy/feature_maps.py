@@ -74,7 +74,7 @@ SAFETY = 1 + 1e-12
 Matrix = NDArray[np.float64]
 Arrays = dict[str, NDArray[Any]]
 Cells = tuple[Axis, ...]
-"""Axes by whose joint bins rows are told apart; none where all rows are one cell."""
+"""Axes whose joint bins are the cells of rows; none where all rows are one cell."""
 
 Sums = NDArray[np.int64]
 """Sums by cell in whole steps, shape (n_cells, dimension)."""

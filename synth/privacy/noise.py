@@ -435,7 +435,7 @@ class CipherStream:
         self._encryptor = Cipher(algorithms.AES256(os.urandom(32)), modes.CTR(os.urandom(16))).encryptor()
 
     def words(self, count: int) -> NDArray[np.uint64]:
-        """Return the next ``count`` words; a process that was forked off draws a key of its own first."""
+        """Return the next ``count`` words; a forked process draws its own key first."""
         if self._process != (os.getpid(), _forks):
             self._renew()
         return np.frombuffer(self._encryptor.update(bytes(_WORD_BYTES * count)), dtype=np.uint64)
@@ -458,72 +458,25 @@ class SystemNoise:
         self._stream = CipherStream()
 
     def gaussian(self, variance: int, size: int) -> NDArray[np.int64]:
-        """Draw discrete Gaussian noise (:func:`discrete_gaussian`).
-
-        Parameters
-        ----------
-        variance : int
-            In squared grid units, from 1 to (2^46 - 1)^2.
-        size : int
-            How many draws.
-
-        Returns
-        -------
-        int64 array of shape (size,), in grid units
-        """
+        """Draw discrete Gaussian noise, as :func:`discrete_gaussian` does."""
         return discrete_gaussian(self._stream, variance, size)
 
     def laplace(self, scale: int, size: int) -> NDArray[np.int64]:
-        """Draw discrete Laplace noise (:func:`discrete_laplace`).
-
-        Parameters
-        ----------
-        scale : int
-            In grid units, from 1 to 2^46.
-        size : int
-            How many draws.
-
-        Returns
-        -------
-        int64 array of shape (size,), in grid units
-        """
+        """Draw discrete Laplace noise, as :func:`discrete_laplace` does."""
         return discrete_laplace(self._stream, scale, size)
 
     def choose(self, scores: NDArray[np.int64], *, numerator: int, denominator: int) -> int:
-        """Select by the exponential mechanism (:func:`exponential_choice`).
-
-        Parameters
-        ----------
-        scores : int64 array of shape (n_candidates,)
-        numerator, denominator : int
-            Index i has weight exp((numerator/denominator) * scores[i]).
-
-        Returns
-        -------
-        int, the chosen index
-        """
+        """Choose an index by the exponential mechanism, as :func:`exponential_choice` does."""
         return exponential_choice(self._stream, scores, numerator=numerator, denominator=denominator)
 
     def respond(
         self, values: NDArray[np.int64], *, classes: int, numerator: int, denominator: int
     ) -> NDArray[np.int64]:
-        """Randomise labels (:func:`randomised_response`).
-
-        Parameters
-        ----------
-        values : int64 array of shape (size,), from 0 to classes - 1
-        classes : int
-        numerator, denominator : int
-            Each class but the value's own has weight exp(-numerator/denominator), the value's own weight 1.
-
-        Returns
-        -------
-        int64 array of shape (size,)
-        """
+        """Randomise labels, as :func:`randomised_response` does."""
         return randomised_response(self._stream, values, classes=classes, numerator=numerator, denominator=denominator)
 
     def order(self, size: int) -> NDArray[np.int64]:
-        """Draw an order of ``size`` things (:func:`random_order`)."""
+        """Draw an order of ``size`` things, as :func:`random_order` does."""
         return random_order(self._stream, size)
 
     def __repr__(self) -> str:

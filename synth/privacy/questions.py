@@ -143,7 +143,7 @@ class Question(ABC, Generic[PlanT, AnswerT]):
     """Whether its answer shows the number of rows, which must then be public."""
 
     unforeseen: ClassVar[str] = ""
-    """What of ``{query}`` depends on rows, so that later questions cannot be planned; empty where nothing does."""
+    """The part of ``{query}`` that depends on rows, so that later questions cannot be planned; empty without any."""
 
     @abstractmethod
     def check(self, schema: Schema) -> None:

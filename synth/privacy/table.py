@@ -133,7 +133,8 @@ class PrivateTable:
         undeclared : {"refuse", "drop"}
             What to do with a column that is not declared.
         public : bool
-            Whether the rows are public, those of a stand-in, so that they may be counted where no number is declared.
+            Whether the rows are public, as those of a stand-in are, so that they may be counted without a declared
+            number.
         limits : ReaderLimits, optional
             What is refused while reading.
 

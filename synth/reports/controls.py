@@ -151,7 +151,7 @@ def anchored(
     seed: int,
     maximum_rows: int = _MAXIMUM_ROWS,
 ) -> Anchored:
-    """Put private and synthetic rows beside the control and the floor.
+    """Return private and synthetic rows together with the control and the floor.
 
     Parameters
     ----------

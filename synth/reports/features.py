@@ -91,7 +91,7 @@ def _is_long(column: ModelledColumn, blocks: int) -> bool:
 
 
 def _atoms(column: ModelledColumn) -> int:
-    """Return how many indicators of its own a column has at its end: special values and missing, "other" of a list."""
+    """Return how many indicators follow a column: special values and missing, or "other" of a list."""
     if column.levels:
         return column.size - column.levels
     return (column.other_code is not None) + (column.missing_code is not None)

@@ -1,7 +1,7 @@
 """The question of a charged prediction report: held-out rows by bin of prediction, label and group.
 
 The bin is that of a forest (:mod:`synth.reports.tree_predictors`), or of a released classifier's guess. Each column of
-groups has a table of its own beside the one over all rows, which then gets half of the question's share.
+groups has its own table in addition to the one over all rows, which then gets half of the question's share.
 
 Where the label is a number it is predicted as one, and the question is how large the error is: a row adds its loss and
 1 minus its loss (:class:`synth.privacy.more.losses.Losses`), by group where there are groups.

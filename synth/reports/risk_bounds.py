@@ -257,7 +257,7 @@ class ProvenCeiling:
         seed : int
             Public; pairs units and breaks ties.
         own_coins : bool
-            Whether every score has a coin of its own under replace-one too, as where each is of another run.
+            Whether every score has its own coin under replace-one too, as where each comes from another run.
         """
         if not (self.is_about_units and len(members) and len(non_members)):
             return False

@@ -5,7 +5,7 @@ epsilon 1 at any usual delta. For a whole row k cells may all change, and epsilo
 
 Laplace noise of scale b on a number that moves by s gives the pair N, N + s with s / b = e. Its privacy loss lies in
 [-e, e], and its curve is delta(t) = 1 - exp((t - e) / 2) there. Cells have independent noise, so the losses of a row
-add (Kairouz 2017). The sum's law is worked out by a Fourier transform on a grid, every rounding upwards:
+add (Kairouz 2017). The sum's law is calculated by a Fourier transform on a grid, with every rounding upwards:
 
 - a curve is replaced by its chords between grid points, which lie above it because delta is convex in exp(t)
   (Doroshenko 2022); chords are the curve of a law on grid points;

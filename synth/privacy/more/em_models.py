@@ -1,8 +1,8 @@
 r"""The three models of the DP EM paper (Wang 2020, section 3, appendix C): what every row adds to an E-step.
 
 Each has one unknown vector beta, of length d, and a known noise. Rows come as one table of numbers. What a row adds,
-its gradient of q or its statistic f, is worked out column by column, so that it is the same to the last bit beside any
-other rows: a question of clipped sums can be made of it.
+its gradient of q or its statistic f, is calculated column by column, so that it is the same to the last bit whatever
+the other rows: a question of clipped sums can be made of it.
 
 None of the three E-steps is printed in the paper as it follows from the model, and both forms are here. The weights of
 eq. 23 and eq. 24 lack a factor 2 in the exponent (the log odds of two Gaussians at beta and -beta are 2 <beta, y> /

@@ -3,8 +3,8 @@ r"""The bin that a forest of decision trees puts a row into: a predictor as publ
 Every tree sends a row from its root to a leaf by comparing positions of codes with thresholds; every leaf holds one
 whole number for each class. A row's scores are the sums over trees; its guess is the class with the largest score (the
 first of several), its confidence how far that score lies above the second. The bin is the guess, and how many of the
-guess's edges lie below the confidence. Nothing is rounded, so a row's bin is the same on every machine and beside any
-rows.
+guess's edges lie below the confidence. Nothing is rounded, so a row's bin is the same on every machine, whatever
+the other rows.
 
 A guess from another predictor than trees is a :class:`Guess` too.
 """

@@ -1,4 +1,4 @@
-r"""Fourier features; their sums are whole numbers, the same for every order of rows, beside any rows, on every device.
+r"""Fourier features, whose sums are whole numbers: the same for every order of rows, beside any others, on any device.
 
 Cosines and sines are looked up, never computed from a row: an angle is a whole number of 1/4096 turn, and a public
 table holds the cosine and the sine of each of the 4096 steps, rounded to whole multiples of 2^-12. Only whole-number
@@ -74,7 +74,7 @@ SINE_BITS = 32
 """A cosine and a sine are added up as one int64: the sine in so many low bits, the cosine above."""
 
 HELD_ROWS = 2**18
-"""Rows added up so: their sines stay below 2^30 in absolute value, their cosines below 2^62 where they stand."""
+"""Rows added up in this form: their sines stay below 2^30 in absolute value, their shifted cosines below 2^62."""
 
 ROWS_AT_A_TIME = 2**14
 """Rows whose positions are held as float64 at a time."""
@@ -100,7 +100,7 @@ class Fourier(ColumnMap):
     Notes
     -----
     The session adds cosines and sines that are rounded to about 2^-12; ``evaluate`` is exact to float64. The
-    sensitivity is that of the rounded ones. They stand in a public table; a row's angles are whole numbers, so what it
+    sensitivity is that of the rounded ones. They are in a public table; a row's angles are whole numbers, so what it
     adds follows from its codes in integers alone.
     """
 

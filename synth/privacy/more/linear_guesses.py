@@ -6,7 +6,7 @@ are two classes: the score is that of the second, and the first's is 0. The gues
 
 Features are looked up in public tables of whole numbers and scores are sums of whole products below 2^51, which float64
 holds in any order; confidences are cut to whole steps of 2^-16. So a row's guess follows from its own codes and the
-question, to the last bit, beside any rows.
+question, to the last bit, whatever the other rows.
 """
 
 from __future__ import annotations

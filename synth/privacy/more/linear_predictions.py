@@ -159,7 +159,7 @@ def predictions_of_rows(
     Returns
     -------
     array of shape (n_rows,), or (n_rows, n_models), float64
-        Sums of whole products below 2^50: the same in any order, beside any rows.
+        Sums of whole products below 2^50: the same in any order, whatever the other rows.
     """
     whole, found = parameters * 2.0**PARAMETER_BITS, np.zeros((n_rows, *parameters.shape[1:]))
     parts = [FeatureBlock.of(block) for block in features.blocks()]

@@ -56,7 +56,7 @@ LABELS_QUERY = "{query}: labels"
 """Name of the question for the labels, in addition to that for the rows."""
 
 PIECE = 2**22
-"""Numbers that are drawn or moved at a time, so that little memory is needed beside the answer itself."""
+"""Numbers that are drawn or moved at a time, so that little memory is needed in addition to the answer."""
 
 Whole = NDArray[np.int64]
 
@@ -451,7 +451,7 @@ def draw_rows(question: RowsQuestion, plan: RowsPlan, rows: PrivateRows, noise: 
 
 
 def _put_in_order(numbers: Whole, order: Whole) -> None:
-    """Put rows in an order, a few columns at a time, as a copy of all of them may not fit beside them."""
+    """Put rows in an order, a few columns at a time, as a copy of all of them may not fit in memory."""
     step = max(1, PIECE // max(1, len(order)))
     for first in range(0, numbers.shape[1], step):
         some = numbers[:, first : first + step]

@@ -194,7 +194,7 @@ class Responsibilities(ColumnMap):
         """Make the responsibilities of columns, bins, tables and weights."""
         by = None if said["by"] is None else inner(said["by"])
         if type(by) not in (OneHot, type(None)):
-            raise TypeError("another kind of map stands in its place")
+            raise TypeError("another kind of map is in its place")
         return cls(
             columns=tuple(said["columns"]),
             bins=tuple(None if name is None else arrays[name] for name in said["bins"]),

@@ -1,4 +1,4 @@
-r"""Arithmetic whose result for a row is the same to the last bit, beside any other rows.
+r"""Arithmetic whose result for a row is the same to the last bit, whatever the other rows.
 
 A matrix product may add a row's terms in another order when the matrix has one row more, and a vectorised exponential
 may round the last rows of a block by other code. A gradient that is truncated to whole steps could then move for every
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 __all__ = ["exponential", "logistic", "squared_norms", "weighted_sums"]
 
 LARGEST_EXPONENT = 700.0
-"""Exponents are cut at plus and minus this: 1e304 and 1e-304, which no weight is told from infinity and 0 by."""
+"""Exponents are cut at plus and minus this: 1e304 and 1e-304, which are as good as infinity and 0."""
 
 _LOG_2_HIGH, _LOG_2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
 """The logarithm of 2 in two parts; the first has 32 bits, so that whole multiples of it up to 2^20 are exact."""

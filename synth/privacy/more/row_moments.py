@@ -10,8 +10,8 @@ for all rows, or one for each cell of a column), P a public projection, c the cl
 Every step is a function of one row and of the map's own numbers, computed so that neither the other rows nor the device
 change a bit: lookups, offsets and projections are whole numbers whose sums float64 holds exactly, in any order in which
 a matrix product takes them; the clip is made of single multiplications, additions, divisions and roots, number by
-number and coordinate after coordinate, each rounded as IEEE float64 says wherever in an array it stands; entries are
-truncated towards zero to whole steps, and the squared norm of the whole numbers is checked
+number and coordinate after coordinate, each rounded as IEEE float64 says, whatever its position in an array; entries
+are truncated towards zero to whole steps, and the squared norm of the whole numbers is checked
 (``docs/proofs/sensitivity.md``).
 
 A clipped vector is whole numbers of at most 2^b; products of two are whole numbers of at most 2^(2b), and a matrix
@@ -86,7 +86,7 @@ class RowMoments(ColumnMap):
     Parameters
     ----------
     tables : tuple of Lookup
-        Columns, each once, whose vectors stand side by side.
+        Columns, each once, whose vectors are put side by side.
     clip : float
         Length to which longer vectors are shortened; positive. Features are in units of it.
     weights : tuple of three floats
@@ -126,7 +126,7 @@ class RowMoments(ColumnMap):
         if not tables or len(set(names)) != len(names):
             raise PrivacyError("The moments of rows need at least one column, each named once.")
         if type(self.waves) not in (Fourier, type(None)):
-            raise PrivacyError("Beside tables the moments of rows are of Fourier features alone.")
+            raise PrivacyError("The moments of rows can have tables and Fourier features only.")
         if not (math.isfinite(self.clip) and self.clip >= SHORTEST_CLIP):
             raise PrivacyError(f"The clip norm of the moments of rows must be at least 2^-20, got {self.clip}.")
         weights = tuple(_rounded_down(float(weight)) for weight in self.weights)
@@ -234,9 +234,9 @@ class RowMoments(ColumnMap):
         of = None if said["offset_of"] is None else inner(said["offset_of"])
         waves = inner(said["waves"]) if "waves" in said else None
         if not all(type(table) is Lookup for table in tables) or type(of) not in (OneHot, type(None)):
-            raise TypeError("another kind of map stands in its place")
+            raise TypeError("another kind of map is in its place")
         if type(waves) not in (Fourier, type(None)):
-            raise TypeError("another kind of map stands in its place")
+            raise TypeError("another kind of map is in its place")
         return cls(
             tables=tuple(table for table in tables if isinstance(table, Lookup)),
             clip=said["clip"],

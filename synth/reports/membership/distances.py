@@ -86,7 +86,7 @@ class Box:
     rows : Placed
         At least one row.
     differing : tuple of int
-        Axes on which they differ; on the others one row stands for all.
+        Axes on which they differ; on the others one row represents all.
     """
 
     rows: Placed
@@ -171,7 +171,7 @@ class RowTree:
         ----------
         queries : Placed
         on_step : callable
-            Told (done, total); may raise to stop.
+            Called with (done, total); may raise to stop.
 
         Returns
         -------
@@ -297,7 +297,7 @@ class GowerSpace:
     .. math:: d(x, y) = \frac{1}{p} \sum_{j=1}^{p} d_j(x_j, y_j)
 
     where d_j of a number or date is |difference| / declared range, d_j of categories is 0 if they agree and 1 if not,
-    and a missing cell or special value is a state of its own: 0 from itself and 1 from everything else. Only the schema
+    and a missing cell or special value is a separate state: 0 from itself and 1 from everything else. Only the schema
     decides.
 
     Attributes
@@ -357,7 +357,7 @@ class GowerSpace:
         queries, rows : CodeTable
             Codes in ``schema.names`` order; at least one row among ``rows``.
         on_step : callable
-            Told (done, total); may raise to stop.
+            Called with (done, total); may raise to stop.
 
         Returns
         -------

@@ -77,7 +77,7 @@ def owner_attacks(
         Public.
     attacks : sequence of Attack
     on_step : callable
-        Told (done, total); may raise to stop.
+        Called with (done, total); may raise to stop.
 
     Returns
     -------

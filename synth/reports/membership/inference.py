@@ -306,7 +306,7 @@ def run_attacks(
     among : int
         How many such reports are made together; they share the chance of a false alarm.
     on_step : callable
-        Told (done, total) after each attack and inside; may raise to stop.
+        Called with (done, total) during and after each attack; may raise to stop.
 
     Returns
     -------

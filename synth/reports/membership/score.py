@@ -2,7 +2,7 @@
 
 Distances of members (private training rows) and of non-members (held-out rows) to affine hulls fitted on *released*
 rows should have the same law. The score is the squared difference of the two densities (Kumar 2024, eq. 69), estimated
-by least squares (Sugiyama 2013), with two plain attack figures beside it: the attacker says "member" where the distance
+by least squares (Sugiyama 2013), together with two plain attack figures: the attacker says "member" where the distance
 is small.
 
 All of it is computed from private rows without noise. It is evidence for the owner only.
@@ -40,7 +40,7 @@ _FALSE_POSITIVE_RATE = 0.01
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MembershipScore:
-    """How well membership can be told from distances to a model of released rows.
+    """How well distances to a model of released rows reveal membership.
 
     Attributes
     ----------

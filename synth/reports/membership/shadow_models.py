@@ -1,4 +1,4 @@
-r"""Shadow models: the same run many times, each of the most exposed units in or out of it by a coin of its own.
+r"""Shadow models: the same run many times, each of the most exposed units in or out of it by its own coin.
 
 The attacker knows the whole table but for the coins, the configuration, and half of the runs with their coins, and
 guesses the coins of the other half from the released rows (Stadler 2022, with the coins of many units in one run as in
@@ -66,7 +66,7 @@ class ShadowScores:
     receipts : tuple of Receipt
         Of the run that cost most.
     targets, runs : int
-        Units attacked, and runs in all.
+        Number of units attacked, and of all runs.
     """
 
     members: NDArray[np.float64]
@@ -153,7 +153,7 @@ class ShadowGame:
         ----------
         remake : Remake
         on_step : callable
-            Told (done, total) after each run; may raise to stop.
+            Called with (done, total) after each run; may raise to stop.
         """
         reader = TargetReader.of(self.rows.of(self.targets), self.schema, seed=self.seed)
         runs = len(self.coins)
@@ -377,7 +377,7 @@ class _ShadowModels:
 def shadow_evidence(
     scores: ShadowScores, schema: Schema, *, epsilon: float, delta: float, seed: int
 ) -> tuple[OwnerOnlyEvidence, ...]:
-    """Say how well the attack told runs with a unit from runs without it.
+    """Report how well the attack distinguished runs with a unit from runs without it.
 
     Parameters
     ----------

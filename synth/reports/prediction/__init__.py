@@ -1,4 +1,4 @@
-"""Prediction: how well a label is predicted after learning from synthetic rows, beside its anchors.
+"""Prediction: how well a label is predicted after learning from synthetic rows, compared with its anchors.
 
 Exact numbers on real rows are for the owner. Where a run pays for it, held-out rows are counted with noise, and the
 results may be published.
@@ -225,7 +225,7 @@ def _exact_panels(shown: Shown) -> list[Panel]:
         return [Words(_said(reason))]
     return [
         ExactWarning(),
-        # Beside what was paid for, which says the same with noise, the picture of the exact ones is enough.
+        # Together with the paid numbers, which say the same with noise, the picture of the exact ones is enough.
         *_numbers(entries, folded=bool(shown.public_of(_CHARGED))),
         Heading("With every predictor"),
         OnRequest(_RENEWAL.name),
@@ -257,7 +257,7 @@ def _over_runs(shown: Shown) -> list[Panel]:
     reason = next((entry for entry in averaged if entry.id == f"{_EXCESS}.none"), None)
     cards: list[Panel] = [Cards(averaged, key="owner-groups-reruns")]
     shown_or_not = [Words(_said(reason))] if reason is not None else cards if averaged else []
-    # Folded: beside what a single run lost, the tab would be twice as long.
+    # Folded, because with the numbers of a single run the tab would be twice as long.
     return [Folded("Who pays for privacy, on average over runs", [*shown_or_not, OnRequest(_RERUNS.name)])]
 
 
@@ -305,7 +305,7 @@ def _said(entry: Evidence) -> str:
     return entry.sentence.replace(OWNER_ONLY_SENTENCE, "").strip()
 
 
-def _foretells(config: RunConfig) -> bool:
+def _predicts(config: RunConfig) -> bool:
     """Whether a model may be right about some groups more than about others."""
     return config.is_model and config.label is not None and groups_declared(config)
 
@@ -350,7 +350,7 @@ REPORT = Report(
         Screen(_TAB, _exact_panels, exact=True),
         Screen(GROUPS, _paid_group_panels, wanted=groups_declared, of_models=_is_paid_for, place=1),
         Screen(GROUPS, _group_panels, exact=True, wanted=groups_declared, place=-1),
-        Screen(GROUPS, _model_group_panels, exact=True, wanted=_foretells, of_models=_foretells),
+        Screen(GROUPS, _model_group_panels, exact=True, wanted=_predicts, of_models=_predicts),
     ),
     spoken=re.compile(r"downstream\.(synthetic|real|control|majority)\.(roc_auc|r2)"),
     reasons=(f"{_EXACT}.none", f"{_EXCESS}.none"),

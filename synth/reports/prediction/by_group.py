@@ -1,4 +1,4 @@
-"""What each group loses in the predictions of one run: risks beside their anchors, and the excessive risk gap."""
+"""What each group loses in the predictions of one run: risks, their anchors, and the excessive risk gap."""
 
 from __future__ import annotations
 
@@ -208,7 +208,7 @@ def seen_of(name: str, found: GroupRisks, made: Excess, some: str) -> tuple[str,
     losing = len(losing_groups(found, made))
     judged = f"Not good for {losing:,} of them: they lose more than all rows, by more than chance explains."
     return (
-        f"Risk changes most for {found.labels[largest]} of {name}: {made.risk[largest]:+.2g} beside real rows{some}",
+        f"Risk changes most for {found.labels[largest]} of {name}: {made.risk[largest]:+.2g} against real rows{some}",
         judged if losing else "Good: chance alone may be the reason.",
     )
 

@@ -106,10 +106,10 @@ def table_measures(counts: NDArray[np.float64], noise_std: float, *, seed: int) 
     found = measures_of(drawn, classes, asked)
     always = _majority(drawn, int(support.argmax()), classes, asked)
     # With one class that stands out from the noise there is an accuracy, and nothing to average.
-    told = MEASURES if len(classes) > 1 else ("accuracy",)
+    shown = MEASURES if len(classes) > 1 else ("accuracy",)
     return TableMeasures(
-        nothing | {name: _measure(found[name]) for name in told},
-        nothing | {name: _measure(always[name]) for name in told},
+        nothing | {name: _measure(found[name]) for name in shown},
+        nothing | {name: _measure(always[name]) for name in shown},
         size,
         classes,
         asked,
@@ -408,17 +408,17 @@ class _Charged(_Paid):
     def group(self, name: str, counts: NDArray[np.float64], noise_std: float) -> ChargedEvidence:
         """Return measures for every value of a column of groups, and how much their accuracies differ."""
         labels = self._config.schema.modelled_column(name).shown_texts()
-        told = [
+        measured = [
             table_measures(counts[..., place], noise_std, seed=self._config.seed + place)
             for place in range(counts.shape[3])
         ]
         rows = []
-        for label, found in zip(labels, told, strict=True):
+        for label, found in zip(labels, measured, strict=True):
             cells: list[Cell] = [label, round(found.rows.value or 0.0)]
             for measure in (found.measures[one] for one in _BY_GROUP):
                 cells += [measure.value, measure.error]
             rows.append(tuple(cells))
-        gap = _widest_gap([found.measures["accuracy"] for found in told])
+        gap = _widest_gap([found.measures["accuracy"] for found in measured])
         seen, judged = _gap_seen(gap, "accuracy", name)
         titles = [heading for one in _BY_GROUP for heading in (TITLES[one], f"{TITLES[one]}, ±")]
         return self._evidence(
@@ -515,14 +515,14 @@ class _ChargedLosses(_Paid):
         """Return the error for every value of a column of groups, and how much they differ."""
         labels = self._config.schema.modelled_column(table.column).shown_texts()
         pairs = zip(table.losses.tolist(), table.rests.tolist(), strict=True)
-        told = [mean_loss(*pair, table.noise_std) for pair in pairs]
+        measured = [mean_loss(*pair, table.noise_std) for pair in pairs]
         counts = np.maximum(table.losses + table.rests, 0.0)
         rows: list[tuple[Cell, ...]] = [
             (label, float(round(count)), one.value, one.error, self._root(one))
-            for label, count, one in zip(labels, counts, told, strict=True)
+            for label, count, one in zip(labels, counts, measured, strict=True)
         ]
         header = (table.column, "rows (noisy)", "mean squared error", "±", f"root, {self._target.unit}")
-        gap = _widest_gap(told)
+        gap = _widest_gap(measured)
         seen, judged = _gap_seen(gap, "squared error", table.column)
         return self._evidence(
             f"groups.{table.column}",

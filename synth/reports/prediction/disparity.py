@@ -91,7 +91,7 @@ class Excess:
 def spread_of_releases(found: GroupRisks) -> NDArray[np.float64]:
     """Return the standard deviation of R_a from one release to another, all rows first; shape (1 + n_groups,).
 
-    Each training of "synthetic" is on the rows of a run of its own, two at least.
+    Each training of "synthetic" is on the rows of a separate run; at least two.
     """
     return np.asarray((found.risks["synthetic"] - found.risks["real"])[:, 0].std(axis=0, ddof=1))
 

@@ -36,7 +36,7 @@ def owner_downstream(
         Rows to train on by origin, and private rows to test on.
     options : DownstreamOptions
     progress : Progress
-        Told by training; may raise to stop.
+        Updated after each training; may raise to stop.
     tested_on : str
         What the test rows are, in words: "the hold-out".
 

@@ -45,7 +45,7 @@ __all__ = ["who_pays", "who_pays_of_model"]
 class _Words:
     """What is compared, in words: the result of a run, and the same without its noise."""
 
-    told: str
+    introduction: str
     without: str
     sources: Mapping[TrainedOn, str]
     limits: str
@@ -98,7 +98,7 @@ def who_pays(
     options : DownstreamOptions
         Each predictor is trained once for every run, on its rows and on the real ones.
     progress : Progress
-        Told after every run; may raise to stop.
+        Updated after every run; may raise to stop.
     runs : int
         At least 2.
     tested_on : str
@@ -213,7 +213,7 @@ def _mean_of_runs(
         progress.step(run, runs)
         found.append(risks_of(run))
     progress.step(runs, runs)
-    told = words.told.format(runs=runs, tested_on=tested_on)
+    introduction = words.introduction.format(runs=runs, tested_on=tested_on)
     return tuple(
         _over_runs(
             name,
@@ -223,7 +223,7 @@ def _mean_of_runs(
                 {source: np.array([one[source][name] for one in found]) for source in ("synthetic", "real")},
             ),
             RISKS[bench.target.kind],
-            replace(words, told=told),
+            replace(words, introduction=introduction),
             None if released is None else released[name],
         )
         for name, groups in bench.groups.items()
@@ -236,7 +236,7 @@ def _over_runs(
     made = excessive_risk(found, "synthetic")
     largest = largest_gap(found, made)
     runs = len(found.risks["synthetic"])
-    sentence = f"{words.told}; {made.overall:+.3g} ± {made.overall_error:.2g} over all rows. "
+    sentence = f"{words.introduction}; {made.overall:+.3g} ± {made.overall_error:.2g} over all rows. "
     if largest is None:
         sentence += f"Fewer than two groups of '{name}' have {FEWEST_ROWS} test rows or more, so nothing is compared."
     else:

@@ -110,7 +110,7 @@ class DownstreamOptions:
         """
         if self.predictors == "all":
             return self.maximum_rows
-        # Measured: trees take time in proportion to width, boosting to classes beside.
+        # Measured: trees take time in proportion to width, boosting also to classes.
         slower = max(1.0, width / _NARROW) * (1.0 + max(0, n_classes - 2) / 4)
         return min(self.maximum_rows, max(_FEWEST_ROWS, round(self.maximum_rows / slower)))
 
@@ -214,4 +214,4 @@ def nothing_predicted(reason: str) -> OwnerOnlyEvidence:
 
 def nobody_pays(reason: str) -> OwnerOnlyEvidence:
     """Say why what privacy costs the groups is not known."""
-    return OwnerOnlyEvidence(id="excess.none", title="Not worked out", value=None, sentence=reason)
+    return OwnerOnlyEvidence(id="excess.none", title="Not calculated", value=None, sentence=reason)

@@ -30,17 +30,17 @@ def in_parallel(
     threads: int,
     on_step: Callable[[int, int], None],
 ) -> list[Answer]:
-    """Do every work and return the answers in order.
+    """Run every task and return the answers in order.
 
     Parameters
     ----------
     works : sequence of callables
-        Each does its share alone; what they return must not depend on the order in which they run.
+        Each is independent; what they return must not depend on the order in which they run.
     threads : int
         How many at once, at least 1.
     on_step : callable
-        Told (done, total) at least twice a second, on the caller's thread; may raise to stop. Tasks that have begun are
-        then waited for, the others are not begun.
+        Called with (done, total) at least twice a second, on the caller's thread; may raise to stop. Tasks that have
+        begun are then waited for, the others are not begun.
     """
     total = len(works)
     with quiet_and_single(), ThreadPoolExecutor(max(1, threads), initializer=_single_thread) as pool:
