@@ -281,9 +281,9 @@ def _left_out(name: str, kinds: _Kinds, why: str) -> FoundColumn:
 def _span(counts: NDArray[np.float64], noise_std: float) -> tuple[int, int]:
     """Return the first and the last bin between which cells certainly are; (0, -1) where none stand out from noise.
 
-    Windows of 1, 2, 4, ... bins are compared with noise; one counts if its sum is larger than that of any window of
-    any size would be from noise alone in 99 of 100 columns. Of those that count, the ones without a smaller one inside
-    locate cells: a few spread-out cells are found as well as many in one place, only less precisely.
+    Windows of 1, 2, 4, ... bins are compared with noise. One counts if its sum is so large that noise alone would give
+    any window of any size such a sum in only one of a hundred columns. Of those that count, the ones without a smaller
+    one inside locate cells: a few spread-out cells are found as well as many in one place, only less precisely.
     """
     size = 1 << max(len(counts) - 1, 1).bit_length()
     sums = np.concatenate([counts, np.zeros(size - len(counts))])

@@ -344,12 +344,12 @@ class RowsQuestion(Question[RowsPlan, PerturbedRows]):
     def assumptions(self, schema: Schema) -> tuple[str, ...]:
         """Return what is public by definition when every row is released by itself."""
         if schema.neighbours is not Neighbours.CELL:
-            return ("The number of rows is public: one noisy row is let out for every private row.",)
+            return ("The number of rows is public: one noisy row is released for every private row.",)
         said = ["The number of rows is public by definition."]
         if self.label is not None:
             said = [
                 f"The labels in '{self.label}', the sizes of their classes and the number of rows are public by "
-                "definition, and are let out as they are."
+                "definition, and are released unchanged."
             ]
         if schema.cell_change < 1:
             said.append(
