@@ -17,7 +17,14 @@ from synth.reports.controls import owner_control
 from synth.reports.evidence import OWNER_ONLY_SENTENCE, Evidence, OwnerOnlyEvidence
 from synth.reports.panels import Cards, Choice, ExactWarning, Folded, Heading, OnRequest, Option, Panel, Words
 from synth.reports.prediction.charged import charged_predictions
-from synth.reports.prediction.problem import DownstreamOptions, Problem, nobody_pays, nothing_predicted
+from synth.reports.prediction.problem import (
+    SOURCES,
+    TITLES,
+    DownstreamOptions,
+    Problem,
+    nobody_pays,
+    nothing_predicted,
+)
 from synth.reports.report import (
     GROUPS,
     OwnerRows,
@@ -43,17 +50,6 @@ _LARGEST_CONTROL = 100_000
 _USUAL_RUNS = 10
 _FEWEST_RUNS = 2
 _FAULT = "The predictions failed inside the program"
-_MEASURES = {
-    "roc_auc": "ROC AUC",
-    "pr_auc": "PR AUC",
-    "macro_f1": "macro F1",
-    "weighted_f1": "weighted F1",
-    "accuracy": "accuracy",
-    "r2": "R2",
-    "mae": "mean absolute error",
-    "mse": "mean squared error",
-}
-_TRAINED_ON = ("synthetic", "real", "control", "majority")
 
 
 def _public(answers: PaidAnswers) -> Sequence[Any]:
@@ -272,7 +268,7 @@ def _paid_for(entries: Sequence[Evidence]) -> list[Panel]:
     drawn = [entry for entry in entries if entry.figures and not entry.id.startswith(_CHARGED_BY_GROUP)]
     return [
         Heading("Paid for: held-out rows, counted with noise"),
-        _by_measure([name for name in _MEASURES if name in by_id], of, key="charged"),
+        _by_measure([name for name in TITLES if name in by_id], of, key="charged"),
         # Groups have a tab of their own.
         Folded("The counts behind it", [Cards(drawn, key="charged-figures")]),
     ]
@@ -282,14 +278,14 @@ def _numbers(entries: Sequence[Evidence], *, folded: bool) -> list[Panel]:
     by_id = {entry.id: entry for entry in entries}
 
     def of(measure: str) -> list[Evidence]:
-        wanted = [f"{_EXACT}.{trained}.{measure}" for trained in _TRAINED_ON]
+        wanted = [f"{_EXACT}.{trained}.{measure}" for trained in SOURCES]
         return [by_id[name] for name in (*wanted, f"{_EXACT}.rows") if name in by_id]
 
     notes = by_id.get(f"{_EXACT}.notes")
     pictures = Cards(
         [entry for entry in entries if entry.figures and not entry.id.startswith(_BY_GROUP)], key="prediction-figures"
     )
-    measures = _by_measure([name for name in _MEASURES if f"{_EXACT}.synthetic.{name}" in by_id], of, key="prediction")
+    measures = _by_measure([name for name in TITLES if f"{_EXACT}.synthetic.{name}" in by_id], of, key="prediction")
     said: list[Panel] = [] if notes is None else [Words(_said(notes))]
     if folded:
         return [pictures, Folded("Every measure in numbers", [measures, *said])]
@@ -297,7 +293,7 @@ def _numbers(entries: Sequence[Evidence], *, folded: bool) -> list[Panel]:
 
 
 def _by_measure(measures: Sequence[str], of: Callable[[str], list[Evidence]], *, key: str) -> Choice:
-    options = [Option(name, _MEASURES[name], [Cards(of(name), key=f"{key}-{name}")]) for name in measures]
+    options = [Option(name, TITLES[name], [Cards(of(name), key=f"{key}-{name}")]) for name in measures]
     return Choice("Measure", f"{key}-measure", options)
 
 

@@ -57,6 +57,7 @@ TITLES = {
     "accuracy": "Accuracy",
     "r2": "R2",
     "mae": "Mean absolute error",
+    "mse": "Mean squared error",
 }
 """Every measure, as it is called in a title."""
 
