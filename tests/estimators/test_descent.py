@@ -9,7 +9,8 @@ import pytest
 
 from synth.errors import PrivacyError
 from synth.estimators.random_features.fitting import RowFeatures, averaged_descent, by_descent, target_of_classes
-from synth.privacy.more.gradients import LARGEST_PREDICTION, GradientQuestion, largest_prediction
+from synth.privacy.more.gradients import GradientQuestion
+from synth.privacy.more.linear_predictions import LARGEST_PREDICTION, largest_prediction
 from synth.privacy.more.lookups import Lookup
 
 
