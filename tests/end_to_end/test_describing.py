@@ -127,7 +127,7 @@ def test_what_was_typed_survives_reloads_another_tab_and_a_restart(browser: Any,
         paste(walker, 0, "low", tuple(cells[1:] for cells in BLOCK))
         page.get_by_text("The pasted block seems to be one column too far right").wait_for()
         walker.press("Continue to 3 Budget")
-        page.get_by_text("Before you continue: see what was pasted").wait_for()
+        page.get_by_text("Before you continue, check the pasted block").wait_for()
         assert "must be a number" not in walker.text()
         walker.press("Undo the paste")
         walker.settle()
@@ -176,7 +176,7 @@ def test_what_was_typed_survives_reloads_another_tab_and_a_restart(browser: Any,
         paste(walker, 2, "high", (("5",),))
         walker.page = first
         paste(walker, 1, "high", (("110",),))
-        first.get_by_text("One answer was changed in another tab meanwhile.").wait_for()
+        first.get_by_text("One answer was changed in another tab.").wait_for()
         assert [cell(walker, line, "high").inner_text() for line in (1, 2)] == ["110", "5"]
         address = page.url.partition("/describe")[2]
         walker.close()
