@@ -300,7 +300,7 @@ def test_a_screen_opened_first_on_a_running_server_is_guarded(server: Server, br
     for path, words in (("report", "There is no run of this table yet."), ("describe", "There is no table yet.")):
         walker.open(path)
         assert words in walker.text()
-        assert "Pages load nothing from other servers, and usage statistics are off." in walker.text()
+        assert "Pages load nothing from other servers; no usage statistics." in walker.text()
     walker.close()
 
 

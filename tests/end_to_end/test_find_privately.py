@@ -109,7 +109,7 @@ def test_twenty_columns_from_nothing_to_a_release(server: Server, browser: Any, 
     sys.stdout.write(f"described {N_COLUMNS} columns with {clicks} clicks and {keys} keys\n")
     assert clicks <= MOST_CLICKS
     shoot(walker, "budget")
-    assert "Beside it ε = 0.10 was spent" in walker.text()
+    assert "In addition, ε = 0.10 was spent" in walker.text()
 
     walker.press("Continue to 4 Generate")
     walker.see("Generate rows")
