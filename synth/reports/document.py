@@ -20,7 +20,6 @@ from synth.errors import InputError
 from synth.generators.protocol import Fact, Picture
 from synth.privacy.answers import ROW_COUNT_QUERY, NoisyAnswer, RowCount
 from synth.privacy.receipt import Receipt
-from synth.progress import Progress
 from synth.reports import drawing, wording
 from synth.reports.evidence import Evidence, Publishable, evidence_to_dict, publishable
 from synth.reports.first_screen import FirstScreen
@@ -68,7 +67,6 @@ def published_evidence(
     facts: Sequence[Fact] = (),
     pictures: Sequence[Picture] = (),
     receipts: Sequence[Receipt] = (),
-    progress: Progress | None = None,
 ) -> tuple[Publishable, ...]:
     """Return what may be published of every report.
 
@@ -88,11 +86,7 @@ def published_evidence(
         What it shows of itself.
     receipts : sequence of Receipt
         All receipts of the run; where single cells are protected, they say what that is worth for a whole row.
-    progress : Progress, optional
-        Receives the beginning and the end of the report.
     """
-    if progress is not None:
-        progress.step(0, 1)
     columns = [codes[:, place] for place in range(codes.shape[1])]
     count = published_rows(releases) if rows is None else rows
     fine, coarse = (
@@ -102,10 +96,7 @@ def published_evidence(
         for merged in (False, True)
     )
     answers = PaidAnswers(config, columns, len(codes), releases, receipts, facts, pictures, count, fine, coarse)
-    found = [entry for report in reports() if report.public is not None for entry in report.public(answers)]
-    if progress is not None:
-        progress.step(1, 1)
-    return tuple(found)
+    return tuple(entry for report in reports() if report.public is not None for entry in report.public(answers))
 
 
 def altered_evidence(

@@ -11,6 +11,7 @@ import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +33,8 @@ __all__ = [
     "evaluation_question",
     "measured_tables",
 ]
+
+_Bins = NDArray[np.int32]
 
 EVALUATION_QUERY = "one-way tables for the report"
 _FINEST = 128
@@ -89,7 +92,7 @@ def measured_tables(releases: Iterable[NoisyAnswer]) -> tuple[MeasuredTable, ...
         if release.receipt.mechanism == "discrete_gaussian" and release.receipt.part == "train":
             flat = np.asarray(release.value, dtype=np.float64).reshape(-1)
             found += _tables(release.feature_map, flat, release.noise_std, release.receipt.query)
-    return tuple(sorted(found, key=lambda table: table.noise_std))
+    return tuple(sorted(found, key=attrgetter("noise_std")))
 
 
 def _tables(question: object, flat: NDArray[np.float64], noise_std: float, query: str) -> Iterator[MeasuredTable]:
@@ -213,17 +216,19 @@ def compare_measured(
     control = _control(tables, schema, len(synthetic[0]), seed)
     compared = []
     for columns, table in tables.items():
-        coarser = _coarsened(table, schema) if coarse else table
-        shape = coarser.counts.shape
-        deviations = np.full(table.counts.shape, table.noise_std) ** 2
+        bins, measured = table.bins, table.counts
+        if coarse:
+            bins = tuple(map(_public_bins, map(schema.modelled_column, columns), table.bins))
+            measured = _merged(table.counts, table.bins, bins)
+        own = [place[name] for name in columns]
         compared.append(
             ComparedTable(
                 columns=columns,
-                bins=coarser.bins,
-                measured=coarser.counts,
-                synthetic=_scaled_counts(synthetic, coarser, place, shape, rows.value),
-                control=_scaled_counts(control, coarser, place, shape, rows.value),
-                noise_std=np.sqrt(_merged(deviations, table, coarser)),
+                bins=bins,
+                measured=measured,
+                synthetic=_scaled_counts(synthetic, own, bins, measured.shape, rows.value),
+                control=_scaled_counts(control, own, bins, measured.shape, rows.value),
+                noise_std=np.sqrt(_merged(np.full(table.counts.shape, table.noise_std) ** 2, table.bins, bins)),
                 rows=rows,
             )
         )
@@ -239,17 +244,14 @@ def _in_order(table: MeasuredTable, place: Mapping[str, int]) -> MeasuredTable:
 
 def _best(tables: Sequence[MeasuredTable]) -> dict[tuple[str, ...], MeasuredTable]:
     best: dict[tuple[str, ...], MeasuredTable] = {}
-    for table in sorted(tables, key=_noise):
+    noise = attrgetter("noise_std")
+    for table in sorted(tables, key=noise):
         best.setdefault(table.columns, table)
-    for margin in sorted((margin for joint in tables for margin in _margins(joint)), key=_noise):
+    for margin in sorted((margin for joint in tables for margin in _margins(joint)), key=noise):
         known = best.setdefault(margin.columns, margin)
         if margin.noise_std < known.noise_std and all(map(np.array_equal, margin.bins, known.bins)):
             best[margin.columns] = margin
     return best
-
-
-def _noise(table: MeasuredTable) -> float:
-    return table.noise_std
 
 
 def _margins(table: MeasuredTable) -> list[MeasuredTable]:
@@ -277,24 +279,17 @@ def _control(
     return independent_rows(one_ways, n_rows=n_rows, seed=seed)
 
 
-def _coarsened(table: MeasuredTable, schema: Schema) -> MeasuredTable:
-    """Merge measured bins into public ones, if each measured bin lies within one public bin."""
-    bins = tuple(
-        _merge(fine, coarse_bins(schema.modelled_column(name)))
-        for name, fine in zip(table.columns, table.bins, strict=True)
-    )
-    coarser = MeasuredTable(table.columns, bins, np.empty([int(one.max()) + 1 for one in bins]), 0.0, table.query)
-    return MeasuredTable(table.columns, bins, _merged(table.counts, table, coarser), table.noise_std, table.query)
-
-
-def _merge(fine: NDArray[np.int32], coarse: NDArray[np.int32]) -> NDArray[np.int32]:
+def _public_bins(column: ModelledColumn, fine: _Bins) -> _Bins:
+    """Return the public bins of a column, or the measured ones if one of these is not within one public bin."""
+    coarse = coarse_bins(column)
     target = np.zeros(int(fine.max()) + 1, dtype=coarse.dtype)
     target[fine] = coarse
     return coarse if np.array_equal(target[fine], coarse) else fine
 
 
-def _merged(values: NDArray[np.float64], table: MeasuredTable, coarser: MeasuredTable) -> NDArray[np.float64]:
-    for axis, (fine, coarse) in enumerate(zip(table.bins, coarser.bins, strict=True)):
+def _merged(values: NDArray[np.float64], from_bins: Sequence[_Bins], to_bins: Sequence[_Bins]) -> NDArray[np.float64]:
+    """Sum the values of bins that become one bin."""
+    for axis, (fine, coarse) in enumerate(zip(from_bins, to_bins, strict=True)):
         target = np.zeros(values.shape[axis], dtype=np.int64)
         target[fine] = coarse
         moved = np.moveaxis(values, axis, 0)
@@ -305,8 +300,8 @@ def _merged(values: NDArray[np.float64], table: MeasuredTable, coarser: Measured
 
 
 def _scaled_counts(
-    codes: CodeTable, table: MeasuredTable, place: Mapping[str, int], shape: tuple[int, ...], rows: float
+    codes: CodeTable, places: Sequence[int], bins: Sequence[_Bins], shape: tuple[int, ...], rows: float
 ) -> NDArray[np.float64]:
-    cells = [one[codes[place[name]]] for name, one in zip(table.columns, table.bins, strict=True)]
+    cells = [one[codes[place]] for place, one in zip(places, bins, strict=True)]
     counts = np.bincount(np.ravel_multi_index(cells, shape), minlength=math.prod(shape)).reshape(shape)
     return np.asarray(counts * (rows / len(codes[0])))

@@ -116,7 +116,7 @@ class FittedRun:
     assumptions: tuple[str, ...] = ()
     device: str = "cpu"
 
-    def evidence(self, config: RunConfig, progress: Progress | None = None) -> tuple[Publishable, ...]:
+    def evidence(self, config: RunConfig) -> tuple[Publishable, ...]:
         """Return the numbers that the report of the run may publish."""
         return published_evidence(
             self.codes,
@@ -126,7 +126,6 @@ class FittedRun:
             facts=self.facts,
             pictures=self.pictures,
             receipts=self.receipts,
-            progress=progress,
         )
 
 
@@ -258,7 +257,7 @@ def seal_release(
         progress.phase("Writing")
         write_table(fitted.codes, schema, csv, parquet, config.seed)
     progress.phase("Reporting")
-    evidence = fitted.evidence(config, progress)
+    evidence = fitted.evidence(config)
     progress.phase("Sealing")
     certificate = certify(
         fitted.receipts,

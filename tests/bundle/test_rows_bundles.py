@@ -102,7 +102,7 @@ def test_a_cell_bundle_says_what_it_promises_and_what_not(sealed: dict[str, Path
     report = json.loads(members_of(sealed["cell"])["report.json"])
     (shown,) = [entry for entry in report["evidence"] if entry["id"] == "overview.row_epsilon"]
     assert worth <= shown["value"] < worth * 1.001
-    assert "compare other releases with this number" in shown["sentence"]
+    assert "compare this release with others" in shown["sentence"]
     assert "row_epsilon" not in members_of(sealed["rows"])["report.json"].decode()
     assert "row_epsilon" not in checked(sealed["rows"]).json or checked(sealed["rows"]).json["row_epsilon"] is None
 

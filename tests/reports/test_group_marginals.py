@@ -53,7 +53,7 @@ def plain_distance(one: list[np.ndarray], other: list[np.ndarray], places: tuple
 @pytest.mark.parametrize("alpha", [1, 2])
 def test_distances_are_those_of_a_plain_count(alpha: int) -> None:
     real, made = rows_of(600, 1), rows_of(300, 2)
-    found = group_distances(tables(real, made), SCHEMA, "town", alpha=alpha, limit=100)
+    found = group_distances(tables(real, made), "town", alpha=alpha, limit=100)
     bins = coarse_bins(SCHEMA.modelled_column("age"))
     coarse = [[town, bins[age], ill, code] for town, age, ill, code in (real, made)]
     sets = list(itertools.combinations((1, 2, 3), alpha))
@@ -104,7 +104,7 @@ def test_a_group_that_vanished_is_named_and_as_far_as_can_be() -> None:
 def test_ranges_cover_another_draw_of_the_private_rows() -> None:
     made, covered, drawn = rows_of(2000, 99), 0, []
     for seed in range(40):
-        found = group_distances(tables(rows_of(800, seed), made), SCHEMA, "town", alpha=1, limit=10)
+        found = group_distances(tables(rows_of(800, seed), made), "town", alpha=1, limit=10)
         drawn.append((found.distances[0], found.error))
     distances, errors = (np.array(each)[:, :5] for each in zip(*drawn, strict=True))
     covered = (np.abs(distances - distances.mean(axis=0)) <= errors).mean()

@@ -27,7 +27,6 @@ from synth.reports.report import (
     groups_declared,
 )
 from synth.reports.wording import in_hundred, listed
-from synth.schema import Schema
 
 __all__ = ["REPORT", "GroupDistances", "group_distances", "owner_group_marginals"]
 
@@ -88,43 +87,37 @@ def owner_group_marginals(
     tuple of OwnerOnlyEvidence
         ``groups.marginals.<column>`` for each column of ``groups`` beside which there is another column.
     """
-    schema, seed = tables.schema, tables.seed
-    if len(schema.names) < 2:
+    if len(tables.schema.names) < 2:
         return ()
-    found = []
-    works = [(name, alpha) for name in groups for alpha in _MOST_SETS]
-    by_alpha: dict[int, GroupDistances] = {}
-    for done, (name, alpha) in enumerate(works, start=1):
-        by_alpha[alpha] = group_distances(tables, schema, name, alpha=alpha, limit=_MOST_SETS[alpha], seed=seed)
-        if alpha == max(_MOST_SETS):
-            found.append(_evidence(tables, schema, name, by_alpha))
-            by_alpha = {}
-        on_step(done, len(works))
+    found: list[OwnerOnlyEvidence] = []
+    of = len(_MOST_SETS) * len(groups)
+    for name in groups:
+        by_alpha: dict[int, GroupDistances] = {}
+        for alpha, limit in _MOST_SETS.items():
+            by_alpha[alpha] = group_distances(tables, name, alpha=alpha, limit=limit)
+            on_step(len(_MOST_SETS) * len(found) + len(by_alpha), of)
+        found.append(_evidence(tables, name, by_alpha))
     return tuple(found)
 
 
-def group_distances(
-    tables: Anchored, schema: Schema, group: str, *, alpha: int, limit: int, seed: int = 0
-) -> GroupDistances:
+def group_distances(tables: Anchored, group: str, *, alpha: int, limit: int) -> GroupDistances:
     """Average the total variation over sets of the other columns, within every group and over all rows.
 
     Parameters
     ----------
-    tables, schema
+    tables : Anchored
         As in :func:`owner_group_marginals`.
     group : str
         The column that defines the groups.
     alpha : int
         Columns of a set. Numbers and dates are put into at most 32 public bins.
     limit : int
-        Most sets; a seeded sample is taken where there are more.
-    seed : int
-        Public.
+        Most sets; a seeded sample is taken if there are more.
     """
-    columns = schema.modelled
+    schema, seed = tables.schema, tables.seed
     others = [place for place, name in enumerate(schema.names) if name != group]
     subsets = choose_subsets(len(others), alpha, limit=limit, seed=seed)
-    binned = [coarse_bins(column) for column in columns]
+    binned = [coarse_bins(column) for column in schema.modelled]
     sizes = [int(bins.max()) + 1 for bins in binned]
     stacked = [
         np.concatenate([bins[table[place]] for table in tables.tables]).astype(np.int64)
@@ -215,8 +208,8 @@ def _replicates(n_rows: int, seed: int) -> list[NDArray[np.float64]]:
     ]
 
 
-def _evidence(tables: Anchored, schema: Schema, name: str, by_alpha: dict[int, GroupDistances]) -> OwnerOnlyEvidence:
-    column, place = schema.modelled_column(name), schema.names.index(name)
+def _evidence(tables: Anchored, name: str, by_alpha: dict[int, GroupDistances]) -> OwnerOnlyEvidence:
+    column, place = tables.schema.modelled_column(name), tables.schema.names.index(name)
     bins = coarse_bins(column)
     labels = bin_labels(column, bins)
     counts = np.array([np.bincount(bins[table[place]], minlength=len(labels)) for table in tables.tables[:2]])
