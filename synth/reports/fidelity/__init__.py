@@ -30,7 +30,7 @@ from synth.reports.figures import MAXIMUM_HEAT_MAP_SIDE, Bars, Cell, Figure, Hea
 from synth.reports.panels import Cards, Folded, Option, Panel, Part, Pick, Words
 from synth.reports.report import COLUMNS, OWNER_ONLY, OwnerRows, PaidAnswers, Report, Screen, Section, Shown
 from synth.reports.wording import beside_anchors, short_text
-from synth.schema import ModelledColumn, Schema
+from synth.schema import ModelledColumn
 
 __all__ = ["REPORT", "owner_fidelity"]
 
@@ -68,9 +68,9 @@ def owner_fidelity(
         ``.associations_map``.
     """
     return (
-        *_scales(tables, tables.schema),
-        *_apart(tables, tables.schema),
-        *_associations(tables, tables.schema, limit=limit, seed=tables.seed, on_step=on_step),
+        *_scales(tables),
+        *_apart(tables),
+        *_associations(tables, limit=limit, on_step=on_step),
     )
 
 
@@ -87,8 +87,8 @@ def _number(
     )
 
 
-def _scales(tables: Anchored, schema: Schema) -> list[OwnerOnlyEvidence]:
-    columns = schema.modelled
+def _scales(tables: Anchored) -> list[OwnerOnlyEvidence]:
+    columns = tables.schema.modelled
     compared: dict[int, tuple[ScaleDistance, ...]] = {}
     places = ordered_places(columns)
     for place in places:
@@ -175,9 +175,9 @@ def _quantiles(
     )
 
 
-def _apart(tables: Anchored, schema: Schema) -> list[OwnerOnlyEvidence]:
+def _apart(tables: Anchored) -> list[OwnerOnlyEvidence]:
     lines: list[tuple[str, str, tuple[float, ...]]] = []
-    for place, column in enumerate(schema.modelled):
+    for place, column in enumerate(tables.schema.modelled):
         for code, name in apart_codes(column):
             shares = tuple(float((table[place] == code).mean()) for table in tables.tables)
             lines.append((column.name, name, shares))
@@ -209,17 +209,15 @@ def _apart(tables: Anchored, schema: Schema) -> list[OwnerOnlyEvidence]:
     ]
 
 
-def _associations(
-    tables: Anchored, schema: Schema, *, limit: int, seed: int, on_step: OnStep
-) -> list[OwnerOnlyEvidence]:
-    subsets = choose_subsets(len(schema.names), 2, limit=limit, seed=seed)
+def _associations(tables: Anchored, *, limit: int, on_step: OnStep) -> list[OwnerOnlyEvidence]:
+    names = tables.schema.names
+    subsets = choose_subsets(len(names), 2, limit=limit, seed=tables.seed)
     pairs = [(left, right) for left, right in subsets.chosen]
     if not pairs:
         return []
-    each = [Associations(table, schema) for table in tables.tables]
+    each = [Associations(table, tables.schema) for table in tables.tables]
     found = [one.of(pairs, on_step=_quarter(on_step, place)) for place, one in enumerate(each)]
     apart = [[abs(ours - real) for ours, real in zip(other, found[0], strict=True)] for other in found[1:]]
-    names = schema.names
     ranked = sorted(range(len(pairs)), key=lambda place: -apart[0][place])
     rows: list[tuple[Cell, ...]] = [
         (" + ".join(names[place] for place in pairs[which]), *(one[which] for one in found))
