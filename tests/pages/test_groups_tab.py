@@ -33,7 +33,7 @@ def test_what_groups_lose_stands_below_what_noise_allows(finished: AppTest) -> N
         "Smallest group of region to trust",
         OWNER_ONLY_NOTE,
         "No two groups of region are large enough to compare",
-        "Largest error by region, above that of all rows",
+        "Largest error of a group of region, above that of all rows",
     ):
         assert title in words
     risks, distances = app.get("plotly_chart")

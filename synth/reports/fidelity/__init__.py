@@ -196,7 +196,8 @@ def _apart(tables: Anchored) -> list[OwnerOnlyEvidence]:
             "Difference in missing cells and special values",
             fmean(apart),
             "share of rows",
-            f"How much the share of rows with a missing cell or a special value differs; mean over {len(lines):,}.",
+            "How much the share of rows with a missing cell or a special value differs; mean over "
+            f"{len(lines):,} such values.",
         ),
         _number(
             "apart_cells",

@@ -169,7 +169,7 @@ def _apart(singles: Sequence[tuple[ModelledColumn, ComparedTable]]) -> list[Safe
             value=fmean([abs(line[2] - line[3]) for line in lines]),
             error=fmean([line[4] for line in lines]),
             unit="share of rows",
-            sentence=f"Mean over the {len(lines):,} that were counted separately.",
+            sentence=f"Mean over the {len(lines):,} such values that were counted separately.",
         ),
         SafeEvidence(
             id="fidelity.apart_cells",

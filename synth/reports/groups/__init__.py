@@ -224,7 +224,7 @@ def _evidence(tables: Anchored, name: str, by_alpha: dict[int, GroupDistances]) 
     worst = int(judged[np.argmax(excess[1:][judged])]) if len(judged) and (counts[0] > 0).sum() > 1 else None
     return OwnerOnlyEvidence(
         id=f"groups.marginals.{name}",
-        title=f"Largest error by {name}, above that of all rows",
+        title=f"Largest error of a group of {name}, above that of all rows",
         value=None if worst is None else float(excess[1 + worst] - excess[0]),
         error=None if worst is None else float(single.apart_error[worst]),
         unit="total variation",
