@@ -1,9 +1,9 @@
 """Encode columns as coordinates after they were counted, and decode drawn vectors.
 
-A table of many numbers is read as one signal (pixels, spectra), as ``row_encoding`` does. In a table of few numbers
-each is its rank: where it stands among the rows, from -1 to 1, by the noisy one-way marginal; so spikes and tails weigh
-as much as rows lie in them. Drawn vectors go back the same way: ranks through the column's counted distribution,
-categories so that each class has the frequencies it should. All of it is post-processing.
+A table with many numbers is treated as one signal (pixels, spectra), as in ``row_encoding``. In a table with few
+numbers each number is replaced by its rank among the rows, from -1 to 1, from the noisy one-way marginal; so spikes and
+tails have the weight of their rows. Drawn vectors are mapped back in the same way: ranks through the column's counted
+distribution, and categories so that each class has its expected frequencies. All of it is post-processing.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ class CalibratedColumn:
         Where the coordinates are; the first is the number's, if the column has a grid.
     grid : CoarseGrid
         The finest cells in which the column was counted.
-    proportions : array of shape (places,)
+    proportions : array of shape (levels,)
         Estimated share of the rows in each.
     ranked : bool
         Whether the number's coordinate is its rank.
     quantiles : array of shape (257,)
         Evenly spaced quantiles of a drawn rank.
     biases : array of shape (k, choices)
-        What is added to the scores in every class before the best choice is taken.
+        Added to the scores in every class before the best choice is taken.
     """
 
     base: ColumnEncoding
@@ -82,7 +82,7 @@ class CalibratedColumn:
 
     @property
     def is_calibrated_by_draws(self) -> bool:
-        """Whether decoding depends on what is drawn: it does for all but a plain number."""
+        """Whether decoding depends on draws: true except for a plain number."""
         return self.ranked or self.atoms > 0
 
     @property
@@ -128,7 +128,7 @@ class CalibratedColumn:
         return made.with_quantiles(drawn, classes, weights) if self.ranked else made
 
     def with_quantiles(self, own: Vector, classes: Whole, weights: Vector) -> Self:
-        """Learn the distribution of the drawn rank, over draws on the grid, each class by its part of the rows.
+        """Learn the distribution of the drawn rank, from draws on the grid, with classes weighted by their shares.
 
         Parameters
         ----------
@@ -154,7 +154,7 @@ class CalibratedColumn:
             Whole vectors.
         classes : array of shape (n_rows,)
         random : Generator
-            Picks a code inside a place.
+            Draws a code within a level.
 
         Returns
         -------
@@ -187,7 +187,7 @@ class CalibratedColumn:
         return cls(ColumnEncoding(column, start), grid, proportions, bool(state["ranked"][0]), quantiles, biases)
 
     def _ranks(self) -> Vector:
-        """Return the rank of every place of the grid, from -1 to 1, shape (levels,)."""
+        """Return the rank of every level of the grid, from -1 to 1, shape (levels,)."""
         masses = self.proportions[: self.grid.levels]
         total = float(masses.sum())
         if total <= 0:
@@ -210,7 +210,7 @@ class CalibratedColumn:
         return project_to_simplex(scores)
 
     def _chosen(self, own: Vector, classes: Whole) -> Whole:
-        """Return the chosen code of a category, or of those beside a grid; -1 is the grid."""
+        """Return the chosen code of a category, or of the codes that are not on a grid; -1 is the grid."""
         if not self.atoms:
             return np.full(len(own), -1, dtype=np.int64)
         biases = self.biases[classes] if len(self.biases) > 1 else self.biases
@@ -228,10 +228,10 @@ class CalibratedColumn:
 
 
 def _biases(scores: Vector, wanted: Vector) -> Vector:
-    """Return what to add to scores so that the choices have given frequencies, as nearly as these draws allow.
+    """Return biases of scores with which the choices have given frequencies, as closely as these draws allow.
 
-    One choice after another gets the bias at which it wins as often as it should against the others as they stand,
-    several times over. Longer lists are adjusted together, in smaller and smaller steps, which is less exact.
+    One choice after another gets the bias at which it wins with its frequency against the current others, several times
+    over. Longer lists are adjusted together, in decreasing steps, which is less exact.
 
     Parameters
     ----------
