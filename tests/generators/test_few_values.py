@@ -228,7 +228,7 @@ def test_without_the_question_or_an_answer_nothing_is_changed(column: NumberColu
 def test_saved_and_rebuilt_they_draw_the_same_bytes(column: NumberColumn) -> None:
     one_ways, counted = asked(column, spiked(column, 0.0))
     bins = written(one_ways, counted)
-    again = ColumnBins.from_state(fine_grid(column), bins.state(), column)
+    again = ColumnBins.from_state(column, bins.state())
     assert again.drawn_as is not None
     np.testing.assert_array_equal(again.drawn_as, bins.drawn_as)
     rows = np.arange(5000) % bins.size

@@ -13,7 +13,7 @@ from simulated import session
 from synth.generators.adaptive.bins import ColumnBins
 from synth.generators.adaptive.coarsening import Coarseness, coarsen
 from synth.generators.adaptive.written_values import with_round_values, with_tails
-from synth.generators.one_way_marginals import fine_grid, measure_one_way_marginals
+from synth.generators.one_way_marginals import measure_one_way_marginals
 from synth.generators.round_values import (
     RoundCounts,
     RoundPlan,
@@ -314,7 +314,7 @@ def test_a_class_without_any_place_in_the_bins_does_no_harm() -> None:
 def test_saved_and_rebuilt_they_draw_the_same_bytes(column: NumberColumn, fine: bool) -> None:
     bins, counted, noise = learned(column, heaped(column, 10, 0.5), plan=RoundPlan(share=0.03, fine=fine))
     rounder = with_round_values(bins, counted, ROWS, noise)
-    again = ColumnBins.from_state(fine_grid(column), rounder.state(), column)
+    again = ColumnBins.from_state(column, rounder.state())
     drawn = np.arange(5000) % bins.size
     for seed in (0, 1):
         one, other = rounder.codes(drawn, random_source(seed)), again.codes(drawn, random_source(seed))

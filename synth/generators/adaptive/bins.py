@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synth.generators.coarse_grid import CoarseGrid
-from synth.generators.one_way_marginals import OneWayMarginal
+from synth.generators.one_way_marginals import OneWayMarginal, fine_grid
 from synth.generators.round_values import CodeChances
 from synth.models.marginals import NoisyMarginal
 from synth.schema import ModelledColumn
@@ -179,23 +179,15 @@ class ColumnBins:
         }
 
     @classmethod
-    def from_state(
-        cls, grid: CoarseGrid, state: Mapping[str, NDArray[Any]], column: ModelledColumn | None = None
-    ) -> Self:
-        """Rebuild bins that draw the same bytes; ``grid`` is that of ``one_way_marginals.fine_grid``.
-
-        The column is needed if some codes are more likely than others in their place.
-        """
-        chances = None
-        if column is not None and "factors" in state:
-            chances = CodeChances.from_state(column, state)
+    def from_state(cls, column: ModelledColumn, state: Mapping[str, NDArray[Any]]) -> Self:
+        """Rebuild bins that draw the same bytes."""
         return cls(
-            grid=grid,
+            grid=fine_grid(column),
             bin_of_place=state["bin_of_place"].astype(np.int32),
             proportions=state["proportions"].astype(np.float64),
             table=state["table"].astype(np.float64),
             noise_std=state["noise_std"].astype(np.float64),
-            chances=chances,
+            chances=CodeChances.from_state(column, state) if "factors" in state else None,
             drawn_as=state["drawn_as"].astype(np.int32) if "drawn_as" in state else None,
         )
 

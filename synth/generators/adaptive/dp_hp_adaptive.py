@@ -27,7 +27,7 @@ from synth.generators.adaptive.tables import SelectionRounds
 from synth.generators.adaptive.tree import MANY_COLUMNS, ChowLiuTree, bins_of_tree, rounds_of_tree
 from synth.generators.adaptive.whole_rows import STANDS_OUT, WHOLE_ROUNDS, WholeRows, sets_are_few
 from synth.generators.adaptive.written_values import as_written
-from synth.generators.one_way_marginals import OneWayMarginals, fine_grid, measure_one_way_marginals
+from synth.generators.one_way_marginals import OneWayMarginals, measure_one_way_marginals
 from synth.generators.protocol import Card, Generator, GeneratorTask, State
 from synth.generators.round_values import RoundCounts, long_numbers, measure_round_values, plan_round_values
 from synth.generators.sampling import check_rows, random_source
@@ -163,7 +163,7 @@ class DpHpAdaptive(Generator):
         for d, column in enumerate(task.schema.modelled):
             prefix = f"column.{d}."
             parts = {name.removeprefix(prefix): one for name, one in state.items() if name.startswith(prefix)}
-            bins.append(ColumnBins.from_state(fine_grid(column), parts, column))
+            bins.append(ColumnBins.from_state(column, parts))
         generator._bins = tuple(bins)
         generator._pairs = pairs_from_state(state, task.schema.modelled, bins)
         model = {name.removeprefix("model."): one for name, one in state.items() if name.startswith("model.")}
