@@ -38,7 +38,7 @@ _PUBLIC_KEY = "the public key (PEM) of the signer you expect; without it, anyone
 _OUT = "a new or empty folder for the results"
 _CONFIG = "the configuration; synth schema drafts one"
 _FIND = "first find what is open privately, with E of the budget (default: a tenth)"
-_KEEP_TABLE = "keep the encrypted copy of the table, for synth report"
+_KEEP_TABLE = "keep the encrypted copy of the table; otherwise it is deleted at the end"
 _VARIABLE = "the environment variable that holds the password"
 _FORCE = "allow a folder that is not empty"
 

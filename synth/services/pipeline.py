@@ -55,10 +55,9 @@ Trained = TypeVar("Trained")
 class PhaseTimer:
     """Progress that also adds up the seconds of each phase, for the owner's ``timings.json``."""
 
-    def __init__(self, progress: Progress, clock: Callable[[], float] = time.perf_counter) -> None:
+    def __init__(self, progress: Progress) -> None:
         self._progress = progress
-        self._clock = clock
-        self._since, self._name = clock(), ""
+        self._since, self._name = time.perf_counter(), ""
         self._shown = True
         self.seconds: dict[str, float] = {}
 
@@ -93,7 +92,7 @@ class PhaseTimer:
 
     def close(self) -> None:
         """End the current phase."""
-        moment = self._clock()
+        moment = time.perf_counter()
         if self._name:
             self.seconds[self._name] = self.seconds.get(self._name, 0.0) + moment - self._since
         self._since, self._name = moment, ""

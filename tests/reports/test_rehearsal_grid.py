@@ -71,7 +71,7 @@ def test_the_control_alone_has_its_own_picture_and_one_seed_is_said_to_be_one() 
     found = grid_evidence([cell("independent", 1.0, 0, area=None, attack="")], label=None, said=SAID)
     assert [entry.id for entry in found] == ["grid.table", "grid.pairs"]
     assert list(figures_of(found, "grid.pairs")) == ["Distance of pairs of independent: 0.1 at epsilon 1"]
-    assert "One seed" in found[1].sentence
+    assert "only one seed" in found[1].sentence
 
 
 def test_a_cell_that_is_still_missing_leaves_its_line_shorter() -> None:

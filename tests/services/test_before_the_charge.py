@@ -238,7 +238,7 @@ def test_what_is_just_within_the_limits_is_read_everywhere(name: str) -> None:
 
 def test_a_table_of_too_many_rows_is_not_taken_in_and_opens_no_account(monkeypatch: pytest.MonkeyPatch) -> None:
     with Application.from_environment() as application:
-        application._intake._limits = ReaderLimits(rows=299)
+        application.intake._limits = ReaderLimits(rows=299)
         with pytest.raises(TableError, match="more than 299 rows"):
             application.intake.receive(io.BytesIO(TEXT), account="town", name="people.csv")
         assert application.accounts() == []
@@ -249,7 +249,7 @@ def test_a_table_that_was_taken_in_before_its_limits_is_refused_when_a_run_is_re
     config = replace(CONFIG, schema=TWO)
     with Application.from_environment() as application:
         table_id = application.intake.receive(io.BytesIO(TEXT), account="town", name="people.csv").table_id
-        application._intake._limits = ReaderLimits(rows=299)
+        application.intake._limits = ReaderLimits(rows=299)
         with pytest.raises(TableError, match="more than 299 rows"):
             application.reserve(config, table_id=table_id)
         assert list(application.ledger.rows(application.store.accounts.all()[0].id)) == []

@@ -29,7 +29,7 @@ from synth.schema import (
     PrivacyUnit,
     Schema,
     YesNoColumn,
-    conditions,
+    coded_conditions,
 )
 
 # The installation that sealed it, with its vault and its ledger, is gone: nothing but this file is left of it.
@@ -81,7 +81,7 @@ def test_questions_are_read_outside_quotation_marks() -> None:
 def holds(text: str) -> list[tuple[bool, bool]]:
     where = read_question(f"share of {text}", SCHEMA).share
     assert where is not None
-    yes, no = conditions.holds(where, {column.name: column for column in SCHEMA.modelled}, CODES)
+    yes, no = coded_conditions.holds(where, {column.name: column for column in SCHEMA.modelled}, CODES)
     return list(zip(yes.tolist(), no.tolist(), strict=True))
 
 
