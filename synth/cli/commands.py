@@ -542,7 +542,7 @@ def _add_config_options(parser: argparse.ArgumentParser, *, needed: bool = True)
     if needed:
         parser.add_argument("config", metavar="CONFIG.yaml", help=_CONFIG)
     else:
-        without = f"{_CONFIG}; without it, synth asks its questions at the terminal"
+        without = f"{_CONFIG}. Without one, you are asked questions at the terminal"
         parser.add_argument("config", metavar="CONFIG.yaml", nargs="?", help=without)
     for flag, kind, metavar, words in _CONFIG_OPTIONS:
         parser.add_argument(flag, type=kind, metavar=metavar, help=words)

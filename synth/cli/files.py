@@ -401,7 +401,7 @@ def empty_folder(out: str | Path, *, force: bool) -> Path:
     """Return the folder that a user named, after checking that no file in it would be overwritten."""
     folder = path_of(out, "the folder")
     if any(parent.is_file() for parent in folder.absolute().parents):
-        raise InputError(f"The folder '{folder.name}' would lie inside a file. Name another one after --out.")
+        raise InputError(f"The folder '{folder.name}' would be inside a file. Name another one after --out.")
     if folder.exists() and not folder.is_dir():
         raise InputError(f"'{folder.name}' is a file. Name a folder after --out.")
     if folder.is_dir() and any(folder.iterdir()) and not force:

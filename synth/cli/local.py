@@ -154,7 +154,7 @@ def run_locally(
             application.store.work.claim(run.id, host=this_host(), pid=os.getpid(), pid_created=birth_of(os.getpid()))
             course = Course(columns=len(config.schema.modelled), rows=config.rows, owner_report=owner_report)
             told = StoredAndSpokenProgress(application.store.work, run.id, tell, course)
-            if not _carried_out(application, run.id, told, owner_report=owner_report):
+            if not _ran(application, run.id, told, owner_report=owner_report):
                 tell("Memory or the graphics card failed. The run continues on the CPU, from the answers that it kept.")
                 application.store.work.count_attempt(run.id)
                 carry_out(application.installation, run.id, told, owner_report=owner_report)
@@ -260,7 +260,7 @@ def rehearse_locally(
     return found
 
 
-def _carried_out(application: Application, run_id: str, progress: Progress, *, owner_report: bool) -> bool:
+def _ran(application: Application, run_id: str, progress: Progress, *, owner_report: bool) -> bool:
     """Run; return False if memory or the device failed after the budget was spent.
 
     It is a function of its own so that the failed attempt leaves memory before the run continues.

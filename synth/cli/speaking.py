@@ -30,7 +30,6 @@ __all__ = [
     "ask",
     "on_terminal",
     "say",
-    "shown_by",
     "tell",
     "time_left",
 ]
@@ -210,7 +209,7 @@ def on_terminal() -> Iterator[Lines]:
         yield bars
 
 
-def shown_by(say: Say) -> Lines:
+def _shown_by(say: Say) -> Lines:
     """Return what shows progress, given what prints lines."""
     return say if isinstance(say, Lines) else Lines(say)
 
@@ -219,7 +218,7 @@ class SpokenProgress(NullProgress):
     """Progress that is shown and not stored; only Ctrl-C cancels it."""
 
     def __init__(self, say: Say) -> None:
-        self._shown = shown_by(say)
+        self._shown = _shown_by(say)
 
     def phase(self, name: str) -> None:
         """Show the phase that begins."""
@@ -235,7 +234,7 @@ class StoredAndSpokenProgress(StoredProgress):
 
     def __init__(self, sink: ProgressSink, run_id: str, say: Say, course: Course | None = None) -> None:
         super().__init__(sink, run_id)
-        self._shown = shown_by(say)
+        self._shown = _shown_by(say)
         if course is not None:
             self._shown.follow(course)
 

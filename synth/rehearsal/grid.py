@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from itertools import product
 from typing import Any, Self
 
@@ -429,11 +430,9 @@ def grid_evidence(cells: Sequence[GridCell], *, label: str | None, said: str) ->
         something to show.
     """
     seeds = len({cell.seed for cell in cells})
-    bands = (
-        f"Bands span {seeds} seeds. "
-        if seeds > 1
-        else "There is only one seed, so variation between seeds is not shown. "
-    )
+    bands = f"Bands span {seeds} seeds. " if seeds > 1 else "With only one seed, no variation is shown. "
+    floor = partial(_line, "another draw of the stand-in", "floor", lambda cell: cell.floor)
+    real = partial(_line, "trained on stand-in rows", "ceiling", lambda cell: cell.real)
     found = [
         SafeEvidence(
             id="grid.table",
@@ -449,7 +448,7 @@ def grid_evidence(cells: Sequence[GridCell], *, label: str | None, said: str) ->
             unit="total variation",
             sentence="Synthetic rows compared with the stand-in, with numbers and dates in at most 32 public bins; 0 "
             f"means equal. {bands}{said}",
-            figures=_figures(cells, "Distance of pairs", "total variation", lambda cell: cell.pairs, _floor),
+            figures=_figures(cells, "Distance of pairs", "total variation", lambda cell: cell.pairs, floor),
         ),
     ]
     measure = next((cell.measure for cell in cells if cell.measure), "")
@@ -461,7 +460,7 @@ def grid_evidence(cells: Sequence[GridCell], *, label: str | None, said: str) ->
                 value=None,
                 unit=measure,
                 sentence=f"Trained on synthetic rows, tested on held-out stand-in rows. {bands}{said}",
-                figures=_figures(cells, "Prediction", measure, lambda cell: cell.predicted, _real),
+                figures=_figures(cells, "Prediction", measure, lambda cell: cell.predicted, real),
             )
         )
     if any(cell.area is not None for cell in cells):
@@ -480,21 +479,13 @@ def grid_evidence(cells: Sequence[GridCell], *, label: str | None, said: str) ->
     return tuple(found)
 
 
-def _floor(cells: Sequence[GridCell]) -> list[Series]:
-    return _line("another draw of the stand-in", "floor", cells, lambda cell: cell.floor)
-
-
-def _real(cells: Sequence[GridCell]) -> list[Series]:
-    return _line("trained on stand-in rows", "ceiling", cells, lambda cell: cell.real)
-
-
 def _ceiling(cells: Sequence[GridCell]) -> list[Series]:
     epsilons = _epsilons(cells)
     guessing = Series("guessing", "floor", (_GUESSING,) * len(epsilons))
-    return [guessing, *_line("proven ceiling", "ceiling", cells, lambda cell: cell.ceiling)]
+    return [guessing, *_line("proven ceiling", "ceiling", lambda cell: cell.ceiling, cells)]
 
 
-def _line(name: str, meaning: Any, cells: Sequence[GridCell], measure: Measure) -> list[Series]:
+def _line(name: str, meaning: Any, measure: Measure, cells: Sequence[GridCell]) -> list[Series]:
     means = [_mean(_values(cells, epsilon, measure)) for epsilon in _epsilons(cells)]
     known = [mean for mean in means if mean is not None]
     return [Series(name, meaning, tuple(known))] if len(known) == len(means) else []

@@ -99,7 +99,7 @@ def read_question(text: str, schema: Schema) -> Question:
         if on_at < 0 or by:
             raise ConfigError("Write a regression as: regression of COLUMN on COLUMN, COLUMN where CONDITION.")
         of, on = text[len(start) : on_at], tuple(_unquoted(one) for one in text[on_at + 4 : by_at].split(","))
-        kind, share = _foretold(of, schema)
+        kind, share = _predicted(of, schema)
     question = Question(
         kind=kind,
         column="" if share else _unquoted(of),
@@ -126,7 +126,7 @@ def read_question(text: str, schema: Schema) -> Question:
     return question
 
 
-def _foretold(text: str, schema: Schema) -> tuple[str, Condition | None]:
+def _predicted(text: str, schema: Schema) -> tuple[str, Condition | None]:
     """Return the kind of regression that predicts a column, or whether a condition holds."""
     name = _unquoted(text)
     if name not in schema.names:

@@ -157,10 +157,14 @@ class Rehearsals:
         view = open_stand_in(rehearsed, open_rows, _key(rehearsed))
         if config.is_model:
             held_out = rows_of_part(view, "holdout").codes
-            found = Rehearsal(_told(rehearsed, _asked(rehearsed, open_rows), held_out, progress), None, said=said)
+            found = Rehearsal(
+                _evidence_of_model(rehearsed, _training_table(rehearsed, open_rows), held_out, progress),
+                None,
+                said=said,
+            )
             self._keep(config, found)
             return found
-        synthetic, ceiling = _made(rehearsed, _asked(rehearsed, open_rows), progress)
+        synthetic, ceiling = _synthetic_rows(rehearsed, _training_table(rehearsed, open_rows), progress)
         rows = owner_rows(rehearsed, view, synthetic, ceiling.receipts)
         exact = of_stand_in(exact_numbers(rows, progress), sentence=said)
         attacked = stand_in_parts(rows, progress)
@@ -181,11 +185,11 @@ class Rehearsals:
         rehearsed = _rehearsed(config, simulated=simulated)
 
         def opened(one: RunConfig, among: int) -> OpenedStandIn:
-            view, table = open_stand_in(one, open_rows, _key(one)), _asked(one, open_rows)
+            view, table = open_stand_in(one, open_rows, _key(one)), _training_table(one, open_rows)
             return OpenedStandIn(
                 rows_of_part(view, "train"),
                 rows_of_part(view, "holdout"),
-                make=lambda cell: _made(cell, table, NullProgress()),
+                make=lambda cell: _synthetic_rows(cell, table, NullProgress()),
                 attack=lambda cell, made, proven: stand_in_parts(
                     owner_rows(cell, view, made, proven.receipts), NullProgress(), among=among
                 ),
@@ -412,7 +416,7 @@ def _key(config: RunConfig) -> bytes:
     return f"rehearsal {config.seed}".encode().ljust(32)
 
 
-def _asked(config: RunConfig, open_rows: OpenStandIn) -> PrivateTable:
+def _training_table(config: RunConfig, open_rows: OpenStandIn) -> PrivateTable:
     """Open the training part of the stand-in, in the way a private table is opened."""
     (table,) = PrivateTable.open(
         open_rows,
@@ -427,7 +431,9 @@ def _asked(config: RunConfig, open_rows: OpenStandIn) -> PrivateTable:
     return table
 
 
-def _told(config: RunConfig, table: PrivateTable, held_out: CodeTable, progress: Progress) -> tuple[SafeEvidence, ...]:
+def _evidence_of_model(
+    config: RunConfig, table: PrivateTable, held_out: CodeTable, progress: Progress
+) -> tuple[SafeEvidence, ...]:
     """Fit a model to a stand-in; return what it says about itself, and its error on held-out rows."""
     fitted = fit_and_sample(config, table, progress, predict=False)
     said = fitted.evidence(config)
@@ -437,7 +443,7 @@ def _told(config: RunConfig, table: PrivateTable, held_out: CodeTable, progress:
     return (*(entry for entry in said if isinstance(entry, SafeEvidence)), *error_of_model(model, rows, task))
 
 
-def _made(config: RunConfig, table: PrivateTable, progress: Progress) -> tuple[CodeTable, ProvenCeiling]:
+def _synthetic_rows(config: RunConfig, table: PrivateTable, progress: Progress) -> tuple[CodeTable, ProvenCeiling]:
     """Run a configuration up to its rows; return them as codes, column by column, and what its receipts prove."""
     # A rehearsal has exact predictions, so noisy ones are left out; their share stays unspent.
     fitted = fit_and_sample(config, table, progress, predict=False)

@@ -75,13 +75,13 @@ def error_of_model(model: PrivateModel, codes: NDArray[np.int64], task: Generato
     known = true < len(numbers) if len(numbers) else true != label.missing_code
     if not known.any():
         return ()
-    foretold, true = model.predict(codes[known]), true[known]
-    if foretold.ndim == 2:
-        right, usual = foretold.argmax(axis=1) == true, np.bincount(true).max() / len(true)
+    predicted, true = model.predict(codes[known]), true[known]
+    if predicted.ndim == 2:
+        right, usual = predicted.argmax(axis=1) == true, np.bincount(true).max() / len(true)
         value, title, unit = 100 * float(right.mean()), "Right on held-out rows", "%"
         beside = f"Always predicting the most common value: {100 * usual:.3g} %."
     else:
-        errors = numbers[true] - foretold
+        errors = numbers[true] - predicted
         value, title, unit = float(np.sqrt(np.mean(errors**2))), "Error on held-out rows", ""
         beside = f"Root mean square error; always predicting the mean: {float(np.std(numbers[true])):.4g}."
     return (SafeEvidence(id="model.on_stand_in", title=title, value=value, unit=unit, sentence=beside),)

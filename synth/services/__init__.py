@@ -1,1 +1,1 @@
-"""Use cases, one file each: what a worker, a screen or a command asks for. They work on an open installation."""
+"""Use cases, one file each, for a worker, a screen or a command. They work on an open installation."""

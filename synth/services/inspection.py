@@ -137,7 +137,8 @@ def describe(request: Request, batches: Batches, answers: BinaryIO, *, look: boo
         raise TableError(NO_HEADER, key="header")
     kinds = [None if batches.types is None else _kind_of_type(kind) for kind in batches.types or batches.names]
     if look:
-        kinds = [kind or _kind_by_cells(cells, missing) for kind, cells in zip(kinds, top or (), strict=False)] or kinds
+        cells_of = zip(kinds, top or (), strict=False)
+        kinds = [kind or _kind_of_texts(_present(cells, missing)) for kind, cells in cells_of] or kinds
     body = {
         "names": batches.names,
         "given": batches.given or batches.names,
@@ -175,10 +176,6 @@ def _present(cells: pa.Array, missing: tuple[str, ...]) -> pa.Array:
         cells = cells.dictionary_decode()
     texts = pc.utf8_trim_whitespace(texts_of(cells)).drop_null()
     return texts.filter(pc.invert(pc.is_in(texts, value_set=pa.array([*missing, ""], texts.type))))
-
-
-def _kind_by_cells(cells: pa.Array, missing: tuple[str, ...]) -> ColumnKind:
-    return _kind_of_texts(_present(cells, missing))
 
 
 def _kind_of_texts(texts: pa.Array) -> ColumnKind:

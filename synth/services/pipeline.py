@@ -269,7 +269,7 @@ def seal_release(
         rows=config.rows,
         seed=config.seed,
         assumptions=(*config.format.assumptions, *fitted.assumptions, *sealing.notes),
-        domain_source=_domain_source(config),
+        domain_source={one.name: config.domain_source.get(one.name, "declared") for one in schema.modelled},
         versions=current_versions(),
         ledger=sealing.ledger,
         found=None if sealing.finding is None else sealing.finding.certified,
@@ -311,7 +311,3 @@ def copy_outputs(source: Path, target: Path, names: Sequence[str]) -> None:
     target.mkdir(parents=True, exist_ok=True)
     for name in names:
         shutil.copyfile(source / name, target / name)
-
-
-def _domain_source(config: RunConfig) -> dict[str, str]:
-    return {column.name: config.domain_source.get(column.name, "declared") for column in config.schema.modelled}

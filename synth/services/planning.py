@@ -94,7 +94,7 @@ def plan_run(config: RunConfig, *, store: Store, ledger: Ledger) -> Plan:
         following = ledger.after(account.id, budget)
         after, total, cap = following.epsilon, following.simple_epsilon, account.epsilon_cap
         refusal = ledger_refusal(config, account, budget, ledger)
-    stop = _stop(config, store)
+    stop = Stops(store).of(config)
     expected = forecast(config)
     return Plan(
         parts=_priced_parts(config, expected),
@@ -103,7 +103,7 @@ def plan_run(config: RunConfig, *, store: Store, ledger: Ledger) -> Plan:
         epsilon_after=after,
         simple_sum_after=total,
         epsilon_cap=cap,
-        refusal=stop or refusal,
+        refusal=refusal if stop is None else stop.sentence,
     )
 
 
@@ -164,14 +164,6 @@ def ledger_refusal(
     if stays_within_cap(account, before + cost_of(budget.epsilon, budget.delta, budget.neighbours)):
         return None
     return str(over_cap_error(account, before, budget, cost_of))
-
-
-def _stop(config: RunConfig, store: Store) -> str | None:
-    try:
-        Stops(store).check(config)
-    except PrivacyError as error:
-        return str(error)
-    return None
 
 
 def _priced_parts(config: RunConfig, expected: Forecast) -> tuple[BudgetPart, ...]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import zipfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -103,7 +103,7 @@ def build_owner_report(
     if path.exists():
         # Parts made at the owner's request took long and are still valid, unless they were made again just now.
         made = {entry.id for entry in evidence}
-        kept = tuple(renewal.prefix for renewal in renewals() if not _begins(made, renewal.prefix))
+        kept = tuple(one.prefix for one in renewals() if not any(name.startswith(one.prefix) for name in made))
         evidence += [entry for entry in _reported(folder) if entry.id.startswith(kept)]
     write_owner_json(path, owner_document(evidence))
     return path
@@ -413,10 +413,6 @@ def _refitted(config: RunConfig, rows: UnitRows, *, like: ReleasedModel | None =
         config = replace(config, epsilon=max(config.epsilon, LITTLE_NOISE), options=options)
     measured = fit_and_sample(config, _table_of(config, rows), NullProgress(), predict=False)
     return restored_model(ModelCard.of(config), measured.state)
-
-
-def _begins(names: Iterable[str], prefix: str) -> bool:
-    return any(name.startswith(prefix) for name in names)
 
 
 def _reported(folder: Path) -> list[OwnerOnlyEvidence]:

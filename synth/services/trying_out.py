@@ -43,7 +43,7 @@ from synth.system.packages import missing_package
 from synth.system.settings import Settings
 from synth.vault.keys import ThrowawayKey
 
-__all__ = ["PHASE", "made_up_file", "sweep_trials", "try_out"]
+__all__ = ["PHASE", "simulated_file", "sweep_trials", "try_out"]
 
 PHASE = "Trying out"
 """The phase of the run."""
@@ -103,12 +103,12 @@ def _try_out_in(folder: Path, few: RunConfig, progress: Progress, *, sealing: Se
     try:
         # The simulated rows have the declared names, so nothing is renamed.
         form = replace(few.format, skip_rows=min(few.format.skip_rows, _SKIPPED), rename=())
-        made_up = made_up_file(few.schema, form)
+        simulated = simulated_file(few.schema, form)
         tables = PrivateTable.open_smallest(
-            lambda: io.BytesIO(made_up), few.schema, form, holdout=few.holdout, undeclared=few.undeclared
+            lambda: io.BytesIO(simulated), few.schema, form, holdout=few.holdout, undeclared=few.undeclared
         )
         for train, holdout in tables:
-            _carried_through(few, train, holdout, folder, sealing or Sealing(signer=ThrowawayKey()), progress)
+            _run_once(few, train, holdout, folder, sealing or Sealing(signer=ThrowawayKey()), progress)
     except RunCancelledError:
         raise
     except SynthError as error:
@@ -134,7 +134,7 @@ def _short(config: RunConfig) -> RunConfig:
     return replace(config, options={**config.options, **short})
 
 
-def _carried_through(
+def _run_once(
     config: RunConfig, train: PrivateTable, holdout: PrivateTable, folder: Path, sealing: Sealing, progress: Progress
 ) -> None:
     """Ask, fit, sample, write, seal and check one table."""
@@ -156,7 +156,7 @@ def _carried_through(
         )
 
 
-def made_up_file(schema: Schema, form: TableFormat) -> bytes:
+def simulated_file(schema: Schema, form: TableFormat) -> bytes:
     """Write two rows in a format: one of missing cells, and one as declared.
 
     If the format leaves that open, they are text, or Parquet if the names of columns cannot be written as text.
@@ -178,11 +178,7 @@ def made_up_file(schema: Schema, form: TableFormat) -> bytes:
 
 def _cell(column: Column) -> str:
     """Return the text of a declared cell: the first that any text file can contain."""
-    return next(filter(_is_plain, column.examples(_ROWS)), "")
-
-
-def _is_plain(text: str) -> bool:
-    return text.isascii() and text.isprintable()
+    return next((text for text in column.examples(_ROWS) if text.isascii() and text.isprintable()), "")
 
 
 def _text(names: Sequence[str], cells: Sequence[tuple[str, str]], form: TableFormat) -> bytes | None:

@@ -31,7 +31,7 @@ from synth.schema import (
     YesNoColumn,
 )
 from synth.services import trying_out
-from synth.services.trying_out import made_up_file, try_out
+from synth.services.trying_out import simulated_file, try_out
 from synth.system.settings import Settings
 
 COLUMNS = (
@@ -187,7 +187,7 @@ def test_what_a_killed_trial_left_is_swept_while_none_is_at_work(settings: Setti
     ids=["plain", "UTF-16", "TSV", "Parquet", "no header", "lines before the header"],
 )
 def test_made_up_rows_are_read_as_the_format_says(form: TableFormat) -> None:
-    made = made_up_file(CONFIG.schema, form)
+    made = simulated_file(CONFIG.schema, form)
     read = read_codes(lambda: io.BytesIO(made), form, CONFIG.schema, undeclared="drop")
     codes = {name: values.tolist() for name, values in read._codes.items()}
     assert codes == {"age": [100, 0], 'town, "old"': [3, 0], "ill": [0, 0]}
@@ -198,7 +198,7 @@ def test_made_up_rows_are_read_as_the_format_says(form: TableFormat) -> None:
 @pytest.mark.parametrize("name", ["two\nlines", "carriage\rreturn", "nothing\0"])
 def test_names_that_no_text_holds_are_tried_as_parquet(name: str) -> None:
     schema = Schema((NumberColumn(name, 0, 9, 1, missing=True),), number_of_units=5)
-    made = made_up_file(schema, TableFormat())
+    made = simulated_file(schema, TableFormat())
     assert pa.parquet.read_table(io.BytesIO(made)).column_names == [name]
 
 
