@@ -174,15 +174,19 @@ class _Check:
             self.findings.not_checked.append(rules)
         elif config.constraints:
             self._step("rules between columns in every row", lambda: self._rule_problems(config))
-        self._step("noisy answers", lambda: self._answer_problems(certificate, schema, config, same=same))
-        self._step("fitted model", lambda: _model_problems(archive, certificate, config))
+        self._step(
+            "receipts and sensitivities of the noisy answers",
+            lambda: self._answer_problems(certificate, schema, config, same=same),
+        )
+        self._step("contents of the model file", lambda: _model_problems(archive, certificate, config))
         if certificate.is_model:
             self._step(
                 "model.json, where the versions installed here can reproduce it",
                 lambda: self._told_problems(certificate, config, same=same),
             )
-        self._step("report", lambda: _report_problems(archive, certificate))
-        if "report" in self.findings.checked:
+        report = "kind and receipts of every number in the report"
+        self._step(report, lambda: _report_problems(archive, certificate))
+        if report in self.findings.checked:
             what = "numbers in the report that follow from the noisy answers alone"
             self._step(what, lambda: _answered_problems(archive, config, same=same))
         self._step(
@@ -190,7 +194,8 @@ class _Check:
             lambda: self._text_problems(certificate, config, same=same),
         )
         self._step(
-            "no paths, owner-only numbers or private counts in the texts", lambda: _leak_problems(archive, schema)
+            "absence of paths, owner-only numbers and private counts in the texts",
+            lambda: _leak_problems(archive, schema),
         )
 
     def _begin(self, step: str) -> None:

@@ -66,7 +66,7 @@ def test_what_needs_more_is_named_and_not_judged(base: Path, name: str) -> None:
     done = synth(base, "verify", str(BUNDLES / f"{name}.zip"))
     assert done.returncode == 1
     lacks = [line for line in done.stdout.splitlines() if line.startswith("NOT CHECKED")]
-    needed = "NOT CHECKED: The fitted model. This needs PyTorch, which is not installed here."
+    needed = "NOT CHECKED: The contents of the model file. This needs PyTorch, which is not installed here."
     assert any(lack.startswith(needed) for lack in lacks)
     assert all("pip install '.[neural]'" in lack for lack in lacks)
     assert "NOT hold" not in done.stdout

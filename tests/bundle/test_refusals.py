@@ -120,7 +120,7 @@ def test_what_breaks_off_is_a_finding_wherever_it_does(
         patched.setattr(checks, "_leak_problems", broken)
         (finding,) = (found := checked(bundle)).json[outcome]
         assert not found.ok
-        assert "no paths, owner-only numbers or private counts in the texts" in finding
+        assert "absence of paths, owner-only numbers and private counts in the texts" in finding
         assert sentence in finding
     monkeypatch.setattr(checks, "open_archive", broken)
     (finding,) = checked(bundle).json[outcome]
