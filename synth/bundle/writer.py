@@ -38,7 +38,7 @@ _MADE_BY_A_MODEL = (
 )
 _MADE_FROM_NOISY_ROWS = (
     "Noise was added to each row of the private table separately. The rows in synthetic.csv were smoothed from those",
-    "noisy rows, one from each, in a different order. They are therefore as many as the private rows.",
+    "noisy rows, one from each, in a different order, so there are as many of them as private rows.",
 )
 
 
@@ -269,7 +269,7 @@ def _about_the_model(certificate: Certificate) -> list[str]:
         "Check, reproduce and use",
         "------------------------",
         "python -m synth verify bundle.zip --public-key KEY.pem     checks the promise and every file",
-        "python -m synth replay bundle.zip --out FOLDER             fits the noisy answers again to model.json",
+        "python -m synth replay bundle.zip --out FOLDER             fits the model again and writes model.json",
         "python -m synth model predict bundle.zip TABLE --out FILE  predicts for your own rows, if the model can",
         *_how_far_checks_go(of_model=True),
     ]

@@ -97,7 +97,7 @@ def test_a_cell_bundle_says_what_it_promises_and_what_not(sealed: dict[str, Path
     assert 4 < worth <= 7
     assert verdict.json["neighbours"] == "one_cell"
     readme = members_of(sealed["cell"])["README.txt"].decode()
-    assert "as many as the private rows" in readme
+    assert "as many of them as private rows" in readme
     assert "protecting one cell of a table" in members_of(sealed["cell"])["CITATION.cff"].decode()
     report = json.loads(members_of(sealed["cell"])["report.json"])
     (shown,) = [entry for entry in report["evidence"] if entry["id"] == "overview.row_epsilon"]
