@@ -26,10 +26,16 @@ import plotly.graph_objects as go
 from numpy.typing import NDArray
 from paper_tables import adult_numbers, census_numbers, wine_numbers
 from plotly.subplots import make_subplots
-from published_em import clipped_gradient_em, gradient_em, truncated_em, truncated_gradient_em
+from published_em import (
+    PublishedSetting,
+    clipped_gradient_em,
+    clipped_noise_std,
+    gradient_em,
+    truncated_em,
+    truncated_gradient_em,
+)
 
 from synth.privacy.more.em_models import GaussianPair, MissingCovariates, RegressionPair
-from synth.privacy.more.truncated_mean import TruncationSetting, clipped_noise_std
 
 SIGNAL_TO_NOISE, ZETA, MISSING, DISTANCE = 3.0, 0.1, 0.1, 0.5
 KINDS = {"GMM": GaussianPair, "MRM": RegressionPair, "RMC": MissingCovariates}
@@ -83,7 +89,7 @@ def paths(setting: Setting, rows: Matrix, beta: Vector, start: Vector, noise_std
     model = KINDS[setting.model](noise_std)
     delta, (steps, d) = 1 / setting.n, (setting.steps, beta.size)
     tau = float((model.gradients(rows, beta) ** 2).mean(axis=0).max())
-    cost = TruncationSetting(setting.n, d, setting.epsilon, delta, tau, ZETA, steps)
+    cost = PublishedSetting(setting.n, d, setting.epsilon, delta, tau, ZETA, steps)
     clipped = clipped_noise_std(setting.clip, n=setting.n, steps=steps, epsilon=setting.epsilon, delta=delta)
     draws = np.random.default_rng([setting.seed, 1]).standard_normal((steps, d))
     exact = replace(model, as_printed=False)

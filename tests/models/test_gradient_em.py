@@ -8,23 +8,21 @@ import numpy as np
 import pytest
 from models_reference import TOLERANCE, beside_others, furthest, reference
 from published_em import (
+    PublishedSetting,
     clip_rows,
     clipped_gradient_em,
+    clipped_noise_std,
     em,
     gradient_em,
     truncated_em,
     truncated_gradient_em,
+    truncated_mean,
 )
 
 from synth.errors import InputError
 from synth.privacy.accounting import log_delta
 from synth.privacy.more.em_models import GaussianPair
-from synth.privacy.more.truncated_mean import (
-    TruncationSetting,
-    clipped_noise_std,
-    gaussian_mu,
-    truncated_mean,
-)
+from synth.privacy.more.truncated_mean import gaussian_mu
 
 CASES = reference("em_parameters")["cases"]
 GIVEN = reference("em_gradients")
@@ -33,9 +31,9 @@ MODEL = GaussianPair(math.sqrt(GIVEN["sigma2"]))
 NOISE = np.random.default_rng(4).standard_normal((3, 4)) / 10
 
 
-def setting(case, **changes) -> TruncationSetting:
+def setting(case, **changes) -> PublishedSetting:
     names = {"n": "n", "d": "d", "epsilon": "eps", "delta": "delta", "tau": "tau", "zeta": "zeta", "steps": "T"}
-    return TruncationSetting(**{name: case[key] for name, key in names.items()} | changes)
+    return PublishedSetting(**{name: case[key] for name, key in names.items()} | changes)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"n={case['n']}")
@@ -91,7 +89,7 @@ def test_costs_follow_rows_added_rows_replaced_and_steps():
 
 def test_reference_values_of_a_step_without_noise():
     case = reference("em_step_noiseless")
-    found = TruncationSetting(len(ROWS), 4, case["eps"], case["delta"], case["tau"], case["zeta"], 1)
+    found = PublishedSetting(len(ROWS), 4, case["eps"], case["delta"], case["tau"], case["zeta"], 1)
     assert found.scale == pytest.approx(case["s"], abs=TOLERANCE)
     assert found.precision == pytest.approx(case["beta_par"], abs=TOLERANCE)
     path = truncated_gradient_em(

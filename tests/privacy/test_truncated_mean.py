@@ -9,17 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from models_reference import TOLERANCE, beside_others, furthest, reference
+from published_em import clipped_noise_std, truncated_mean
 from scipy.integrate import quad
 
 from synth.errors import InputError
 from synth.privacy.more.truncated_mean import (
     LARGEST_TRUNCATED,
-    clipped_noise_std,
     correction,
     expected_truncation,
     gaussian_mu,
     smoothed_truncation,
-    truncated_mean,
 )
 
 CATONI = reference("catoni")

@@ -1,4 +1,4 @@
-r"""The softly truncated mean of the DP EM paper (Wang 2020, eq. 8-12, appendix D), in a form that keeps its bound.
+r"""The soft truncation of the DP EM paper (Wang 2020, eq. 8-12, appendix D), in a form that keeps its bound.
 
 Numbers are divided by a scale s, multiplied by 1 + noise, truncated by phi, averaged over the noise exactly, and scaled
 back. No number moves the mean by more than s 2 sqrt(2) / (3 n), however large it is: that is the sensitivity.
@@ -7,10 +7,8 @@ The paper's closed form (eq. 12) subtracts numbers of the size of x^3: at x = 1e
 is 0.94 s, so that one outlier moves the mean at will and the noise hides nothing. Here it is used up to 3 s, where
 little cancels; beyond, the same expectation is integrated numerically; and whatever comes out is cut at the bound.
 
-This module also has the costs of Algorithms 1 to 3: all d T releases of a run are together one mu-GDP Gaussian, mu =
-sqrt(d T) sensitivity / noise. The paper converts by zero-concentrated differential privacy and spends a thousandth of
-its delta; the exact curve (Balle 2018) needs a quarter to a third less noise. These are formulas for figures and
-forecasts, of continuous noise; a release is accounted for by :mod:`synth.privacy.accounting`.
+The constants of Algorithms 2 and 3, and the mu of continuous noise, are formulas for forecasts; a release is accounted
+for by :mod:`synth.privacy.accounting`.
 """
 
 from __future__ import annotations
@@ -30,12 +28,10 @@ from synth.privacy.more.row_maps import exponential
 __all__ = [
     "LARGEST_TRUNCATED",
     "TruncationSetting",
-    "clipped_noise_std",
     "correction",
     "expected_truncation",
     "gaussian_mu",
     "smoothed_truncation",
-    "truncated_mean",
 ]
 
 LARGEST_TRUNCATED = 2 * math.sqrt(2) / 3
@@ -130,31 +126,6 @@ def _integrated(size: NDArray[np.float64], precision: float) -> NDArray[np.float
     return np.asarray(found)
 
 
-def truncated_mean(values: NDArray[np.float64], *, scale: float, precision: float) -> NDArray[np.float64]:
-    r"""Return the softly truncated mean of every column (eq. 11).
-
-    .. math:: \hat x = \frac{s}{n} \sum_i E \phi\left(\frac{x_i (1 + Z / \sqrt\beta)}{s}\right)
-
-    Parameters
-    ----------
-    values : array of shape (n, d)
-    scale : float, positive
-        s, in units of the values.
-    precision : float, positive
-        beta, as in :func:`smoothed_truncation`.
-
-    Returns
-    -------
-    array of shape (d,)
-        One replaced row moves each by at most 2 s ``LARGEST_TRUNCATED`` / n.
-    """
-    if not (math.isfinite(scale) and scale > 0):
-        raise InputError(f"scale must be positive and finite, got {scale}.")
-    with np.errstate(over="ignore"):  # what overflows is as good as infinite, and counts as the limit
-        ratios = values / scale
-    return np.asarray((scale * smoothed_truncation(ratios, precision=precision)).mean(axis=0))
-
-
 def _cubic(x: NDArray[np.float64] | float) -> Any:
     return x - x * x * x / 6
 
@@ -214,37 +185,6 @@ class TruncationSetting:
     def precision(self) -> float:
         """beta, one over the variance of the noise that is multiplied and averaged out."""
         return math.sqrt(math.log(self.d / self.zeta))
-
-    def sensitivity(self, *, replace_one: bool = True) -> float:
-        """Return how far one row moves one coordinate of the mean; half as far where it is added or removed."""
-        return (2 if replace_one else 1) * LARGEST_TRUNCATED * self.scale / self.n
-
-    @property
-    def published_noise_std(self) -> float:
-        r"""Return the first form of sigma in eq. 16, :math:`\sigma^2 = 16 s^2 d T / (9 n^2 \tilde\varepsilon^2)`.
-
-        The second form printed beside it, :math:`4 d T \tau / (9 n \beta^2 \tilde\varepsilon)`, does not follow from
-        the s of line 1: its variance is larger by a factor of log(d / zeta).
-        """
-        return 4 * self.scale * math.sqrt(self.d * self.steps) / (3 * self.n * self.epsilon_tilde)
-
-    def mu(self, noise_std: float, *, replace_one: bool = True) -> float:
-        """Return the mu of a whole run with this noise."""
-        return math.sqrt(self.d * self.steps) * self.sensitivity(replace_one=replace_one) / noise_std
-
-    def exact_noise_std(self, *, replace_one: bool = True) -> float:
-        """Return the least noise that keeps a whole run within the budget, by the exact curve."""
-        releases = math.sqrt(self.d * self.steps)
-        return releases * self.sensitivity(replace_one=replace_one) / gaussian_mu(self.epsilon, self.delta)
-
-
-def clipped_noise_std(
-    clip_norm: float, *, n: int, steps: int, epsilon: float, delta: float, replace_one: bool = True
-) -> float:
-    """Return the least noise of Algorithm 1 on every coordinate of the mean gradient; the paper leaves c open."""
-    if not (math.isfinite(clip_norm) and clip_norm > 0 and n >= 1 and steps >= 1):
-        raise InputError("clip_norm must be positive and finite, n and steps at least 1.")
-    return float((2 if replace_one else 1) * clip_norm / n * math.sqrt(steps) / gaussian_mu(epsilon, delta))
 
 
 def gaussian_mu(epsilon: float, delta: float) -> float:
