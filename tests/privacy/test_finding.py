@@ -167,7 +167,7 @@ def test_a_finding_costs_what_is_said_before(monkeypatch: pytest.MonkeyPatch) ->
         # The threshold that was foreseen is for texts in every column; with fewer it is lower.
         said = foreseen(session.schema, world.epsilon, world.delta)
         asked = [one for one in session.answers if isinstance(one, FoundValues)]
-        assert all(one.threshold_rows <= said.least_rows for one in asked)
+        assert all(one.threshold * one.receipt.grid <= said.least_rows for one in asked)
 
 
 def test_codes_cost_no_more_than_their_budget(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -186,7 +186,7 @@ def test_codes_cost_no_more_than_their_budget(monkeypatch: pytest.MonkeyPatch) -
         # Six things of five columns: what is lost is what was foreseen, but for the sixth.
         (values,) = (one for one in session.answers if isinstance(one, FoundValues))
         said = foreseen(session.schema, world.epsilon, world.delta)
-        assert values.threshold_rows <= said.least_rows * (6 / 5) ** 0.5
+        assert values.threshold * values.receipt.grid <= said.least_rows * (6 / 5) ** 0.5
 
 
 @pytest.mark.parametrize("epsilon", [0.05, 0.1, 1.0, 8.0])

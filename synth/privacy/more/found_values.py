@@ -128,11 +128,6 @@ class FoundValues(OneReceipt):
         """Return the found texts of one column with their noisy counts, in rows."""
         return {text: steps * self.receipt.grid for name, text, steps in self.values if name == column}
 
-    @property
-    def threshold_rows(self) -> float:
-        """The threshold in rows."""
-        return self.threshold * self.receipt.grid
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ValuesQuestion(Question[ValuesPlan, FoundValues]):
