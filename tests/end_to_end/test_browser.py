@@ -94,8 +94,8 @@ def test_every_screen_and_tab_can_be_used_by_everybody(walk: Walk, scheme: str) 
     assert walker.refused == []
 
 
-MOST_WORDS = {"At a glance": 160, "Owner only": 145}
-"""That stand on a tab of the report before anything is unfolded: about 145 and 131, as words differ with the noise."""
+MOST_WORDS = {"At a glance": 175, "Owner only": 145}
+"""That stand on a tab of the report before anything is unfolded: about 160 and 131, as words differ with the noise."""
 
 READ = """
 () => {
