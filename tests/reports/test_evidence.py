@@ -182,8 +182,8 @@ def test_a_picture_that_cannot_be_drawn_is_refused(changes: dict[str, Any], why:
 @pytest.mark.parametrize(
     ("places", "why"),
     [
-        (((0.0,), (0.0, 1.0)), "one place up"),
-        (((0.0,), (0.0,), (0.0, 1.0)), "one error"),
+        (((0.0,), (0.0, 1.0)), "as many numbers up"),
+        (((0.0,), (0.0,), (0.0, 1.0)), "errors if any"),
         (((0.0,) * 201, (0.0,) * 201), "at most 200"),
         (((0.0,), (math.inf,)), "finite"),
     ],
