@@ -11,6 +11,7 @@ import pytest
 import random_feature_figures
 import sos_moons
 import who_pays
+from em_by_hand import log_likelihood
 
 from synth.privacy.more.em_models import MissingCovariates
 
@@ -25,8 +26,10 @@ def test_rows_are_drawn_from_the_model(name):
     assert noise == pytest.approx(1 / em_errors.SIGNAL_TO_NOISE)
     exact = em_errors.KINDS[name](noise, as_printed=False)
     # At the truth the likelihood is higher than around it, and its gradient is nothing but sampling error.
-    here = exact.log_likelihood(rows, beta)
-    assert all(exact.log_likelihood(rows, beta + move) < here for move in 0.2 * np.concatenate([np.eye(3), -np.eye(3)]))
+    here = log_likelihood(exact, rows, beta)
+    assert all(
+        log_likelihood(exact, rows, beta + move) < here for move in 0.2 * np.concatenate([np.eye(3), -np.eye(3)])
+    )
     assert np.abs(exact.gradients(rows, beta).mean(axis=0)).max() < 6 / math.sqrt(4000)
 
 
