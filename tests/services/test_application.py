@@ -330,7 +330,7 @@ def test_a_configuration_edited_while_its_run_waits_reads_no_row(
     changed = json.dumps({name: value for name, value in mapping.items() if value is not None})
     with application.store.writing() as connection:
         connection.execute(text("UPDATE runs SET config = :config"), {"config": changed})
-    with pytest.raises(LedgerError, match="altered while the run waited"):
+    with pytest.raises(LedgerError, match="altered while the run was waiting"):
         carry_out(application.installation, run.id, NullProgress(), owner_report=False)
     (charge,) = application.ledger.charges_of(run.id)
     assert charge.state is ChargeState.RESERVED, "nothing is spent, so it can be freed"

@@ -134,7 +134,7 @@ def test_a_record_never_enters_an_account_of_cells_nor_a_cell_one_of_records(
     application.reserve(config, table_id=table_id)
     with pytest.raises(PrivacyError, match="protects one cell"):
         application.reserve(of_records(config), table_id=table_id)
-    assert "another promise" in str(application.plan(of_records(config)).refusal)
+    assert "a different promise" in str(application.plan(of_records(config)).refusal)
     other = application.intake.receive(io.BytesIO(TABLE), account="village", name="people.csv").table_id
     application.reserve(replace(of_records(config), account="village"), table_id=other)
     with pytest.raises(PrivacyError, match="protects whole rows"):

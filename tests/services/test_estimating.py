@@ -286,7 +286,7 @@ def test_rows_of_one_unit_are_taken_to_be_alike(monkeypatch: pytest.MonkeyPatch)
     found = estimate(BUNDLE, "share of ward = 'north'", replicates=12)[0]
     (alike,) = found.numbers
     assert 1.3 < (alike.high - alike.low) / (alone.high - alone.low) < 3.1
-    assert "Rows of one unit are taken to be alike" in found.lines[-1]
+    assert "The rows of one unit are assumed to be alike" in found.lines[-1]
     assert (seen[-1][:4] == seen[-1][0]).all()
 
 
@@ -357,5 +357,5 @@ def test_from_the_command_line_and_from_python(tmp_path: Path, capsys: pytest.Ca
 def test_a_bundle_of_a_model_has_no_rows_to_estimate_from() -> None:
     models = sorted(BUNDLE.parent.glob("*regression*.zip"))
     assert models
-    with pytest.raises(ConfigError, match="no rows are drawn"):
+    with pytest.raises(ConfigError, match="draws no rows"):
         estimate(models[0], "mean age", replicates=0)

@@ -411,7 +411,7 @@ def test_another_configuration_or_a_frozen_account_does_not_go_on(
     with application.store.writing() as connection:
         changed = json.dumps(body | {"seed": body.get("seed", 0) + 1})
         connection.execute(text("UPDATE runs SET config = :config"), {"config": changed})
-    with pytest.raises(LedgerError, match="altered while the run waited"):
+    with pytest.raises(LedgerError, match="altered while the run was waiting"):
         carry_out(application.installation, run_id, NullProgress())
     with application.store.writing() as connection:
         connection.execute(text("UPDATE runs SET config = :config"), {"config": stored.config})
@@ -427,7 +427,7 @@ def test_a_run_whose_answers_are_gone_or_altered_does_not_go_on(
     run_id, _ = stop_and_go_on(application, config, 1, monkeypatch)
     path = answers_path(application.settings.home, run_id)
     data = path.read_bytes()
-    for wrong, words in ((data[:500] + bytes(1) + data[501:], "altered or damaged"), (b"", "gone from disk")):
+    for wrong, words in ((data[:500] + bytes(1) + data[501:], "altered or damaged"), (b"", "are missing")):
         path.write_bytes(wrong)
         with pytest.raises(JobError, match=words):
             carry_out(application.installation, run_id, NullProgress())

@@ -194,7 +194,7 @@ def test_in_the_background_the_stand_in_is_kept_no_longer_than_needed(stand_in: 
     with idle_workers(), Application.from_environment() as application:
         with stand_in.open("rb") as stream:
             application.rehearsals.start(asked, stream)
-        with stand_in.open("rb") as stream, pytest.raises(JobError, match="worked on already"):
+        with stand_in.open("rb") as stream, pytest.raises(JobError, match="already in progress"):
             application.rehearsals.start(asked, stream)
         folder = application.settings.home / "rehearsals" / configuration_digest(asked)
         (kept,) = folder.glob("stand-in*")
