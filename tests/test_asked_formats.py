@@ -43,7 +43,7 @@ def test_an_encoding_is_asked_until_it_is_one(tmp_path: Path, monkeypatch: pytes
     form, said = asked(table, monkeypatch, "windows", "latin-1", *OF_PEOPLE, *NUMBER, *NUMBER)
     assert form["encoding"] == "latin-1"
     assert any("This does not look like UTF-8 text." in line for line in said)
-    assert "format: the encoding 'windows' is not known here. Use utf-8, latin-1 or utf-16." in said
+    assert "format: the encoding 'windows' is not supported. Use for example utf-8 or latin-1." in said
 
 
 def test_the_sheet_of_a_workbook_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -157,9 +157,9 @@ def test_the_cap_is_kept_and_what_is_refused_costs_nothing(synth: Synth, config:
         (("epsilon: 2.0", "epsilon: 1000"), "too large to account for, and would promise nothing. Choose epsilon of"),
         (("delta: 1.0e-5", "delta: 1.0e-300"), "delta 1e-300 is too small for noise on a grid. Choose delta of"),
         (("number_of_units: 200\npeople_at_most: 1000\n", ""), "people_at_most is missing. Write a public upper bound"),
-        (("number_of_units: 200\n", ""), "The number of persons is declared public, so it has to be said"),
+        (("number_of_units: 200\n", ""), "The number of persons is declared public but not given"),
         (("number_of_units: 200\n", "number_of_units: 2000\n"), "people_at_most must be at least number_of_units"),
-        (("protects: person, ", ""), "unit: protects is missing. Name whom the promise protects"),
+        (("protects: person, ", ""), "unit: protects is missing. Say who you are protecting"),
         (("rows: 300", "rows: many"), "rows must be a number"),
     ],
 )

@@ -141,7 +141,7 @@ def test_what_is_not_declared_is_not_written() -> None:
         (
             "number_of_units: 1200\n",
             "people_at_most: 1200\n",
-            "The number of persons is declared public, so it has to be said",
+            "The number of persons is declared public but not given",
         ),
         (', fallback: "off"', "", "Say what an empty or unreadable cell becomes in 'c'"),
         (", fallback: 99", "", "in 'a'"),
@@ -149,7 +149,7 @@ def test_what_is_not_declared_is_not_written() -> None:
         ('separator: ";"', "separator: auto", "needs its separator"),
         ("skip_rows: 2", 'comment: "#"', "'comment' needs a header"),
         ('separator: ";"', 'separator: "é"', "one plain character"),
-        ("newlines: true", "newlines: true, encoding: ebcdic", "encoding 'ebcdic' is not known here"),
+        ("newlines: true", "newlines: true, encoding: ebcdic", "encoding 'ebcdic' is not supported"),
     ],
 )
 def test_what_is_left_open_is_read_and_starts_nothing(old: str, new: str, message: str) -> None:
@@ -191,7 +191,7 @@ def test_examples_are_read() -> None:
         ("columns: {a: {type: number, low: 120, high: 18}}", "'a': high must be larger than low"),
         ("columns: {a: {type: number, low: x, high: 18}}", "'a': low must be a number"),
         ("columns: {a: {type: number, low: 0, high: 1, colour: red}}", "'a': unknown key 'colour'"),
-        ("columns: {a: {type: number, low: 0, high: 1e9, step: 1}}", "'a' has 1,000,000,001 places"),
+        ("columns: {a: {type: number, low: 0, high: 1e9, step: 1}}", "'a' has 1,000,000,001 values"),
         ("columns: {a: {type: text}}", "'a': type must be one of"),
         ("columns: {a: 3}", "'a' needs a mapping"),
         ("columns: {a: {type: date, low: 2020, high: 2021-01-01}}", "'a': low must be a date"),
@@ -221,7 +221,7 @@ def test_examples_are_read() -> None:
         ("number_of_units: 0\ncolumns: {a: {type: yes_no}}", "number_of_units must be at least 1"),
         (
             "number_of_units: 9\nrow_count: private\ncolumns: {a: {type: yes_no}}",
-            "number_of_units is for a public number",
+            "number_of_units is only for a public number",
         ),
         ("columns: {a: {type: number, low: 0, high: 9, fallback: 10}}", "'a': fallback must lie between low and high"),
         ("columns: {a: {type: number, low: 0, high: 9, fallback: x}}", "'a': fallback must be a number"),
@@ -353,6 +353,6 @@ def test_predictions_of_too_many_classes_and_of_cells_are_refused() -> None:
     cell = cell.replace("rows_per_unit: 3", "rows_per_unit: 1").replace("id_column: name", "id_column: null")
     cell = cell.replace("  name:    {type: identifier}\n", "")
     cell = cell.replace("{name: dp-hp, options: {order: 10, gamma: 1e-3}}", "{name: kahm}")
-    with pytest.raises(ConfigError, match="where one cell is protected no sum may be asked"):
+    with pytest.raises(ConfigError, match="sums cannot be released where one cell is protected"):
         parse(cell)
     parse(cell.replace("prediction_share: 0.05", ""))

@@ -51,15 +51,15 @@ def number(name: str, places: int) -> NumberColumn:
         ),
         pytest.param(
             tuple(category(f"c{place}", 3000) for place in range(100)),
-            "The columns have 300,000 values altogether, and a model holds at most 262,144; the widest are 'c0' (3,000 "
+            "The columns have 300,000 values in total, and a model holds at most 262,144; the widest are 'c0' (3,000 "
             "values), 'c1'",
             id="many long lists",
         ),
         pytest.param(
             (*(number(f"n{place}", 2**24) for place in range(9)), category("region", 12)),
-            "The numbers and dates have 150,994,944 places altogether, and at most 134,217,728 are possible; the "
-            "finest are 'n0' (16,777,216 places), 'n1' (16,777,216 places), 'n2' (16,777,216 places), 'n3' (16,777,216 "
-            "places), 'n4' (16,777,216 places) and 5 more. Choose a larger step or narrower bounds, or leave columns "
+            "The numbers and dates have 150,994,944 values in total, and at most 134,217,728 are possible; the "
+            "finest are 'n0' (16,777,216 values), 'n1' (16,777,216 values), 'n2' (16,777,216 values), 'n3' (16,777,216 "
+            "values), 'n4' (16,777,216 values) and 5 more. Choose a larger step or narrower bounds, or leave columns "
             "out.",
             id="many fine numbers",
         ),

@@ -141,7 +141,7 @@ def test_a_format_of_any_size_is_answered_soon() -> None:
         "The file is empty. Send a table with a header and rows.": TableFormat(skip_rows=10**18),
         "The file is empty. Send a table with rows.": TableFormat(skip_rows=10**18, names=("a", "b"), **plain),
         "format: names has 5,001 entries, and at most 5,000": TableFormat(names=tuple(map(str, range(5_001))), **plain),
-        f"the encoding '{'u' * 57}...' is not known here": TableFormat(encoding="u" * 10**6),
+        f"the encoding '{'u' * 57}...' is not supported": TableFormat(encoding="u" * 10**6),
     }
     for sentence, form in refused.items():
         with pytest.raises(InputError, match=re.escape(sentence)) as caught:
@@ -195,15 +195,15 @@ REFUSED = {
     "a tag": ("account: !!python/name:os.system x\n", "has a tag"),
     "a harmless tag": ("account: !!str x\n", "has a tag"),
     "a tag of ours": ("account: ! x\n", "has a tag"),
-    "deep lists": ("account: " + "[" * 10_000, "deeper than 16 levels"),
-    "deep mappings": ("account: " + "{a: " * 5_000, "deeper than 16 levels"),
-    "deep blocks": ("\n".join(" " * d + "a:" for d in range(3_000)), "deeper than 16 levels"),
+    "deep lists": ("account: " + "[" * 10_000, "nested more than 16 levels deep"),
+    "deep mappings": ("account: " + "{a: " * 5_000, "nested more than 16 levels deep"),
+    "deep blocks": ("\n".join(" " * d + "a:" for d in range(3_000)), "nested more than 16 levels deep"),
     "a key that is a list": ("[a]: b\n", "A key is not a plain text (line 1)"),
     "a key given twice": ("a: 1\na: 2\n", "A key is given twice (line 2)"),
     "two documents": ("a: 1\n---\nb: 2\n", "begins a second document"),
     "a long text": (f"account: {'x' * 4097}\n", "a text of more than 4,096 characters"),
     "a long key": (f"? {'x' * 4097}\n: 1\n", "a text of more than 4,096 characters"),
-    "many values": ("rules: [" + "1," * 500_001 + "]", "more than 500,000 keys and values"),
+    "many values": ("rules: [" + "1," * 500_001 + "]", "exceeds 500,000 keys and values"),
     "many bytes": ("#" + "x" * 5_000_000, "more than 5,000,000 bytes"),
     "many bytes in few characters": ("#" + "\u20ac" * 2_000_000, "more than 5,000,000 bytes"),
     "no mapping": ("[1, 2]", "must be a mapping of keys"),
@@ -347,10 +347,10 @@ def with_aliases(count: int, each: int) -> tuple[CategoryColumn, ...]:
 
 TOO_MUCH = {
     "columns": (yes_no(limits.COLUMNS + 1), "5,001 columns are declared, and at most 5,000 are possible"),
-    "values": (with_aliases(11, 9_100), "The columns list 100,100 values altogether, and at most 100,000 are possible"),
+    "values": (with_aliases(11, 9_100), "The columns list 100,100 values in total, and at most 100,000 are possible"),
     "places": (
         numbers(1_300, 26_000),
-        "The numbers and dates have 33,801,300 places altogether, and at most 33,554,432",
+        "The numbers and dates have 33,801,300 values in total, and at most 33,554,432",
     ),
     "a value": (categories(1, 2, limits.TEXT_CHARACTERS + 1), "'c0' lists a value of more than 4,096 characters"),
 }

@@ -204,7 +204,7 @@ def test_errors_of_a_model_without_them_or_of_a_class_are_refused(monkeypatch: p
 def test_what_cannot_be_fitted_is_refused_before_anything_is_spent(changes: dict[str, object], reason: str) -> None:
     with pytest.raises(ConfigError, match=reason):
         check_config(config_of(**changes))
-    with pytest.raises(ConfigError, match="a model makes none"):
+    with pytest.raises(ConfigError, match="a model releases none"):
         config_of(constraints=("age >= income",))
 
 

@@ -155,11 +155,11 @@ YEAR = (datetime.date(2024, 1, 1), datetime.date(2024, 12, 31))
 def test_where_one_cell_is_hidden_it_is_not_two_columns() -> None:
     """The promise for cells is about one cell of the file, whose change would move both."""
     columns = (TimeColumn("at", of="came", missing=True), DateColumn("came", *YEAR, missing=True))
-    with pytest.raises(SchemaError, match="'at' stands in the cells of 'came', so one cell would be two numbers"):
+    with pytest.raises(SchemaError, match="'at' is read from the cells of 'came', so one cell would be two values"):
         Schema(columns, protection="cell", number_of_units=10)
     assert Schema(columns[:1], protection="cell", number_of_units=10)
     twice = (columns[0], TimeColumn("hour", step=TimeStep.HOUR, of="came", missing=True))
-    with pytest.raises(SchemaError, match="so one cell would be two numbers"):
+    with pytest.raises(SchemaError, match="so one cell would be two values"):
         Schema(twice, protection="cell", number_of_units=10)  # of a column that is dropped as undeclared
 
 
@@ -186,7 +186,7 @@ def test_it_is_declared_as_it_is_written() -> None:
         ({"low": "25:00"}, "must be a time of day such as 08:30"),
         ({"low": "12:00", "high": "11:00"}, "high must be later than low"),
         ({"fallback": "03:00", "low": "04:00"}, "fallback must lie between 04:00 and 23:59"),
-        ({"of": "at"}, "'of' names another column"),
+        ({"of": "at"}, "'of' must name another column"),
         ({"step": "second"}, "step"),
     ):
         with pytest.raises(SchemaError, match=words):

@@ -83,7 +83,7 @@ def test_encodings_are_known_to_the_format_and_others_are_not() -> None:
         TableFormat(encoding=name).check()
     for name in ("utf-7", "iso2022_jp", "hz", "utf-32", "punycode", "rot13", "idna", "unicode_escape"):
         assert codecs.lookup(name)
-        with pytest.raises(ConfigError, match="is not known here"):
+        with pytest.raises(ConfigError, match="is not supported"):
             TableFormat(encoding=name).check()
 
 
@@ -140,7 +140,7 @@ def test_a_column_says_for_itself_what_its_table_says_otherwise() -> None:
 def test_signs_that_contradict_each_other_are_refused() -> None:
     with pytest.raises(ConfigError, match="are both ','"):
         TableFormat(decimal=",", thousands=",")
-    with pytest.raises(SchemaError, match="'x': the sign before decimals"):
+    with pytest.raises(SchemaError, match="'x': the decimal sign"):
         parse_column("x", {"type": "number", "low": 0, "high": 1, "step": 1, "thousands": "."})
     with pytest.raises(ConfigError, match="decimal must be one sign"):
         parse_format({"decimal": "5"})
@@ -172,7 +172,7 @@ def test_names_are_given_where_there_are_none_and_never_to_a_row() -> None:
     assert public_names(("", "column_1"), {}) == ("column_1_2", "column_1")
     assert public_names(("a", "a", "47"), {}) == ("a", "a", "47")
     assert public_names(("a", ""), {"column_2": "weight", "sex": "a"}) == ("a", "weight")
-    with pytest.raises(TableError, match="No column of the table is called 'b', which 'rename' speaks of"):
+    with pytest.raises(TableError, match="'rename' lists 'b', but no column of the table is called that"):
         public_names(("a", ""), {"b": "weight"})
     with pytest.raises(ConfigError, match="'rename' is for the names of a header line"):
         TableFormat(separator=",", header=False, names=("a",), rename=(("a", "b"),))

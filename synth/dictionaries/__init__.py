@@ -1,7 +1,7 @@
-"""Data dictionaries: what others wrote of a table's columns, read into declarations. Nothing here is a private row.
+"""Data dictionaries: what others wrote about a table's columns, read into declarations. Nothing here is private.
 
-A dictionary is public, so it may be looked at, and words in it may be understood; but no fact that it leaves open is
-put in its place. One reader and one line below for each format.
+A dictionary is public, so it may be read, and its words may be interpreted; but nothing is invented for a fact that it
+leaves open. Each format has one reader and one line below.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ __all__ = [
 ]
 
 LARGEST_BUNDLE = 200_000_000
-"""Bytes of an earlier bundle whose schema is taken; any other dictionary is at most as large as a document."""
+"""Most bytes of an earlier bundle whose schema is read; other dictionaries are at most as large as a document."""
 
 Reader = Callable[[str, bytes, Sequence[str]], Dictionary]
-"""Reads the file of a name; names of the table's columns are known where there is one."""
+"""Reads a file, given its name, its bytes and the names of the table's columns, if they are known."""
 
 _READERS: dict[str, Reader] = {
     **dict.fromkeys(("csv", "tsv", "txt", "tab"), dictionary_of_text),
@@ -46,7 +46,7 @@ _READERS: dict[str, Reader] = {
 }
 
 DICTIONARY_ENDINGS = tuple(_READERS)
-"""What the names of such files end with."""
+"""Endings of the names of such files."""
 
 
 def read_dictionary(name: str, data: bytes, *, names: Sequence[str] = ()) -> Dictionary:
@@ -55,26 +55,26 @@ def read_dictionary(name: str, data: bytes, *, names: Sequence[str] = ()) -> Dic
     Parameters
     ----------
     name : str
-        Its file's name, whose ending says what it is; ``pasted.tsv`` for cells from a spreadsheet.
+        The name of its file, whose ending says what it is; ``pasted.tsv`` for cells from a spreadsheet.
     data : bytes
     names : sequence of str
-        Columns of the table, where they are known: cells without a header are then told by them, and of several
-        described tables the one that is meant.
+        Columns of the table, if they are known: they identify cells without a header, and the right one of several
+        described tables.
 
     Raises
     ------
     InputError
-        In one sentence, if nothing of it can be taken.
+        In one sentence, if nothing in it can be used.
     """
     ending = name.rpartition(".")[2].lower()
     if ending not in _READERS:
         raise ConfigError(
-            f"'{shown(name)}' is no dictionary that is known here. Give a table (csv, tsv, xlsx, ods), a "
+            f"'{shown(name)}' is not a known kind of data dictionary. Give a table (csv, tsv, xlsx, ods), a "
             "datapackage.json, a configuration (yaml), a names file (names) or an earlier bundle (zip)."
         )
     most = LARGEST_BUNDLE if ending == "zip" else DOCUMENT_BYTES
     if len(data) > most:
-        raise ConfigError(f"The dictionary has more than {most:,} bytes. Keep the lines of this table alone.")
+        raise ConfigError(f"The dictionary has more than {most:,} bytes. Keep only the lines about this table.")
     found = _READERS[ending](name, data, names)
     if not found.columns:
         raise ConfigError("The dictionary describes no column.")

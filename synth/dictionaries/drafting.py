@@ -1,4 +1,4 @@
-"""What dictionaries and presets say of one table's columns, put together, and written as lines of a configuration."""
+"""What dictionaries and presets say about one table's columns, combined and written as lines of a configuration."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NUMBERS = {"low", "high", "step", "fallback"}
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """What is known of a column of the table: keys of a configuration, and where they are from."""
+    """What is known about a column of the table: keys of a configuration, and their source."""
 
     body: Mapping[str, Any]
     source: str
@@ -32,14 +32,14 @@ class Described:
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """What is known of a table's columns.
+    """What is known about a table's columns.
 
     Attributes
     ----------
     columns : mapping
-        By the names of the table, as far as anything is known of them; beside them times in the cells of its dates.
+        By the names of the table, if anything is known about them; also times in the cells of its dates.
     notes : tuple of str
-        What was not taken, and why, one sentence each.
+        What was not used, and why, one sentence each.
     """
 
     columns: Mapping[str, Described]
@@ -47,12 +47,12 @@ class Description:
 
 
 def chosen_presets(options: Sequence[str]) -> dict[str, tuple[Preset, str | None]]:
-    """Read presets as a command names them, by the columns they are for.
+    """Read presets as given on the command line, by the columns they are for.
 
     Parameters
     ----------
     options : sequence of str
-        ``age=patient_age,mother_age``; with what a preset asks, ``money:500000=income``.
+        ``age=patient_age,mother_age``, or ``money:500000=income`` if a preset asks for a value.
 
     Raises
     ------
@@ -75,32 +75,32 @@ def describe_columns(
     dictionaries: Sequence[Dictionary],
     presets: Mapping[str, tuple[Preset, str | None]] | None = None,
 ) -> Description:
-    """Put together what is said of each column of a table.
+    """Combine what is said about each column of a table.
 
     Parameters
     ----------
     names : sequence of str
         Of the table, in order.
     dictionaries : sequence of Dictionary
-        What the first one says stands; each further one says what is left open.
+        The first one takes precedence; each further one fills what is left open.
     presets : mapping, optional
-        Chosen ones by column, with what they ask; they take the place of what a dictionary says.
+        Chosen ones by column, with the value that they ask for; they replace what a dictionary says.
 
     Raises
     ------
     SchemaError
-        If a preset is for a column that the table does not have, or lacks what it asks.
+        If a preset is for a column that the table does not have, or lacks the value that it asks for.
     """
     columns: dict[str, Described] = {}
     notes: list[str] = []
     for dictionary in dictionaries:
         notes += dictionary.left
         own_name = _matching(names, [column.name for column in dictionary.columns])
-        # A time of day may stand in the cells of a date; its column has a name in the description alone.
+        # A time of day may be in the cells of a date; its column then has a name only in the description.
         beside = {one.name for one in dictionary.columns if one.body.get("of") in own_name and one.name not in own_name}
         absent = [column.name for column in dictionary.columns if column.name not in {*own_name, *beside}]
         if absent:
-            notes.append(f"Not in the table, and passed over: {listed(list(map(shown, absent)), _MOST_NAMED)}.")
+            notes.append(f"Ignored, as they are not in the table: {listed(list(map(shown, absent)), _MOST_NAMED)}.")
         for column in dictionary.columns:
             notes += column.left
             if column.name in beside:
@@ -127,7 +127,7 @@ def _from(dictionary: Dictionary) -> str:
 
 
 def _matching(names: Sequence[str], called: Sequence[str]) -> dict[str, str]:
-    """Return a dictionary's names with those of the table: the same, or alike but for capitals and signs."""
+    """Match a dictionary's names with those of the table: the same, or the same without capitals and signs."""
     same = {name: name for name in called if name in set(names)}
     free = [name for name in names if name not in same]
     alike = Counter(map(folded, free))
@@ -141,13 +141,13 @@ def _matching(names: Sequence[str], called: Sequence[str]) -> dict[str, str]:
 
 
 def line_of(body: Mapping[str, Any], *, empty: bool = False) -> str:
-    """Write what is known of a column as it stands behind its name in a configuration, with blanks for what is not.
+    """Write what is known about a column as it follows its name in a configuration, with blanks for what is not.
 
     Parameters
     ----------
     body : mapping
     empty : bool
-        Whether an empty or unreadable cell becomes missing where nothing else is said.
+        Whether an empty or unreadable cell becomes missing where nothing else is declared.
     """
     kind = body.get("type")
     column_type = COLUMN_TYPES.get(str(kind))
@@ -167,7 +167,7 @@ def line_of(body: Mapping[str, Any], *, empty: bool = False) -> str:
 
 
 def _plain(kind: str, key: str, value: Any) -> Any:
-    """Return numbers of a number column as numbers, so that they stand there without quotation marks."""
+    """Return numbers of a number column as numbers, so that they are written without quotation marks."""
     if kind == "number" and key == "special":
         return [_plain(kind, "low", one) for one in value]
     if kind == "number" and key in _NUMBERS:

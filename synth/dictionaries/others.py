@@ -22,7 +22,7 @@ def _text(data: bytes) -> str:
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise ConfigError("The dictionary is no text in UTF-8. Save it as UTF-8.") from None
+        raise ConfigError("The dictionary is not UTF-8 text. Save it as UTF-8.") from None
 
 
 # Documents: ours, and Frictionless -----------------------------------------------------------------------------------
@@ -44,13 +44,13 @@ def dictionary_of_document(name: str, data: bytes, names: Sequence[str]) -> Dict
 
 
 def _json(data: bytes) -> dict[str, Any]:
-    # Not read as YAML, of which it is a part but for the tabs that some programs indent with.
+    # Not read as YAML, which does not allow the tabs that some programs indent with.
     try:
         document = json.loads(_text(data))
     except (ValueError, RecursionError):
         raise ConfigError("The dictionary is not valid JSON.") from None
     if not isinstance(document, dict):
-        raise ConfigError("The dictionary must be an object of JSON, with the columns under 'fields' or 'columns'.")
+        raise ConfigError("The dictionary must be a JSON object, with the columns under 'fields' or 'columns'.")
     return document
 
 
@@ -71,11 +71,11 @@ def _frictionless(document: Mapping[str, Any], names: Sequence[str]) -> Dictiona
     schemas = [schema for schema in schemas if isinstance(schema.get("fields"), list)]
     if not schemas:
         if isinstance(resources, list):
-            raise ConfigError("No resource of this data package has its schema in it. Put the schema into the package.")
+            raise ConfigError("No resource of this data package contains its schema. Put the schema into the package.")
         return None
-    # Of several tables the one that shares most names with ours; public names alone are compared.
+    # Of several tables, the one that shares most names with ours; only public names are compared.
     schema = max(schemas, key=lambda one: len(set(names) & {_plain(f.get("name")) for f in _fields(one)}))
-    left = [f"It describes {len(schemas):,} tables; the one whose names are most like yours is taken."]
+    left = [f"It describes {len(schemas):,} tables; the one whose column names are most like yours is used."]
     return Dictionary(
         "a Frictionless data package",
         tuple(map(_field, _fields(schema))),
@@ -106,7 +106,7 @@ def _field(field: Mapping[str, Any]) -> DictionaryColumn:
     if facts.kind == "boolean":
         yes, no = (_list(field, key) for key in ("trueValues", "falseValues"))
         facts.codes = [(_plain(yes[0]), "yes"), (_plain(no[0]), "no")] if len(yes) == len(no) == 1 else []
-    # Its standard: a cell may be missing unless it is required, and an empty one is, unless other texts are named.
+    # By the standard, a cell may be missing unless it is required; an empty one is, unless other texts are named.
     missing = [_category(one)[0] for one in _list(field, "missingValues")]
     facts.missing = "; ".join(text for text in missing if number_in(text) is not None)
     return understand(facts)
@@ -131,11 +131,11 @@ def _plain(value: object) -> str:
     return "" if value is None or isinstance(value, list | Mapping) else str(value).strip()
 
 
-# The names file of C4.5, as the tables of the UCI repository have ---------------------------------------------------
+# The names file of C4.5, which tables of the UCI repository have ---------------------------------------------------
 
 
 def dictionary_of_names(name: str, data: bytes, names: Sequence[str]) -> Dictionary:
-    """Read a names file: ``age: continuous.`` and ``sex: Female, Male.``, the classes in a line without a colon."""
+    """Read a names file: ``age: continuous.`` and ``sex: Female, Male.``; a line without a colon has the classes."""
     columns: list[DictionaryColumn] = []
     classes: list[str] = []
     for line in data.decode("utf-8", "replace").splitlines():
@@ -149,14 +149,14 @@ def dictionary_of_names(name: str, data: bytes, names: Sequence[str]) -> Diction
             continue
         columns.append(_attribute(called.strip(), said.strip()))
     if not columns:
-        raise ConfigError("This names file names no column. A line of it is like age: continuous.")
+        raise ConfigError("This names file describes no column. Its lines look like age: continuous.")
     left = []
     if classes:
         values = list(dict.fromkeys(classes))
-        # A line of its data file may end with a full stop, which is no part of the class.
+        # A line of its data file may end with a full stop, which is not part of the class.
         aliases = {f"{value}.": value for value in values if f"{value}." not in values}
         columns.append(DictionaryColumn("class", {"type": "category", "values": values, "aliases": aliases}))
-        left = ["Its classes are taken for a last column, 'class', which such files do not name."]
+        left = ["Its classes become a last column called 'class', because such files do not name it."]
     return Dictionary("a names file", tuple(columns), tuple(left))
 
 
@@ -181,12 +181,12 @@ def _attribute(name: str, said: str) -> DictionaryColumn:
 
 
 def dictionary_of_bundle(name: str, data: bytes, names: Sequence[str]) -> Dictionary:
-    """Read the schema of a bundle; whether the bundle is genuine is not checked, and does not matter here."""
+    """Read the schema of a bundle, without checking whether the bundle is genuine, which does not matter here."""
     try:
         with open_archive(io.BytesIO(data)) as archive:
             schema = schema_from_document(parse_canonical(archive.read("schema.json"), name="schema.json"))
     except VerificationError as refusal:
-        raise ConfigError(f"This zip is no bundle whose schema could be taken: {refusal}") from None
+        raise ConfigError(f"This zip is not a bundle whose schema can be read: {refusal}") from None
     return Dictionary(
         "the schema of an earlier bundle",
         tuple(DictionaryColumn(column.name, column.to_mapping()) for column in schema),

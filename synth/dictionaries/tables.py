@@ -1,4 +1,4 @@
-"""Codebooks that are tables: a line for each column, or a line for each value of a column."""
+"""Codebooks that are tables: one line for each column, or one line for each value of a column."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from synth.reading.more.workbooks import sheet_rows
 __all__ = ["dictionary_of_text", "dictionary_of_workbook"]
 
 ORDER = ("name", "kind", "low", "high", "step", "values", "empty", "other", "fallback", "special")
-"""What the cells of a line say where no line names them: the order of the table on the screen."""
+"""What the cells of a line mean without a header: the order of the table on the screen."""
 
 _LOOKED_AT = 20
-"""Lines at the top among which the one is looked for that names the columns of the dictionary."""
+"""Lines at the top that are searched for the header of the dictionary."""
 
 _SEPARATORS = "\t;,|"
 
@@ -30,10 +30,10 @@ _NO_HEADER = (
     "No line of this dictionary says what its columns hold. Write a first line such as: name, type, lowest, highest, "
     "step, values, missing codes."
 )
-_TOO_MANY = f"The dictionary has more than {DOCUMENT_NODES:,} cells. Keep the lines of this table alone."
+_TOO_MANY = f"The dictionary has more than {DOCUMENT_NODES:,} cells. Keep only the lines about this table."
 _TOO_MANY_CELLS = (
-    "its line has more cells than the header, so none of them is taken. Put quotation marks around a list that holds "
-    "the separator."
+    "its line has more cells than the header, so it is ignored. Put quotation marks around a list that contains the "
+    "separator."
 )
 _Lines = list[list[str]]
 
@@ -43,13 +43,13 @@ def dictionary_of_text(name: str, data: bytes, names: Sequence[str]) -> Dictiona
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
-        # Unlike a table's, a codebook's letters are public; those of Western office programs are all that is tried.
+        # Unlike a table, a codebook is public, so an encoding may be tried: that of Western office programs.
         text = data.decode("cp1252", "replace")
     return _dictionary(_lines_of(text), "a table of columns", names)
 
 
 def dictionary_of_workbook(name: str, data: bytes, names: Sequence[str]) -> Dictionary:
-    """Read a codebook that is a workbook; of several sheets each may say what those before it leave open."""
+    """Read a codebook that is a workbook; each of several sheets may fill what those before it leave open."""
     try:
         return _dictionary(_lines_of_sheet(data, None), _IN_A_WORKBOOK, names)
     except TableError as several:
@@ -65,17 +65,17 @@ def dictionary_of_workbook(name: str, data: bytes, names: Sequence[str]) -> Dict
             left.append(f"Its sheet '{shown(sheet)}' describes no columns.")
     if not read:
         raise ConfigError(_NO_HEADER)
-    told: dict[str, Facts] = {}
+    merged: dict[str, Facts] = {}
     for one in read:
-        for facts in one.told:
-            _fill(told.setdefault(facts.name, Facts(facts.name)), facts)
+        for facts in one.facts:
+            _fill(merged.setdefault(facts.name, Facts(facts.name)), facts)
     broken = set[str]().union(*(one.broken for one in read))
     left = list(dict.fromkeys([*(line for one in read for line in one.left), *left]))
-    return _understood(_Read(list(told.values()), broken, left), _IN_A_WORKBOOK)
+    return _understood(_Read(list(merged.values()), broken, left), _IN_A_WORKBOOK)
 
 
 def _fill(facts: Facts, more: Facts) -> None:
-    """Add what another sheet says of a column, where nothing was said yet; values come with their labels."""
+    """Add what another sheet says about a column, where nothing was said yet; values come with their labels."""
     lists_values = bool(facts.values or facts.codes)
     _add(facts, {fact: getattr(more, fact) for fact in _KEPT - (_OF_VALUES if lists_values else set())})
     if not lists_values:
@@ -83,14 +83,14 @@ def _fill(facts: Facts, more: Facts) -> None:
 
 
 def _add(facts: Facts, said: Mapping[str, str]) -> None:
-    """Add what is said of a column, where nothing was said yet."""
+    """Add what is said about a column, where nothing was said yet."""
     for fact, text in said.items():
         if not getattr(facts, fact):
             setattr(facts, fact, text)
 
 
 _MOST_SHEETS = 20
-"""That are looked at, those that stand first."""
+"""Sheets that are read, from the first."""
 
 _IN_A_WORKBOOK = "a table of columns in a workbook"
 _OF_VALUES = {"values", "labels"}
@@ -109,7 +109,7 @@ def _lines_of_sheet(data: bytes, sheet: str | None) -> _Lines:
 
 
 def _lines_of(text: str) -> _Lines:
-    """Split a text at the separator with which a line among the first names the dictionary's columns."""
+    """Split a text at the separator that makes one of the first lines a header."""
     found: list[tuple[int, _Lines]] = []
     for separator in _SEPARATORS:
         with suppress(csv.Error):
@@ -117,22 +117,22 @@ def _lines_of(text: str) -> _Lines:
             found.append((max((_known(line) for line in lines[:_LOOKED_AT]), default=0), lines))
     best = max((known for known, _ in found), default=0)
     if not found:
-        raise ConfigError("The dictionary is no table: a quotation mark is never closed, or a cell is too long.")
+        raise ConfigError("The dictionary is not a table: a quotation mark is never closed, or a cell is too long.")
     if best > 1:
         return next(lines for known, lines in found if known == best)
     return max((lines for _, lines in found), key=lambda lines: max(map(len, lines), default=0))
 
 
 def _known(line: Sequence[str]) -> int:
-    """Return how many cells of a line are words for what a codebook says; without a name it is none."""
+    """Return how many cells of a line are known headings of a codebook; 0 without a column for names."""
     facts = [fact_called(cell) for cell in line]
     return len({fact for fact in facts if fact is not None}) if "name" in facts else 0
 
 
 class _Read(NamedTuple):
-    """What one table says: facts of columns, names whose lines are too long, and what was not used, in sentences."""
+    """What one table says: facts about columns, names whose lines are too long, and what is not used."""
 
-    told: list[Facts]
+    facts: list[Facts]
     broken: set[str]
     left: list[str]
 
@@ -148,8 +148,8 @@ def _read(lines: _Lines, names: Sequence[str]) -> _Read:
         raise ConfigError(f"A cell of the dictionary has more than {TEXT_CHARACTERS:,} characters. Make it shorter.")
     place, header = _header(lines, names)
     used, unknown = _columns_of(header)
-    told, broken = _told(lines[place:], used, len(header))
-    return _Read(told, broken, [f"Its column '{shown(cell)}' is not used." for cell in unknown])
+    found, broken = _facts_of(lines[place:], used, len(header))
+    return _Read(found, broken, [f"Its column '{shown(cell)}' is not used." for cell in unknown])
 
 
 def _understood(read: _Read, kind: str) -> Dictionary:
@@ -157,13 +157,13 @@ def _understood(read: _Read, kind: str) -> Dictionary:
         DictionaryColumn(facts.name, {}, (f"'{shown(facts.name)}': {_TOO_MANY_CELLS}",))
         if facts.name in read.broken
         else understand(facts)
-        for facts in read.told
+        for facts in read.facts
     ]
     return Dictionary(kind, tuple(columns), tuple(read.left))
 
 
 def _header(lines: _Lines, names: Sequence[str]) -> tuple[int, list[str]]:
-    """Return where the lines about columns begin, and what their cells say."""
+    """Return where the lines about columns begin, and the headings of their cells."""
     top = [_known(line) for line in lines[:_LOOKED_AT]]
     if top and max(top) > 1:
         place = top.index(max(top))
@@ -176,7 +176,7 @@ def _header(lines: _Lines, names: Sequence[str]) -> tuple[int, list[str]]:
 
 
 def _columns_of(header: Sequence[str]) -> tuple[dict[int, str], list[str]]:
-    """Return what each column of the dictionary says, and those that say nothing known."""
+    """Return what each column of the dictionary says, and the unknown headings."""
     used: dict[int, str] = {}
     unknown = []
     for place, cell in enumerate(header):
@@ -187,7 +187,7 @@ def _columns_of(header: Sequence[str]) -> tuple[dict[int, str], list[str]]:
         else:
             used[place] = fact
     if "values" not in used.values() and "description" not in used.values():
-        # "label" beside no values is what a column is called in words.
+        # Without values, "label" is a description of the column.
         used = {place: "description" if fact == "labels" else fact for place, fact in used.items()}
     return used, unknown
 
@@ -196,10 +196,10 @@ _SAID_TWICE = {"values", "description"}
 _KEPT = {one.name for one in fields(Facts)} - {"name", "codes"}
 
 
-def _told(lines: Iterable[Sequence[str]], used: dict[int, str], width: int) -> tuple[list[Facts], set[str]]:
-    """Put the lines of each column together, one or one for each value; and name columns whose lines are too long."""
+def _facts_of(lines: Iterable[Sequence[str]], used: dict[int, str], width: int) -> tuple[list[Facts], set[str]]:
+    """Combine the lines of each column, one or one for each value, and list columns whose lines are too long."""
     broken: set[str] = set()
-    told: dict[str, Facts] = {}
+    found: dict[str, Facts] = {}
     every: dict[str, list[dict[str, str]]] = {}
     name = ""
     for line in lines:
@@ -208,25 +208,25 @@ def _told(lines: Iterable[Sequence[str]], used: dict[int, str], width: int) -> t
             cell = line[place].strip() if place < len(line) else ""
             if cell and fact not in said:
                 said[fact] = cell
-        # In the long form the name stands in the first line of a block alone.
+        # In the long form, only the first line of a block has the name.
         name = said.get("name", name if "values" in said else "")
         if name:
             every.setdefault(name, []).append(said)
             if any(cell.strip() for cell in line[width:]):
                 broken.add(name)
     for name, block in every.items():
-        facts = told[name] = Facts(name)
+        facts = found[name] = Facts(name)
         for said in block:
             _add(facts, {fact: said[fact] for fact in _KEPT & said.keys()})
         if len(block) > 1:
             _take_codes(facts, block)
         elif facts.labels and not facts.values:
             facts.labels = ""
-    return list(told.values()), broken
+    return list(found.values()), broken
 
 
 def _take_codes(facts: Facts, block: Sequence[dict[str, str]]) -> None:
-    """Read a block of lines as one value each."""
+    """Read each line of a block as one value."""
     facts.values = facts.labels = ""
     listed = [said for said in block if "values" in said]
     described = all("description" in said for said in listed) and len({said.get("description") for said in listed}) > 1

@@ -1,6 +1,6 @@
-"""What a dictionary says of columns, and what a configuration would hold of it: nothing is put in place of a fact.
+"""What a dictionary says about columns, translated into keys of a configuration; no fact is invented.
 
-Whatever is not said stays open, and whatever could not be understood is said in a sentence.
+What is not said stays open, and what could not be understood is reported in a sentence.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ _NEEDED = {
     "category": {"values": "values"},
     "yes_no": {"yes": "word for yes", "no": "word for no"},
 }
-"""What a column of each type cannot do without, by the key of a configuration; the step of a number among them."""
+"""What a column of each type needs, by the key of a configuration, including the step of a number."""
 
 _STEPS_OF_DATES = {"day": "day", "days": "day", "month": "month", "months": "month", "year": "year", "years": "year"}
 
 
 @dataclass(frozen=True, slots=True)
 class DictionaryColumn:
-    """What was understood of one column.
+    """What was understood about one column.
 
     Attributes
     ----------
     name : str
     body : mapping
-        Keys of a configuration, as far as they are said; ``type`` is left out where the dictionary leaves it open.
+        Keys of a configuration that the dictionary fills; ``type`` is left out where it is left open.
     left : tuple of str
         What was not understood, one sentence each.
     """
@@ -66,7 +66,7 @@ class DictionaryColumn:
 
 @dataclass(frozen=True, slots=True)
 class Dictionary:
-    """What was understood of a data dictionary.
+    """What was understood from a data dictionary.
 
     Attributes
     ----------
@@ -75,7 +75,7 @@ class Dictionary:
     columns : tuple of DictionaryColumn
         In its own order.
     left : tuple of str
-        What was not understood of the whole, one sentence each.
+        What was not understood about the whole, one sentence each.
     """
 
     kind: str
@@ -85,7 +85,7 @@ class Dictionary:
 
 @dataclass(slots=True)
 class Facts:
-    """What a dictionary says of one column, in its own words; ``codes`` are listed one by one."""
+    """What a dictionary says about one column, in its own words; ``codes`` are listed one by one."""
 
     name: str
     kind: str = ""
@@ -107,11 +107,11 @@ class Facts:
 
 
 def understand(facts: Facts) -> DictionaryColumn:
-    """Return what a configuration would hold of a column, as far as its dictionary says it."""
+    """Return the keys of a configuration that a dictionary fills for a column."""
     body, left = _Understanding(facts).body()
     name = facts.name
     if not open_facts(body):
-        # Whatever would be refused later is said now, and the column is left open.
+        # What would be refused later is reported now, and the column is left open.
         try:
             parse_column(name, body)
         except InputError as refusal:
@@ -120,7 +120,7 @@ def understand(facts: Facts) -> DictionaryColumn:
 
 
 def open_facts(body: Mapping[str, Any]) -> list[str]:
-    """Return what is still to be said of a column before it can be used, in words."""
+    """Return what must still be said about a column before it can be used, in words."""
     kind = body.get("type")
     if kind is None:
         return ["what kind of column it is"]
@@ -132,7 +132,7 @@ def said_in_words(body: Mapping[str, Any]) -> str:
     kind = body.get("type")
     if kind is None and not body:
         return "nothing"
-    said = [COLUMN_TYPES[kind].role if kind in COLUMN_TYPES else "of a kind that is not said"]
+    said = [COLUMN_TYPES[kind].role if kind in COLUMN_TYPES else "of an unknown kind"]
     if "low" in body or "high" in body:
         said[0] += f" {body.get('low', '?')} to {body.get('high', '?')}"
     if "step" in body:
@@ -144,7 +144,7 @@ def said_in_words(body: Mapping[str, Any]) -> str:
     if values:
         said.append(_listed([f"{value} = {labels[value]}" if value in labels else str(value) for value in values]))
     if body.get("special"):
-        said.append(f"{_listed(list(map(str, body['special'])))} kept apart")
+        said.append(f"special values {_listed(list(map(str, body['special'])))}")
     if body.get("other"):
         said.append("others become 'other'")
     if body.get("missing"):
@@ -192,7 +192,7 @@ class _Understanding:
         self._left.append(f"'{shown(self._facts.name)}': {what}")
 
     def _all_values(self) -> Values:
-        """Return what is listed, in the long form or in a cell, and the range, wherever it stands."""
+        """Return what is listed, in the long form or in a cell, and the range, wherever it is written."""
         facts = self._facts
         if facts.codes:
             listed = values_in("")
@@ -207,7 +207,9 @@ class _Understanding:
                 pairs = zip((code for code, _ in listed.codes), labels, strict=True)
                 listed = Values(tuple(pairs), listed.missing, listed.low, listed.high, listed.unread)
             else:
-                self._leave(f"it has {len(listed.codes):,} values and {len(labels):,} labels, so no label is taken.")
+                self._leave(
+                    f"it has {len(listed.codes):,} values and {len(labels):,} labels, so its labels are ignored."
+                )
         within = values_in(facts.range)
         if listed.unread:
             self._leave(f"{listed.unread}. Write the values out, with semicolons between them.")
@@ -220,11 +222,11 @@ class _Understanding:
         return Values(listed.codes, listed.missing, listed.low or within.low, listed.high or within.high, listed.unread)
 
     def _kind(self) -> str | None:
-        """Return the type that is said, or that follows from what is listed."""
+        """Return the type that is stated, or that follows from what is listed."""
         said, codes = self._facts.kind, self._values.codes
         kind = kind_called(said) if said else None
         if said and kind is None and folded(said.partition("(")[0]) not in UNDECIDED_KINDS:
-            self._leave(f"the kind '{shown(said)}' is not known here. Write number, category, yes/no, date or id.")
+            self._leave(f"the kind '{shown(said)}' is not known. Write number, category, yes/no, date or id.")
         labelled = [pair for pair in codes if pair[1] is not None]
         has_bounds = bool(self._low or self._high)
         if kind == "number" and codes and not has_bounds and (labelled or self._words_listed()):
@@ -241,7 +243,9 @@ class _Understanding:
         if _is_day(self._low) and _is_day(self._high):
             return "date"
         if said and folded(said.partition("(")[0]) in UNDECIDED_KINDS:
-            self._leave(f"'{shown(said)}' says how it is stored. Say whether it is a category, an id or free text.")
+            self._leave(
+                f"'{shown(said)}' only says how it is stored. Say whether it is a category, an id or free text."
+            )
         return None
 
     def _words_listed(self) -> bool:
@@ -264,11 +268,11 @@ class _Understanding:
             if kind == "date" or (kind is None and _is_day(text)):
                 day = _day(text, last=key == "high")
                 if day is None:
-                    self._leave(f"its {words} value is no date such as 2020-01-31.")
+                    self._leave(f"its {words} value is not a date such as 2020-01-31.")
                 else:
                     found[key] = day
             elif number is None:
-                self._leave(f"its {words} value is no number.")
+                self._leave(f"its {words} value is not a number.")
             else:
                 found[key] = number
         listed = self._all_numbers()
@@ -278,7 +282,7 @@ class _Understanding:
         return found
 
     def _all_numbers(self) -> list[str]:
-        """Return the values of a number in their order, where every one of them is listed; else nothing."""
+        """Return the values of a number in their order, if every one of them is listed."""
         numbers = [number_in(code) for code, label in self._values.codes if label is None]
         if self._low or self._high or len(numbers) < len(self._values.codes):
             return []
@@ -289,7 +293,7 @@ class _Understanding:
         facts = self._facts
         step = number_in(facts.step)
         if facts.step and step is None:
-            self._leave("its step is no number. Write for example 1 or 0.01.")
+            self._leave("its step is not a number. Write for example 1 or 0.01.")
         elif step is not None:
             return {"step": step}
         decimals = facts.decimals.strip()
@@ -297,33 +301,33 @@ class _Understanding:
             return {"step": str(Decimal(1).scaleb(-int(decimals)).normalize())} if int(decimals) else {"step": "1"}
         listed = [Fraction(number) for number in self._all_numbers()]
         if len(listed) > 1:
-            # The largest step that meets all of them: the fewest places that hold every value.
+            # The largest step that reaches all of them, which gives the fewest values.
             shared = _shared_step([value - listed[0] for value in listed[1:]])
             return {"step": f"{Decimal(shared.numerator) / Decimal(shared.denominator):f}"}
         return {"step": "1"} if is_whole(facts.kind) else {}
 
     def _special(self) -> dict[str, Any]:
-        """Return numbers that keep a code of their own: those listed as special, beside a range, or for missing."""
+        """Return numbers that keep a code of their own: those listed as special, next to a range, or for missing."""
         beside = list(self._values.codes) if self._values.low or self._facts.low else []
         listed = [*split_codes(self._facts.special), *beside, *self._missing]
         numbers = [number_in(code) for code, _ in listed]
         special = list(dict.fromkeys(number for number in numbers if number is not None))
         texts = [code for (code, _), number in zip(listed, numbers, strict=True) if number is None and code]
         if [code for code in texts if code not in {missing for missing, _ in self._missing}]:
-            self._leave("among its special values is one that is no number; a cell of it is read as unreadable.")
+            self._leave("one of its special values is not a number; cells that contain it count as unreadable.")
         return {"special": special} if special else {}
 
     def _dates(self) -> dict[str, Any]:
         facts, found = self._facts, {}
         step = _STEPS_OF_DATES.get(folded(facts.step))
         if facts.step and step is None:
-            self._leave("its step is none of day, month and year.")
+            self._leave("its step is not day, month or year.")
         if step is not None:
             found["step"] = step
         pattern = _pattern_of(facts.format)
         if facts.format and pattern is None:
             self._leave(
-                f"the form of its dates, '{shown(facts.format)}', is not understood. Write for example DD/MM/YYYY."
+                f"the format of its dates, '{shown(facts.format)}', is not understood. Write for example DD/MM/YYYY."
             )
         if pattern:
             found["pattern"] = pattern
@@ -343,7 +347,7 @@ class _Understanding:
         if len(set(labels.values())) < len(labels) or set(labels.values()) & {
             code for code in body["values"] if code not in labels
         }:
-            self._leave("two of its values have the same label, so its labels are left out.")
+            self._leave("two of its values have the same label, so its labels are ignored.")
             labels = {}
         if labels:
             body["labels"] = labels
@@ -357,13 +361,13 @@ class _Understanding:
         pair = self._yes_no_pair()
         if pair is None:
             if self._values.codes:
-                self._leave("which of its two values is yes and which is no is not clear.")
+                self._leave("it is not clear which of its two values is yes and which is no.")
             return {}
         labels = {code: label for code, label in self._values.codes if label and label != code}
         return {"yes": pair[0], "no": pair[1]} | ({"labels": labels} if len(set(labels.values())) == 2 else {})
 
     def _yes_no_pair(self) -> tuple[str, str] | None:
-        """Return the codes for yes and no, told by their labels or, where they have none, by themselves."""
+        """Return the codes for yes and no, recognised by their labels or, without labels, by themselves."""
         codes = self._values.codes
         if len(codes) != 2 or self._missing:
             return None
@@ -374,7 +378,7 @@ class _Understanding:
         return None
 
     def _empty_cells(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what an empty or unreadable cell becomes, where the dictionary says it."""
+        """Return what an empty or unreadable cell becomes, if the dictionary says so."""
         facts = self._facts
         if facts.fallback:
             return {"fallback": number_in(facts.fallback) if body["type"] == "number" else facts.fallback}
@@ -382,7 +386,7 @@ class _Understanding:
             coded = [code for code, _ in self._missing if code]
             numbers = [number for code in coded if (number := number_in(code)) is not None]
             first = numbers[:1] if body["type"] == "number" else coded[:1]
-            # A code for missing is what a missing cell is written as.
+            # Missing cells are written as the code for missing.
             return {"fallback": first[0]} if first else {"missing": True}
         if self._missing or folded(facts.empty) in YES_WORDS or (facts.required and folded(facts.required) in NO_WORDS):
             return {"missing": True}
@@ -420,7 +424,7 @@ _MOST_IN_RANGE = 200
 
 
 def _whole_values(low: str, high: str) -> list[int]:
-    """Return the whole numbers of a short range, which a category lists."""
+    """Return the whole numbers of a short range, as the values of a category."""
     if not all(text.removeprefix("-").isdecimal() and len(text) < 10 for text in (low, high)):
         return []
     if not 0 < int(high) - int(low) < _MOST_IN_RANGE:

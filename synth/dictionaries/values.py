@@ -1,4 +1,4 @@
-"""What stands in a cell of a codebook about values: ranges, lists, codes with labels, codes for missing."""
+"""What a cell of a codebook says about values: ranges, lists, codes with labels, codes for missing."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ _SIGNS = ("=>", "->", "=", "\u2192", "\t")
 """Between a code and its label."""
 
 _LONGEST_RANGE = 120
-"""Characters of a text that may be a range or a number; only so much of what a stranger wrote is given to a pattern."""
+"""Most characters of a text that may be a range or a number: patterns only see short texts of strangers."""
 
 _LONGEST_CODE = 40
-"""Characters of a code before a colon or a dash."""
+"""Most characters of a code before a colon or a dash."""
 
 _DOTS = {"...", "\u2026", ".."}
 _GOES_ON = re.compile(r"(?:^|[\s,;])(?:etc\.?|and so on|usw\.?|u\.s\.w\.?)$", re.I)
 _FEWEST_BANDS = 20
-"""From so many values on a range among them is one of them."""
+"""In lists of at least this many values, a range is one of the values."""
 
 _MOST_DOTTED = 1_000
-"""Values that "1, 2, ..., 1000" may stand for."""
+"""Most values that "1, 2, ..., 1000" may stand for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +51,9 @@ class Values:
     Attributes
     ----------
     codes : tuple of (code, label or None)
-        Listed values in their order, without those that stand for missing.
+        Listed values in their order, without those that mean missing.
     missing : tuple of (code, label or None)
-        Listed values that say of themselves that they are missing.
+        Listed values whose labels say that they mean missing.
     low, high : str
         Bounds, where a range is named.
     unread : str
@@ -68,7 +68,7 @@ class Values:
 
 
 def number_in(text: str) -> str | None:
-    """Return a number as a configuration writes it, or None where the text is none.
+    """Return a number as a configuration writes it, or None where the text is not a number.
 
     A comma before three digits separates thousands, any other is a decimal sign.
 
@@ -102,12 +102,12 @@ def values_in(text: str) -> Values:
     if bounds is not None:
         return Values(low=bounds[0], high=bounds[1])
     if _GOES_ON.search(text):
-        return Values(unread="the list of values does not end")
+        return Values(unread="the list of values is not complete")
     return _listed(_parts_of(text))
 
 
 def split_codes(text: str) -> list[tuple[str, str | None]]:
-    """Split codes that stand for missing, each with its label where it has one; none for "none" and "-"."""
+    """Split codes that mean missing, each with its label if it has one; "none" and "-" give no codes."""
     plain = text.strip()
     if not plain or plain in {"-", "\u2013", "\u2014"} or folded(plain) in NOTHING_WORDS:
         return []
@@ -128,7 +128,7 @@ def _listed(parts: Iterable[str]) -> Values:
     if len({code for code, _ in [*codes, *missing]}) != len(codes) + len(missing):
         return Values(unread="a value is listed twice")
     if any(code in _DOTS for code, _ in codes):
-        return Values(unread="what the dots stand for is not clear")
+        return Values(unread="it is not clear what the dots stand for")
     return Values(tuple(codes), tuple(missing), low, high)
 
 
@@ -142,7 +142,7 @@ def _full_range(text: str) -> tuple[str, str] | None:
 
 
 def _range_in(text: str) -> tuple[str, str] | None:
-    """Return the bounds of a range, one of which may be open, or None where the text is none."""
+    """Return the bounds of a range, one of which may be open, or None where the text is not a range."""
     if len(text) > _LONGEST_RANGE:
         return None
     for pattern in (_DAYS, _RANGE, _CHAIN):
@@ -205,7 +205,7 @@ def _is_slashed(text: str) -> bool:
 
 
 def _rejoined(parts: list[str]) -> list[str]:
-    """Put a label that holds a comma together again, where other parts are codes with labels."""
+    """Rejoin labels that contain a comma, where other parts are codes with labels."""
     if not any(_is_pair(part) for part in parts):
         return parts
     whole: list[str] = []
@@ -227,7 +227,7 @@ def _outside_quotes(text: str, sign: str) -> list[str]:
 
 
 def _undotted(parts: list[str]) -> list[str]:
-    """Write out "1, 2, ..., 5": whole numbers one apart around the dots."""
+    """Write out "1, 2, ..., 5" where whole numbers around the dots are one apart."""
     if sum(part in _DOTS for part in parts) != 1:
         return parts
     place = next(place for place, part in enumerate(parts) if part in _DOTS)

@@ -1,6 +1,6 @@
-"""The words of codebooks: what columns of a dictionary are called, what kinds are called, and what stands for missing.
+"""The words of codebooks: headings of columns, names of kinds, and words for missing.
 
-Words are compared without accents, capitals and punctuation. A word that stands in no table here is not guessed at.
+Words are compared without accents, capitals and punctuation. A word that is in no table here is not guessed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = [
 
 
 def folded(text: str) -> str:
-    """Return a text in small letters and digits alone, with one space between words.
+    """Return a text in lower-case letters and digits only, with one space between words.
 
     Examples
     --------
@@ -90,7 +90,7 @@ _CALLED: Mapping[str, str] = {
 }  # fmt: skip
 
 FACTS: Mapping[str, str] = {folded(word): fact for fact, words in _CALLED.items() for word in words.split(",")}
-"""What a column of a dictionary says, by every word that it may be called."""
+"""What a column of a dictionary says, by every heading that it may have."""
 
 
 def _set(words: str) -> frozenset[str]:
@@ -141,10 +141,10 @@ MISSING_WORDS = _set(
     "donnee manquante,non renseigne,perdido,valor perdido,faltante,sin dato,sin datos,mancante,ausente,"
     "sem informacao,ontbreekt,ontbrekend"
 )
-"""Labels that say that a code stands for nothing known; refusals and "don't know" are answers and stay values."""
+"""Labels that say that a code means missing; refusals and "don't know" are answers and stay values."""
 
 NOTHING_WORDS = _set("none,no,nothing,keine,aucune,aucun,ninguno,nessuno,geen,nil")
-"""What stands under "missing codes" where there are none."""
+"""What codebooks write under "missing codes" where there are none."""
 
 YES_WORDS = _set("yes,y,true,t,1,x,ja,j,wahr,oui,o,vrai,si,s,verdadero,sim,verdadeiro,vero,waar,tak,on")
 NO_WORDS = _set("no,n,false,f,0,nein,falsch,non,faux,falso,nao,nee,onwaar,nie,off,not required")
@@ -152,22 +152,22 @@ NO_WORDS = _set("no,n,false,f,0,nein,falsch,non,faux,falso,nao,nee,onwaar,nie,of
 
 
 def fact_called(header: str) -> str | None:
-    """Return what a column of a dictionary says by what it is called; None for a word that is not known."""
+    """Return what a column of a dictionary says by its heading; None for an unknown heading."""
     return FACTS.get(folded(header.partition("(")[0])) or FACTS.get(folded(header))
 
 
 def kind_called(text: str) -> str | None:
-    """Return the type of a configuration by a word for a kind, without its width as in ``numeric(8.2)``."""
+    """Return the type of a configuration for a word for a kind, ignoring a width as in ``numeric(8.2)``."""
     return KINDS.get(_bare(text))
 
 
 def is_whole(text: str) -> bool:
-    """Whether a word for a kind says whole numbers."""
+    """Whether a word for a kind means whole numbers."""
     return _bare(text) in WHOLE_KINDS
 
 
 def is_ordered(text: str) -> bool:
-    """Whether a word for a kind says categories in their order."""
+    """Whether a word for a kind means categories in their order."""
     return _bare(text) in ORDERED_KINDS
 
 

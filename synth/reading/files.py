@@ -1,6 +1,6 @@
-"""A file of any kind as batches of columns: its bytes recognised, unpacked and counted, then Parquet or text by rows.
+"""A file of any kind as batches of columns: its bytes are recognised, unpacked and counted, then read in batches.
 
-The messages of pyarrow quote cells. None is ever shown, kept or logged: each failure becomes a sentence of ours.
+Messages of pyarrow quote cells, so none is ever shown, kept or logged: each failure becomes a sentence of ours.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _BROKEN = (pa.ArrowException, OSError, ValueError, KeyError, IndexError, TypeErr
 
 
 class Counted:
-    """A source that stops when it has given more than ``limit`` bytes, and can be looked into without reading."""
+    """A source that fails when it has given more than ``limit`` bytes, and that can be peeked into."""
 
     def __init__(self, source: Readable, limit: int, what: str) -> None:
         self._source = source
@@ -76,7 +76,7 @@ class _Gunzip:
     """The bytes inside a gzip file of any number of members."""
 
     def __init__(self, source: Readable) -> None:
-        self._inside = gzip.GzipFile(fileobj=cast(BinaryIO, source), mode="rb")  # which does nothing but read it
+        self._inside = gzip.GzipFile(fileobj=cast(BinaryIO, source), mode="rb")  # which only reads it
 
     def read(self, size: int) -> bytes:
         try:
@@ -90,7 +90,7 @@ class _Gunzip:
 def _open_bytes(source: Readable, limits: ReaderLimits, *, first_is_row: bool) -> Counted:
     """Return the bytes of a file, decompressed where it is gzip.
 
-    Nothing but gzip is recognised by its first bytes where the file may begin with a row: they may be a cell's.
+    Where the file may begin with a row, only gzip is recognised by its first bytes: others may belong to a cell.
     """
     raw = _not_empty(Counted(source, limits.input_bytes, "The file"))
     if raw.peek(2) == b"\x1f\x8b":
@@ -111,7 +111,7 @@ def _not_empty(source: Counted) -> Counted:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Batch:
-    """Some rows: a pyarrow array for each column that is wanted, and how many of its nulls are malformed cells."""
+    """Some rows: a pyarrow array for each requested column, and how many of its nulls are malformed cells."""
 
     columns: list[pa.Array]
     malformed: list[int]
@@ -121,9 +121,9 @@ class Batch:
 class Batches:
     """An opened file: its column names, the types a Parquet file declares, and a way to read chosen columns.
 
-    ``read(places)`` yields batches with a column for each place in that order. ``text`` is the table where it is a
-    delimited text, and counts its lines. ``given`` are the names as they stand in the file, where some are blank or
-    stand there twice.
+    ``read(places)`` yields batches with a column for each place in that order. ``text`` is the table if it is a
+    delimited text, and counts its lines. ``given`` are the names as they are in the file, which may be blank or
+    repeated.
     """
 
     names: tuple[str, ...]
@@ -150,14 +150,14 @@ def open_batches(source: Readable, form: TableFormat, limits: ReaderLimits, *, r
     limits : ReaderLimits
         What is refused.
     ranges : binary file, optional
-        The same file with random access, where it is not compressed; Parquet is then read without holding all of it.
+        The same file with random access, if it is not compressed; Parquet is then read without holding all of it.
 
     Raises
     ------
     TableError
-        If the file is empty, of a kind that is not read here, or no table, in one sentence.
+        If the file is empty, of an unsupported kind, or not a table, in one sentence.
     """
-    # Of a text without a header the first bytes may be a row's and say nothing.
+    # In a text without a header the first bytes may belong to a row, and say nothing about the kind.
     first_is_row = not form.header and form.kind not in TYPED_KINDS
     content = _open_bytes(source, limits, first_is_row=first_is_row)
     found = "text" if first_is_row else STARTS.get(content.peek(4), "text")
@@ -169,7 +169,7 @@ def open_batches(source: Readable, form: TableFormat, limits: ReaderLimits, *, r
 
 
 def _counted(batches: Iterator[Batch], limits: ReaderLimits) -> Iterator[Batch]:
-    """Pass batches on until there are too many rows: whoever reads a table meets the same limit."""
+    """Pass batches on until there are too many rows, so that every reader applies the same limit."""
     rows = 0
     for batch in batches:
         rows += len(batch.columns[0])
@@ -190,7 +190,7 @@ def _open_text(source: Counted, form: TableFormat, limits: ReaderLimits) -> Batc
 
 
 def _checked(columns: Sequence[pa.Array], malformed: Sequence[int], limits: ReaderLimits) -> Batch:
-    """Return a batch in which a cell that is too long, or no text in UTF-8, is null and counted as malformed."""
+    """Return a batch in which a cell that is too long, or not UTF-8 text, is null and counted as malformed."""
     checked = [_without_odd_cells(cells, limits) for cells in columns]
     return Batch(
         [cells for cells, _ in checked], [more + odd for more, (_, odd) in zip(malformed, checked, strict=True)]
@@ -244,13 +244,13 @@ def _in_memory(source: Counted) -> BytesIO:
 
 @contextmanager
 def _in_our_words() -> Iterator[None]:
-    """Say of a Parquet file that fails what is wrong, without what pyarrow says, which may quote a cell."""
+    """Say what is wrong with a Parquet file, without the message of pyarrow, which may quote a cell."""
     try:
         yield
     except MemoryError:
         raise
     except _UNSUPPORTED:
-        raise TableError("The Parquet file uses a feature not read here. Save it with default options.") from None
+        raise TableError("The Parquet file uses an unsupported feature. Save it with default options.") from None
     except _BROKEN:
         raise TableError("The Parquet file is damaged or cut short. Save it again and send the whole file.") from None
 
@@ -291,7 +291,7 @@ def _parquet_batches(
     decoded = 0
     with _in_our_words():
         data.seek(0)
-        # Texts stay dictionaries: a text repeated in a million rows is held once.
+        # Texts stay dictionaries, so that a text repeated in a million rows is stored once.
         opened = pyarrow.parquet.ParquetFile(data, buffer_size=CHUNK, pre_buffer=False, read_dictionary=texts)
         for batch in opened.iter_batches(BATCH_ROWS, columns=list(names), use_threads=False):
             decoded += batch.nbytes
@@ -309,4 +309,4 @@ def _check_type(name: str, kind: pa.DataType) -> None:
         raise TableError(f"Parquet with nested columns is not supported. Flatten '{shown(name)}' first.")
     known = (is_number, is_date, is_text, is_bytes, pa.types.is_null)
     if not any(check(inner) for check in known):
-        raise TableError(f"'{shown(name)}' is stored as a type that is not read here. Save it as text first.")
+        raise TableError(f"'{shown(name)}' is stored as a type that is not supported. Save it as text first.")

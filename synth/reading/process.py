@@ -1,7 +1,7 @@
 """The parsing process: untrusted bytes in, codes out, with little memory, little time and nothing to say about cells.
 
-It opens no file, writes no file, and prints nothing; whatever goes wrong inside leaves as one sentence of ours or as
-a dead process.
+It opens no file, writes no file, and prints nothing; if anything goes wrong inside, it answers with one sentence of
+ours, or dies.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from synth.system.settings import size_text, too_large
 __all__ = ["Answer", "answer_with_codes", "main", "serve"]
 
 Answer = Callable[[Request, Batches, BinaryIO], None]
-"""What is said about a file that was opened, up to the last word."""
+"""The answer about a file that was opened, including its last frame."""
 
 
 def main(answer: Answer | None = None) -> int:
-    """Read one request and its file from standard input, and answer on standard output: with codes, if nothing else."""
+    """Read one request and its file from standard input, and answer on standard output, by default with codes."""
     answers, questions = answers_alone(), sys.stdin.buffer
     request = Request.from_bytes(read_frame(questions)[1])
     pa.set_cpu_count(1)
@@ -47,7 +47,7 @@ def main(answer: Answer | None = None) -> int:
 
 
 def serve(request: Request, questions: BinaryIO, answers: BinaryIO, answer: Answer | None = None) -> None:
-    """Answer one request with frames: batches and an end, or one sentence without a cell."""
+    """Answer one request with frames: batches and an end, or one sentence that quotes no cell."""
     try:
         (answer or answer_with_codes)(request, _opened(request, questions, answers), answers)
     except InputError as error:
@@ -82,7 +82,7 @@ def _opened(request: Request, questions: BinaryIO, answers: BinaryIO) -> Batches
 
 
 def answer_with_codes(request: Request, batches: Batches, answers: BinaryIO) -> None:
-    """Send the codes of every batch of rows, and at the end how many rows, lines and odd cells there were."""
+    """Send the codes of every batch of rows, and at the end the numbers of rows, odd lines and odd cells."""
     columns = modelled_columns(request.columns)
     place_of = places_of(batches.names, request.columns, drop_undeclared=request.drop_undeclared)
     wanted = [column.name for column in columns]
@@ -97,7 +97,7 @@ def answer_with_codes(request: Request, batches: Batches, answers: BinaryIO) -> 
         parts = []
         for column, cells, malformed in zip(columns, batch.columns, batch.malformed, strict=False):
             encoded = encode_cells(column, cells, **form.of_cells)
-            # A malformed cell arrives as null, and has the code of a missing one.
+            # A malformed cell arrives as null, with the code of a missing one.
             counts[column.name] += encoded.counts + CellCounts(missing=-malformed, malformed=malformed)
             parts.append(encoded.codes.data.cast("B"))
         if request.id_column is not None:
@@ -134,10 +134,10 @@ def _unit_hashes(cells: pa.Array, request: Request) -> npt.NDArray[np.uint8]:
 
 
 def _ids_of(cells: pa.Array, request: Request) -> list[bytes | None]:
-    """Return the bytes that stand for each id, None where it is missing.
+    """Return the bytes that identify each id, None where it is missing.
 
-    Ids stored as bytes that are no text, as keys of a fixed length are, stand for themselves: made texts first, all
-    bytes that are no UTF-8 would become the same character, and units one another's.
+    Ids stored as bytes that are not text, such as keys of a fixed length, are hashed as they are: as text, all bytes
+    that are not UTF-8 would become the same character, and units would be merged.
     """
     if pa.types.is_fixed_size_binary(cells.type):
         raw: list[bytes | None] = cells.to_pylist()

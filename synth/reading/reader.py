@@ -1,10 +1,10 @@
-"""Private tables read into codes, by a process of its own: bytes go in over a pipe, codes come out.
+"""Private tables read into codes by a separate process: bytes go in over a pipe, codes come out.
 
 The contract of this package: **the codes of line i follow from line i and from what is declared, and from nothing
-else.** :mod:`synth.reading.text` says what a line is, :mod:`synth.schema.encoding` what becomes of a cell.
+else.** :mod:`synth.reading.text` says what a line is, :mod:`synth.schema.encoding` what a cell becomes.
 
 The program itself never parses a table. A file that is broken, hostile or too large ends a process with little memory
-and little time, and leaves one sentence without a cell in it. No byte of the table touches a disk.
+and little time, and leaves one sentence that quotes no cell. No byte of the table is written to a disk.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ _BROKEN_ANSWER = (EOFError, ValueError, KeyError, TypeError, BrokenPipeError)
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class EncodedTable:
-    """The rows of a private table as codes; opaque, for ``synth.privacy`` and the owner's door alone.
+    """The rows of a private table as codes; opaque, only for ``synth.privacy`` and the owner's door.
 
-    Nothing of it is public, so no type checker lets it pass for an array and no linter lets an attribute of it be used
+    Nothing in it is public, so no type checker accepts it as an array, and no linter allows its attributes to be used
     elsewhere. ``_unit_hashes`` has shape (n_rows, 16), the keyed hash of each row's id (zeros: no id), or is None
-    without an id column. ``_reading`` tells the owner what became of lines and cells; it is None for codes that were
-    never a file.
+    without an id column. ``_reading`` tells the owner what became of lines and cells; it is None for codes that did not
+    come from a file.
     """
 
     _codes: Codes
@@ -53,7 +53,7 @@ class EncodedTable:
 
 
 def with_id(unit_hashes: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
-    """Say which rows have an id; the hash of a missing one is nothing but zeros."""
+    """Return which rows have an id; the hash of a missing id is all zeros."""
     has: npt.NDArray[np.bool_] = (unit_hashes != 0).any(axis=1)
     return has
 
@@ -72,7 +72,7 @@ def read_codes(
     Parameters
     ----------
     open_stream : callable
-        Opens the file; the stream is closed here. Where it can seek, Parquet is read by ranges and never held whole.
+        Opens the file; the stream is closed here. If it can seek, Parquet is read by ranges and never held whole.
     form : TableFormat
         How cells are written.
     schema : Schema
@@ -87,7 +87,7 @@ def read_codes(
     Raises
     ------
     TableError
-        If the file cannot be read as the declared table, in one sentence without a cell.
+        If the file cannot be read as the declared table, in one sentence that quotes no cell.
     """
     request = _request(form, schema, undeclared, limits=limits or ReaderLimits(), key=key)
     collected = _Collected(schema.modelled, with_hashes=schema.unit.id_column is not None)
@@ -106,7 +106,7 @@ def check_readable(
 ) -> None:
     """Read a table to its end as :func:`read_codes` will, and keep nothing of it.
 
-    What passes is not refused later: it is the same reading of the same bytes, with less time and memory.
+    What passes here is not refused later: it is the same reading of the same bytes, in less time and memory.
 
     Raises
     ------
@@ -128,9 +128,9 @@ def _request(form: TableFormat, schema: Schema, undeclared: str, *, limits: Read
 
 
 class _Collected:
-    """Batches of codes on their way to whole columns.
+    """Collects batches of codes into whole columns.
 
-    Each column grows in one buffer that becomes the array: pieces put together at the end would need twice the memory.
+    Each column grows in one buffer that becomes the array: joining pieces at the end would need twice the memory.
     """
 
     def __init__(self, columns: tuple[ModelledColumn, ...], *, with_hashes: bool) -> None:
@@ -193,12 +193,12 @@ def ask(
     Returns
     -------
     dict
-        The last word of the process.
+        The last frame of the process.
 
     Raises
     ------
     TableError
-        If the file cannot be read, takes too long or needs too much memory; in one sentence without a cell.
+        If the file cannot be read, takes too long or needs too much memory; in one sentence that quotes no cell.
     """
     limits, form = request.limits, request.format
     size = _size_of_typed(stream) if form.header or form.kind in TYPED_KINDS else None
@@ -234,7 +234,7 @@ def _answer(conversation: Conversation, request: Request, on_batch: Callable[[by
 
 
 def _size_of_typed(stream: BinaryIO) -> int | None:
-    """Return the length of a file that is read by ranges where it can be, else None; the stream stays at its start."""
+    """Return the length of a file that can be read by ranges, else None; the stream stays at its start."""
     if not stream.seekable() or stream.tell() != 0:
         return None
     size = stream.seek(0, os.SEEK_END) if stream.read(4) in STARTS else None

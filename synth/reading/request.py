@@ -1,4 +1,4 @@
-"""What the program asks of its parsing process, and the errors of our own tree that the process may answer with."""
+"""What the program asks its parsing process to do, and the errors of ours that the process may answer with."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HASH_BYTES = 16
 """Bytes of the keyed hash of one unit's id; a missing id is all zeros."""
 
 STARTS = {b"PAR1": "parquet", b"PK\x03\x04": "workbook"}
-"""The first bytes of files of which ranges are read, and what those are."""
+"""The first bytes of files that are read by ranges, and their kinds."""
 
 _ERRORS = {kind.__name__: kind for kind in (TableError, SchemaError, ConfigError)}
 
@@ -26,8 +26,8 @@ _ERRORS = {kind.__name__: kind for kind in (TableError, SchemaError, ConfigError
 class Request:
     """What the parsing process is asked to do.
 
-    ``columns`` are the declared ones. ``size`` is the length of the file where the asker serves ranges of it; None
-    where the bytes follow the request. ``key`` keys the hashes of unit ids.
+    ``columns`` are the declared ones. ``size`` is the length of the file if ranges of it are served; None if the bytes
+    follow the request. ``key`` is the key of the hashes of unit ids.
     """
 
     format: TableFormat
@@ -52,7 +52,7 @@ class Request:
     def from_bytes(cls, data: bytes) -> Request:
         """Read what :meth:`to_bytes` wrote."""
         body: Mapping[str, Any] = json.loads(data)
-        # Not as a document is read: a first look at a stranger's file starts without what reads documents.
+        # Not read as a document, so that this process need not load what reads documents.
         form: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in body["format"].items()}
         read: dict[str, Any] = {
             "format": TableFormat(**form),
@@ -64,6 +64,6 @@ class Request:
 
 
 def error_named(name: str, text: str, **mended: Any) -> InputError:
-    """Return the error of our own tree that the parsing process named, with what of a format would mend it."""
+    """Return the error that the parsing process named, with the part of the format that would mend it."""
     kind = _ERRORS.get(name, TableError)
     return TableError(text, **mended) if kind is TableError else kind(text)

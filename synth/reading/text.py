@@ -1,12 +1,11 @@
 """A delimited text as rows of cells. The contract: the codes of line i follow from line i and what is declared.
 
 LF ends a line; one CR before it belongs to it; no other character ends a line. In UTF-16 aligned units are cut.
-A line that is ill-quoted, ragged, too long or not in the declared encoding is one row whose every cell is malformed; so
-is a blank line in a table of several columns. No line can take another one with it, be left out, or stop the reading.
+A line that is ill-quoted, ragged, too long or not in the declared encoding is one row in which every cell is malformed;
+so is a blank line in a table of several columns. No line can affect another one, be left out, or stop the reading.
 
-Under ``newlines`` a quotation mark may keep a row open over line ends, so there a row is what lies between two line
-ends outside quotation marks; whoever declares it says that every quotation mark is closed, and the certificate repeats
-it.
+Under ``newlines`` a quotation mark may keep a row open over line ends, so there a row is what is between two line ends
+outside quotation marks; the owner then declares that every quotation mark is closed, and the certificate repeats it.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ LONGEST_LINE = 4 * 2**20
 """Bytes of the longest line whose cells are read; a longer one is a row of malformed cells."""
 
 CHUNK = 4 * 2**20
-"""Bytes read and parsed at a time; changes nothing else."""
+"""Bytes read and parsed at a time, which changes no result."""
 
 _SEPARATORS = (",", "\t", ";", "|")
 _MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
@@ -48,7 +47,7 @@ _Places = npt.NDArray[np.int64]
 
 
 class Peekable(Readable, Protocol):
-    """Bytes that can be read, and looked into without reading."""
+    """Bytes that can be read, and peeked into."""
 
     def peek(self, size: int) -> bytes:
         """Return the next ``size`` bytes (fewer at the end) and leave them to be read."""
@@ -74,14 +73,14 @@ class TextTable:
     blank : int
         How many of the rows read so far were blank lines.
     unreadable : int
-        How many of them had no cells that could be told apart: ill-quoted, ragged, too long, not in the encoding.
+        How many of them could not be split into cells: ill-quoted, ragged, too long, not in the encoding.
 
     Raises
     ------
     ConfigError
         If the format leaves open what only rows could tell (:meth:`synth.schema.TableFormat.check`).
     TableError
-        If the lines before the rows cannot be read; they hold names and are public. Never because of a row.
+        If the lines before the rows cannot be read, which hold names and are public. Never because of a row.
     """
 
     def __init__(self, source: Peekable, form: TableFormat, limits: ReaderLimits) -> None:
@@ -104,10 +103,10 @@ class TextTable:
     def _columns(self, rows: _Rows, places: Sequence[int]) -> list[pa.Array]:
         columns = [str(place) for place in range(len(self.names))]
         wanted = [columns[place] for place in places]
-        # A row in front: at its start the parser would pass over a byte-order mark, which may belong to a cell.
+        # A row in front: at its start the parser would skip a byte-order mark, which may belong to a cell.
         text = self._separator * (len(columns) - 1) + b"\n" + rows.text
-        # A column of texts reserves as much memory as the block is long. Where columns are many, a dictionary of the
-        # texts that occur is slower and needs less; the cells are the same.
+        # A column of texts reserves as much memory as the block is long. With many columns, a dictionary of the texts
+        # that occur is slower and needs less; the cells are the same.
         kind = pa.string() if len(text) * len(wanted) <= _RESERVED else pa.dictionary(pa.int32(), pa.string())
         table = pyarrow.csv.read_csv(
             pa.BufferReader(text),
@@ -123,7 +122,7 @@ class TextTable:
             ),
         )
         if table.num_rows != len(rows.malformed) + 1:
-            raise ValueError  # the two ideas of a row differ: better no table than a wrong one
+            raise ValueError  # the parser split the rows differently: better no table than a wrong one
         arrays = [column.combine_chunks() if column.num_chunks != 1 else column.chunk(0) for column in table.columns]
         arrays = [array.cast(pa.string()).slice(1) for array in arrays]
         if not rows.malformed.any():
@@ -149,14 +148,14 @@ def _read_top(source: Peekable, form: TableFormat, limits: ReaderLimits) -> tupl
         raise _not_in(encoding)
     if any("\r" in line for line in header):
         raise TableError(
-            "The first line holds a carriage return that no line feed follows. Save the table with line ends of "
+            "The first line contains a carriage return without a line feed. Save the table with the line ends of "
             "Windows or Unix."
         )
     separator = _separator(form, header[(form.names_from or 0) - 1])
     cells = [cells for line in header if (cells := cells_of_line(line, separator)) is not None]
     if len(cells) < len(header):
         raise TableError(
-            "The first line cannot be read. Check its quotation marks; if cells hold line breaks, declare "
+            "The first line cannot be read. Check its quotation marks; if cells contain line breaks, declare "
             "'newlines: true' in the format."
         )
     names = joined_names(cells, form.names_from)
@@ -166,7 +165,7 @@ def _read_top(source: Peekable, form: TableFormat, limits: ReaderLimits) -> tupl
 
 
 def _skip_lines(source: Peekable, count: int, encoding: str) -> None:
-    """Read past some lines of a text without names, which must have rows after them."""
+    """Skip some lines of a text without names, which must have rows after them."""
     for _ in range(count):
         if not source.peek(1):
             break
@@ -243,7 +242,7 @@ def _separator(form: TableFormat, line: str) -> str:
     if form.kind == "tsv":
         return "\t"
     cells = {separator: len(cells_of_line(line, separator) or ()) for separator in _SEPARATORS}
-    # No separator is told by one cell: a line whose quotation marks are out of place is one under every other.
+    # A single cell shows no separator: a line with misplaced quotation marks is one cell under every separator.
     return max(cells, key=lambda separator: cells[separator]) if max(cells.values()) > 1 else _SEPARATORS[0]
 
 
@@ -251,12 +250,12 @@ def _separator(form: TableFormat, line: str) -> str:
 
 
 def _line_ends(data: bytes, encoding: str) -> _Places:
-    """Return the place after each LF."""
+    """Return the position after each LF."""
     return _places_of(_LF, data, encoding) + (2 if encoding.startswith("utf-16") else 1)
 
 
 def _places_of(character: int, data: bytes, encoding: str) -> _Places:
-    """Return where a character begins; in UTF-16 of aligned units only."""
+    """Return where a character begins; in UTF-16 only in aligned units."""
     if not encoding.startswith("utf-16"):
         return np.flatnonzero(np.frombuffer(data, np.uint8) == character)
     units = np.frombuffer(data[: len(data) // 2 * 2], "<u2" if encoding == "utf-16-le" else ">u2")
@@ -266,7 +265,7 @@ def _places_of(character: int, data: bytes, encoding: str) -> _Places:
 class _Blocks:
     """The text after its top as blocks of whole rows in UTF-8, each row ended by LF.
 
-    What cannot be decoded and what is too long becomes a line that no quoting allows, here and nowhere else.
+    A row that cannot be decoded or is too long becomes an ill-quoted line, here and nowhere else.
     """
 
     def __init__(self, source: Peekable, encoding: str, separator: bytes, *, newlines: bool) -> None:
@@ -274,11 +273,11 @@ class _Blocks:
         self._encoding = encoding
         self._newlines = newlines
         self._longest = LONGEST_LINE * (2 if encoding.startswith("utf-16") else 1)
-        # Text behind a closing quotation mark is ill-quoted, and leaves no quotation mark open.
+        # Text after a closing quotation mark is ill-quoted, and leaves no quotation mark open.
         self._ill = b'""?\n' if separator != b"?" else b'""!\n'
         self._rest = b""
         self._open = False
-        """Whether the part of a row that was passed over as too long left a quotation mark open."""
+        """Whether the skipped part of a row that is too long left a quotation mark open."""
         self._too_long = False
 
     def __iter__(self) -> Iterator[bytes]:
@@ -307,7 +306,7 @@ class _Blocks:
         return block
 
     def _row_ends(self, data: bytes) -> _Places:
-        """Return the place after each LF that ends a row: behind the others a quotation mark is open."""
+        """Return the position after each LF that ends a row: at the others a quotation mark is open."""
         ends = _line_ends(data, self._encoding)
         if not self._newlines:
             return ends
@@ -316,14 +315,14 @@ class _Blocks:
         return closed
 
     def _pass_over(self) -> None:
-        """Forget the beginning of a row that is too long; an odd byte stays, so that units stay aligned."""
+        """Drop the beginning of a row that is too long; an odd byte stays, so that units stay aligned."""
         kept = len(self._rest) % 2 if self._encoding.startswith("utf-16") else 0
         passed, self._rest = self._rest[: len(self._rest) - kept], self._rest[len(self._rest) - kept :]
         self._open ^= self._newlines and len(_places_of(_QUOTE, passed, self._encoding)) % 2 == 1
         self._too_long = True
 
     def _decoded(self, data: bytes, ends: _Places) -> bytes:
-        """Return rows in UTF-8; where one is too long or has a byte that is not in the encoding, each by itself."""
+        """Return rows in UTF-8, each by itself if one is too long or has a byte that is not in the encoding."""
         lengths = np.diff(ends, prepend=0)
         if lengths.max(initial=0) <= self._longest:
             with suppress(UnicodeError):
@@ -334,7 +333,7 @@ class _Blocks:
         )
 
     def _decoded_row(self, row: bytes) -> bytes:
-        """Return a row in UTF-8, or an ill-quoted line for one that cannot be; what stands beside it plays no part."""
+        """Return a row in UTF-8, or an ill-quoted line where that is impossible; other rows have no influence."""
         if len(row) <= self._longest:
             with suppress(UnicodeError):
                 return _utf8(row, self._encoding)
@@ -351,7 +350,7 @@ def _utf8(data: bytes, encoding: str) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """Rows that a parser of quoted texts cannot misunderstand; a malformed one stands there as empty cells."""
+    """Rows that a parser of quoted texts cannot misread; a malformed row is written as empty cells."""
 
     text: bytes
     malformed: _Mask
@@ -359,17 +358,17 @@ class _Rows:
 
 
 def _rows_of(block: bytes, separator: int, *, width: int, newlines: bool) -> _Rows:
-    """Put the rows of a block into a form that cannot be misunderstood.
+    """Rewrite the rows of a block so that they cannot be misread.
 
-    Almost all are in it already and are only looked at, all at once; the others go through :func:`cells_of_line`.
-    Whether and how a row is written again depends on that row alone.
+    Almost all need no change and are checked all at once; the others go through :func:`cells_of_line`. Whether and how
+    a row is rewritten depends on that row alone.
     """
     data = np.frombuffer(block, np.uint8)
     ends = np.flatnonzero(data == _LF)
     has_quotes = b'"' in block
     if has_quotes:
         quotes = data == _QUOTE
-        # Whether the marks so far are odd in number; a byte that wraps around stays odd or even.
+        # Whether the number of marks so far is odd; a byte that wraps around stays odd or even.
         odd_marks = (np.cumsum(quotes.view(np.uint8), dtype=np.uint8) & 1).view(np.bool_)
         if newlines:
             ends = ends[~odd_marks[ends]]
@@ -415,11 +414,11 @@ def _rows_of(block: bytes, separator: int, *, width: int, newlines: bool) -> _Ro
 
 
 def _out_of_place(quotes: _Mask, inside: _Mask, beside: _Mask, *, starts: _Places, stops: _Places) -> _Mask:
-    """Say which quotation marks stand in a place where the short way of looking cannot vouch for them.
+    """Return which quotation marks are in a place where the quick check cannot confirm them.
 
-    One that opens stands at the start of a cell or behind one that closes (a doubled one); one that closes stands
-    before a separator, the end, or one that opens. ``inside`` is true from a mark that opens to the one that closes,
-    which does not belong to it; ``beside`` says where a separator or a quotation mark stands.
+    A mark that opens is at the start of a cell or after one that closes (a doubled one); a mark that closes is before a
+    separator, the end, or one that opens. ``inside`` is true from a mark that opens up to the one that closes, without
+    it; ``beside`` says where a separator or a quotation mark is.
     """
     behind, ahead = np.zeros_like(quotes), np.zeros_like(quotes)
     behind[1:], ahead[:-1] = beside[:-1], beside[1:]
@@ -429,15 +428,15 @@ def _out_of_place(quotes: _Mask, inside: _Mask, beside: _Mask, *, starts: _Place
 
 
 def _cells_of_bytes(line: bytes, separator: str) -> list[str] | None:
-    # A byte-order mark at the start of a line is passed over in every line: the first of a file may be any of them.
+    # A byte-order mark at the start of a line is skipped in every line, as any line may be the first of a file.
     return cells_of_line(line.removeprefix(_MARK).decode(), separator)
 
 
 def cells_of_line(line: str, separator: str) -> list[str] | None:
     """Return the cells of one row without its line end, or None where its quotation marks are out of place.
 
-    A cell that begins with a quotation mark ends at the next single one, behind which only a separator or the end may
-    stand; a doubled one inside is one character. In a cell that begins otherwise quotation marks are characters.
+    A cell that begins with a quotation mark ends at the next single one, which only a separator or the end may follow;
+    a doubled one inside is one character. In other cells quotation marks are ordinary characters.
     """
     if '"' not in line:
         return line.split(separator)

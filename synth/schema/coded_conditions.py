@@ -19,7 +19,7 @@ Codes = NDArray[np.int64]
 
 
 def holds(found: Condition, columns: Mapping[str, ModelledColumn], codes: Mapping[str, Codes]) -> tuple[Flags, Flags]:
-    """Return which coded rows a condition holds for, and for which it does not; of a missing cell it is neither.
+    """Return for which coded rows a condition holds, and for which it does not; a missing cell is neither.
 
     Parameters
     ----------
@@ -30,7 +30,7 @@ def holds(found: Condition, columns: Mapping[str, ModelledColumn], codes: Mappin
     Raises
     ------
     ConfigError
-        If a column cannot be compared so.
+        If a column cannot be compared like that.
     """
     if isinstance(found, Joined):
         parts = [holds(one, columns, codes) for one in found.parts]
@@ -49,7 +49,7 @@ def holds(found: Condition, columns: Mapping[str, ModelledColumn], codes: Mappin
     if isinstance(found, Compared) and isinstance(found.right, Name):
         other = columns[found.right.column]
         if not column.levels or not other.levels:
-            raise ConfigError("Two columns are compared where both are numbers, or both are dates.")
+            raise ConfigError("Two columns can be compared only if both are numbers, or both are dates.")
         left, right = column.comparable_values()[own], other.comparable_values()[codes[found.right.column]]
         known = np.isfinite(left) & np.isfinite(right)
         yes = _compared(left, found.sign, right) & known
@@ -61,20 +61,20 @@ def holds(found: Condition, columns: Mapping[str, ModelledColumn], codes: Mappin
     elif isinstance(found, Between):
         of_code = _code_flags(column, ">=", found.low) & _code_flags(column, "<=", found.high)
     else:
-        raise ConfigError("LIKE is not estimated. Name the values: COLUMN IN ('one', 'another').")
+        raise ConfigError("LIKE is not supported in estimates. Name the values: COLUMN IN ('one', 'another').")
     yes = of_code[own] & ~missing
     return yes, ~yes & ~missing
 
 
 def _code_flags(column: ModelledColumn, sign: str, constant: object) -> Flags:
-    """Return for every code of a column whether it stands in a relation to a constant."""
+    """Return for every code of a column whether it compares like this with a constant."""
     if column.levels:
         try:
             return _compared(column.comparable_values(), sign, column.comparable(str(constant)))
         except SchemaError as error:
-            raise ConfigError(f"'{column.name}' is compared with what it cannot be: {error}") from None
+            raise ConfigError(f"'{column.name}' is compared with a value it cannot have: {error}") from None
     if sign not in ("=", "<>"):
-        raise ConfigError(f"The values of '{column.name}' have no order here. Compare by = or IN.")
+        raise ConfigError(f"The values of '{column.name}' have no order. Use = or IN.")
     text = str(constant)
     if isinstance(constant, bool) and column.kind == "yes_no":
         text = column.texts([int(constant)])[0]

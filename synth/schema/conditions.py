@@ -1,9 +1,9 @@
 """Which rows of a database's table are read: a condition on each row by itself, in a small part of SQL.
 
-A condition knows columns of its table and constants, comparisons, AND, OR, NOT, IN, BETWEEN, LIKE and IS NULL. There is
-no way to write a function, a subquery, an order or a number of rows in it, so whether a row is read follows from that
-row alone. sqlglot parses the text. Of what it finds, the few nodes that are listed here become a tree of ours, and
-anything else is refused. The statement that is run is built from our tree, never from the text.
+A condition has columns of its table and constants, comparisons, AND, OR, NOT, IN, BETWEEN, LIKE and IS NULL. It has no
+functions, subqueries, orders or limits on rows, so whether a row is read follows from that row alone. sqlglot parses
+the text. The few nodes that are listed here become a tree of ours, and anything else is refused. The statement that is
+run is built from our tree, never from the text.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ __all__ = [
 
 MOST_CHARACTERS = 10_000
 MOST_DEPTH = 20
-"""NOTs and brackets in one another; each takes up to thirty calls inside sqlglot, and Python allows a thousand."""
+"""Nested NOTs and brackets; each takes up to thirty calls inside sqlglot, and Python allows a thousand."""
 
 Constant = str | int | Decimal | bool
 
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """A column of the table, and where it stands in the text."""
+    """A column of the table, and its position in the text."""
 
     column: str
     place: int
@@ -55,7 +55,7 @@ class Name:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """A column beside a constant or another column of its row."""
+    """A column compared with a constant or with another column of its row."""
 
     left: Name
     sign: str
@@ -72,7 +72,7 @@ class Among:
 
 @dataclass(frozen=True, slots=True)
 class Between:
-    """Whether a column lies between two constants, which are part of the range."""
+    """Whether a column is between two constants, both included."""
 
     left: Name
     low: Constant
@@ -119,21 +119,21 @@ _PARTS = {
     "Between": {"this", "low", "high"},
     **{kind: {"this", "expression"} for kind in ("And", "Or", "Is", "Like", *_SIGNS_OF)},
 }
-"""The nodes of sqlglot that are read, and what each says, beside that it is negated; one that says more is refused."""
+"""The nodes of sqlglot that are read, with their parts, besides a negation; a node with more parts is refused."""
 
 _BEFORE = {"AND", "OR", "NOT", "IN", "IS", "BETWEEN", "LIKE", "VAR", "IDENTIFIER", "STRING"}
-"""What something else may follow, as sqlglot calls it, and is no part of."""
+"""Tokens, as sqlglot calls them, that end one part of a condition before another one begins."""
 
 _NUMBER = re.compile(r"(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,3})?")
 
 _PREDICATE = "a comparison, IN, BETWEEN, LIKE or IS NULL"
 _POSSIBLE = (
-    "A condition has columns, constants in 'single quotation marks' or numbers, comparisons, AND, OR, NOT, IN, "
+    "A condition may contain columns, texts in 'single quotation marks', numbers, comparisons, AND, OR, NOT, IN, "
     "BETWEEN, LIKE and IS NULL"
 )
 _FREE = (
-    "Functions, subqueries and other tables may let a row depend on other people's rows: write the whole query as "
-    "SQL instead (sql), and the certificate says what is assumed of it"
+    "Functions, subqueries and other tables could make a row depend on other people's rows. If you need them, write "
+    "the whole query under 'sql'; the certificate then states what is assumed of it"
 )
 
 
@@ -143,7 +143,7 @@ def condition(text: str) -> Condition:
     Raises
     ------
     ConfigError
-        If it is more than a condition on one row, or is not understood; says where.
+        If it is more than a condition on one row, or is not understood, with the position.
 
     Examples
     --------
@@ -152,7 +152,7 @@ def condition(text: str) -> Condition:
     """
     if len(text) > MOST_CHARACTERS:
         raise ConfigError(f"where: has {len(text):,} characters, and at most {MOST_CHARACTERS:,} are possible.")
-    from sqlglot import Dialect  # here: who declares no condition does without it
+    from sqlglot import Dialect  # here: runs without a condition need not load it
     from sqlglot.errors import ParseError, TokenError
 
     try:
@@ -176,7 +176,7 @@ def condition(text: str) -> Condition:
 
 
 def _tokens(text: str) -> list[Any]:
-    """Cut a condition into words and signs, which must make up all of it but blanks: sqlglot passes over comments."""
+    """Cut a condition into words and signs, which must make up all of it except blanks: sqlglot skips comments."""
     from sqlglot import Dialect
 
     tokens = Dialect().tokenize(text)
@@ -186,7 +186,7 @@ def _tokens(text: str) -> list[Any]:
         if passed.strip():
             raise _refused(end - len(passed.lstrip()))
     for token in tokens:
-        # Signs that sqlglot would pass over, or take for the name of a column.
+        # Signs that sqlglot would skip, or read as the name of a column.
         if text[token.start] in ";+$" or "\0" in token.text:
             raise _refused(token.start)
     return tokens
@@ -198,11 +198,11 @@ def _refused(start: int, missing: str = "") -> ConfigError:
 
 
 def _too_deep() -> ConfigError:
-    return ConfigError(f"where: more than {MOST_DEPTH} NOTs and brackets stand in one another. Write it flatter.")
+    return ConfigError(f"where: more than {MOST_DEPTH} NOTs and brackets are nested. Make the condition flatter.")
 
 
 class _MissingError(Exception):
-    """Something else stands where a part of a condition is wanted."""
+    """Something else is where a part of a condition is expected."""
 
     def __init__(self, node: Expr, wanted: str) -> None:
         super().__init__(wanted)
@@ -210,12 +210,12 @@ class _MissingError(Exception):
 
 
 def _place(node: Expr) -> int:
-    """Return where a node has its first name or constant, which alone remember where they stand."""
+    """Return the position of the first name or constant of a node; other nodes do not know theirs."""
     return min((int(one.meta["start"]) for one in node.walk() if "start" in one.meta), default=0)
 
 
 def _start(node: Expr, tokens: Sequence[Any]) -> int:
-    """Return where a node that is none of a condition begins, with the brackets and words before its first name."""
+    """Return where an unexpected node begins, with the brackets and words before its first name."""
     start = _place(node)
     for token in reversed([one for one in tokens if one.start < start]):
         if token.token_type.name in _BEFORE or not (token.text == "(" or token.text.isalpha()):
@@ -293,7 +293,8 @@ def _pattern(node: Expr) -> str:
         raise _MissingError(node, "a pattern in 'single quotation marks'")
     if "\\" in pattern:
         raise ConfigError(
-            f"where: the pattern at character {_place(node) + 1} has a backslash, which databases read apart."
+            f"where: the pattern at character {_place(node) + 1} has a backslash, which databases read differently. "
+            "Leave it out."
         )
     return pattern
 
@@ -322,7 +323,7 @@ SIGNS: dict[str, Callable[[Any, Any], Any]] = {
 
 def expression_of(found: Condition) -> ColumnElement[bool]:
     """Return a condition as an expression; constants are bound, never written into the statement."""
-    import sqlalchemy as sa  # here: who reads no database does without it
+    import sqlalchemy as sa  # here: runs without a database need not load it
 
     if isinstance(found, Joined):
         return (sa.and_ if found.word == "AND" else sa.or_)(*map(expression_of, found.parts))
@@ -345,5 +346,5 @@ def expression_of(found: Condition) -> ColumnElement[bool]:
 def _bound(constant: Constant) -> BindParameter[Any]:
     import sqlalchemy as sa
 
-    # Of no type of ours: what it is compared with decides, as for a constant that stands in the text.
+    # Without a type: the column that it is compared with decides, as for a constant in the text.
     return sa.bindparam(None, constant, type_=sa.types.NullType())

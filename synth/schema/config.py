@@ -1,4 +1,4 @@
-"""What one run is asked to do: a configuration, how it is read from YAML or JSON, and how it is written."""
+"""What one run is to do: its configuration, how it is read from YAML or JSON, and how it is written."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def _require_people(people_at_most: int) -> None:
 def prediction_refusal(schema: Schema, label: str | None, holdout: float) -> str | None:
     """Say in one sentence why predictions on the hold-out cannot be charged, or return None where they can."""
     if not schema.allows_sums:
-        return "where one cell is protected no sum may be asked. Declare 'protection: record' or leave it out."
+        return "sums cannot be released where one cell is protected. Declare 'protection: record' or leave it out."
     if label is None:
         return "no label is declared. Name the column to predict under 'label:' or leave it out."
     if holdout == 0:
@@ -136,19 +136,19 @@ def prediction_refusal(schema: Schema, label: str | None, holdout: float) -> str
 # Columns that were found privately: which finding it was, and what it cost --------------------------------------------
 
 FOUND_THEN_EDITED = "found privately, then edited"
-"""Domain source of a column that was open in a finding, and that the owner declared otherwise than was found."""
+"""Domain source of a column that was open in a finding, but that the owner declared differently."""
 
 _FOUND = "found privately, epsilon "
 _HEXADECIMAL = frozenset("0123456789abcdef")
-_WRITTEN = Needed("synth find writes this section; leave it as it is, or leave all of it out.")
+_WRITTEN = Needed("synth find writes this section. Leave it as it is, or remove the whole section.")
 
 
 @dataclass(frozen=True, slots=True)
 class FoundReference:
-    """Which finding filled columns of a configuration, and its cost as an accountant adds it to that of the run.
+    """Which finding filled columns of a configuration, and the cost that an accountant adds to that of the run.
 
-    ``digest`` is SHA-256 of ``found.json``. ``epsilon`` and ``delta`` are what was asked for; the other numbers are the
-    sums over its receipts, in the units of a receipt.
+    ``digest`` is SHA-256 of ``found.json``. ``epsilon`` and ``delta`` are as requested; the other numbers are sums over
+    its receipts, in the units of a receipt.
     """
 
     digest: Annotated[Text, _WRITTEN]
@@ -165,13 +165,13 @@ class FoundReference:
         costs = (self.epsilon, self.mu_squared_units, self.coordinates)
         sums = (self.slack, self.additive_delta)
         if not (all(cost > 0 for cost in costs) and all(math.isfinite(one) and one >= 0 for one in sums)):
-            raise ConfigError("found: a cost is out of its range; leave the section as synth find wrote it.")
+            raise ConfigError("found: a cost is out of range. Leave the section as synth find wrote it.")
         if not (math.isfinite(self.epsilon) and 0 < self.delta < 1):
             raise ConfigError("found: epsilon must be finite and delta between 0 and 1, as synth find wrote them.")
 
     @property
     def source(self) -> str:
-        """The domain source of a column that is declared just as it was found."""
+        """The domain source of a column that is declared exactly as it was found."""
         return f"{_FOUND}{self.epsilon:g}"
 
 
@@ -187,9 +187,9 @@ def is_found(source: str) -> bool:
 class RunConfig:
     """Everything one run needs to know; nothing in it comes from rows.
 
-    ``generator`` names what is fitted. With ``rows`` above 0 that is a generator, which draws so many; with 0 it is a
-    model, which is itself released (``model:`` in a file). ``table`` and ``test_table`` are where the files lie on the
-    owner's machine, ``source`` which database is read instead; none of them leaves it (:meth:`published` drops them).
+    ``generator`` names what is fitted. With ``rows`` above 0 that is a generator, which draws that many; with 0 it is a
+    model, which is itself released (``model:`` in a file). ``table`` and ``test_table`` are paths on the owner's
+    machine, ``source`` is the database that is read instead; none of them leaves it (:meth:`published` drops them).
     ``seed`` is public and seeds training and sampling, never the privacy noise. ``found`` says which finding filled
     columns, and what it cost beside the run.
     ``evaluation_share`` and ``prediction_share`` are parts of mu^2 for the two charged parts of the report: one-way
@@ -235,7 +235,7 @@ class RunConfig:
         if not self.account.strip():
             raise ConfigError("account must name the people the ledger protects, for example city-survey-2026.")
         if self.table is not None and self.source is not None:
-            raise ConfigError("table and source are both given. Say of one only where the rows are.")
+            raise ConfigError("table and source are both given. Keep the one that holds the rows.")
         if self.format.origin != "file" and self.schema.neighbours is Neighbours.CELL:
             raise ConfigError(
                 "protection: the rows of a database have no public order, which protecting single cells relies on. "
@@ -247,7 +247,7 @@ class RunConfig:
             raise ConfigError(f"seed must be a whole number from 0 to 2^63 - 1, got {self.seed}.")
         self._check_columns()
         if self.is_model and self.constraints:
-            raise ConfigError("rules are about rows that are made, and a model makes none.")
+            raise ConfigError("rules are about synthetic rows, and a model releases none. Leave the rules out.")
 
     @property
     def is_model(self) -> bool:
@@ -297,7 +297,7 @@ _KEYS = {
     "found", "source",
 }  # fmt: skip
 _OF_ROWS_MADE = ("generator", "rows", "rules", "evaluation_share")
-"""Keys that say something of rows that are made, of which a model makes none."""
+"""Keys about synthetic rows, of which a model releases none."""
 
 _OF_SCHEMA = tuple(known.name for known in dataclass_fields(Schema) if known.init)
 
@@ -340,7 +340,7 @@ def config_of_text(text: str, *, base: Path | None = None) -> RunConfig:
 
 
 def load_schema(path: str | Path) -> Schema:
-    """Read what a file declares of a table; what a configuration says beside that is passed over.
+    """Read what a file declares about a table; the other keys of a configuration are ignored.
 
     Raises
     ------
@@ -389,13 +389,15 @@ def parse_config(document: Mapping[str, Any], *, base: Path | None = None) -> Ru
 
 def _require_keys(document: Mapping[str, Any]) -> None:
     if not _KEYS & set(document):
-        # Nothing of it is quoted: a table may have been given instead.
-        raise ConfigError("This is no configuration: none of its keys is known. It needs account, budget and columns.")
+        # Nothing of it is quoted, because a table may have been given instead.
+        raise ConfigError(
+            "This is not a configuration: none of its keys is known. It needs account, budget and columns."
+        )
     refuse_unknown(document, _KEYS)
 
 
 def config_of_schema(schema: Schema, document: Mapping[str, Any], *, base: Path | None = None) -> RunConfig:
-    """Turn a schema, and all that a document says beside it, into a configuration.
+    """Turn a schema and the other keys of a document into a configuration.
 
     Parameters
     ----------
@@ -417,11 +419,11 @@ def config_of_schema(schema: Schema, document: Mapping[str, Any], *, base: Path 
         "people_at_most": people,
         "generator": fitted.name,
         "options": fitted.options,
-        # A sealed configuration has no folder, so none of its lines makes its reader open a file.
+        # A sealed configuration has no folder, so none of its lines makes anyone who reads it open a file.
         "constraints": rules if base is None else with_tables(rules, base),
     }
     if isinstance(fitted, _Model):
-        # Nobody is asked about the hold-out of a model unless somebody wants that.
+        # A model has no hold-out unless one is declared.
         given |= {"rows": 0} if "holdout" in asked else {"rows": 0, "holdout": 0.0}
     config = read_as(RunConfig, asked, given=given)
     if config.is_model and not isinstance(fitted, _Model):
@@ -430,13 +432,15 @@ def config_of_schema(schema: Schema, document: Mapping[str, Any], *, base: Path 
 
 
 def _fitted(asked: dict[str, Any]) -> _Generator | _Model:
-    """Take out of a document what is to be fitted, which it names under one of two keys, or leaves open."""
+    """Take out of a document what is to be fitted: the model or the generator that it names, or the usual one."""
     if asked.get("model") is None:
         asked.pop("model", None)
         return read_as(_Generator, _or_empty(asked.pop("generator", None)), within="generator: ")
     beside = next((key for key in _OF_ROWS_MADE if key in asked), None)
     if beside is not None:
-        raise ConfigError(f"'model' and '{beside}' are both given, and a model makes no rows. Leave one of them out.")
+        raise ConfigError(
+            f"'model' and '{beside}' are both given, and a model releases no rows. Leave one of them out."
+        )
     section = asked.pop("model")
     return read_as(_Model, {"name": section} if isinstance(section, str) else section, within="model: ")
 
@@ -450,18 +454,18 @@ def _people_at_most(asked: object, number_of_units: int | None) -> int:
     if number_of_units is None and asked is None:
         raise ConfigError(
             "people_at_most is missing. Write a public upper bound on how many people (or other protected units) the "
-            "table can hold: delta follows from it, and the forecast says by it how poor the rows will be."
+            "table can hold: delta follows from it, and so does the accuracy that the forecast expects."
         )
     people = read("people_at_most", as_whole, number_of_units if asked is None else asked)
     if number_of_units is not None and people < number_of_units:
         raise ConfigError(
-            f"people_at_most must be at least number_of_units, {number_of_units:,}; leave it out where both agree."
+            f"people_at_most must be at least number_of_units, {number_of_units:,}. Leave it out if both are the same."
         )
     return people
 
 
 def _or_empty(section: object) -> object:
-    """Return what a section holds, which may be left blank where all its keys may be."""
+    """Return the content of a section, which may be blank if all its keys are optional."""
     return {} if section is None else section
 
 

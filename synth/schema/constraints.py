@@ -1,11 +1,11 @@
 """Rules between columns, kept by every row: synthetic rows that break one are repaired.
 
-That is post-processing of a release, so it costs nothing: a repaired row follows from the row that was drawn, from its
-place, from the public seed, the rules and the fitted model, and where rows exchange cells from the other rows drawn.
-First they do (``shares``). Where a row still breaks a rule, what the rule concludes moves to the nearest place that
-keeps it; a category is drawn as the model draws it among rows that keep the rule. Where no such move keeps all rules
-together, the row takes the values of a public one that keeps them, and keeps of its own whatever the rules allow. So
-every row keeps every rule in the end, whenever one row can.
+This is post-processing of a release, so it costs nothing: a repaired row follows from the row that was drawn, from its
+place, from the public seed, the rules and the fitted model, and where rows exchange cells also from the other rows
+drawn. Rows exchange cells first (``shares``). Where a row still breaks a rule, the conclusion of the rule moves to the
+nearest value that keeps it; a category is drawn as the model draws it among rows that keep the rule. Where no such move
+keeps all rules together, the row takes the values of a public row that keeps them, and then gets back its own values
+where the rules allow them. So in the end every row keeps every rule, if any row can.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Repaired:
     changed : int
         Rows in which a rule changed a cell.
     broken : tuple of int
-        For every line of ``rules:`` how many rows broke it as they were drawn; for heaped values, how many moved.
+        For every line of ``rules:`` how many drawn rows broke it; for heaped values, how many were moved.
     """
 
     codes: CodeArray
@@ -69,7 +69,7 @@ class Repaired:
 
 
 def asks_the_model(rules: RuleSet) -> bool:
-    """Whether rows are repaired by what the model draws elsewhere: a category, a learnt table, a share of heaps."""
+    """Whether repairs need other rows of the model: for a category, a learnt table or a share of heaps."""
     return bool(rules.heaps or rules.learnt or any(isinstance(rule.then, Among) for rule in rules.rules))
 
 
@@ -81,7 +81,7 @@ def repair(
     seed: int = 0,
     drawn: CodeArray | None = None,
 ) -> Repaired:
-    """Return the rows with every rule kept: rows exchange cells as far as that mends them, then cells are moved.
+    """Return the rows with every rule kept: rows exchange cells where that mends them, then cells are moved.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ def repair(
     seed : int
         Public.
     drawn : array of shape (rows, modelled columns), optional
-        Rows of the model from which categories are drawn that rules ask for; without them all are equally likely.
+        Rows of the model, from which categories are drawn to keep rules; without them all are equally likely.
     """
     repaired = codes.copy()
     broken = [0] * len(rules.lines)
@@ -119,14 +119,14 @@ def repair(
 
 
 class _Mending:
-    """What rows are repaired with."""
+    """The rules, the public seed and the drawn rows that repair rows."""
 
     def __init__(self, rules: RuleSet, place: Mapping[str, int], seed: int, drawn: CodeArray | None) -> None:
         self.rules, self.place, self.seed, self.drawn = rules.rules, place, seed, drawn
         self._chances: dict[int, FloatArray] = {}
 
     def heap(self, where: Among, share: float, codes: CodeArray) -> int:
-        """Move rows to heaps, so that about the declared share lies there; the rest of it is drawn there already."""
+        """Move rows to heaps until about the declared share is there, counting those that were drawn there."""
         name = where.column.name
         model = codes if self.drawn is None else self.drawn[:, self.place[name]]
         already = float(where.kept({name: model}).mean()) if len(model) else 0.0
@@ -139,7 +139,7 @@ class _Mending:
         return int(moved.sum())
 
     def turn(self, codes: CodeArray, open_rows: CodeArray) -> CodeArray:
-        """Move what breaks a rule, rule by rule, and return the rows that still break one."""
+        """Move cells that break a rule, rule by rule, and return the rows that still break one."""
         rows = {name: codes[open_rows, self.place[name]] for rule in self.rules for name in rule.columns}
         for number, rule in enumerate(self.rules):
             broken = rule.broken(rows)
@@ -162,19 +162,21 @@ class _Mending:
             _move(then, rows, broken)
         else:
             codes = rows[then.column.name]
-            told = np.zeros(len(broken), bool)
+            valued = np.zeros(len(broken), bool)
             if then.column.has_order:
-                told = np.isfinite(values_of(then.column)[codes[broken]]) & bool(len(_valued(then.column, then.codes)))
-            if told.any():
-                codes[broken[told]] = _nearest_among(then, codes[broken[told]])
-            asked = broken[~told]
+                valued = np.isfinite(values_of(then.column)[codes[broken]]) & bool(
+                    len(_valued(then.column, then.codes))
+                )
+            if valued.any():
+                codes[broken[valued]] = _nearest_among(then, codes[broken[valued]])
+            asked = broken[~valued]
             chances = self._chances_of(rule, number) if len(asked) else np.empty(0)
             if len(chances):
                 drawn = _chance(open_rows[asked], self.seed, len(self.place) + number)
                 codes[asked] = np.minimum(np.searchsorted(chances, drawn, side="right"), len(chances) - 1)
 
     def _chances_of(self, rule: Rule, number: int) -> FloatArray:
-        """Return how likely the model draws each code, added up, in rows that meet the rule and keep it."""
+        """Return the cumulated chances with which the model draws each code in rows that meet the rule and keep it."""
         found = self._chances.get(number)
         if found is None:
             found = self._chances[number] = self._added_up(rule)
@@ -203,7 +205,7 @@ class _Mending:
         return np.asarray(np.cumsum(weights) / weights.sum())
 
     def settle(self, codes: CodeArray, before: CodeArray, open_rows: CodeArray) -> None:
-        """Give rows that no turn mends the values of one that keeps all rules, and then back what is their own."""
+        """Give rows that no turn mends the values of a row that keeps all rules, then their own where allowed."""
         for together in linked(self.rules):
             search = Search(together)
             rows = {name: codes[open_rows, self.place[name]] for name in search.columns}
@@ -215,7 +217,7 @@ class _Mending:
                 continue
             which = open_rows[broken]
             held = {name: np.full(len(which), code, np.int64) for name, code in public.items()}
-            # What rules conclude is given back last: it is what they would move.
+            # Conclusions of rules are given back last: they are what the rules would move.
             concluded = {name for rule in together for name in rule.then.columns[:1]}
             for name in sorted(held, key=lambda one: one in concluded):
                 self._give_back(held, name, before[which, self.place[name]], search.about[name])
@@ -237,7 +239,7 @@ def _valued(column: ModelledColumn, spans: Spans) -> Spans:
 
 
 def _nearest_among(where: Among, codes: CodeArray) -> CodeArray:
-    """Return the allowed code whose value is nearest; a place of the grid before a value beside it."""
+    """Return the allowed code whose value is nearest; a value of the grid before one outside it."""
     column = where.column
     values, plain = values_of(column), column.n_values
     on_grid = spans_within(where.codes, np.array([[0, plain]], dtype=np.int64), column.size)
@@ -254,7 +256,7 @@ def _nearest_among(where: Among, codes: CodeArray) -> CodeArray:
 
 
 def _move(then: Comparison, rows: dict[str, CodeArray], broken: CodeArray) -> None:
-    """Move the left column to where it keeps a comparison, and a column on the right where it has no such place."""
+    """Move the left column to a value that keeps a comparison, or a column on the right where it has none."""
 
     def sides() -> tuple[FloatArray, FloatArray]:
         return then.sides({name: rows[name][broken] for name in then.columns})
@@ -276,7 +278,7 @@ def _move(then: Comparison, rows: dict[str, CodeArray], broken: CodeArray) -> No
 
 
 def _chance(rows: CodeArray, seed: int, salt: int) -> FloatArray:
-    """Return a number from 0 to 1 for every row, from its place and public numbers alone (splitmix64)."""
+    """Return a number from 0 to 1 for every row, only from its place and public numbers (splitmix64)."""
     with np.errstate(over="ignore"):
         mixed = np.uint64(seed) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(salt + 1) * np.uint64(0xD1B54A32D192ED03)
         found = (rows.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15) + mixed
@@ -290,12 +292,12 @@ def _chance(rows: CodeArray, seed: int, salt: int) -> FloatArray:
 
 
 def unkept(rules: RuleSet, schema: Schema, codes: npt.NDArray[np.integer[Any]]) -> Iterator[str]:
-    """Yield what rows of a finished table break, a sentence for each line of ``rules:``.
+    """Yield which rules a finished table breaks, with one sentence for each line of ``rules:``.
 
     Parameters
     ----------
     rules : RuleSet
-        As they were read: a table of values that nobody declared is one that the rows themselves have to agree on.
+        As they were read: where no table of values is declared, the rows must agree with each other.
     schema : Schema
     codes : array of shape (rows, modelled columns)
     """
@@ -316,11 +318,11 @@ def unkept(rules: RuleSet, schema: Schema, codes: npt.NDArray[np.integer[Any]]) 
 
 
 def _agree(then: Dependency, source: CodeArray, target: CodeArray, seen: CodeArray) -> bool:
-    """Say whether every value of the one column has one value of the other; ``seen`` is what earlier rows had."""
-    told = target != -2 if then.target.missing_code is None else target != then.target.missing_code
+    """Return whether every value of one column has one value of the other; ``seen`` holds those of earlier rows."""
+    valued = target != -2 if then.target.missing_code is None else target != then.target.missing_code
     if then.source.missing_code is not None:
-        told &= source != then.source.missing_code
-    source, target = source[told], target[told]
+        valued &= source != then.source.missing_code
+    source, target = source[valued], target[valued]
     fresh = seen[source] < 0
     seen[source[fresh]] = target[fresh]
     return bool((seen[source] == target).all())

@@ -1,6 +1,6 @@
-"""Whether rules can be kept: those that no row can keep together, and those that say nothing, are told beforehand.
+"""Whether rules can be kept: contradictions, and rules that say nothing, are reported before anything is spent.
 
-A row of declared codes is searched for that keeps all of them. Nothing here depends on a row of a table.
+This searches for a row of declared codes that keeps all rules. Nothing here depends on a row of a table.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from synth.schema.schema import Schema
 __all__ = ["Search", "check_rules", "linked", "problems_of_rules"]
 
 _MOST_WORK = 20_000
-"""Rules that a search for one row may look at, one after the other."""
+"""Most rules that a search for one row may apply, one after the other."""
 
 _MOST_BLAMED = 100_000
-"""The same for all searches by which the rules are found that contradict each other."""
+"""The same for all searches for the rules that contradict each other."""
 
 _MOST_CHECKED = 200
-"""Rules of which each is held against all others; of more only whether one row can keep them all is looked for."""
+"""Most rules that are compared one by one with all others; beyond it only a row that keeps all is searched for."""
 
 _FEW = 32
 _MOST_LISTED = 4_096
@@ -54,7 +54,7 @@ Domains = dict[str, Spans]
 
 
 class Search:
-    """A search for one row of declared codes that keeps some rules; nothing of it depends on a row."""
+    """A search for one row of declared codes that keeps some rules; it does not depend on any row of a table."""
 
     def __init__(self, rules: Sequence[Rule]) -> None:
         self.rules = rules
@@ -74,9 +74,9 @@ class Search:
         Parameters
         ----------
         fixed : mapping, optional
-            The codes that a column has to be among.
+            Codes that a column is restricted to.
         empty : bool
-            Whether a row counts that keeps them only because a cell is empty of which no rule says that it may be.
+            Whether to accept a row that keeps them only because a cell is empty that no rule allows to be empty.
         """
         fixed = fixed or {}
         whole: Domains = {}
@@ -125,7 +125,7 @@ class Search:
                 yield narrowed
 
     def _propagated(self, domains: Domains, changed: Iterable[str]) -> Domains | None:
-        """Take out codes that no row with the others can have; None where a column has none left."""
+        """Remove codes that no row with the others can have; None where a column has none left."""
         domains = dict(domains)
         if any(not len(spans) for spans in domains.values()):
             return None
@@ -179,7 +179,7 @@ def _count(spans: Spans) -> int:
 
 
 def _parts(spans: Spans) -> Iterator[Spans]:
-    """Yield the parts of a set that are tried one after the other; together they are all of it."""
+    """Yield the parts of a set to try one after the other; together they are the whole set."""
     if _count(spans) <= _FEW:
         yield from (spans_of([code]) for code in codes_in(spans))
         return
@@ -193,7 +193,7 @@ def _parts(spans: Spans) -> Iterator[Spans]:
 
 
 def _ends(column: ModelledColumn, spans: Spans) -> tuple[float, float, bool]:
-    """Return the least and the greatest value of a set of codes, and whether one of them is an empty cell."""
+    """Return the lowest and the highest value of a set of codes, and whether it includes an empty cell."""
     values, plain = values_of(column), column.n_values
     codes = [code for first, last in spans.tolist() for code in (min(first, plain), min(last, plain) - 1)]
     beside = codes_in(spans_within(spans, np.array([[plain, column.size]]), column.size))
@@ -203,7 +203,7 @@ def _ends(column: ModelledColumn, spans: Spans) -> tuple[float, float, bool]:
 
 
 class _Bounds:
-    """What a comparison says of the ends of its columns: the left side is at least, or at most, the right one."""
+    """What a comparison says about the bounds of its columns: the left side is at least, or at most, the right one."""
 
     def __init__(self, then: Comparison, domains: Domains) -> None:
         ends = [_ends(column, domains[column.name]) for column in (then.left, *then.right)]
@@ -215,7 +215,7 @@ class _Bounds:
         self.at_least, self.at_most = then.relation in (">=", ">", "="), then.relation in ("<=", "<", "=")
 
     def possible(self) -> bool:
-        """Whether some values of the ends keep it."""
+        """Whether some values within the bounds keep it."""
         if self.may_be_empty:
             return True
         low, high = self.left
@@ -246,7 +246,7 @@ def _is_possible(then: Among | Comparison | Dependency, domains: Domains) -> boo
 
 
 def _enforced(then: Among | Comparison | Dependency, domains: Domains) -> Iterator[tuple[str, Spans]]:
-    """Yield to which codes a conclusion narrows its columns."""
+    """Yield the codes that a conclusion leaves to its columns."""
     if isinstance(then, Among):
         yield then.column.name, then.codes
     elif isinstance(then, Dependency):
@@ -330,7 +330,7 @@ def _problems(lines: tuple[str, ...], schema: Schema) -> tuple[str, ...]:
 
 
 def _says_nothing(rule: Rule) -> bool:
-    """Whether no declared values at all break a rule."""
+    """Whether no combination of declared values breaks a rule."""
     domains: Domains = {column.name: np.array([[0, column.size]]) for column in _columns_of(rule)}
     for one in rule.when:
         met = spans_within(domains[one.column.name], one.codes, one.column.size)
@@ -356,7 +356,7 @@ def _says_nothing(rule: Rule) -> bool:
 
 
 def _circle(rules: Sequence[Rule]) -> list[Rule]:
-    """Return orders that go round in a circle in which something would be larger than itself; none else."""
+    """Return orders in a circle, in which something would be larger than itself; empty without a circle."""
     larger: dict[str, list[tuple[str, Rule]]] = {}
     strict = []
     for rule in rules:
@@ -402,7 +402,7 @@ def linked(rules: Sequence[Rule]) -> list[list[Rule]]:
 
 
 def _core(rules: Sequence[Rule], met: Mapping[str, Spans]) -> list[Rule]:
-    """Return rules that no row can keep together, none of which can be left out; ``met`` is where a row has to be."""
+    """Return a smallest set of rules that no row can keep together; ``met`` restricts the row."""
     kept, part, work = list(rules), max(len(rules) // 2, 1), 0
     while part and work < _MOST_BLAMED:
         place = 0
@@ -450,8 +450,8 @@ def _never_met(rule: Rule, others: Sequence[Rule]) -> str:
     texts = list(dict.fromkeys(_short(other) for other in others))
     beside = f" while {_and(texts)} {'hold' if len(texts) > 1 else 'holds'}" if texts else ""
     return (
-        f"rules: no row can meet the condition of '{_short(rule)}' and keep it{beside}, so it would forbid what it "
-        "is about. Change or delete one of them."
+        f"rules: no row can meet the condition of '{_short(rule)}' and keep it{beside}, so it would only forbid its "
+        "own condition. Change or delete one of them."
     )
 
 

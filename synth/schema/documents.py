@@ -1,4 +1,4 @@
-"""Documents that people write, and the plain values in them: YAML read safely, and one sentence for each refusal.
+"""Documents that people write, and the plain values in them: YAML is read safely, and refused in one sentence.
 
 Numbers are read as text and converted where a number is expected, so ``1e-6`` is a number (YAML 1.1 calls it a text)
 and a category written 007 keeps its zeros. A value that reached us as a truth value was written unquoted (``yes``,
@@ -57,18 +57,18 @@ _WORDS: dict[str, bool | None] = {
     for word, value in {**yaml.SafeLoader.bool_values, "null": None}.items()
     for written in (word, word.capitalize(), word.upper())
 } | {"": None, "~": None}
-"""The plain words that YAML 1.1 takes for truth values or for nothing."""
+"""The plain words that YAML 1.1 reads as truth values or as nothing."""
 
 _TOO_LARGE = f"more than {DOCUMENT_BYTES:,} bytes. Make it shorter, for example by grouping categories."
 
 
 def read_text(path: Path, what: str) -> str:
-    """Return the text of a document that a user gives; ``what`` begins the sentence of a refusal.
+    """Return the text of a document that a user gives; ``what`` begins the refusal.
 
     Raises
     ------
     ConfigError
-        If the file cannot be read, is larger than a document may be, or is no text in UTF-8.
+        If the file cannot be read, is larger than a document may be, or is not UTF-8 text.
     """
     try:
         with path.open("rb") as stream:
@@ -80,7 +80,7 @@ def read_text(path: Path, what: str) -> str:
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise ConfigError(f"{what} '{shown(path.name)}' is no text in UTF-8. Save it as UTF-8.") from None
+        raise ConfigError(f"{what} '{shown(path.name)}' is not UTF-8 text. Save it as UTF-8.") from None
 
 
 def read_mapping(text: str, *, sealed: bool = False) -> dict[str, Any]:
@@ -91,9 +91,9 @@ def read_mapping(text: str, *, sealed: bool = False) -> dict[str, Any]:
     Parameters
     ----------
     text : str
-        What a user gives, at most :data:`synth.limits.DOCUMENT_BYTES` in UTF-8.
+        From a user, at most :data:`synth.limits.DOCUMENT_BYTES` in UTF-8.
     sealed : bool
-        Whether it comes from a bundle instead, whose reader has limits of its own: size and lengths are not bounded.
+        Whether it comes from a bundle instead, whose reader has its own limits: size and lengths are not bounded here.
 
     Raises
     ------
@@ -116,7 +116,7 @@ def read_mapping(text: str, *, sealed: bool = False) -> dict[str, Any]:
 
 
 class _Document:
-    """One document, read event by event: whatever is refused is refused before anything is built of it."""
+    """One document, read event by event, so that anything refused is refused before it is built."""
 
     def __init__(self, text: str, *, bounded: bool) -> None:
         self._events = yaml.parse(text, Loader=_PARSER)
@@ -139,21 +139,21 @@ class _Document:
     def _node(self, event: yaml.Event, *, depth: int) -> object:
         self._admit(event)
         if isinstance(event, yaml.ScalarEvent):
-            # Only plain words are looked at: in quotes they are texts. Numbers stay as they are written.
+            # Only plain words are converted: in quotes they are texts. Numbers stay as they are written.
             return _WORDS.get(event.value, event.value) if event.implicit[0] else event.value
         if depth == DOCUMENT_DEPTH:
-            raise _refused(event, f"lies deeper than {DOCUMENT_DEPTH} levels. Make it flatter")
+            raise _refused(event, f"is nested more than {DOCUMENT_DEPTH} levels deep. Make it flatter")
         return self._sequence(depth) if isinstance(event, yaml.SequenceStartEvent) else self._mapping(depth)
 
     def _admit(self, event: yaml.Event) -> None:
-        """Refuse a key or value that exceeds a limit or is more than it says, whatever it is."""
+        """Refuse a key or value that exceeds a limit, or that has an anchor, alias or tag."""
         self._nodes += 1
         if self._bounded and self._nodes > DOCUMENT_NODES:
-            raise _refused(event, f"begins more than {DOCUMENT_NODES:,} keys and values. Make it shorter")
+            raise _refused(event, f"exceeds {DOCUMENT_NODES:,} keys and values. Make it shorter")
         if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None) is not None:
-            raise _refused(event, "has an anchor or an alias (& or *), which are not read. Write the value out")
+            raise _refused(event, "has an anchor or an alias (& or *), which is not allowed. Write the value out")
         if getattr(event, "tag", None) is not None:
-            raise _refused(event, "has a tag (!), which is not read. Leave it out")
+            raise _refused(event, "has a tag (!), which is not allowed. Leave it out")
         if self._bounded and isinstance(event, yaml.ScalarEvent) and len(event.value) > TEXT_CHARACTERS:
             raise _refused(event, f"has a text of more than {TEXT_CHARACTERS:,} characters. Make it shorter")
 
@@ -185,9 +185,9 @@ def _line(event: yaml.Event) -> int:
     return 0 if event.start_mark is None else event.start_mark.line + 1
 
 
-# What stands under a key ----------------------------------------------------------------------------------------------
+# Values of keys -------------------------------------------------------------------------------------------------------
 
-# Each of these reads one value, or raises a ValueError that goes on where the name of the key has ended.
+# Each of these reads one value, or raises a ValueError that continues the sentence after the name of the key.
 
 
 def as_number(value: object) -> float:
@@ -235,7 +235,7 @@ def as_flag(value: object) -> bool:
 
 
 def as_word(value: object) -> str:
-    """Read a text as it stands in cells: a whole number may be written as one."""
+    """Read a text as it is in cells: a whole number may be written as a number."""
     if isinstance(value, bool):
         raise ValueError(
             'must be in quotes where it says yes, no, true or false, for example values: ["yes", "no"], because YAML '
@@ -254,7 +254,7 @@ def as_mapping(value: object) -> Mapping[str, object]:
 
 
 def read(where: str, convert: Callable[[object], _Value], value: object) -> _Value:
-    """Read one value that stands by itself; ``where`` names it in the refusal."""
+    """Read a single value; ``where`` names it in the refusal."""
     try:
         return convert(value)
     except ValueError as problem:
@@ -282,13 +282,13 @@ class Read:
     convert: Callable[[Any], object]
 
     def __get_pydantic_core_schema__(self, source: object, handler: object) -> dict[str, object]:
-        """Leave a field of this type to ``convert`` alone, in pydantic's words."""
+        """Let ``convert`` alone read a field of this type, in pydantic's terms."""
         return {"type": "function-plain", "function": {"type": "no-info", "function": self.convert}}
 
 
 @dataclass(frozen=True, slots=True)
 class Needed:
-    """What belongs under a key that no document may leave out, whatever its default in Python."""
+    """What to write under a key that documents must have, even if it has a default in Python."""
 
     what: str
 
@@ -311,29 +311,29 @@ def read_as(
     aside: Sequence[str] = (),
     error: type[InputError] = ConfigError,
 ) -> _Value:
-    """Read a mapping of a document as a dataclass: its fields say by their types what stands under each key.
+    """Read a mapping of a document as a dataclass, whose types of fields say how each value is read.
 
     Parameters
     ----------
     kind : type
         A dataclass whose fields are of the types above, a ``Literal`` or an enumeration of texts, or None.
     content : object
-        What stands there.
+        The mapping.
     within : str
-        Where it stands, which begins every refusal: ``"budget: "``, or nothing for a whole document.
+        Where it is, which begins every refusal: ``"budget: "``, or nothing for a whole document.
     given : mapping, optional
-        Fields that are known already and that the document may not have.
+        Fields that are already known, which the document must not have.
     aside : sequence of str
-        Keys that the document may have and that are no fields.
+        Keys that the document may have besides the fields.
     error : type
-        What is raised.
+        The type of the refusal.
 
     Raises
     ------
     InputError
-        In one sentence, about a key that is unknown, else one that is missing, else the first that cannot be used.
+        In one sentence about a key: first an unknown one, then a missing one, then one whose value cannot be used.
     """
-    from pydantic import ValidationError  # here: a process that reads no document does without it
+    from pydantic import ValidationError  # here: processes that read no document need not load it
 
     given = given or {}
     adapter, keys = _adapter(kind)  # type: ignore[arg-type]  # mypy doubts that a class can be hashed
@@ -356,7 +356,7 @@ def read_as(
 def refuse_unknown(
     content: Mapping[str, object], known: Iterable[str], *, within: str = "", error: type[InputError] = ConfigError
 ) -> None:
-    """Refuse a mapping that has a key beside the known ones."""
+    """Refuse a mapping that has an unknown key."""
     unknown = next((key for key in content if key not in known), None)
     if unknown is not None:
         raise error(f"{within}unknown key '{shown(str(unknown))}'. Known keys: {', '.join(sorted(known))}.")
@@ -370,7 +370,7 @@ _REASONS = {
 
 
 def _reason(refused: Mapping[str, Any]) -> str:
-    """Say why a value was refused, as it goes on behind the name of its key."""
+    """Say why a value was refused, to follow the name of its key."""
     if refused["type"] in _REASONS:
         return _REASONS[refused["type"]]
     if refused["type"] == "value_error":
@@ -384,7 +384,7 @@ def _reason(refused: Mapping[str, Any]) -> str:
 
 @functools.cache
 def _adapter(kind: Any) -> tuple[TypeAdapter[Any], dict[str, Needed | None]]:
-    """Return what reads a dataclass, and the keys that it has, with what is said of those that are needed."""
+    """Return what reads a dataclass, and its keys with what is said of the needed ones."""
     from pydantic import TypeAdapter
 
     hints = get_type_hints(kind, include_extras=True)

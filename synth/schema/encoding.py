@@ -1,9 +1,9 @@
 """Cells of any file type to the codes of a declared column, and codes back to typed cells.
 
 Encoding is total: any cell of any type gets a code, so a run can never fail because of a value; nothing is ever fitted
-to rows. The code of a cell is a function of that cell and of the declared column, whatever the other cells are; so it
-is worked out once for every distinct cell of a batch and copied to its rows. What a number, a day or a word means for a
-column is asked of the column (:meth:`synth.schema.ModelledColumn.encode`); here stands what they are in a file.
+to rows. The code of a cell is a function of that cell and of the declared column, whatever the other cells are, so it
+is calculated once for every distinct cell of a batch and copied to its rows. The column says what a number, a day or a
+word means (:meth:`synth.schema.ModelledColumn.encode`); this module says how they are read from a file.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ INFINITY = r"(?i)^[+-]?inf(inity)?$"
 ISO_DAY = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:[0-9]{2}(:[0-9]{2}([.,][0-9]+)?)?\s*(Z|[+-][0-9]{2}:?[0-9]{2})?)?$"
 NO_DAY = np.iinfo(np.int64).min
 NO_TIME = -1
-"""Marks a cell that is not a date."""
+"""Mark a cell that is not a date, or not a time."""
 
 EPOCH = datetime.date(1970, 1, 1).toordinal()
 _DAYS_PER_UNIT = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
@@ -83,7 +83,7 @@ def encode_column(
     missing : tuple of str
         Texts that mean "missing", unless the column itself declares them as a value.
     strip : bool
-        Whether white space around a text is passed over.
+        Whether white space around a text is ignored.
 
     Returns
     -------
@@ -97,9 +97,9 @@ def encode_column(
     Notes
     -----
     Empty and malformed cells get the missing code if declared, else "other" (categories), else the declared fallback.
-    Numbers and dates move to the nearest place of the grid, infinite ones to the nearest bound; undeclared categories
-    become "other" if declared, else missing if declared, else the fallback. Where none of these is declared, which no
-    run is started with, the code is 0: encoding is total.
+    Numbers and dates move to the nearest value of the grid, infinite ones to the nearest bound; undeclared categories
+    become "other" if declared, else missing if declared, else the fallback. If none of these is declared, in which case
+    no run starts, the code is 0: encoding is total.
     """
     return encode_cells(column, cells, missing=missing, strip=strip).codes
 
@@ -113,9 +113,9 @@ def encode_cells(
     notation: Notation = PLAIN,
     dates: tuple[str, ...] = (),
 ) -> EncodedCells:
-    """Turn cells into codes as :func:`encode_column` does, and count those that did not arrive as declared.
+    """Turn cells into codes as :func:`encode_column` does, and count those that did not fit their declaration.
 
-    ``notation`` and ``dates`` say how numbers and dates are written where the column says nothing else.
+    ``notation`` and ``dates`` say how numbers and dates are written where the column has no notation of its own.
     """
     distinct, index = _distinct_cells(cells)
     written = FileCells(distinct, missing=missing, strip=strip, notation=notation, dates=dates)
@@ -131,7 +131,7 @@ def encode_cells(
 def values_of_cells(
     cells: pa.Array | pa.ChunkedArray, *, missing: tuple[str, ...] = ("",), strip: bool = True
 ) -> tuple[list[str | None], npt.NDArray[np.int64]]:
-    """Return the texts of cells, None for a missing one, and each row's place among them; a text may stand twice."""
+    """Return the texts of cells, None for a missing one, and each row's place among them; texts may repeat."""
     distinct, index = _distinct_cells(cells)
     texts = FileCells(distinct, missing=missing, strip=strip).values()
     return texts, np.arange(len(texts)) if index is None else index
@@ -168,7 +168,7 @@ def arrow_type(column: Column) -> pa.DataType:
 
 
 class FileCells:
-    """Cells of one column of a file, each of which a declared column takes for a number, a day or a word.
+    """Cells of one column of a file, which a declared column reads as numbers, days, minutes or words.
 
     Parameters
     ----------
@@ -177,11 +177,11 @@ class FileCells:
     missing : tuple of str
         Texts that mean "missing".
     strip : bool
-        Whether white space around a text is passed over.
+        Whether white space around a text is ignored.
     notation : Notation
-        How numbers are written where a column says nothing else.
+        How numbers are written where a column has no notation of its own.
     dates : tuple of str
-        How dates are, in the notation of ``strptime``.
+        How dates are written, in the notation of ``strptime``.
     """
 
     def __init__(
@@ -199,7 +199,7 @@ class FileCells:
         self._strip = strip
 
     def numbers(self, notation: Notation = PLAIN) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
-        """Return the number of every cell, NaN where it is none, and which cells are missing.
+        """Return the number of every cell, NaN where it is not one, and which cells are missing.
 
         ``notation`` is the column's own.
         """
@@ -213,7 +213,7 @@ class FileCells:
     def days(
         self, *, patterns: tuple[str, ...], shortest: int
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-        """Return the day of every cell since 1970-01-01, which cells are none, and which are missing.
+        """Return the day of every cell since 1970-01-01, which cells are not dates, and which are missing.
 
         ``patterns`` and ``shortest`` are those of :func:`days_of_texts`.
         """
@@ -228,7 +228,7 @@ class FileCells:
     def minutes(
         self, *, patterns: tuple[str, ...]
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-        """Return the minute of the day of every cell, which cells are none, and which are missing.
+        """Return the minute of the day of every cell, which cells are not times, and which are missing.
 
         ``patterns`` are those of :func:`minutes_of_texts`.
         """
@@ -272,13 +272,13 @@ def _spellings(column: ModelledColumn, *, strip: bool, typed: bool) -> tuple[pa.
 
 
 def _trimmed(texts: list[str]) -> list[str]:
-    # By the same function as the cells, which has its own idea of white space.
+    # By the same function as the cells, because functions differ in what they call white space.
     trimmed: list[str] = pc.utf8_trim_whitespace(pa.array(texts, pa.string())).to_pylist()
     return trimmed
 
 
 def _distinct_cells(cells: pa.Array | pa.ChunkedArray) -> tuple[pa.Array, npt.NDArray[np.int64] | None]:
-    """Return the distinct cells, null last, and each row's place among them; None where cells are kept one by one."""
+    """Return the distinct cells, null last, and each row's place among them; None if all cells are kept."""
     array = cells.combine_chunks() if isinstance(cells, pa.ChunkedArray) else cells
     if isinstance(array, pa.ChunkedArray):  # more text than one chunk can hold
         array = pa.concat_arrays([chunk.cast(pa.large_string()) for chunk in array.chunks])
@@ -308,7 +308,7 @@ def is_text(kind: pa.DataType) -> bool:
 
 
 def is_bytes(kind: pa.DataType) -> bool:
-    """Whether cells of this type are bytes, which may be texts or not."""
+    """Whether cells of this type are bytes, which may or may not be text."""
     types = pa.types
     return bool(types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind))
 
@@ -344,7 +344,7 @@ def texts_of(cells: pa.Array) -> pa.Array:
 def numbers_of(cells: pa.Array) -> npt.NDArray[np.float64]:
     """Return typed numbers as float64; null becomes NaN.
 
-    A 32-bit number is read as the shortest decimal that it prints as: 0.1 stored in 32 bits is 0.1, not 0.10000000149.
+    A 32-bit number is read as its shortest decimal: 0.1 stored in 32 bits is 0.1, not 0.10000000149.
     """
     if pa.types.is_float16(cells.type):
         cells = cells.cast(pa.float32())
@@ -358,7 +358,7 @@ def numbers_of(cells: pa.Array) -> npt.NDArray[np.float64]:
 def numbers_of_texts(texts: pa.Array) -> npt.NDArray[np.float64]:
     """Return the numbers that texts such as "5", "-0.5" or "1e-6" write; NaN for any other text, and for null.
 
-    A text of more than :data:`synth.limits.NUMBER_CHARACTERS` characters is no number.
+    A text of more than :data:`synth.limits.NUMBER_CHARACTERS` characters is not a number.
     """
     texts = _short(texts)
     written = pc.or_(pc.match_substring_regex(texts, NUMBER), pc.match_substring_regex(texts, INFINITY))
@@ -366,10 +366,10 @@ def numbers_of_texts(texts: pa.Array) -> npt.NDArray[np.float64]:
 
 
 def plain_numbers(texts: pa.Array, notation: Notation) -> pa.Array:
-    """Return texts with each number that is written in a notation as a program writes it, and the others as they are.
+    """Return texts with each number in a notation rewritten as programs write it, and other texts unchanged.
 
-    What becomes of a text follows from that text alone. Thousands come in groups of three, and a unit stands at one of
-    the ends.
+    The result for a text follows from that text alone. Thousands come in groups of three, and a unit is at one of the
+    ends.
 
     Examples
     --------
@@ -379,7 +379,7 @@ def plain_numbers(texts: pa.Array, notation: Notation) -> pa.Array:
     """
     if not notation:
         return texts
-    # Patterns of RE2, which takes time in proportion to the text whatever the pattern; signs and units stand in quotes.
+    # Patterns of RE2, which takes time in proportion to the text whatever the pattern; signs and units are quoted.
     space, unit = "[\\s\u00a0\u202f\u2009]*", _any_of(notation.units)
     before, behind = (f"(?:{unit}{space})?", f"(?:{space}{unit})?") if notation.units else ("", "")
     point, between = _any_of(notation.point), _any_of(notation.between)
@@ -396,7 +396,7 @@ def plain_numbers(texts: pa.Array, notation: Notation) -> pa.Array:
 
 
 def invented_cells(form: TableFormat) -> list[tuple[str, str]]:
-    """Return invented cells as a format says that numbers and dates are written, each with what it becomes.
+    """Return invented cells written as a format declares, each with what it is read as.
 
     Examples
     --------
@@ -412,9 +412,9 @@ def invented_cells(form: TableFormat) -> list[tuple[str, str]]:
 
 
 def invented_cells_of(column: ModelledColumn, form: TableFormat) -> list[tuple[str, str]]:
-    """Return invented cells as a column is declared to be written, each with what reading a table makes of it.
+    """Return invented cells written as a column is declared, each with what it is read as.
 
-    They follow from the declaration alone. There are none of a column whose cells are written as a program writes them.
+    They follow from the declaration alone. There are none for a column whose cells are written as programs write them.
 
     Examples
     --------
@@ -454,7 +454,7 @@ def days_of_texts(texts: pa.Array, *, patterns: tuple[str, ...], shortest: int) 
     Parameters
     ----------
     texts : pyarrow string array
-        Dates as ``patterns`` or ISO 8601 writes them; a time of day after an ISO date is passed over.
+        Dates as ``patterns`` or ISO 8601 writes them; a time of day after an ISO date is ignored.
     patterns : tuple of str
         How dates are written, in the notation of ``strptime``: the first that fits, tried before ISO.
     shortest : int
@@ -467,7 +467,7 @@ def days_of_texts(texts: pa.Array, *, patterns: tuple[str, ...], shortest: int) 
     """
     texts = _short(texts)
     iso = pc.match_substring_regex(texts, ISO_DAY)
-    # Times of day make nearly every text different; the dates before them are few.
+    # Times of day make nearly every text different, while there are few dates.
     short = texts if patterns else pc.if_else(iso, pc.utf8_slice_codeunits(texts, 0, 10), texts)
     cells = short.dictionary_encode()
     with_time = pc.match_substring_regex(cells.dictionary, ISO_DAY).to_pylist()
@@ -498,19 +498,19 @@ def _day(text: str, patterns: Sequence[str], shortest: int, *, iso: bool) -> int
 
 
 def minutes_of_texts(texts: pa.Array, *, patterns: tuple[str, ...]) -> npt.NDArray[np.int64]:
-    """Return the minutes of the day of written times, alone or behind a date.
+    """Return the minutes of the day of written times, alone or after a date.
 
     Parameters
     ----------
     texts : pyarrow string array
-        Times as ``patterns`` or ISO 8601 writes them (14:35, 14:35:10, 2024-03-01T14:35); seconds are passed over.
+        Times as ``patterns`` or ISO 8601 writes them (14:35, 14:35:10, 2024-03-01T14:35); seconds are ignored.
     patterns : tuple of str
         How they are written, in the notation of ``strptime``: the first that fits, tried before ISO.
 
     Returns
     -------
     array of shape (rows,)
-        From 0 to 1439; ``NO_TIME`` for any other text, a date without a time among them, and for null.
+        From 0 to 1439; ``NO_TIME`` for any other text, such as a date without a time, and for null.
     """
     with_hours = list(filter(has_hours, patterns))
     cells = _short(texts).dictionary_encode()
@@ -553,7 +553,7 @@ def _short(texts: pa.Array) -> pa.Array:
 def _local(cells: pa.Array) -> pa.Array:
     try:
         return pc.local_timestamp(cells)
-    except pa.ArrowInvalid:  # a time zone this machine does not know: the name is metadata of the file, not a cell
+    except pa.ArrowInvalid:  # a time zone unknown to this machine: the name is metadata of the file, not a cell
         return cells
 
 

@@ -1,6 +1,6 @@
-"""What a column may be, guessed from its name alone: proposals for whoever describes it, each with the word behind it.
+"""What a column may be, guessed from its name alone: proposals for the owner, each with the word that suggests it.
 
-A name is public. Words are whole words: ``division_name`` is no person's name, ``first_name`` is one.
+A name is public. Words are whole words: ``division_name`` is not a person's name, ``first_name`` is.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ ColumnKind = Literal["number", "category", "yes_no", "date", "identifier", "drop
 
 
 FATES = {"identifier": "replaced by fresh ids", "drop": "dropped"}
-"""What becomes of columns of the kinds that no model sees."""
+"""What happens to columns of the kinds that no model sees."""
 
 
 class Guess(NamedTuple):
-    """The kind that a name speaks of, and the word of it that does."""
+    """The kind that a name suggests, and the word that suggests it."""
 
     kind: ColumnKind
     word: str
@@ -96,7 +96,7 @@ def guess_by_name(name: str) -> Guess | None:
 
 
 def _word_of_a_person(words: list[str]) -> str | None:
-    """Return the word by which a name seems to say who somebody is; a name of anything else is no person's."""
+    """Return the word by which a name seems to identify a person; None where it names something else."""
     first, last, several = words[0], words[-1], len(words) > 1
     if last in _IDENTIFIES:
         return last
@@ -112,23 +112,23 @@ def kind_by_name(name: str) -> ColumnKind | None:
 
 
 def holds_time_by_name(name: str) -> bool:
-    """Whether the name of a date says that a time of day stands behind it: ``pickup_datetime``, ``picked_up_at``."""
+    """Whether the name of a date says that a time of day follows it: ``pickup_datetime``, ``picked_up_at``."""
     words = words_of(name)
     return bool(_MOMENTS & set(words)) or (len(words) > 1 and words[-1] == "at")
 
 
 def step_by_name(name: str) -> str:
-    """Return the step of a number whose name says that it counts; nothing where the name leaves that open."""
+    """Return the step of a number whose name says that it is a count; empty where the name does not say."""
     return "1" if _WHOLE & set(words_of(name)) else ""
 
 
 def with_step(blank: str, name: str) -> str:
-    """Return what a draft says of a column, with the step that its name tells where that is open."""
+    """Return what a draft says about a column, with the step that its name suggests."""
     return blank.replace("step: }", f"step: {step_by_name(name)}}}")
 
 
 def reason_of(name: str, kind: str) -> str:
-    """Say why a column was guessed to be of a kind: because of its name, or else of a look at its cells."""
+    """Say why a column was guessed to be of a kind: because of its name, or else because of a look at its cells."""
     guess = guess_by_name(name)
     if guess is not None and guess.kind == kind:
         return f"because of the word '{guess.word}'"
@@ -136,5 +136,5 @@ def reason_of(name: str, kind: str) -> str:
 
 
 def fate_of(name: str, kind: str) -> str | None:
-    """Say what becomes of a column of a kind that no model sees, and why it was guessed; None of any other."""
+    """Say what happens to a column of a kind that no model sees, and why it was guessed; None for other kinds."""
     return f"{FATES[kind]}, {reason_of(name, kind)}" if kind in FATES else None

@@ -1,6 +1,6 @@
-"""The top of a file: what it says it is, and which declared column lies where, whatever its rows are.
+"""The top of a file: what kind it is, and where each declared column is, whatever its rows are.
 
-Names are public, but a first row may be no header; so a sentence quotes a name only where it is surely one.
+Names are public, but a first row may not be a header; so a sentence quotes a name only where it surely is one.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _OTHER_FILES = {
 
 
 def refuse_other_files(start: bytes) -> None:
-    """Refuse what is no table by its first bytes, which are no row's.
+    """Refuse what is not a table by its first bytes, which belong to no row.
 
     Raises
     ------
@@ -53,7 +53,7 @@ def refuse_another_kind(found: str, declared: str) -> None:
         return
     words = {"parquet": "Parquet file", "workbook": "workbook"}
     said = (
-        f"This is a {words[found]}, and the format says {declared}. Set the kind to auto."
+        f"This is a {words[found]}, but the format says {declared}. Set the kind to auto."
         if found in words
         else f"This is not a {words[wanted]}. Check the file, or the kind in the format."
     )
@@ -63,8 +63,8 @@ def refuse_another_kind(found: str, declared: str) -> None:
 def joined_names(lines: Sequence[Sequence[str]], names_from: int | None) -> tuple[str, ...]:
     """Return the names that header lines give to columns, without white space around them; some may be blank.
 
-    Those of one line, counted from 1, or what stands above one another, joined by an underscore: in all lines but the
-    last a blank stands for what is to its left, as below a heading over several columns.
+    They are those of line ``names_from``, counted from 1, or those of all lines, joined by an underscore: in all lines
+    but the last, a blank repeats what is to its left, as below a heading over several columns.
 
     Examples
     --------
@@ -84,15 +84,15 @@ def joined_names(lines: Sequence[Sequence[str]], names_from: int | None) -> tupl
 
 
 def public_names(names: Sequence[str], rename: Mapping[str, str]) -> tuple[str, ...]:
-    """Return a name for every column: a blank one gets that of its place, a repeated one a number.
+    """Return a name for every column: a blank one is named by its place, a repeated one gets a number.
 
-    Where one of them is written like a number, nothing is given: the line may be a row, and is refused as before. A
-    name of those that came so far is changed where ``rename`` says into which.
+    Where one of the names is written like a number, no names are given: the line may be a row, and is refused later.
+    Names that ``rename`` lists are changed at the end.
 
     Raises
     ------
     TableError
-        If ``rename`` speaks of a name that no column has, nor has the other name already.
+        If ``rename`` lists a name that no column has, unless a column has the other name already.
 
     Examples
     --------
@@ -102,7 +102,7 @@ def public_names(names: Sequence[str], rename: Mapping[str, str]) -> tuple[str, 
     named = _names_for_all(names)
     unknown = next((name for name, other in rename.items() if name not in named and other not in named), None)
     if unknown is not None:
-        raise TableError(f"No column of the table is called '{shown(unknown)}', which 'rename' speaks of. Take it out.")
+        raise TableError(f"'rename' lists '{shown(unknown)}', but no column of the table is called that. Take it out.")
     return tuple(rename.get(name, name) for name in named)
 
 
@@ -125,12 +125,12 @@ def _names_for_all(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def is_plain(name: str) -> bool:
-    """Whether a name is surely one, and not rows that an open quotation mark made part of it."""
+    """Whether a name is surely a name, and does not contain rows because of an open quotation mark."""
     return len(name) <= SHOWN_CHARACTERS and name.isprintable() and not _is_number_text(name)
 
 
 def _is_number_text(name: str) -> bool:
-    """Whether a short name is written like a number, as a cell would be."""
+    """Whether a name is written like a number, as a cell would be."""
     try:
         float(name)
     except ValueError:
@@ -156,7 +156,7 @@ def check_names(names: Sequence[str], *, declared: Collection[str] = ()) -> None
         if not name.strip():
             raise TableError(f"Column {place} has no name. Give every column a name in the first row.")
         if len(name) > NAME_CHARACTERS:
-            # Nothing of it is quoted: it may be a row that an open quotation mark made part of the first line.
+            # Not quoted: an open quotation mark may have made a row part of the first line.
             raise TableError(
                 f"The name of column {place} has {len(name):,} characters; at most {NAME_CHARACTERS} are possible. "
                 "Give the column a shorter name, and check the separator and the quotation marks of the first row."
@@ -175,7 +175,7 @@ def check_names(names: Sequence[str], *, declared: Collection[str] = ()) -> None
 
 
 def places_of(names: Sequence[str], columns: Collection[Column], *, drop_undeclared: bool) -> dict[str, int]:
-    """Return where each declared column lies in a file, by its name.
+    """Return the place of each declared column in a file, by its name.
 
     Parameters
     ----------
@@ -184,7 +184,7 @@ def places_of(names: Sequence[str], columns: Collection[Column], *, drop_undecla
     columns : collection of Column
         The declared ones.
     drop_undeclared : bool
-        Whether a column that is not declared is passed over; refused otherwise.
+        Whether columns that are not declared are skipped; otherwise they are refused.
 
     Raises
     ------
@@ -195,7 +195,7 @@ def places_of(names: Sequence[str], columns: Collection[Column], *, drop_undecla
     check_names(names, declared=declared)
     printed = {column.printed_name: column.name for column in columns}
     place_of = {name if name in declared else printed.get(name, name): place for place, name in enumerate(names)}
-    # Times of day may stand beside the dates of another column.
+    # Times of day may be in the cells of a column of dates.
     beside = {column.name: column.cells_in for column in columns if column.name not in place_of}
     place_of |= {name: place_of[other] for name, other in beside.items() if other in place_of}
     absent = [column.name for column in columns if column.name not in place_of and column.is_printed]

@@ -1,6 +1,6 @@
-"""Presets: columns that the world has declared already. They stand in ``presets.yaml`` and are public.
+"""Presets: ready-made declarations of common columns. They are in ``presets.yaml`` and are public.
 
-A preset may be proposed by a column's name, and is taken by whoever owns the table; no row says anything here.
+A preset may be proposed because of a column's name, and the owner of the table accepts it; no row is read.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from synth.schema.documents import as_number, read, read_mapping
 __all__ = ["Preset", "preset_called", "preset_for", "presets"]
 
 _PLACES_OF_MONEY = 10_000
-"""Steps at least between nothing and the highest amount: fine enough where most amounts are far below it."""
+"""Least number of steps from zero to the highest amount: fine enough where most amounts are far below it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Preset:
     source : str
         Where its values are from.
     asks : str
-        ``"high"`` where the owner has to say the highest value; empty where nothing is asked.
+        ``"high"`` where the owner must give the highest value; empty where nothing is asked.
     """
 
     key: str
@@ -52,12 +52,12 @@ class Preset:
         return f"declared from preset: {self.title}; {self.source}"
 
     def body(self, highest: str | None = None) -> dict[str, Any]:
-        """Return what a configuration holds of such a column.
+        """Return the keys of such a column in a configuration.
 
         Raises
         ------
         SchemaError
-            If the preset asks for the highest value and it is not given, or no positive number.
+            If the preset asks for the highest value and it is not given, or is not a positive number.
         """
         if not self.asks:
             return dict(self.column)
@@ -80,7 +80,7 @@ def presets() -> Mapping[str, Preset]:
 
 def _preset(key: str, said: Mapping[str, Any]) -> Preset:
     asks, body = said.get("asks", ""), said["column"]
-    # What asks nothing is read as a configuration reads it: a preset that could not be used is found here.
+    # A preset that asks nothing is read as a configuration is, so that an unusable one is found here.
     column = body if asks else parse_column(key, body).to_mapping()
     words = tuple(tuple(sorted(name.split())) for name in said.get("words", ()))
     return Preset(key, said["title"], said["source"], asks, words, column)
@@ -96,12 +96,12 @@ def preset_called(key: str) -> Preset:
     """
     found = presets().get(key) or next((one for one in presets().values() if one.title == key), None)
     if found is None:
-        raise SchemaError(f"There is no preset of this name. The presets are {', '.join(presets())}.")
+        raise SchemaError(f"There is no preset with this name. The presets are {', '.join(presets())}.")
     return found
 
 
 def preset_for(name: str) -> Preset | None:
-    """Return the preset that a column's name speaks of, or None: every word of one of its names is in it.
+    """Return the preset that a column's name suggests, or None: it has every word of one of the preset's names.
 
     Examples
     --------
@@ -120,9 +120,9 @@ def preset_for(name: str) -> Preset | None:
 
 
 _GROUPED = {"group", "groups", "band", "bands", "bin", "bucket", "range", "class", "category", "level", "type"}
-"""Words after which a name speaks of something coarser than the words beside it."""
+"""Words that make a name mean something coarser than its other words say."""
 
 
 def _speaks_of(words: tuple[str, ...], known: list[str]) -> bool:
-    """Whether a name is about these words and not about something of it: one word stands at its end or beginning."""
+    """Whether a name is about these words: a single word must be at its beginning or end."""
     return len(words) > 1 or words[0] in (known[0], known[-1])

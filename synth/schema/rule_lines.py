@@ -6,14 +6,14 @@ line                                                            what it says
 ``end >= start``, ``age >= 18``, ``total = a + b``              an order, a bound, a sum
 ``if age < 15 then income is missing``                          what follows where all conditions are met
 ``if type = child and age < 15 then marital in (single, ?)``    conditions are joined by ``and``, conclusions too
-``income is missing exactly when employed = no``                empty there and nowhere else: not applicable
+``income is missing exactly when employed = no``                empty there and only there: not applicable
 ``dose in (0, 10, 20)``, ``price is a multiple of 0.05``        few values, or a grid within the declared one
 ``zone determines borough (1 = EWR, 2 = Queens)``               one value follows from another
 ``zone determines borough``                                     the same, with the table of values learnt by the model
 ``income is a multiple of 100 in 40 % of rows``                 heaped values: a share of the rows lies there
 ==============================================================  =======================================================
 
-Names and values that hold a word or a sign of the language stand in double quotation marks.
+Names and values that contain a word or a sign of the language are put in double quotation marks.
 """
 
 from __future__ import annotations
@@ -67,9 +67,9 @@ class RuleSet:
     lines : tuple of str
         As they were written.
     rules : tuple of Rule
-        What every row has to keep; a line may say several.
+        What every row must keep; a line may contain several.
     heaps : tuple of Heap
-        What shares of the rows do.
+        What shares of the rows keep.
     """
 
     lines: tuple[str, ...] = ()
@@ -78,12 +78,12 @@ class RuleSet:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """All that the rules are about."""
+        """All columns of the rules."""
         return tuple(dict.fromkeys(name for rule in self.rules for name in rule.columns))
 
     @property
     def learnt(self) -> tuple[Dependency, ...]:
-        """The dependencies whose tables of values nobody declared."""
+        """The dependencies whose tables of values are not declared."""
         return tuple(rule.then for rule in self.rules if isinstance(rule.then, Dependency) and rule.then.learnt)
 
 
@@ -102,25 +102,25 @@ def read_rules(lines: Sequence[str], schema: Schema) -> RuleSet:
 
 
 def with_tables(lines: Sequence[str], base: Path) -> tuple[str, ...]:
-    """Return the lines with the tables of values that they name as files written out, as a bundle holds them.
+    """Return the lines with the tables of values in files written out, as a bundle stores them.
 
     Parameters
     ----------
     lines : sequence of str
-        Of which ``zone determines borough by zones.csv`` names a public table with both columns.
+        For example ``zone determines borough by zones.csv``, which names a public table with both columns.
     base : Path
         Folder to which its path is relative.
 
     Raises
     ------
     ConfigError
-        If the file cannot be read, or has not both columns.
+        If the file cannot be read, or does not have both columns.
     """
     return tuple(written for text in lines for written in _written_out(text, base))
 
 
 def quoted(text: str) -> str:
-    """Return a name or a value as it stands in a line: in quotation marks where the language could take it apart."""
+    """Return a name or a value as it is written in a line: in quotation marks where it could be misread."""
     plain = bool(text) and text == text.strip() and not any(sign in text for sign in '<>=!+,;()"')
     plain = plain and not _RESERVED & set(text.lower().split())
     return text if plain else '"' + text.replace('"', '""') + '"'
@@ -133,7 +133,7 @@ _RESERVED = {"if", "then", "and", "is", "in", "not", "determines", "by", "exactl
 
 
 def _outside(text: str) -> list[bool]:
-    """Say of every character whether it stands outside quotation marks and parentheses."""
+    """Say for every character whether it is outside quotation marks and parentheses."""
     found, depth, inside = [], 0, False
     for mark in text:
         if mark == '"':
@@ -145,7 +145,7 @@ def _outside(text: str) -> list[bool]:
 
 
 def _split(text: str, word: str) -> list[str]:
-    """Split at a word or a sign wherever it stands outside quotation marks and parentheses."""
+    """Split at a word or a sign wherever it is outside quotation marks and parentheses."""
     outside, lowered = _outside(text), text.lower()
     if len(lowered) != len(text):  # a capital letter of two small ones: nothing is split then but as it is written
         lowered = text
@@ -164,7 +164,7 @@ def _unquoted(text: str) -> str:
 
 
 def _sign(text: str) -> tuple[str, str, str] | None:
-    """Return what stands before the first sign, the sign, and what stands behind it."""
+    """Return what comes before the first sign, the sign, and what comes after it."""
     outside = _outside(text)
     place = next((index for index, mark in enumerate(text) if mark in "<>=!" and outside[index]), -1)
     sign = next((sign for sign in _SIGNS if place >= 0 and text.startswith(sign, place)), "")
@@ -183,7 +183,7 @@ class _Line:
         text = self.text.strip()
         compared = _sign(text)
         if compared is not None and compared[0] in self.declared:
-            # So that a name may hold any word, as it always might.
+            # So that a name may contain any word, as it always could.
             yield self._rule((), self._comparison(*compared))
             return
         pieces = _split(text, " then ")
@@ -276,7 +276,7 @@ class _Line:
         code = column.missing_code
         if code is None:
             raise self._refused(
-                f"is about empty cells, and '{shown(column.name)}' has none. Declare it with 'missing: true' (Empty)."
+                f"is about empty cells, but '{shown(column.name)}' has none. Tick Empty, or declare 'missing: true'."
             )
         where = spans_of([code])
         return Among(column, where if empty else complement(where, column.size), text, of_empty=True)
@@ -293,7 +293,7 @@ class _Line:
         held = np.concatenate(sets)
         found = spans_of(codes_in(held))
         if not among:
-            # What is not one of some values is one of the others: an empty cell is neither.
+            # A cell that is not one of these values is one of the others: an empty cell is neither.
             out = found if column.missing_code is None else np.concatenate([found, spans_of([column.missing_code])])
             found = complement(out, column.size)
         return Among(column, found, text)
@@ -324,15 +324,15 @@ class _Line:
         try:
             return column.comparable(_unquoted(text))
         except SchemaError:
-            raise self._refused("names neither a declared column nor a value on its right.") from None
+            raise self._refused("has neither a declared column nor a value on its right-hand side.") from None
 
     def _multiple(self, name: str, text: str, line: str) -> Among:
         column = self._ordered(name)
         if not column.is_summable:
-            raise self._refused(f"needs a number, and '{shown(column.name)}' is none.")
+            raise self._refused(f"needs a number, but '{shown(column.name)}' is not one.")
         step = self._number(text)
         if not step > 0:
-            raise self._refused("needs a number above 0 to be a multiple of.")
+            raise self._refused("needs a number above 0 after 'is a multiple of'.")
         parts = values_of(column) / step
         with np.errstate(invalid="ignore"):
             on_it = np.abs(parts - np.rint(parts)) <= 1e-9 * np.maximum(1.0, np.abs(parts))
@@ -369,9 +369,9 @@ class _Line:
 
     def _require_one_kind(self, left: ModelledColumn, others: Sequence[ModelledColumn]) -> None:
         if {other.kind for other in others} != {left.kind} or (len(others) > 1 and not left.is_summable):
-            raise self._refused("compares numbers with dates. Compare columns of one kind.")
+            raise self._refused("compares numbers with dates. Compare columns of the same kind.")
         if not left.levels and any(other.declared_labels != left.declared_labels for other in others):
-            raise self._refused("compares categories of two lists. Compare columns with the same categories.")
+            raise self._refused("compares columns with different categories. Compare columns with the same ones.")
         if left.name in [other.name for other in others]:
             raise self._refused("has the same column on both sides.")
 
@@ -384,24 +384,26 @@ class _Line:
             )
             name, pairs = right[:place], right[place + 1 : -1]
         elif len(_split(right, " by ")) == 2:
-            raise self._refused("names a file, which is read where a configuration is loaded. Give its values here.")
-        known, told = self._named(source), self._named(name)
-        if known.name == told.name:
+            raise self._refused("names a file, which is read only with a configuration file. Give its values here.")
+        determining, target = self._named(source), self._named(name)
+        if determining.name == target.name:
             raise self._refused("has the same column on both sides.")
-        wanted = np.full(known.size, -1, np.int64)
+        wanted = np.full(determining.size, -1, np.int64)
         entries = [entry for entry in _split(pairs, ",") if entry]
         for entry in entries:
             compared = _sign(entry)
             if compared is None or compared[1] != "=":
                 raise self._refused("needs pairs of values, for example zone determines borough (1 = EWR, 2 = Queens).")
-            for first, last in self._codes(known, compared[0]).tolist():
-                wanted[first:last] = self._codes(told, compared[2])[0, 0]
-        return Dependency(known, told, wanted, learnt=not entries)
+            for first, last in self._codes(determining, compared[0]).tolist():
+                wanted[first:last] = self._codes(target, compared[2])[0, 0]
+        return Dependency(determining, target, wanted, learnt=not entries)
 
     def _exactly(self, left: str, right: str) -> Iterator[Rule]:
         empty = next((ending for ending, is_empty in _EMPTY if is_empty and left.lower().endswith(ending)), None)
         if empty is None:
-            raise self._refused("says 'exactly when' of something else than 'is missing'. Write it as if ... then ...")
+            raise self._refused(
+                "uses 'exactly when' for something other than 'is missing'. Write it as if ... then ..."
+            )
         gone = self._about_empty(left, left[: -len(empty)], empty=True)
         when = tuple(self._condition(piece) for piece in _split(right, " and "))
         yield self._rule(when, gone)
@@ -415,7 +417,7 @@ class _Line:
     def _heap(self, text: str) -> Among:
         where = self._condition(text)
         if not where.column.levels:
-            raise self._refused(f"is about rounded numbers or dates, and '{shown(where.column.name)}' is neither.")
+            raise self._refused(f"is about rounded numbers or dates, but '{shown(where.column.name)}' is neither.")
         if not np.isfinite(values_of(where.column)[codes_in(where.codes)]).any():
             raise self._refused(
                 f"names values that '{shown(where.column.name)}' cannot have: check its lowest, highest and step."
@@ -434,7 +436,7 @@ _OF_ROWS = (" of rows", " of the rows")
 
 
 def _share(text: str) -> tuple[str, float] | None:
-    """Return what stands before ``in 40 % of rows``, and the share."""
+    """Return what comes before ``in 40 % of rows``, and the share."""
     ending = next((ending for ending in _OF_ROWS if text.lower().endswith(ending)), None)
     pieces = [] if ending is None else _split(text[: -len(ending)], " in ")
     if len(pieces) < 2 or not pieces[-1].endswith("%"):
@@ -458,28 +460,28 @@ def _codes_of_texts(column: ModelledColumn) -> dict[str, int]:
 
 def _written_out(text: str, base: Path) -> Iterator[str]:
     pieces = _split(text, " determines ")
-    target = _split(pieces[1], " by ") if len(pieces) == 2 else []
-    if len(target) != 2 or len(text) > TEXT_CHARACTERS:
+    ends = _split(pieces[1], " by ") if len(pieces) == 2 else []
+    if len(ends) != 2 or len(text) > TEXT_CHARACTERS:
         yield text
         return
-    source, told = _unquoted(pieces[0]), _unquoted(target[0])
-    path = Path(_unquoted(target[1])).expanduser()
+    source, target = _unquoted(pieces[0]), _unquoted(ends[0])
+    path = Path(_unquoted(ends[1])).expanduser()
     path = path if path.is_absolute() else base / path
     try:
         rows = list(csv.reader(io.StringIO(read_text(path, "The table of values")), strict=True))
         header = [name.strip() for name in rows[0]]
-        places = header.index(source), header.index(told)
+        places = header.index(source), header.index(target)
         pairs = dict.fromkeys((row[places[0]].strip(), row[places[1]].strip()) for row in rows[1:] if any(row))
     except (csv.Error, IndexError, ValueError):
         raise ConfigError(
-            f"rules: '{shown(path.name)}' is not a table with the columns '{shown(source)}' and '{shown(told)}'. Save "
-            "it as CSV with commas, with both names in its first line."
+            f"rules: '{shown(path.name)}' is not a table with the columns '{shown(source)}' and '{shown(target)}'. "
+            "Save it as CSV with commas, with both names in its first line."
         ) from None
     if len({value for value, _ in pairs}) < len(pairs):
         raise ConfigError(
-            f"rules: '{shown(path.name)}' has two values of '{shown(told)}' for one of '{shown(source)}'."
+            f"rules: '{shown(path.name)}' has two values of '{shown(target)}' for one of '{shown(source)}'."
         )
-    head, line = f"{quoted(source)} determines {quoted(told)} ", ""
+    head, line = f"{quoted(source)} determines {quoted(target)} ", ""
     for value, wanted in pairs:
         pair = f"{quoted(value)} = {quoted(wanted)}"
         if line and len(head) + len(line) + len(pair) + 4 > TEXT_CHARACTERS:

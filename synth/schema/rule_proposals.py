@@ -1,6 +1,6 @@
-"""Rules that the names of columns suggest, for the owner to accept or to leave; no row is looked at.
+"""Rules that the names of columns suggest, for the owner to accept or ignore; no row is read.
 
-What a name may mean stands in the tables below, word by word.
+The tables below list what names may mean, word by word.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _LATER = (
     ("admitted", "discharged"), ("opened", "closed"), ("entry", "exit"), ("departure", "arrival"),
     ("ordered", "delivered"), ("issue", "expiry"), ("net", "gross"),
 )  # fmt: skip
-"""Words of two columns, of which the second is at least as large or as late as the first."""
+"""Words of two columns, the second of which is at least as large or as late as the first."""
 
 _TOTALS = {"total", "sum", "overall"}
 
@@ -32,7 +32,7 @@ _WITHIN = (
     ("province", "country"), ("class", "department"), ("department", "division"), ("code", "name"), ("code", "label"),
     ("code", "description"), ("id", "description"),
 )  # fmt: skip
-"""Words of two columns, of which the first has one value of the second for each of its own."""
+"""Words of two columns, the first of which determines the second."""
 
 _NUMBERED = {"num", "number", "code"}
 

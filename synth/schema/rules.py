@@ -1,9 +1,9 @@
-"""What a rule between columns is, whether rows keep it, and where a cell has to go that breaks it.
+"""What a rule between columns is, whether rows keep it, and where a cell that breaks it is moved.
 
-A rule is public: it is declared, like a bound. ``when`` are conditions on single columns, ``then`` what has to be true
+A rule is public: it is declared, like a bound. ``when`` are conditions on single columns, ``then`` is what must be true
 of a row that meets all of them. A condition is the set of codes that meet it, so nothing here looks at a cell.
 
-An empty cell meets no condition and breaks no conclusion, but for those that are about being empty.
+An empty cell meets no condition and breaks no conclusion, except those about being empty.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def _among(codes: CodeArray, spans: Spans) -> BoolArray:
 
 
 def codes_between(column: ModelledColumn, low: float, high: float) -> Spans:
-    """Return the codes of the values from ``low`` to ``high``, both included; an empty cell is none of them."""
+    """Return the codes of the values from ``low`` to ``high``, both included, without that of an empty cell."""
     values = values_of(column)
     plain = column.n_values
     first, last = np.searchsorted(values[:plain], low, "left"), np.searchsorted(values[:plain], high, "right")
@@ -115,7 +115,7 @@ def values_of(column: ModelledColumn) -> FloatArray:
 
 
 _SHORT = 2**16
-"""Codes of a column whose values take little memory; of longer ones few are kept."""
+"""Most codes of a column whose values take little memory; of longer columns few are kept."""
 
 
 @lru_cache(maxsize=256)
@@ -136,7 +136,7 @@ Table = Mapping[str, CodeArray]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Among:
-    """A cell is one of some: ``age < 15``, ``type in (child, teenager)``, ``income is missing``.
+    """A cell has one of some codes: ``age < 15``, ``type in (child, teenager)``, ``income is missing``.
 
     ``of_empty``: it says whether the cell is empty.
     """
@@ -156,7 +156,7 @@ class Among:
         return _among(rows[self.column.name], self.codes)
 
     def as_conclusion(self) -> Among:
-        """Return the same with an empty cell among its codes, which breaks nothing."""
+        """Return the same with the empty cell among its codes, as an empty cell breaks nothing."""
         code = self.column.missing_code
         if code is None or self.of_empty or _among(np.array([code]), self.codes)[0]:
             return self
@@ -168,7 +168,7 @@ class Among:
 class Comparison:
     """``left relation right``: right is a sum of columns, or a constant in the unit of the left column.
 
-    A sum of several columns is equal to what lies within half a step of it, as grids need not meet.
+    A sum of several columns equals what is within half a step of it, because grids need not meet.
     """
 
     left: ModelledColumn
@@ -183,7 +183,7 @@ class Comparison:
 
     @property
     def tolerance(self) -> float:
-        """How far two sides may lie apart that are called equal."""
+        """How far apart two sides may be that count as equal."""
         if self.relation != "=" or len(self.right) < 2 or self.left.levels < 2:
             return 0.0
         first, second = values_of(self.left)[:2]
@@ -207,7 +207,7 @@ class Comparison:
 class Dependency:
     """One column determines another: ``wanted`` has the code of the second for every code of the first.
 
-    It is -1 where nothing is said. ``learnt``: nobody said anything, so the table of values comes from the model.
+    It is -1 where nothing is declared. ``learnt``: no table of values is declared, so it comes from the model.
     """
 
     source: ModelledColumn
@@ -217,7 +217,7 @@ class Dependency:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """What is determined, and what by."""
+        """What is determined, and what determines it."""
         return (self.target.name, self.source.name)
 
     def kept(self, rows: Table) -> BoolArray:
@@ -232,12 +232,12 @@ Conclusion = Among | Comparison | Dependency
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rule:
-    """One rule: whatever row meets ``when`` has to keep ``then``.
+    """One rule: every row that meets ``when`` must keep ``then``.
 
     Attributes
     ----------
     line : int
-        Which line of ``rules:`` says so, counted from 0; some lines say several.
+        The line of ``rules:`` that contains it, counted from 0; some lines contain several.
     text : str
         That line.
     """
@@ -249,7 +249,7 @@ class Rule:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """All it is about, what it concludes first."""
+        """Its columns, those of the conclusion first."""
         return tuple(dict.fromkeys([*self.then.columns, *(name for one in self.when for name in one.columns)]))
 
     def broken(self, rows: Table) -> BoolArray:
@@ -263,7 +263,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Heap:
-    """A share of the rows has one of some values, as people round; about the table, so no row alone can break it."""
+    """A share of the rows has one of some values, as people round; it is about the table, so no row can break it."""
 
     line: int
     text: str
@@ -275,7 +275,7 @@ class Heap:
 
 
 def holds(left: FloatArray, right: FloatArray, relation: Relation, tolerance: float = 0.0) -> BoolArray:
-    """Return whether values stand in a relation; sums in floating point count as what they would be on paper."""
+    """Return whether a relation holds between values; floating-point sums count as what they would be on paper."""
     # Grid values are sums in floating point: 0.1 + 0.2 has to equal 0.3 here.
     gap = left - right
     slack = 1e-9 * np.maximum(1.0, np.abs(right))
@@ -290,7 +290,7 @@ def holds(left: FloatArray, right: FloatArray, relation: Relation, tolerance: fl
 
 
 def nearest(column: ModelledColumn, target: FloatArray, relation: Relation) -> CodeArray:
-    """Return the place nearest to ``target`` that stands in ``relation`` to it, or the nearest end of the grid."""
+    """Return the level nearest to ``target`` that has this relation to it, or the nearest end of the grid."""
     grid = values_of(column)[: column.n_values]
     slack = 1e-9 * np.maximum(1.0, np.abs(target))
     if relation == ">=":
@@ -312,23 +312,23 @@ def nearest(column: ModelledColumn, target: FloatArray, relation: Relation) -> C
 # Cells of a table that no row can be in ------------------------------------------------------------------------------
 
 _MOST_LOOKED_AT = 4_000_000
-"""Combinations of codes that are looked at; of tables with more, every cell is taken to be possible."""
+"""Most combinations of codes that are checked; in larger tables every cell counts as possible."""
 
 
 def possible_cells(rules: Sequence[Rule], bins: Mapping[str, npt.NDArray[np.int32]]) -> BoolArray:
-    """Return which cells of a table of bins some row can be in that keeps all of these rules, each by itself.
+    """Return which cells of a table of bins a row can be in that keeps each of these rules by itself.
 
     Parameters
     ----------
     rules : sequence of Rule
-        About columns of ``bins`` alone.
+        About columns of ``bins`` only.
     bins : mapping of str to array of shape (codes of the column,)
         The bin of every code, for each column of the table.
 
     Returns
     -------
     array of shape (bins of each column), bool
-        Columns as ``bins`` has them. True where it is not known.
+        In the order of ``bins``. True where it is not known.
     """
     shape = tuple(int(own.max()) + 1 for own in bins.values())
     found = np.ones(shape, bool)
@@ -344,7 +344,7 @@ def possible_cells(rules: Sequence[Rule], bins: Mapping[str, npt.NDArray[np.int3
 
 
 def _kept(rule: Rule, rows: Table) -> tuple[BoolArray, ...]:
-    """Return which rows keep a rule; of two sides that are equal, on which rows neither is too large, and too small."""
+    """Return which rows keep a rule; for an equality, where the left side is not too large, and not too small."""
     then = rule.then
     if not isinstance(then, Comparison) or then.relation != "=":
         return (~rule.broken(rows),)
@@ -356,9 +356,9 @@ def _kept(rule: Rule, rows: Table) -> tuple[BoolArray, ...]:
 
 
 def _told_apart(rule: Rule, name: str, bins: npt.NDArray[np.int32]) -> CodeArray:
-    """Return codes of a column with which a rule is kept in a bin if it is kept there with any.
+    """Return enough codes of a column: if any code of a bin can keep a rule, one of these can.
 
-    All codes without order; of others the first and last of each bin, as which of two sides is larger is decided there,
+    Those are all codes for a dependency; otherwise the first and last of each bin, which decide which side is larger,
     and the first and last inside and outside every condition.
     """
     if isinstance(rule.then, Dependency):

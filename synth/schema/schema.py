@@ -33,19 +33,19 @@ __all__ = [
 ]
 
 LARGEST_PAIR = 2**24
-"""Cells of a table of two columns: what is counted at once."""
+"""Cells of a table of two columns, which are counted together."""
 
 LARGEST_WIDTH = 2**18
-"""Values of all columns together: what a joint model holds for each of its parts."""
+"""Values of all columns together, which a joint model holds for each of its parts."""
 
 LARGEST_GRIDS = 2**27
-"""Places of all declared grids together: each has an entry in every table that puts places into bins."""
+"""Values of all declared grids together: each has an entry in every table that puts values into bins."""
 
 _OF_CELLS = {"protection", "cell_change"}
 _OPTIONAL = {*_OF_CELLS, "number_of_units"}
 
 COARSE_PLACES = 32
-"""Places that a number or date counts for in tables of several columns, because every generator groups them."""
+"""Values that a number or date counts as in tables of several columns, because every generator groups them."""
 
 
 class Neighbours(StrEnum):
@@ -59,25 +59,25 @@ class Neighbours(StrEnum):
 RowCountRule = Literal["public", "private"]
 
 Protection = Literal["record", "cell"]
-"""What is hidden: everything a unit brings, or one cell of the table with every other cell known."""
+"""What is hidden: all rows of a unit, or one cell of the table when every other cell is known."""
 
 
 @dataclass(frozen=True, slots=True)
 class PrivacyUnit:
-    """Whom the promise protects, and how many rows one of them can have.
+    """Who is protected, and how many rows one of them can have.
 
-    With ``id_column`` the cap is enforced; without it the promise is only as true as the declared number.
+    With ``id_column`` the cap is enforced; without it the promise holds only if the declared number is true.
     """
 
-    protects: Annotated[Text, Needed("Name whom the promise protects, for example person.")] = "person"
-    rows_per_unit: Annotated[Whole, Needed("Write how many rows one of them can have at most.")] = 1
+    protects: Annotated[Text, Needed("Say who you are protecting, for example person.")] = "person"
+    rows_per_unit: Annotated[Whole, Needed("Write the most rows that one of them can have.")] = 1
     id_column: Text | None = None
 
     def __post_init__(self) -> None:
         if self.rows_per_unit < 1:
             raise SchemaError(f"unit: rows_per_unit must be at least 1, got {self.rows_per_unit}.")
         if not self.protects.strip():
-            raise SchemaError("unit: 'protects' must name whom you protect, for example person.")
+            raise SchemaError("unit: 'protects' must say who you are protecting, for example person.")
 
     @property
     def sentence(self) -> str:
@@ -121,7 +121,7 @@ class Schema:
     def __post_init__(self) -> None:
         self._check_protection()
         if self.number_of_units is not None and self.row_count != "public":
-            raise SchemaError("number_of_units is for a public number; with row_count: private leave it out.")
+            raise SchemaError("number_of_units is only for a public number. With row_count: private, leave it out.")
         if self.number_of_units is not None and self.number_of_units < 1:
             raise SchemaError(f"number_of_units must be at least 1, got {self.number_of_units}.")
         names: set[str] = set()
@@ -152,7 +152,7 @@ class Schema:
     def _check_protection(self) -> None:
         if not 0 < self.cell_change <= 1:
             raise SchemaError(
-                f"cell_change must be above 0 and at most 1, a part of the declared range, got {self.cell_change:g}."
+                f"cell_change is a fraction of the declared range, above 0 and at most 1, got {self.cell_change:g}."
             )
         if self.protection == "record":
             if self.cell_change != 1:
@@ -162,13 +162,13 @@ class Schema:
         beside = next((one for one in self.columns if one.cells_in != one.name and held[one.cells_in] > 1), None)
         if beside is not None:
             raise SchemaError(
-                f"'{shown(beside.name)}' stands in the cells of '{shown(beside.cells_in)}', so one cell would be two "
-                "numbers. To hide the change of one cell, leave one of the two columns out."
+                f"'{shown(beside.name)}' is read from the cells of '{shown(beside.cells_in)}', so one cell would be "
+                "two values. To protect single cells, leave out one of the two columns."
             )
         if self.row_count != "public" or self.unit.rows_per_unit != 1 or self.unit.id_column is not None:
             raise SchemaError(
-                "'protection: cell' hides one cell and no row: declare row_count: public, rows_per_unit: 1 and no "
-                "id_column, or 'protection: record'."
+                "'protection: cell' protects single cells, not whole rows. Declare row_count: public, rows_per_unit: 1 "
+                "and no id_column, or 'protection: record'."
             )
 
     def __getitem__(self, name: str) -> Column:
@@ -201,7 +201,7 @@ class Schema:
 
     @property
     def printed(self) -> tuple[Column, ...]:
-        """The columns of the synthetic table, in order: all but the dropped ones."""
+        """The columns of the synthetic table in order: all except the dropped ones."""
         return tuple(column for column in self.columns if column.is_printed)
 
     @property
@@ -225,12 +225,12 @@ class Schema:
 
     @property
     def allows_sums(self) -> bool:
-        """Whether sums over rows, choices and the number of rows may be asked: their noise hides whole rows."""
+        """Whether sums over rows, choices and the number of rows may be released: their noise hides whole rows."""
         return self.protection == "record"
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """What every receipt leans on, in words: the declared cap on rows where no id column enforces it."""
+        """What every receipt assumes, in words: the declared cap on rows where no id column enforces it."""
         if self.unit.id_column is not None or self.protection == "cell":
             return ()
         rows = "one row" if self.unit.rows_per_unit == 1 else f"{self.unit.rows_per_unit} rows"
@@ -238,7 +238,7 @@ class Schema:
         return (f"No {self.unit.protects} has more than {rows}: {said}.",)
 
     def require_whole_rows(self) -> None:
-        """Refuse a sum or a choice where single cells are hidden: their noise is worked out for whole rows.
+        """Refuse a sum or a choice where single cells are protected: its noise is calculated for whole rows.
 
         Raises
         ------
@@ -247,7 +247,7 @@ class Schema:
         """
         if not self.allows_sums:
             raise PrivacyError(
-                f"Where {self.hidden} is protected only noisy rows can be asked for; declare 'protection: record' for "
+                f"Where {self.hidden} is protected, only noisy rows can be released. Declare 'protection: record' for "
                 "sums, choices and the number of rows."
             )
 
@@ -266,9 +266,9 @@ class Schema:
 
     @property
     def needs_number_of_units(self) -> bool:
-        """Whether the number of units has to be declared: it is public, and every row belongs to a unit that is known.
+        """Whether the number of units must be declared: it is public, and every row belongs to a known unit.
 
-        Where one cell is hidden the number of rows is public by definition and is let out with them.
+        Where one cell is hidden, the number of rows is public by definition and is released with them.
         """
         told_apart = self.unit.id_column is not None or self.unit.rows_per_unit == 1
         return self.neighbours is Neighbours.REPLACE and told_apart
@@ -282,7 +282,7 @@ class Schema:
 def schema_to_document(schema: Schema) -> dict[str, Any]:
     """Write a schema as JSON values, which bundles and databases keep; columns are in order."""
     unit = schema.unit
-    # Said only where it is not the whole row that is protected, so that other documents stay as they were.
+    # Written only where single cells are protected, so that other documents stay as they were.
     cell = {} if schema.protection == "record" else {"protection": "cell", "cell_change": schema.cell_change}
     return {
         "unit": {"protects": unit.protects, "rows_per_unit": unit.rows_per_unit, "id_column": unit.id_column},
@@ -328,19 +328,19 @@ def schema_from_document(document: object) -> Schema:
 
 
 def undeclared_facts(schema: Schema) -> str | None:
-    """Say what has to be declared before rows can be read, and how; None where nothing is left open.
+    """Say what must be declared before rows can be read, and how; None where nothing is left open.
 
-    It is no condition of a schema itself, so that bundles made before it still open.
+    A schema itself does not require this, so that older bundles still open.
     """
     if schema.needs_number_of_units and schema.number_of_units is None:
         return (
-            f"The number of {schema.unit.protects}s is declared public, so it has to be said: write "
-            "'number_of_units: ' and the number, or 'row_count: private'. It is printed, and never counted."
+            f"The number of {schema.unit.protects}s is declared public but not given. Write 'number_of_units: ' and "
+            "the number, or 'row_count: private'. It is printed, and never counted."
         )
     to_find = [column.name for column in schema.columns if isinstance(column, FindColumn)]
     if to_find:
-        verb = "is" if len(to_find) == 1 else "are"
-        return f"{_named(to_find)} {verb} still to be found: find them privately, or describe them."
+        verb, them = ("is", "it") if len(to_find) == 1 else ("are", "them")
+        return f"{_named(to_find)} {verb} not described yet. Describe {them}, or find {them} privately."
     open_columns = [column.name for column in schema.modelled if column.fallback_code is None]
     if open_columns:
         return (
@@ -357,7 +357,7 @@ def _named(names: Sequence[str]) -> str:
 def size_problem(columns: Sequence[Column]) -> str | None:
     """Say which limit on one input a declaration exceeds, and how to mend it; None where all is well.
 
-    It is no condition of a schema itself, so that bundles made before it still open.
+    A schema itself does not require this, so that older bundles still open.
     """
     if len(columns) > COLUMNS:
         return f"{len(columns):,} columns are declared, and at most {COLUMNS:,} are possible. Leave columns out."
@@ -365,12 +365,12 @@ def size_problem(columns: Sequence[Column]) -> str | None:
     sizes = {name: len(texts) for name, texts in declared.items()}
     if sum(sizes.values()) > DECLARED_VALUES:
         return (
-            f"The columns list {sum(sizes.values()):,} values altogether, and at most {DECLARED_VALUES:,} are "
-            f"possible; the most are in {_sized(sizes, 'values')}. Declare fewer categories, or leave columns out."
+            f"The columns list {sum(sizes.values()):,} values in total, and at most {DECLARED_VALUES:,} are possible; "
+            f"the most are in {_sized(sizes, 'values')}. Declare fewer categories, or leave columns out."
         )
     grids = {column.name: column.levels for column in modelled_columns(columns) if column.is_ordered}
     if sum(grids.values()) > PLACES:
-        return _too_many_places(grids, PLACES)
+        return _too_many_values(grids, PLACES)
     for name, texts in declared.items():
         if any(isinstance(text, str) and len(text) > TEXT_CHARACTERS for text in texts):
             return f"'{shown(name)}' lists a value of more than {TEXT_CHARACTERS:,} characters. Declare a shorter one."
@@ -378,11 +378,11 @@ def size_problem(columns: Sequence[Column]) -> str | None:
 
 
 def domain_problem(columns: Sequence[ModelledColumn]) -> str | None:
-    """Say which columns declare more than any generator can carry, and how to mend it; None where all is well.
+    """Say which columns declare more than any generator can handle, and how to mend it; None where all is well.
 
     It follows from declared sizes alone.
     """
-    # What is to be found is counted by itself alone, and no generator ever sees it.
+    # A column that is still to be found is counted by itself, and no generator ever sees it.
     columns = [column for column in columns if not isinstance(column, FindColumn)]
     widths = {column.name: min(column.levels, COARSE_PLACES) + column.size - column.levels for column in columns}
     grids = {column.name: column.levels for column in columns}
@@ -397,18 +397,18 @@ def domain_problem(columns: Sequence[ModelledColumn]) -> str | None:
         )
     if sum(widest) > LARGEST_WIDTH:
         return (
-            f"The columns have {sum(widest):,} values altogether, and a model holds at most {LARGEST_WIDTH:,}; the "
+            f"The columns have {sum(widest):,} values in total, and a model holds at most {LARGEST_WIDTH:,}; the "
             f"widest are {_sized(widths, 'values')}. Declare fewer categories, or leave columns out."
         )
     if sum(grids.values()) > LARGEST_GRIDS:
-        return _too_many_places(grids, LARGEST_GRIDS)
+        return _too_many_values(grids, LARGEST_GRIDS)
     return None
 
 
-def _too_many_places(grids: Mapping[str, int], most: int) -> str:
+def _too_many_values(grids: Mapping[str, int], most: int) -> str:
     return (
-        f"The numbers and dates have {sum(grids.values()):,} places altogether, and at most {most:,} are possible; the "
-        f"finest are {_sized(grids, 'places')}. Choose a larger step or narrower bounds, or leave columns out."
+        f"The numbers and dates have {sum(grids.values()):,} values in total, and at most {most:,} are possible; the "
+        f"finest are {_sized(grids, 'values')}. Choose a larger step or narrower bounds, or leave columns out."
     )
 
 

@@ -1,19 +1,19 @@
-"""Rules kept as far as possible without changing how often the model draws each value of a column.
+"""Rules kept, where possible, without changing how often the model draws each value of a column.
 
-To each value of a column that determines another belongs one value of that: where nobody declared the table of values,
-:func:`with_learnt_tables` reads it off rows of the model.
+Where one column determines another, each value of the first has one value of the second: if the table of values is not
+declared, :func:`with_learnt_tables` reads it off rows of the model.
 
 Rows that break a rule exchange cells with rows that can take them, before anything is moved. Where a child has an
-income and an adult has none though most have one, the two exchange theirs: both rows keep the rule then, and every
+income, and an adult has none though most have one, the two exchange theirs: then both rows keep the rule, and every
 column by itself holds what the model drew. Moving the child's income alone would make one more empty cell than the
-model counted. Partners are those among some rows, tried by public randomness, whose exchange changes least of what goes
-together: each cell as far as it moves, times how far the rows are apart in another column, times how much the two
-columns tell of each other in the rows as drawn.
+model counted. Partners are tried by public randomness; of those that fit, the one is taken whose exchange changes
+relations between columns least: how far each cell moves, times how far apart the rows are in another column, times how
+much the two columns say about each other in the rows as drawn.
 
-Other rules are kept by moving cells: where one cell determines another (a sum, a table of values) there is one right
-value, a rule about one column rules values out wherever they lie, and of two columns in order (a start and an end) what
-matters is how far they lie apart, which no exchange between rows respects: on simulated stays of a few days lengths
-were farther off than after moving (.24 for .17, Kolmogorov-Smirnov). It is post-processing, as any repair.
+Other rules are kept by moving cells. Where one cell determines another (a sum, a table of values) there is one right
+value. A rule about one column rules out values in any row. For two columns in order (a start and an end) the distance
+between them matters, and an exchange between rows does not respect it: on simulated stays of a few days, lengths had
+larger errors than after moving (.24 against .17, Kolmogorov-Smirnov). Like any repair, this is post-processing.
 """
 
 from __future__ import annotations
@@ -38,41 +38,41 @@ BoolArray = npt.NDArray[np.bool_]
 _TURNS = 16
 _TRIED = 48
 """Partners that a row tries at once: a third of them anywhere, a third next to it in a column of the rule, and a third
-among rows that break a rule as well, as what one has too much another may lack."""
+among rows that also break a rule, because one may have what the other lacks."""
 
 _IN_VAIN, _WORTH_A_TURN = 5, 0.02
-"""Turns that mend a smaller part than this of what breaks a rule, after which it is left to be moved."""
+"""After so many turns that mend a smaller part than this of what breaks a rule, the rest is left to be moved."""
 
 _MOST_TRIED = 50_000_000
-"""Exchanges that are looked at, for rules that hang together: some twenty seconds. What is left is moved."""
+"""Most exchanges that are tried for rules that share columns: some twenty seconds. The rest is moved."""
 
 _AT_ONCE = 4_096
 _PARTS = 16
-"""Parts of a column in which it is seen how much two columns tell of each other."""
+"""Parts of a column that measure how much two columns say about each other."""
 
 _LOOKED_AT = 10_000
 _MOST_BESIDE = 24
-"""Other columns that an exchange is weighed by, those that tell most."""
+"""Most other columns that weigh an exchange: those that say most."""
 
 
-# Tables of values that nobody declared ------------------------------------------------------------------------------
+# Tables of values that are not declared ------------------------------------------------------------------------------
 
 
 def with_learnt_tables(rules: RuleSet, schema: Schema, drawn: CodeArray) -> RuleSet:
-    """Return the rules with the tables of values that nobody declared.
+    """Return the rules with the tables of values that are not declared.
 
-    To each value of the first column belongs the value of the second that the model draws most often beside it, of
-    those that the other rules allow. But for values of which the model knows it well, it has to have rows left for it
-    as well: values with many rows choose first, and what a value was given to has fewer rows left by those. So the
-    second column keeps the shares that the model drew also where the model does not know how the two go together. To a
-    value that was not drawn belongs the most frequent of all.
+    Each value of the first column gets the value of the second that the model draws most often with it, of those that
+    the other rules allow. Unless the model knows a pair well, the second value must also have rows left: values with
+    many rows choose first, and use up rows of the value that they get. So the second column keeps the shares that the
+    model drew, even where the model does not know how the two columns go together. A value that was not drawn gets the
+    most frequent value of all.
 
     Parameters
     ----------
     rules : RuleSet
     schema : Schema
     drawn : array of shape (rows, modelled columns)
-        Rows that the model drew with a public seed, and no private ones.
+        Rows that the model drew with a public seed, never private ones.
     """
     place = {name: index for index, name in enumerate(schema.names)}
     known = [rule for rule in rules.rules if not (isinstance(rule.then, Dependency) and rule.then.learnt)]
@@ -85,8 +85,8 @@ def with_learnt_tables(rules: RuleSet, schema: Schema, drawn: CodeArray) -> Rule
 
 
 def _learnt(then: Dependency, source: CodeArray, target: CodeArray, known: Sequence[Rule]) -> CodeArray:
-    told = target != then.target.missing_code if then.target.missing_code is not None else np.ones(len(target), bool)
-    source, target, size = source[told], target[told], then.target.size
+    present = target != then.target.missing_code if then.target.missing_code is not None else np.ones(len(target), bool)
+    source, target, size = source[present], target[present], then.target.size
     pairs, counts = np.unique(source * size + target, return_counts=True)
     masses = np.bincount(source, minlength=then.source.size)
     left = np.bincount(target, minlength=size).astype(np.float64)
@@ -104,7 +104,7 @@ def _learnt(then: Dependency, source: CodeArray, target: CodeArray, known: Seque
         likely[pairs[first:last] % size] += counts[first:last]
         return np.asarray(likely / (masses[code] + _SHRUNK))
 
-    # More than half of the way from what is true of all rows to what is always so: the model knows it.
+    # More than halfway from the share among all rows to certainty: the model knows the pair well.
     known_well = np.array([bool((chances(code) > (1.0 + shares) / 2).any()) for code in codes.tolist()], bool)
     for code in codes[np.lexsort((-masses[codes], ~known_well))].tolist():
         likely = chances(code)
@@ -112,17 +112,17 @@ def _learnt(then: Dependency, source: CodeArray, target: CodeArray, known: Seque
             likely *= np.clip(left / max(masses[code], 1), _LEAST_LEFT, 1.0)
         choices = overall[np.argsort(-likely[overall], kind="stable")].tolist()
         fits = (one for one in choices if _fits(search, then, code, one))
-        # Where nothing fits no row can have the value, so what it would determine does not matter.
+        # Where nothing fits, no row can have the value, so what it determines does not matter.
         wanted[code] = choices[0] if search is None else next(fits, choices[0])
         left[wanted[code]] -= masses[code]
     return wanted
 
 
 _SHRUNK = 5.0
-"""Rows, spread as the second column is, that are added to those drawn beside each value of the first."""
+"""Rows with the shares of the second column that are added to those drawn with each value of the first."""
 
 _LEAST_LEFT = 0.05
-"""Weight of a value that has no rows left: what the model draws twenty times as often is believed all the same."""
+"""Weight of a value without rows left: one that the model draws twenty times as often still wins."""
 
 
 def _fits(search: Search | None, then: Dependency, code: int, wanted: int) -> bool:
@@ -152,7 +152,7 @@ def exchanged(codes: CodeArray, rules: Sequence[Rule], schema: Schema, *, seed: 
     Returns
     -------
     array of shape (rows, modelled columns)
-        Each column holds the same codes as before, in another order; no rule of those looked at is broken more often.
+        Each column holds the same codes as before in another order; none of the rules is broken more often.
     """
     apart = [rule for rule in rules if len(rule.columns) > 1 and _is_about_single_cells(rule)]
     found = codes.copy()
@@ -167,7 +167,7 @@ def _is_about_single_cells(rule: Rule) -> bool:
 
 
 class _Exchange:
-    """Rows, and rules that hang together by their columns."""
+    """Rows, and rules that share columns."""
 
     def __init__(self, codes: CodeArray, rules: Sequence[Rule], schema: Schema, random: np.random.Generator) -> None:
         self.codes, self.rules, self.random = codes, rules, random
@@ -176,16 +176,16 @@ class _Exchange:
         self.columns = schema.modelled
         self._levels: dict[int, FloatArray] = {}
         self._parts: dict[int, CodeArray] = {}
-        self._told: dict[tuple[int, int], float] = {}
+        self._shared: dict[tuple[int, int], float] = {}
 
     def run(self) -> None:
-        """Exchange cells until nothing is broken, or nothing more is found."""
+        """Exchange cells until nothing is broken, or no exchange is found."""
         everywhere = np.arange(len(self.codes))
         open_rows = [everywhere[self._broken([rule], everywhere) > 0] for rule in self.rules]
         in_vain = [0] * len(self.rules)
         for turn in range(_TURNS):
             for number, rule in enumerate(self.rules):
-                # An exchange for another rule may have mended it, and breaks none.
+                # An exchange for another rule may have mended some rows, and breaks none.
                 rows = open_rows[number]
                 rows = rows[self._broken([rule], rows) > 0]
                 if len(rows) and in_vain[number] < _IN_VAIN and self.tried < _MOST_TRIED:
@@ -205,7 +205,7 @@ class _Exchange:
             self._try(part, self._partners(part, broken, order, placed), moved)
 
     def _set_of(self, rule: Rule, turn: int) -> list[int]:
-        """Return the columns that change hands: one of the rule first, what it concludes before; then any few."""
+        """Return the columns to exchange: first single columns of the rule, from its conclusion on, then any few."""
         own = list(rule.columns)
         if turn < len(own):
             return [self.place[own[turn]]]
@@ -216,7 +216,7 @@ class _Exchange:
         return sorted(self.place[name] for name in (own[goes], *taken))
 
     def _try(self, rows: CodeArray, partners: CodeArray, moved: Sequence[int]) -> None:
-        """Let rows exchange the moved columns with those of their partners that take them at the least cost."""
+        """Let rows exchange the moved columns with the partners that take them at the lowest cost."""
         about = [one for one in self.rules if {self.place[name] for name in one.columns} & set(moved)]
         many = partners.shape[1]
         ours, theirs = np.repeat(rows, many), partners.reshape(-1)
@@ -224,7 +224,7 @@ class _Exchange:
         before_ours = np.repeat(self._broken(about, rows), many)
         fits = theirs != ours
         fits &= self._broken(about, ours, theirs, moved) < before_ours
-        # Looked at last and where it matters: most rows that could be given to are ruled out by then.
+        # Checked last and only where it matters: most partners are ruled out by then.
         left = np.flatnonzero(fits)
         fits[left] = self._unharmed(about, theirs[left], ours[left], moved)
         left = np.flatnonzero(fits)
@@ -235,7 +235,7 @@ class _Exchange:
         best = cost.reshape(-1, many).argmin(axis=1)
         at = np.arange(len(rows)) * many + best
         at = at[np.isfinite(cost[at])]
-        # A row exchanges once at a time: with whom it costs least, and not while it gives to another.
+        # A row exchanges once at a time: at the lowest cost, and not while it is the partner of another.
         at = at[np.argsort(cost[at], kind="stable")]
         at = at[np.unique(theirs[at], return_index=True)[1]]
         at = at[~np.isin(theirs[at], ours[at])]
@@ -259,14 +259,14 @@ class _Exchange:
         givers: CodeArray | None = None,
         moved: Sequence[int] = (),
     ) -> CodeArray:
-        """Return how many rules each row breaks, with the moved columns of ``givers`` in place of its own."""
+        """Return how many rules each row breaks, with the moved columns of ``givers`` instead of its own."""
         found = np.zeros(len(rows), np.int64)
         for rule in rules:
             found += rule.broken(self._cells(rule, rows, givers, moved))
         return found
 
     def _unharmed(self, rules: Sequence[Rule], rows: CodeArray, givers: CodeArray, moved: Sequence[int]) -> BoolArray:
-        """Say which rows break no rule with the moved columns of ``givers`` that they did not break before."""
+        """Return which rows, with the moved columns of ``givers``, break no rule that they did not break before."""
         found = np.ones(len(rows), bool)
         for rule in rules:
             after = rule.broken(self._cells(rule, rows, givers, moved))
@@ -284,20 +284,20 @@ class _Exchange:
     # What an exchange changes
 
     def _cost(self, ours: CodeArray, theirs: CodeArray, moved: Sequence[int]) -> FloatArray:
-        """Return how much of what goes together an exchange changes, about."""
+        """Return roughly how much an exchange changes the relations between columns."""
         found = np.zeros(len(ours))
         for at in moved:
             others = [other for other in range(len(self.columns)) if other not in moved]
-            told = {other: self._tells(at, other) for other in others}
-            beside = sorted(others, key=lambda other: -told[other])[:_MOST_BESIDE]
+            information = {other: self._information(at, other) for other in others}
+            beside = sorted(others, key=lambda other: -information[other])[:_MOST_BESIDE]
             apart = np.zeros(len(ours))
             for other in beside:
-                apart += told[other] * self._distance(other, ours, theirs)
+                apart += information[other] * self._distance(other, ours, theirs)
             found += self._distance(at, ours, theirs) * apart
         return found
 
     def _distance(self, at: int, ours: CodeArray, theirs: CodeArray) -> FloatArray:
-        """Return how far two cells are apart: in parts of the rows that lie between, or 1 where they differ."""
+        """Return how far apart two cells are: the share of rows between them, or 1 where they differ."""
         one, other = self.codes[ours, at], self.codes[theirs, at]
         column = self.columns[at]
         differ = (one != other).astype(np.float64)
@@ -308,14 +308,14 @@ class _Exchange:
         return np.asarray(np.where(both, np.abs(levels[one] - levels[other]), differ))
 
     def _level(self, at: int) -> FloatArray:
-        """Return which part of the rows lies below each code; exchanges leave it as it is."""
+        """Return the share of rows below each code, which exchanges do not change."""
         if at not in self._levels:
             counts = np.bincount(self.codes[:, at], minlength=self.columns[at].size)
             self._levels[at] = (np.cumsum(counts) - counts / 2) / max(len(self.codes), 1)
         return self._levels[at]
 
     def _part(self, at: int) -> CodeArray:
-        """Return a coarse code of the first rows in one column."""
+        """Return a coarse code of one column for the first rows."""
         if at not in self._parts:
             column, codes = self.columns[at], self.codes[:_LOOKED_AT, at]
             if column.levels:
@@ -328,14 +328,14 @@ class _Exchange:
                 self._parts[at] = np.minimum(rank[codes], _PARTS)
         return self._parts[at]
 
-    def _tells(self, at: int, other: int) -> float:
-        """Return how many bits of one column the other tells, in the rows as they first were."""
+    def _information(self, at: int, other: int) -> float:
+        """Return the mutual information of two columns in bits, in the rows as they first were."""
         key = (min(at, other), max(at, other))
-        if key not in self._told:
+        if key not in self._shared:
             side = _PARTS + 1
             table = np.bincount(self._part(key[0]) * side + self._part(key[1]), minlength=side * side)
             shares = table.reshape(side, side) / max(table.sum(), 1)
             alone = shares.sum(axis=1, keepdims=True) * shares.sum(axis=0, keepdims=True)
             some = shares > 0
-            self._told[key] = float((shares[some] * np.log2(shares[some] / alone[some])).sum())
-        return self._told[key]
+            self._shared[key] = float((shares[some] * np.log2(shares[some] / alone[some])).sum())
+        return self._shared[key]

@@ -1,4 +1,4 @@
-"""A database as the source of a table: where it lies, and which rows of it are read."""
+"""A database as the source of a table: its address, and which rows are read."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _ASSUMED: dict[str, tuple[str, ...]] = {
 }
 
 _QUERY_PARTS = {"host", "sslmode", "sslrootcert"}
-"""What may stand behind the question mark of an address; anything else is the driver's, and may name files."""
+"""What may follow the question mark of an address; any other option goes to the driver, and may name files."""
 
 MOST_SQL = 100_000
 
@@ -46,8 +46,8 @@ class DatabaseSource:
     """A table of a database, or the result of a query.
 
     ``url`` is an address of SQLAlchemy without a password. ``table`` (in ``schema``) is read with ``columns``, or all
-    of them, where ``where`` holds (:mod:`synth.schema.conditions`). ``sql`` is a free query in its place: that each row
-    of its result depends on one unit is then assumed, and the certificate says so.
+    of them, where ``where`` holds (:mod:`synth.schema.conditions`). ``sql`` is a free query in its place: each row of
+    its result is then assumed to depend on one unit, and the certificate says so.
     """
 
     url: Text
@@ -66,15 +66,15 @@ class DatabaseSource:
             )
         if parts.get_backend_name() not in ("postgresql", "sqlite"):
             raise ConfigError(
-                "source: the address must begin with postgresql:// or sqlite:///. Other databases are not read here; "
-                "save the table as a file."
+                "source: the address must begin with postgresql:// or sqlite:///. For other databases, save the table "
+                "as a file."
             )
         if parts.drivername not in ("postgresql", "postgresql+psycopg", "sqlite", "sqlite+pysqlite"):
-            raise ConfigError("source: the address names a driver that is not used here. Write postgresql:// alone.")
+            raise ConfigError("source: the address names a driver that is not supported. Write only postgresql://.")
         unknown = next((part for part in parts.query if part not in _QUERY_PARTS), None)
         if unknown is not None:
             known = ", ".join(sorted(_QUERY_PARTS))
-            raise ConfigError(f"source: '{shown(unknown)}' may not stand in the address. Possible are {known}.")
+            raise ConfigError(f"source: the address must not contain '{shown(unknown)}'. Allowed are {known}.")
         if self.is_sqlite and (not parts.database or parts.database == ":memory:" or parts.query):
             raise ConfigError(
                 "source: name the file of the SQLite database, for example sqlite:////data/clinic.sqlite."
@@ -86,7 +86,9 @@ class DatabaseSource:
             raise ConfigError("source: name either the 'table' or a query under 'sql'.")
         beside = next((key for key in ("schema", "columns", "where") if getattr(self, key)), None)
         if self.sql is not None and beside is not None:
-            raise ConfigError(f"source: '{beside}' belongs to a table. A query under 'sql' says all by itself.")
+            raise ConfigError(
+                f"source: '{beside}' belongs to a table, not to a query under 'sql'. Leave one of them out."
+            )
         if self.sql is not None and (len(self.sql) > MOST_SQL or "\0" in self.sql):
             raise ConfigError(f"source: the query under 'sql' must be a text of at most {MOST_SQL:,} characters.")
         if len(set(self.columns)) != len(self.columns):
@@ -103,7 +105,7 @@ class DatabaseSource:
     @property
     def address(self) -> URL:
         """The parts of the address."""
-        from sqlalchemy import make_url  # here: who reads no database does without it
+        from sqlalchemy import make_url  # here: runs without a database need not load it
         from sqlalchemy.exc import ArgumentError
 
         try:
@@ -117,7 +119,7 @@ class DatabaseSource:
 
     @property
     def is_sqlite(self) -> bool:
-        """Whether it is a file of SQLite."""
+        """Whether it is an SQLite file."""
         return self.address.get_backend_name() == "sqlite"
 
     @property
@@ -134,7 +136,7 @@ class DatabaseSource:
 
     @property
     def kept_name(self) -> str:
-        """What the table is called once it was read: nothing that a configuration holds too, as a plain word may be."""
+        """What the table is called once it was read, which is never also a word of a configuration."""
         return "rows of a query" if self.table is None else f"{self.table} (table of a database)"
 
     def to_mapping(self) -> dict[str, Any]:

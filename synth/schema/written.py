@@ -1,6 +1,6 @@
-"""How a table is written, declared once: its kind, its encoding, where its names stand, and what its cells look like.
+"""How a table is written, declared once: its kind, its encoding, where its names are, and what its cells look like.
 
-Nothing of it is guessed from rows. What a declared sign or notation makes of a cell is a function of that cell alone.
+Nothing is guessed from rows. What a declared sign or notation makes of a cell is a function of that cell alone.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ __all__ = [
 FileKind = Literal["auto", "csv", "tsv", "parquet", "xlsx", "ods"]
 
 TYPED_KINDS = frozenset({"parquet", "xlsx", "ods"})
-"""Kinds of file that say where a cell begins and ends by themselves."""
+"""Kinds of file that themselves say where a cell begins and ends."""
 
 ENCODINGS: Mapping[str, str] = {
     "utf-8": "UTF-8 (most files)",
@@ -86,8 +86,8 @@ ENCODINGS: Mapping[str, str] = {
 """Encodings of text, by their names in Python, and what people call them.
 
 In each of them a line feed, a carriage return and a quotation mark are single bytes that are never part of another
-character, and a line begins anew: so lines can be told apart before they are decoded, whatever stands in them. UTF-16
-is cut by its units. Those of which it is not true, such as ISO-2022 and UTF-7, are not read.
+character, and no state carries over to the next line: so lines can be separated before they are decoded, whatever they
+contain. UTF-16 is cut by its units. Encodings without these properties, such as ISO-2022 and UTF-7, are not read.
 """
 
 _CODECS = {codecs.lookup(name).name for name in ENCODINGS} | {
@@ -109,13 +109,13 @@ def as_pattern(said: object) -> str:
     pattern = as_text(said)
     try:
         datetime.datetime.strptime(_SOME_MOMENT.strftime(pattern), pattern)
-    except Exception:  # a directive that stands there twice ends in an error of the regular expressions inside
+    except Exception:  # a repeated directive raises an error of the regular expressions inside
         raise ValueError(f"must be like %d/%m/%Y, got {shown(pattern)}.") from None
     return pattern
 
 
 def has_hours(pattern: str) -> bool:
-    """Return whether a pattern of dates says a time of day too."""
+    """Return whether a pattern of dates includes a time of day."""
     return any(directive in pattern for directive in ("%H", "%I", "%c", "%X"))
 
 
@@ -155,9 +155,9 @@ def _as_renames(said: object) -> tuple[tuple[str, str], ...]:
 
 
 def _missing_cells(value: object) -> tuple[str, ...]:
-    """Read the texts that stand for a missing cell; an empty one may be left blank, and one alone be no list."""
+    """Read the texts that mean a missing cell; an empty one may be left blank, and a single one need not be a list."""
     if value is None or isinstance(value, Mapping) or not isinstance(value, Sequence):
-        raise ValueError("must be a list of the texts that stand for a missing cell.")
+        raise ValueError("must be a list of the texts that mean a missing cell.")
     return tuple("" if cell is None else as_text(cell) for cell in ([value] if isinstance(value, str) else value))
 
 
@@ -165,18 +165,18 @@ WholeOrBlank = Annotated[int, Read(lambda value: 0 if value is None else as_whol
 Sign = Annotated[str, Read(_as_sign)]
 Units = Annotated[tuple[str, ...], Read(_as_units)]
 Pattern = Annotated[str, Read(as_pattern)]
-"""How cells are written, in the notation of ``strptime``, which knows every directive of it and each only once."""
+"""How cells are written, in the notation of ``strptime``, with each directive at most once."""
 
 Patterns = Annotated[str | tuple[str, ...], Read(_as_patterns)]
-"""One way in which cells are written, or several: a cell is read by the first that fits it."""
+"""One pattern of cells, or several: a cell is read by the first that fits it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Notation:
-    """How numbers are written: which sign stands before the decimals, which between thousands, and what beside them.
+    """How numbers are written: the decimal sign, the thousands separator, and units.
 
-    ``units`` stand before or behind a number and are passed over: currencies, percent, "kg". What is left out is as a
-    program writes it: a point before decimals, nothing between thousands, no unit.
+    ``units`` are before or after a number and are ignored: currencies, percent, "kg". What is left out is as programs
+    write it: a decimal point, nothing between thousands, no unit.
     """
 
     decimal: str | None = None
@@ -187,24 +187,24 @@ class Notation:
         return self.decimal is not None or self.thousands is not None or bool(self.units)
 
     def over(self, table: Notation) -> Notation:
-        """Return this notation of a column where that of its table says what this one leaves open."""
+        """Return this notation of a column, completed by that of its table."""
         return Notation(self.decimal or table.decimal, self.thousands or table.thousands, self.units or table.units)
 
     @property
     def point(self) -> str:
-        """The sign before the decimals."""
+        """The decimal sign."""
         return self.decimal or "."
 
     @property
     def between(self) -> str:
-        """Every sign that may stand between thousands."""
+        """Every sign that may separate thousands."""
         return "" if self.thousands is None else _SAME.get(self.thousands, self.thousands)
 
     @property
     def problem(self) -> str | None:
-        """Why it cannot be used, in a sentence that goes on where a key has ended; None where it can."""
+        """Why it cannot be used, as the end of a sentence after a key; None where it can."""
         if self.point in self.between:
-            return f"the sign before decimals and the one between thousands are both '{self.point}'. Give two signs."
+            return f"the decimal sign and the thousands separator are both '{self.point}'. Give two different signs."
         return None
 
     def in_full(self, number: str) -> str:
@@ -242,13 +242,13 @@ class TableFormat:
 
     ``comment``: lines at the top of the file that begin with this text are skipped. ``skip_rows`` lines are skipped
     after them and before the header, or before the first row of a file without one. ``names`` are the column names of a
-    file without a header, which declares its separator too. ``newlines``: cells in quotation marks may hold line
-    breaks; whoever says so says that every quotation mark is closed. ``sheet`` is the one of a workbook that holds the
+    file without a header, which must declare its separator too. ``newlines``: cells in quotation marks may contain line
+    breaks, which also declares that every quotation mark is closed. ``sheet`` is the sheet of a workbook that holds the
     table. ``header_rows`` lines hold names: those of a column are joined, or those of line ``names_from`` are taken.
     ``decimal``, ``thousands`` and ``units`` say how numbers are written, and ``dates`` how dates are, in every column
-    that says nothing else. ``rename`` gives other names to columns of the header, as pairs (name, other name); one that
-    is blank there is called by its place, column_3. ``origin`` says where the rows came from before they were this
-    file, and is set by what reads a database.
+    without a notation of its own. ``rename`` gives other names to columns of the header, as pairs (name, other name); a
+    blank name becomes column_3 by its place. ``origin`` says where the rows came from before they were this file, and
+    is set when a database is read.
     """
 
     separator: Text = "auto"
@@ -295,12 +295,12 @@ class TableFormat:
 
     @property
     def notation(self) -> Notation:
-        """How numbers are written where a column says nothing else."""
+        """How numbers are written in columns without a notation of their own."""
         return Notation(self.decimal, self.thousands, self.units)
 
     @property
     def of_cells(self) -> dict[str, Any]:
-        """What turning cells into codes is told, by the names of :func:`synth.schema.encoding.encode_cells`."""
+        """The arguments for :func:`synth.schema.encoding.encode_cells` that say how cells are written."""
         return {"missing": self.missing, "strip": self.strip, "notation": self.notation, "dates": self.dates}
 
     @property
@@ -314,7 +314,7 @@ class TableFormat:
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """What the certificate says has to be true of the file, because no reader could hold it."""
+        """What the certificate states as assumed of the file, because no reader could enforce it."""
         if not self.newlines or self.kind in TYPED_KINDS:
             return origin_sentences(self.origin)
         return (
@@ -324,19 +324,19 @@ class TableFormat:
         )
 
     def check(self) -> None:
-        """Refuse a format that leaves open what could only be guessed from rows; nothing is read for that.
+        """Refuse a format that leaves open what could only be guessed from rows; nothing is read to check it.
 
-        It is no condition of the object itself, so that bundles made before it still open.
+        The object itself does not require this, so that older bundles still open.
 
         Raises
         ------
         ConfigError
-            If the encoding is unknown, there are too many names, the separator is no plain character, or a table
-            without a header leaves its separator open or has comments, which could not be told from rows.
+            If the encoding is unknown, there are too many names, the separator is not a plain character, or a table
+            without a header leaves its separator open or has comments, which would look like rows.
         """
         if not self.codec:
             raise ConfigError(
-                f"format: the encoding '{shown(self.encoding)}' is not known here. Use utf-8, latin-1 or utf-16."
+                f"format: the encoding '{shown(self.encoding)}' is not supported. Use for example utf-8 or latin-1."
             )
         if self.names is not None and len(self.names) > COLUMNS:
             raise ConfigError(f"format: names has {len(self.names):,} entries, and at most {COLUMNS:,} are possible.")
@@ -346,13 +346,13 @@ class TableFormat:
             return
         if self.separator == "auto" and self.kind != "tsv":
             raise ConfigError(
-                "format: a table without a header needs its separator; it could only be guessed from rows otherwise. "
+                "format: a table without a header needs its separator; otherwise it could only be guessed from rows. "
                 'Write for example separator: ",".'
             )
         if self.comment:
             raise ConfigError(
-                "format: 'comment' needs a header; without one a row could be taken for a comment. Say with "
-                "'skip_rows' how many lines stand before the first row."
+                "format: 'comment' needs a header; without one a row could be taken for a comment. Use 'skip_rows' to "
+                "say how many lines come before the first row."
             )
 
 
@@ -361,12 +361,12 @@ MOST_HEADER_ROWS = 10
 
 
 def parse_format(section: object, key: str = "format") -> TableFormat:
-    """Read what :func:`format_to_mapping` wrote, and what stands under ``key`` of a configuration."""
+    """Read what :func:`format_to_mapping` wrote, and what a configuration has under ``key``."""
     return read_as(TableFormat, section, within=f"{key}: ")
 
 
 _LEFT_OUT = {"origin", "sheet", "header_rows", "names_from", "decimal", "thousands", "units", "dates", "rename"}
-"""Keys that stand in a mapping only where they say something: bundles made before them have the bytes they had."""
+"""Keys that are written only where they say something, so that older bundles keep their bytes."""
 
 
 def format_to_mapping(table_format: TableFormat) -> dict[str, Any]:

@@ -195,7 +195,7 @@ def locked(data: bytes) -> bytes:
     [
         (broken(lambda data: data[: len(data) // 2]), "The workbook is damaged or cut short."),
         (broken(without_end), "The workbook is damaged or cut short."),
-        (broken(with_entities), "The workbook holds a document type, which no spreadsheet writes."),
+        (broken(with_entities), "The workbook contains a document type, which no spreadsheet writes."),
         (broken(locked), "The workbook is protected by a password."),
         (zipped({"table.csv": b"a,b\n1,2\n"}), "This is a zip file without a workbook in it."),
         (zipped({"content.xml": b"<a/>"}), "The workbook has no sheet with cells."),

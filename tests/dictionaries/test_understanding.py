@@ -77,9 +77,9 @@ def test_nothing_stands_for_a_fact_that_is_not_said() -> None:
 def test_what_is_not_understood_is_said_in_a_sentence_each() -> None:
     left = {column.name: column.left for column in read_dictionary("codebook.csv", WIDE.encode()).columns}
 
-    assert "the list of values does not end" in left["open"][0]
-    assert "the kind 'widget' is not known here" in left["kind"][0]
-    assert "'string' says how it is stored. Say whether it is a category, an id or free text." in left["remark"][0]
+    assert "the list of values is not complete" in left["open"][0]
+    assert "the kind 'widget' is not known" in left["kind"][0]
+    assert "'string' only says how it is stored. Say whether it is a category, an id or free text." in left["remark"][0]
     assert sum(map(len, left.values())) == 3
 
 
@@ -243,19 +243,19 @@ def test_a_configuration_gives_its_columns_and_says_which_it_cannot() -> None:
 @pytest.mark.parametrize(
     ("name", "data", "said"),
     [
-        ("table.pdf", b"", "no dictionary that is known here"),
+        ("table.pdf", b"", "not a known kind of data dictionary"),
         ("d.csv", b"a,b\n1,2\n", "No line of this dictionary"),
         ("d.csv", b"", "No line of this dictionary"),
         ("d.csv", b"x" * (DOCUMENT_BYTES + 1), "more than 5,000,000 bytes"),
         ("d.csv", b"name,type\n", "describes no column"),
-        ("d.json", b"[1]", "must be an object of JSON"),
+        ("d.json", b"[1]", "must be a JSON object"),
         ("d.json", b"[" * 100_000, "not valid JSON"),
         ("d.yaml", b"[1]", "must be a mapping"),
         ("d.json", b'{"a": 1}', "describes no columns"),
-        ("d.json", b'{"resources": [{"path": "a.csv"}]}', "No resource of this data package has its schema"),
-        ("d.yaml", b"\xff", "no text in UTF-8"),
-        ("d.names", b"a, b.\n", "names no column"),
-        ("d.zip", b"PK", "no bundle whose schema could be taken"),
+        ("d.json", b'{"resources": [{"path": "a.csv"}]}', "No resource of this data package contains its schema"),
+        ("d.yaml", b"\xff", "not UTF-8 text"),
+        ("d.names", b"a, b.\n", "describes no column"),
+        ("d.zip", b"PK", "not a bundle whose schema can be read"),
     ],
 )
 def test_what_is_no_dictionary_is_refused_in_a_sentence(name: str, data: bytes, said: str) -> None:
@@ -279,7 +279,7 @@ def test_dictionaries_fill_what_is_open_and_are_matched_by_names_alone() -> None
     assert known.columns["height_cm"].body["high"] == "250"
     assert known.columns["age"].source == "declared from a data dictionary: a table of columns"
     assert "x" not in known.columns
-    assert known.notes == ("Not in the table, and passed over: absent.",)
+    assert known.notes == ("Ignored, as they are not in the table: absent.",)
 
 
 @pytest.mark.parametrize("name", bodies("codebook.csv", WIDE))

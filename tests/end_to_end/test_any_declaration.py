@@ -160,12 +160,12 @@ def test_a_case_that_takes_too_long_is_a_failure() -> None:
 def test_how_cases_ended_is_counted() -> None:
     outcomes = [
         Outcome(1, "ran", seconds=2.0),
-        Outcome(2, "refused", "'age' has 17 places between low and high."),
-        Outcome(3, "refused", "'town' has 4,000 places between low and high."),
+        Outcome(2, "refused", "'age' has 17 values between low and high."),
+        Outcome(3, "refused", "'town' has 4,000 values between low and high."),
         Outcome(4, "failed", "took longer than 300 seconds"),
     ]
     assert summary(outcomes) == [
-        "    2 x '...' has N places between low and high.",
+        "    2 x '...' has N values between low and high.",
         "4 cases in 2 s",
         "ran 1 / refused 2 / failed 1",
     ]

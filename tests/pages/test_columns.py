@@ -203,7 +203,7 @@ def test_a_column_survives_the_table(body: dict[str, object]) -> None:
         (row("age", role=""), "'age' needs a role. Choose one, or 'leave out'."),
         (
             row("smoker", role="yes/no", categories="yes"),
-            "'smoker': a yes/no column needs two words, first yes and then no.",
+            "'smoker': a yes/no column needs two words, yes first and then no.",
         ),
         (row("day", role="date", low="2021-01-01", high="2020-01-01"),
          "Highest must be larger than lowest (day: 2021-01-01, 2020-01-01)."),
@@ -215,7 +215,7 @@ def test_refusals_in_their_exact_words(bad: dict[str, object], sentence: str) ->
 
 def test_a_category_without_values_is_refused() -> None:
     assert errors_of_rows([row("region", role="category")]) == [
-        "'region' needs its categories. Type them with commas between, or fill them from a preset."
+        "'region' needs its categories. Type them with commas between them, or choose a preset."
     ]
 
 

@@ -161,7 +161,7 @@ def test_a_dictionary_is_shown_line_by_line_before_it_is_taken() -> None:
     uploader(app, "dictionary").upload("codebook.csv", codebook, "text/csv")
     app.run()
     assert "Understood 2 of your 3 columns. Nothing is filled in yet." in texts(app).replace("*", "")
-    assert "Not in the table, and passed over: height." in app.warning[0].value
+    assert "Ignored, as they are not in the table: height." in app.warning[0].value
     assert app.session_state["draft"]["columns"][0]["high"] == ""
     app.button(key="dictionary-take").click().run()
     rows = {row["name"]: row for row in app.session_state["draft"]["columns"]}
@@ -383,7 +383,7 @@ def test_a_column_is_given_a_notation_of_its_own_on_the_page() -> None:
         widget = next(one for one in (*app.selectbox, *app.text_input) if f"notation-{field}:" in str(one.key))
         widget.set_value(value).run()
     # Two signs that are one are refused where they are chosen, and nothing can be written so.
-    assert "are both ','. Give two signs." in errors(app)[0]
+    assert "are both ','. Give two different signs." in errors(app)[0]
     assert app.button(key="notation-use").disabled
     next(one for one in app.selectbox if "notation-thousands:" in str(one.key)).set_value(".").run()
     assert "1.234,5 years is read as 1234.5" in texts(app)
@@ -433,7 +433,7 @@ def test_times_in_the_cells_of_dates_get_lines_of_their_own() -> None:
     go(app, "describe")
     app.session_state["draft"]["protection"] = "cell"
     app.button(key="continue-budget").click().run()
-    assert "'came time' stands in the cells of 'came', so one cell would be two numbers" in errors(app)[0]
+    assert "'came time' is read from the cells of 'came', so one cell would be two values" in errors(app)[0]
     app.session_state["draft"]["protection"] = "record"
     asked().set_value([]).run()
     assert [row["name"] for row in app.session_state["draft"]["columns"]] == ["came", "age"]

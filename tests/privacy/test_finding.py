@@ -136,7 +136,7 @@ def test_an_open_column_is_declared_and_kept() -> None:
 def test_a_table_with_open_columns_cannot_be_run() -> None:
     schema = Schema(tuple(FindColumn(f"x{place}") for place in range(7)), row_count="private")
     assert undeclared_facts(schema) == (
-        "'x0', 'x1', 'x2', 'x3', 'x4' and 2 more are still to be found: find them privately, or describe them."
+        "'x0', 'x1', 'x2', 'x3', 'x4' and 2 more are not described yet. Describe them, or find them privately."
     )
 
 

@@ -42,8 +42,8 @@ DAMAGED_PAGES[20:200] = bytes(180)
 EMPTY = "The file is empty. Send a table with a header and rows."
 NOT_UTF_8 = "This does not look like UTF-8 text. Save it as UTF-8 CSV, or name its encoding in the format."
 UNREADABLE_NAMES = (
-    "The first line cannot be read. Check its quotation marks; if cells hold line breaks, declare 'newlines: true' in "
-    "the format."
+    "The first line cannot be read. Check its quotation marks; if cells contain line breaks, declare 'newlines: true' "
+    "in the format."
 )
 DAMAGED_GZIP = "The gzip file is damaged or cut short. Compress the table again and send the whole file."
 DAMAGED_PARQUET = "The Parquet file is damaged or cut short. Save it again and send the whole file."
@@ -118,8 +118,8 @@ REFUSED: dict[str, Case] = {
     ),
     "line ends of an old Macintosh": (
         as_text(end="\r").encode(), TableFormat(), None,
-        "The first line holds a carriage return that no line feed follows. Save the table with line ends of Windows or "
-        "Unix.",
+        "The first line contains a carriage return without a line feed. Save the table with the line ends of Windows "
+        "or Unix.",
     ),
     "names in another encoding": (
         PLAIN.replace(b"notes", b"\xe9tat"), TableFormat(), None,
@@ -139,13 +139,13 @@ REFUSED: dict[str, Case] = {
     ),
     "no header and no separator": (
         as_text(header=False).encode(), TableFormat(header=False, names=tuple(HEADER)), None,
-        "format: a table without a header needs its separator; it could only be guessed from rows otherwise. Write for "
+        "format: a table without a header needs its separator; otherwise it could only be guessed from rows. Write for "
         'example separator: ",".',
     ),
     "no header and comments": (
         as_text(header=False).encode(), TableFormat(**NO_HEADER, comment="#"), None,
-        "format: 'comment' needs a header; without one a row could be taken for a comment. Say with 'skip_rows' how "
-        "many lines stand before the first row.",
+        "format: 'comment' needs a header; without one a row could be taken for a comment. Use 'skip_rows' to say how "
+        "many lines come before the first row.",
     ),
     "a separator that is none": (
         PLAIN, TableFormat(separator='"'), None,
@@ -156,7 +156,7 @@ REFUSED: dict[str, Case] = {
     ),
     "unknown encoding": (
         PLAIN, TableFormat(encoding="rot13"), None,
-        "format: the encoding 'rot13' is not known here. Use utf-8, latin-1 or utf-16.",
+        "format: the encoding 'rot13' is not supported. Use for example utf-8 or latin-1.",
     ),
     "cut gzip": (
         gzip.compress(PLAIN)[:-9], TableFormat(), None,
@@ -184,7 +184,7 @@ REFUSED: dict[str, Case] = {
     ),
     "parquet of times": (
         as_parquet(OF_TIMES), TableFormat(), None,
-        "'age' is stored as a type that is not read here. Save it as text first.",
+        "'age' is stored as a type that is not supported. Save it as text first.",
     ),
     "no parquet": (
         PLAIN, TableFormat(kind="parquet"), None,
@@ -192,7 +192,7 @@ REFUSED: dict[str, Case] = {
     ),
     "parquet called csv": (
         as_parquet(), TableFormat(kind="csv"), None,
-        "This is a Parquet file, and the format says csv. Set the kind to auto.",
+        "This is a Parquet file, but the format says csv. Set the kind to auto.",
     ),
     "old excel": (
         b"\xd0\xcf\x11\xe0" + bytes(30), TableFormat(), None,

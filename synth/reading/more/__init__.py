@@ -1,4 +1,4 @@
-"""Further kinds of tables, each read in a process of its own and only where somebody declares it."""
+"""Further kinds of tables, each read in a separate process and only where it is declared."""
 
 from __future__ import annotations
 

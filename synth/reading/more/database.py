@@ -1,9 +1,9 @@
-"""A table of a database, read by a process of its own and handed on as the bytes of a Parquet file.
+"""A table of a database, read by a separate process and passed on as the bytes of a Parquet file.
 
-It is asked for one table and answers with pieces of that file, or with one sentence that quotes no cell, no address and
-no password. Nothing is written to a disk. What a cell becomes follows from that cell and from the type that the
-database declares for its column. The rows come in an order that follows from themselves: how a database has laid them
-out may depend on what came and went beside them, and which rows of a unit are kept goes by their order.
+The process is asked for one table and answers with pieces of that file, or with one sentence that quotes no cell,
+address or password. Nothing is written to a disk. What a cell becomes follows from that cell and from the type that the
+database declares for its column. The rows are sorted by their own cells: the order in which a database stores them may
+depend on rows that were added or removed, and the order decides which rows of a unit are kept.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ _ROWS_AT_ONCE = 500
 """Rows that a database sends at a time."""
 
 _GROUP_ROWS, _GROUP_BYTES = 65_536, 2**25
-"""A group of rows of the Parquet file ends at either: what is held at a time."""
+"""A group of rows of the Parquet file ends at either, which bounds the memory."""
 
 _CONNECT_SECONDS = 15
 
 Cell = str | bytes | None
-"""A cell as the database writes it, alike for both kinds: UTF-8 texts of numbers, days, truth values and words."""
+"""A cell as the database writes it, the same for both kinds: UTF-8 texts of numbers, days, truth values and words."""
 
 
 def main() -> int:
@@ -94,7 +94,7 @@ def _refuse(answers: BinaryIO, sentence: str) -> None:
 def answer_with_rows(
     source: DatabaseSource, password: str | None, limits: ReaderLimits, answers: BinaryIO, *, only_names: bool = False
 ) -> None:
-    """Send the file of one table, with its rows or without, and at the end how many it has."""
+    """Send the file of one table, with or without its rows, and at the end how many there are."""
     opened = _opened_sqlite(source) if source.is_sqlite else _opened_postgresql(source, password, limits)
     with opened as database:
         source = database.found(source)
@@ -120,15 +120,15 @@ def _asked_columns(source: DatabaseSource, database: _SQLite | _PostgreSQL) -> t
     for one in names_in(condition(source.where)) if source.where else ():
         if one.column not in there:
             raise TableError(
-                f"where: '{shown(one.column)}' at character {one.place} is no column of the table "
-                f"'{shown(source.name)}', and no text in 'single quotation marks'. {known}"
+                f"where: '{shown(one.column)}' at character {one.place} is not a column of the table "
+                f"'{shown(source.name)}'; a text needs 'single quotation marks'. {known}"
             )
     names, kinds = list(source.columns) or there, []
     for name, declared in zip(names, database.declared(source, names), strict=True):
         kind = database.kind(declared)
         if kind is None:
             raise TableError(
-                f"The column '{shown(name)}' is stored as {shown(declared)}, which is not read here. Name the columns "
+                f"The column '{shown(name)}' is stored as {shown(declared)}, which is not supported. List the columns "
                 "to read, without it."
             )
         kinds.append(kind)
@@ -136,12 +136,12 @@ def _asked_columns(source: DatabaseSource, database: _SQLite | _PostgreSQL) -> t
 
 
 def statement(source: DatabaseSource, names: Sequence[str], dialect: sa.Dialect) -> sa.Select[Any]:
-    """Build what is run: one SELECT of named columns, of one table, with a condition on its rows, in their own order.
+    """Build the statement to run: one SELECT of named columns of one table, with a condition, sorted by the cells.
 
-    A free query stands inside it as a table of its own.
+    A free query is put inside it in place of the table.
     """
     columns: list[sa.ColumnElement[Any]] = [sa.column(name) for name in names]
-    # A text says the same in both kinds of database, whatever a driver would make of a day or a decimal.
+    # Texts are the same in both kinds of database, however a driver reads a day or a decimal.
     written = [sa.cast(column, sa.Text) if dialect.name == "postgresql" else column for column in columns]
     order = [sa.collate(one, "C" if dialect.name == "postgresql" else "BINARY") for one in written]
     asked = sa.select(*(one.label(name) for one, name in zip(written, names, strict=True)))
@@ -155,7 +155,7 @@ def statement(source: DatabaseSource, names: Sequence[str], dialect: sa.Dialect)
 
 
 def _inside(sql: str, dialect: sa.Dialect) -> sa.quoted_name:
-    """Return a query in brackets, as it was written; a driver that knows ``%`` as a sign finds it twice."""
+    """Return a query in brackets, as it was written; ``%`` is doubled for drivers that use it as a sign."""
     inner = sql.strip().removesuffix(";")
     return sa.quoted_name(f"({inner.replace('%', '%%') if dialect.name == 'postgresql' else inner}\n)", quote=False)
 
@@ -164,14 +164,14 @@ def _inside(sql: str, dialect: sa.Dialect) -> sa.quoted_name:
 
 
 class Kind:
-    """How the cells of a column are stored: an Arrow type, and the value of a cell's text, None where it is none."""
+    """How the cells of a column are stored: an Arrow type, and a function from the text of a cell to its value."""
 
     def __init__(self, stored: pa.DataType, value: Callable[[str], Any]) -> None:
         self.stored = stored
         self._value = value
 
     def value(self, cell: Cell, most: int) -> Any:
-        """Return what stands for a cell, which no other cell has a say in."""
+        """Return the value of a cell, None where it is invalid; no other cell has any influence."""
         if cell is None or len(cell) > most:
             return None
         try:
@@ -218,7 +218,7 @@ _MOMENTS = Kind(pa.timestamp("us"), _moment)
 
 
 class _Frames:
-    """A file that only grows, of which every piece is sent as it comes."""
+    """A file that only grows; every piece is sent as it comes."""
 
     closed = False
 
@@ -281,7 +281,7 @@ def _write_group(writer: pq.ParquetWriter, held: list[list[Any]], schema: pa.Sch
 
 
 class _SQLite:
-    """A file of SQLite; whatever SELECT does not need is refused by the connection itself."""
+    """An SQLite file; the connection itself refuses whatever SELECT does not need."""
 
     dialect: sa.Dialect = SQLiteDialect_pysqlite(paramstyle="named")
 
@@ -295,11 +295,11 @@ class _SQLite:
         self._connection = connection
 
     def found(self, source: DatabaseSource) -> DatabaseSource:
-        """Return the source with its schema, after checking that it is a table whose rows stand by themselves."""
+        """Return the source with its schema, after checking that it is a table with rows of its own."""
         if source.sql is not None:
             return source
         if source.schema not in (None, "main"):
-            raise TableError("source: a file of SQLite has no schemas. Leave 'schema' out.")
+            raise TableError("source: an SQLite file has no schemas. Leave 'schema' out.")
         there = self._connection.execute(
             "SELECT type, sql FROM main.sqlite_master WHERE name = ? AND type IN ('table', 'view')", [source.table]
         ).fetchone()
@@ -322,14 +322,14 @@ class _SQLite:
 
     def declared(self, source: DatabaseSource, names: Sequence[str]) -> list[str]:
         """Return the types of some columns, as the database calls them."""
-        # What a query results in has no declared type in SQLite.
+        # The columns of a query have no declared types in SQLite.
         listed = {} if source.sql is not None else self._listed(source)
         return [listed.get(name, "") for name in names]
 
     def kind(self, declared: str) -> Kind | None:
         """Return how cells of a type are stored; None where they are not read."""
-        # As SQLite itself finds the affinity of a column. What is declared as a day or a decimal is a text here,
-        # because a file of SQLite may write either in any way.
+        # As SQLite itself finds the affinity of a column. Days and decimals are texts here, because an SQLite file may
+        # write them in any way.
         return next((kind for word, kind in self._WORDS_OF_KINDS if word in declared.upper()), _WORDS)
 
     def rows(self, asked: sa.Select[Any]) -> Iterator[Sequence[tuple[Cell, ...]]]:
@@ -346,11 +346,11 @@ class _SQLite:
 
 
 def _written(cell: object) -> Cell:
-    """Return the text of a cell of SQLite by its exact type: 1 and 1.0 are alike, bytes that are no text are none."""
+    """Return the text of a cell of SQLite by its exact type: 1 and 1.0 are the same, and blobs have no text."""
     if isinstance(cell, float):
         if not math.isfinite(cell):
             return "inf" if cell > 0 else "-inf"
-        # A whole number that equals it is written alike, so that two cells which compare as equal are.
+        # Written like the whole number that it equals, so that cells that compare as equal have one text.
         return str(int(cell)) if cell.is_integer() and abs(cell) < 2.0**63 else repr(cell)
     if isinstance(cell, _Bytes):
         return bytes(cell)
@@ -358,25 +358,25 @@ def _written(cell: object) -> Cell:
 
 
 class _Bytes(bytes):
-    """A text of SQLite as it is stored, to be told from its blobs."""
+    """A text of SQLite as it is stored, to distinguish it from blobs."""
 
 
 @contextmanager
 def _opened_sqlite(source: DatabaseSource) -> Iterator[_SQLite]:
     path = Path(str(source.address.database)).expanduser().absolute()
-    # A write-ahead log that nobody has open could only be read by writing a file beside it, so it is taken as at rest.
+    # A closed write-ahead log could only be read by writing a file next to it, so the database is taken as unchanging.
     at_rest = _keeps_a_log(path) and not path.with_name(f"{path.name}-wal").exists()
     before = path.stat().st_mtime_ns if at_rest else None
     how = "mode=ro&immutable=1" if at_rest else "mode=ro"
     with closing(sqlite3.connect(f"file:{quote(str(path))}?{how}", uri=True, isolation_level=None)) as connection:
-        # Rows are put into order in memory: no copy of them in clear lies on a disk.
+        # Rows are sorted in memory, so that no unencrypted copy of them is on a disk.
         connection.execute("PRAGMA temp_store = MEMORY")
         connection.execute("PRAGMA trusted_schema = OFF")
         connection.execute("PRAGMA query_only = ON")
         connection.execute("BEGIN")
         yield _SQLite(connection)
     if at_rest and (path.with_name(f"{path.name}-wal").exists() or path.stat().st_mtime_ns != before):
-        raise TableError("Somebody wrote to the SQLite database while it was read. Try again.")
+        raise TableError("The SQLite database was changed while it was read. Try again.")
 
 
 def _keeps_a_log(path: Path) -> bool:
@@ -391,7 +391,7 @@ def _keeps_a_log(path: Path) -> bool:
 
 
 class _PostgreSQL:
-    """A transaction that only reads, in one state of the database."""
+    """A read-only transaction on one state of the database."""
 
     dialect: sa.Dialect = PGDialect_psycopg()  # type: ignore[no-untyped-call]
 
@@ -426,10 +426,10 @@ class _PostgreSQL:
             raise _no_plain_table(source)
         if there[2]:
             raise TableError(
-                f"Which rows of '{shown(source.name)}' this name may see is decided by a policy of the database, "
-                "which may look at other rows. Connect with a name that may read all of them."
+                f"A policy of the database decides which rows of '{shown(source.name)}' this user may see, and it may "
+                "depend on other rows. Connect as a user who may read all of them."
             )
-        # Operators and types are the database's own, whatever schemas this name would look into.
+        # Only the built-in operators and types are used, whatever schemas this user would search.
         self._connection.execute("SET LOCAL search_path = pg_catalog")
         return replace(source, schema=there[0])
 
@@ -481,7 +481,7 @@ class _PostgreSQL:
 
     def rows(self, asked: sa.Select[Any]) -> Iterator[Sequence[tuple[Cell, ...]]]:
         compiled = asked.compile(dialect=self.dialect)
-        # Bytes, of which a column's own reading makes a text: one that is none must not end the whole table.
+        # As bytes, which each column decodes itself: a cell that is not text must not end the whole table.
         self._connection.adapters.register_loader("text", self._raw)
         with self._connection.cursor(name="hermitage") as cursor:
             cursor.execute(str(compiled).encode(), compiled.params)
@@ -490,7 +490,7 @@ class _PostgreSQL:
 
 
 _MOST_DIGITS = 38
-"""Digits of the longest decimals that Parquet holds; longer ones are texts."""
+"""Digits of the longest decimals in Parquet; longer ones are texts."""
 
 _SESSION = {
     "TimeZone": "UTC",
@@ -519,7 +519,7 @@ def _opened_postgresql(source: DatabaseSource, password: str | None, limits: Rea
         connect_timeout=_CONNECT_SECONDS,
         client_encoding="UTF8",
         application_name="Hermitage",
-        passfile=os.devnull,  # what this machine knows of passwords is not for whoever names an address
+        passfile=os.devnull,  # passwords on this machine are not for anyone who names an address
         **{key: value for key, value in {**given, **parts.query}.items() if value is not None},
     ) as connection:
         connection.read_only = True
@@ -539,20 +539,20 @@ def _opened_postgresql(source: DatabaseSource, password: str | None, limits: Rea
 def _no_table(source: DatabaseSource) -> TableError:
     where = "" if source.schema is None else f" in the schema '{shown(source.schema)}'"
     return TableError(
-        f"The database has no table '{shown(source.name)}'{where}, or this name may not see it. Upper and lower "
-        "case count."
+        f"The database has no table '{shown(source.name)}'{where}, or this user may not see it. Upper and lower "
+        "case matter."
     )
 
 
 def _no_plain_table(source: DatabaseSource) -> TableError:
     return TableError(
-        f"'{shown(source.name)}' is no plain table but a view, or kept elsewhere: a row of it may depend on several "
-        "people. Read the table below it, or write a query in SQL (sql): the certificate says what is assumed then."
+        f"'{shown(source.name)}' is a view or an external table, so one of its rows may depend on several people. Read "
+        "the underlying table, or write a query under 'sql': the certificate then states what is assumed."
     )
 
 
 def _code_of(error: Exception, source: DatabaseSource) -> str:
-    """Return a word of ours for what a driver says, of which nothing is passed on."""
+    """Return a code of ours for the error of a driver, whose message is not passed on."""
     if not source.is_sqlite:
         import psycopg
 

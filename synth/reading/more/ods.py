@@ -128,7 +128,7 @@ class OdsCells(SheetCells):
 
     @staticmethod
     def _cell(said: Mapping[str, str], text: str) -> Cell:
-        """Return what a cell says by its own kind; an error is nothing that can be read."""
+        """Return the text of a cell by its own kind; None for an error."""
         kind = said.get(f"{_OFFICE}value-type", "string")
         if said.get(_IS_ERROR) == "error":
             return None

@@ -1,7 +1,7 @@
-"""A workbook is a zip of XML files: these unpacked and parsed as they come past, and what cells of both kinds share.
+"""The XML files in the zip of a workbook, unpacked and parsed as a stream, and what cells of both kinds share.
 
-Expat reads the XML; entities of its own, which could grow, are refused. Nothing is kept of a file but what a handler
-keeps of it.
+Expat reads the XML; documents that define entities, which could grow, are refused. Only what a handler keeps of a file
+is kept.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ __all__ = [
 ]  # fmt: skip
 
 CHUNK = 2**18
-"""Bytes unpacked and parsed at a time; changes nothing else."""
+"""Bytes unpacked and parsed at a time, which changes no result."""
 
 Cell = str | None
-"""The text of a cell; None where it holds an error, or nothing that can be read."""
+"""The text of a cell; None where it contains an error, or nothing that can be read."""
 
 _MOST_ELEMENTS = 10**6
-"""Elements of a part that lists sheets or ways to write a cell."""
+"""Most elements of a part that lists sheets or formats of cells."""
 
 MOST_PLACES = 2**14
 """Columns of a sheet."""
@@ -47,28 +47,28 @@ _BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, OSError, struct.error, expa
 
 @contextmanager
 def in_our_words() -> Iterator[None]:
-    """Say of a workbook that fails what is wrong, without what its parsers say, which may quote a cell."""
+    """Say what is wrong with a workbook, without the messages of its parsers, which may quote a cell."""
     try:
         yield
     except NotImplementedError:
-        raise TableError("The workbook is packed in a way that is not read here. Save it again, or as CSV.") from None
+        raise TableError("The workbook is compressed in an unsupported way. Save it again, or as CSV.") from None
     except _BROKEN:
         raise TableError("The workbook is damaged or cut short. Save it again and send the whole file.") from None
 
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """Where a sheet stands in the zip, and whether spreadsheets hide it."""
+    """Where a sheet is in the zip, and whether spreadsheets hide it."""
 
     part: str
     hidden: bool = False
 
 
 class Handler:
-    """Is told of the elements of a part, by their names and the names of their spaces before those."""
+    """Receives the elements of a part; their names come after the names of their namespaces."""
 
     def start(self, name: str, said: dict[str, str]) -> None:
-        """Begin an element, which says something in its attributes."""
+        """Begin an element with its attributes."""
 
     def end(self, name: str) -> None:
         """End an element."""
@@ -81,7 +81,7 @@ class Parts:
     """The files inside the zip, unpacked as they are read; each at most ``limit`` bytes."""
 
     def __init__(self, file: RawIOBase | io.BytesIO, limit: int) -> None:
-        self._zip = zipfile.ZipFile(cast(IO[bytes], file))  # which does nothing but read it
+        self._zip = zipfile.ZipFile(cast(IO[bytes], file))  # which only reads it
         self._names = {name.lstrip("/"): name for name in self._zip.namelist()}
         self._limit = limit
 
@@ -89,7 +89,7 @@ class Parts:
         return name in self._names
 
     def parse(self, name: str, handler: Handler) -> Iterator[None]:
-        """Parse one of them, a block at a time: after each, whoever asks takes what the handler has found."""
+        """Parse one of them, a block at a time; after each block the caller takes what the handler has found."""
         parser = expat.ParserCreate(namespace_separator=" ")
         parser.buffer_text = True
         parser.StartDoctypeDeclHandler = _refuse_document_type
@@ -105,7 +105,7 @@ class Parts:
         entry = self._zip.getinfo(self._names[name])
         if entry.flag_bits & 1:
             raise locked()
-        # No more comes out than the directory says, which the zip is held to while it is unpacked.
+        # While it is unpacked, no more comes out than the size in the directory of the zip.
         if entry.file_size > self._limit:
             raise too_large("The table inside the workbook", self._limit)
         with self._zip.open(entry) as part:
@@ -113,7 +113,7 @@ class Parts:
                 yield block
 
     def elements(self, name: str) -> list[tuple[str, dict[str, str]]]:
-        """Return the elements of a small part, without the names of their spaces; none where it is not there."""
+        """Return the elements of a small part, without their namespaces; none if the part does not exist."""
         listed = _Elements()
         if name in self:
             for _ in self.parse(name, listed):
@@ -132,12 +132,12 @@ class _Elements(Handler):
 
 @cache
 def local_name(name: str) -> str:
-    """Return the name of an element without that of its space, of which producers use several for the same."""
+    """Return the name of an element without its namespace, because programs use several for the same."""
     return name.rpartition(" ")[2]
 
 
 def _refuse_document_type(*_: object) -> None:
-    raise TableError("The workbook holds a document type, which no spreadsheet writes. Save it again, or as CSV.")
+    raise TableError("The workbook contains a document type, which no spreadsheet writes. Save it again, or as CSV.")
 
 
 def locked() -> TableError:
@@ -157,9 +157,10 @@ TRUTH = {"1": "TRUE", "true": "TRUE", "0": "FALSE", "false": "FALSE"}
 
 
 def number_text(text: str) -> Cell:
-    """Return the shortest decimal of a number, as Python writes it; None for no number.
+    """Return the shortest decimal of a number, as Python writes it; None for other texts.
 
-    One that a sign of thousands could be read into gets a zero behind it, so that no declared sign changes it.
+    A number such as 1.234, which could be read with a thousands separator, gets a zero at its end, so that no declared
+    sign changes it.
     """
     text = text.strip()
     if _WHOLE.fullmatch(text):
@@ -174,7 +175,7 @@ def number_text(text: str) -> Cell:
 
 
 def day_text(text: str, *, since_1904: bool) -> Cell:
-    """Return the date and the time of day that a number of days stands for; below one day the time alone."""
+    """Return the date and the time of day of a number of days; below one day only the time."""
     written = number_text(text)
     days = -1.0 if written is None else float(written) + 1462 * since_1904
     # Excel counts a 29 February 1900 as day 60, which no calendar has.
@@ -185,12 +186,12 @@ def day_text(text: str, *, since_1904: bool) -> Cell:
 
 
 def without_midnight(moment: str) -> str:
-    """Return the day alone of a moment that is the beginning of one."""
+    """Return only the day of a moment at midnight."""
     return moment.removesuffix("T00:00:00")
 
 
 class CellText:
-    """The text of one cell in pieces, none of which is kept where there are more than any cell may have."""
+    """The text of one cell in pieces; pieces beyond the longest text that a cell may have are dropped."""
 
     def __init__(self, longest: int) -> None:
         self._longest = longest
@@ -202,7 +203,7 @@ class CellText:
         self._pieces, self._length = [], 0
 
     def add(self, text: str) -> None:
-        """Take a piece; a cell that is longer than any may be stays so, and grows no further."""
+        """Take a piece; a cell that is too long already grows no further."""
         if self._length <= self._longest:
             self._pieces.append(text)
             self._length += len(text)

@@ -1,8 +1,8 @@
-"""The texts of chosen columns, counted while they arrive: for finding values privately, and for nothing else.
+"""The texts of chosen columns, counted while they arrive: only for finding values privately.
 
-The contract is that of all reading: what line i adds follows from line i and from what is declared. A process of its
-own (:mod:`synth.reading.process`) parses the file and answers with the texts of every batch; here they are counted and
-forgotten. What comes out holds private texts: it is for a question of :mod:`synth.privacy.more.found_values` alone.
+The contract is that of all reading: what line i adds follows from line i and from what is declared. A separate process
+(:mod:`synth.reading.process`) parses the file and answers with the texts of every batch; here they are counted and
+dropped. The counts contain private texts: they are only for a question of :mod:`synth.privacy.more.found_values`.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ LONGEST_VALUE = 100
 """Characters of the longest text that can be found; a longer one counts as no value."""
 
 TextCounts = dict[str, int]
-"""How many rows hold each text of one column; private, to the last one."""
+"""How many rows contain each text of one column; all of it is private."""
 
 _PARSER = "synth.reading.more.texts"
 _KIND = np.dtype("<u4")
 
 
 def is_value(text: str) -> bool:
-    """Whether a text can be a value that is found: printable, not empty and not too long; other cells have none."""
+    """Whether a text can be a value that is found: printable, not empty and not too long."""
     return 0 < len(text) <= LONGEST_VALUE and text.isprintable()
 
 
@@ -59,12 +59,12 @@ def count_texts(
     Returns
     -------
     sequence of dict
-        For each modelled column, in order, how many of those rows hold each text.
+        For each modelled column, in order, how many of those rows contain each text.
 
     Raises
     ------
     TableError
-        If the table cannot be read, or has another number of rows by now.
+        If the table cannot be read, or has a different number of rows by now.
     """
     found: list[TextCounts] = [{} for _ in modelled_columns(request.columns)]
     rows = 0
@@ -83,7 +83,7 @@ def count_texts(
             place = first + (ends[-1] if ends else 0)
             index = np.frombuffer(body, _KIND, here, place)
             place += index.nbytes
-            # The last number stands for a cell without a value.
+            # The last number means a cell without a value.
             of_rows = np.bincount(index[some], minlength=n_texts + 1)[:n_texts].tolist()
             for start, end, count in zip([0, *ends], ends, of_rows, strict=False):
                 if count:
@@ -98,7 +98,7 @@ def count_texts(
 
 
 def answer_with_texts(request: Request, batches: Batches, answers: BinaryIO) -> None:
-    """Send the texts of every batch of rows: those that occur, and which of them each row holds."""
+    """Send the texts of every batch of rows: those that occur, and which of them each row contains."""
     columns = modelled_columns(request.columns)
     place_of = places_of(batches.names, request.columns, drop_undeclared=request.drop_undeclared)
     rows = 0
@@ -113,7 +113,7 @@ def answer_with_texts(request: Request, batches: Batches, answers: BinaryIO) -> 
 
 
 def _packed(cells: pa.Array, request: Request) -> list[bytes]:
-    """Return the number of texts, their lengths, the texts, and for each row which one it holds."""
+    """Return the number of texts, their lengths, the texts, and for each row which one it contains."""
     texts, index = values_of_cells(cells, missing=request.format.missing, strip=request.format.strip)
     held = [place for place, text in enumerate(texts) if text is not None and is_value(text)]
     number = np.full(len(texts), len(held), dtype=_KIND)

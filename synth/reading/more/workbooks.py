@@ -1,20 +1,20 @@
 """A sheet of a workbook (.xlsx, .ods) as rows of cells. The contract: what a row becomes follows from that row alone.
 
-A row is one row of the sheet that has a value in a column of the table; a row without any is none, wherever it stands.
-A cell becomes a text by a rule that looks at that cell and at its own format: a number its shortest decimal, a date ISO
-8601, a truth value TRUE or FALSE, an error a malformed cell. A formula is the value that was stored with it. Merged
-cells have their value in the first of them and nothing in the others. What stands to the right of the last name is no
-part of the table.
+A row is a row of the sheet that has a value in a column of the table; a row without any value is skipped, wherever it
+is. A cell becomes a text by a rule that depends on that cell and its own format: a number its shortest decimal, a date
+ISO 8601, a truth value TRUE or FALSE, an error a malformed cell. A formula is the value that was stored with it. Merged
+cells have their value in the first of them and nothing in the others. Cells to the right of the last name are not part
+of the table.
 
-The parts of the file are unpacked and parsed as they come past, so no sheet is ever held whole; the texts that Excel
-keeps once for all cells are. Expat reads the XML; entities of its own, which could grow, are refused.
+The parts of the file are unpacked and parsed as a stream, so no sheet is ever held whole; only the texts that Excel
+stores once for all cells are. Expat reads the XML; documents that define entities, which could grow, are refused.
 
-No library reads workbooks here. python-calamine 0.9.1 was tried, which is six times as fast: 1,048,576 rows of 20
-numbers in 15 seconds for 95, in 1,450 MB for 180. One cell decides there for everybody. A number, truth value, error or
-index of a shared text that is none ends the reading of all rows. A value far to the right or below (XFD1048576) asks
-for the memory of all cells before it, which ends the process. A row of errors alone is no row, and an index that is no
-number reads the first of all texts. tests/bytes/test_workbooks.py has these cells. In .xls files 36 of 120 single
-changed bytes of cells changed several rows or ended the reading, so .xls and .xlsb are not read either.
+No library reads workbooks here. python-calamine 0.9.1 was tried. It is six times as fast: 1,048,576 rows of 20 numbers
+in 15 seconds instead of 95, but in 1,450 MB instead of 180. And there one cell affects everybody's rows. An invalid
+number, truth value, error or index of a shared text ends the reading of all rows. A value far to the right or below
+(XFD1048576) needs the memory of all cells before it, which ends the process. A row with only errors is no row, and an
+invalid index reads the first of all texts. tests/bytes/test_workbooks.py has these cells. In .xls files 36 of 120
+single changed bytes of cells changed several rows or ended the reading, so .xls and .xlsb are not read either.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ from synth.system.settings import ReaderLimits
 __all__ = ["WORKBOOK_ENDINGS", "Workbook", "sheet_rows"]
 
 WORKBOOK_ENDINGS = (".xlsx", ".xlsm", ".ods")
-"""Of the names of files that are read here."""
+"""Endings of the names of files that are read here."""
 
 BATCH_CELLS = 2**18
-"""Cells handed on at a time; changes nothing else."""
+"""Cells passed on at a time, which changes no result."""
 
 Row = tuple[int, dict[int, Cell]]
 """The number of a row in its sheet, from 1, and its cells that are not empty, by their columns, from 0."""
@@ -57,7 +57,7 @@ class Workbook:
     file : binary file
         The workbook, with random access.
     form : TableFormat
-        Which sheet, and where its names stand.
+        Which sheet, and where its names are.
     limits : ReaderLimits
         What is refused.
 
@@ -69,7 +69,7 @@ class Workbook:
     Raises
     ------
     TableError
-        If it is no workbook that can be read, or leaves open which sheet is meant; in one sentence without a cell.
+        If it is not a readable workbook, or it is open which sheet is meant; in one sentence that quotes no cell.
     """
 
     def __init__(self, file: RawIOBase | io.BytesIO, form: TableFormat, limits: ReaderLimits) -> None:
@@ -80,7 +80,7 @@ class Workbook:
             raise limits.too_many_columns(len(self.names))
 
     def _read_top(self, form: TableFormat) -> tuple[str, ...]:
-        """Read past the lines before the rows, all of which are public, and return the names of the columns."""
+        """Skip the lines before the rows, all of which are public, and return the names of the columns."""
         rows = self._rows = itertools.dropwhile(lambda row: row[0] <= form.skip_rows, self._rows)
         if not form.header:
             return form.names or ()
@@ -111,9 +111,9 @@ class Workbook:
 def sheet_rows(
     file: RawIOBase | io.BytesIO, sheet: str | None = None, limits: ReaderLimits | None = None
 ) -> Iterator[list[Cell]]:
-    """Yield the rows of a sheet that have a value, as texts; None stands for an error, and empty cells are empty.
+    """Yield the rows of a sheet that have a value, as texts; None means an error, and empty cells are empty.
 
-    It is for public documents, such as a codebook; a private table is read in a process of its own.
+    It is for public documents, such as a codebook; a private table is read in a separate process.
 
     Raises
     ------
@@ -137,7 +137,7 @@ def _rows_of_sheet(
         is_ods = "content.xml" in parts and "xl/workbook.xml" not in parts
         sheets = ods_sheets(parts) if is_ods else xlsx_sheets(parts)
         if kind in {"xlsx", "ods"} and (kind == "ods") != is_ods:
-            raise TableError(f"This is a workbook of another kind than .{kind}. Check the file, or set kind to auto.")
+            raise TableError(f"This workbook is not an .{kind} file. Check the file, or set kind to auto.")
         name = _chosen(wanted, sheets)
         cells: SheetCells = OdsCells(limits, name) if is_ods else XlsxCells(limits, *beside(parts, limits))
         rows = 0
@@ -150,7 +150,7 @@ def _rows_of_sheet(
 
 
 _MOST_HEADER_ROWS = 1_000
-"""Rows above the table that are not counted as rows of it; whoever counts those refuses one too many."""
+"""Rows above the table that do not count as rows of it; the rows of the table itself are limited elsewhere."""
 
 
 def _chosen(wanted: str | None, sheets: Mapping[str, Sheet]) -> str:

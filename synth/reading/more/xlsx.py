@@ -1,4 +1,4 @@
-"""Sheets of .xlsx files: where they stand in the zip, and what their cells say."""
+"""Sheets of .xlsx files: where they are in the zip, and what their cells say."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = ["XlsxCells", "beside", "write_xlsx", "xlsx_sheets"]
 
 
 def xlsx_sheets(parts: Parts) -> dict[str, Sheet]:
-    """Return the sheets of an .xlsx file by their names; charts and macros are none."""
+    """Return the sheets of an .xlsx file by their names, without charts and macros."""
     book = _book(parts)
     targets = {identity: target for identity, kind, target in _relations(parts, book) if kind == "worksheet"}
     return {
@@ -52,7 +52,7 @@ def _book(parts: Parts) -> str:
 
 
 def _relations(parts: Parts, part: str) -> list[tuple[str, str, str]]:
-    """Return what a part refers to: an id, the last word of the kind, and the part that is meant."""
+    """Return the relations of a part: an id, the last word of the kind, and the target."""
     folder, name = posixpath.split(part)
     return [
         (
@@ -71,7 +71,7 @@ _BUILT_IN_DATES = {*range(14, 23), *range(27, 37), 45, 47, *range(50, 59)}
 
 
 def beside(parts: Parts, limits: ReaderLimits) -> tuple[list[Cell], set[str], bool]:
-    """Return what cells refer to: the texts that are kept once, which styles are dates, and where days count from."""
+    """Return what cells refer to: the shared texts, the styles that are dates, and the day that days count from."""
     book = _book(parts)
     related = {kind: target for _, kind, target in _relations(parts, book)}
     strings = _Strings(limits)
@@ -102,13 +102,13 @@ def _date_styles(elements: Iterable[tuple[str, dict[str, str]]]) -> set[str]:
 
 
 def _writes_dates(code: str) -> bool:
-    """Whether a format writes numbers as dates or times of day; one of hours that passed is a number of days."""
+    """Whether a format writes numbers as dates or times of day; elapsed hours are a number of days."""
     plain = _NO_PART_OF_A_FORMAT.sub("", code).partition(";")[0].lower()
     return "[" not in plain and any(letter in plain for letter in "ymdhs")
 
 
 def _unescaped(text: str) -> Cell:
-    """Return a text with the characters that .xlsx writes by their numbers; None where one is none."""
+    """Return a text with the characters that .xlsx writes as numbers; None where one is invalid."""
     if "_x" not in text:
         return text
     plain = _ESCAPED.sub(lambda found: chr(int(found[1], 16)), text)
@@ -116,7 +116,7 @@ def _unescaped(text: str) -> Cell:
 
 
 class _Strings(Handler):
-    """The texts that a workbook keeps once for all cells."""
+    """The texts that a workbook stores once for all cells."""
 
     def __init__(self, limits: ReaderLimits) -> None:
         self.found: list[Cell] = []
@@ -128,7 +128,7 @@ class _Strings(Handler):
         self._within = local == "t"
         if local == "si":
             self._text.clear()
-        elif local == "rPh":  # how it is spoken, which is no part of the text
+        elif local == "rPh":  # its pronunciation, which is not part of the text
             self._spoken = True
 
     def end(self, name: str) -> None:
@@ -164,7 +164,7 @@ class XlsxCells(SheetCells):
             self._text.clear()
         elif local == "row":
             told = said.get("r", "")
-            # Numbers tell where the table begins and nothing else; one that goes back is none.
+            # Row numbers only say where the table begins; one that goes back is ignored.
             number = int(told) if told.isdecimal() and len(told) < 10 else 0
             self._number = max(number, self._number + 1)
             self._row, self._place = {}, -1
@@ -193,7 +193,7 @@ class XlsxCells(SheetCells):
             self._text.add(text)
 
     def _cell(self, text: str) -> Cell:
-        """Return what a cell says by its own kind and style; an error is nothing that can be read."""
+        """Return the text of a cell by its own kind and style; None for an error."""
         kind = self._kind
         if kind == "s":
             place = int(text) if text.isdecimal() and len(text) < 10 else len(self._strings)
@@ -218,7 +218,7 @@ def _letters(letters: str) -> int | None:
 
 
 def _place_of(reference: str) -> int | None:
-    """Return the column that a reference such as B7 names, from 0; whose row it is stands in the row."""
+    """Return the column that a reference such as B7 names, from 0; the row says its number itself."""
     letters = reference.rstrip("0123456789")
     return _letters(letters) if len(letters) <= 3 else None
 

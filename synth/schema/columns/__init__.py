@@ -1,4 +1,4 @@
-"""The types of column that an owner can declare: a file each, and a line in the registry below."""
+"""The types of column that an owner can declare: each in its file, with a line in the registry below."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ COLUMN_TYPES: dict[str, type[Column]] = {
         DropColumn,
     )
 }
-"""By the word under ``type:`` in a configuration; a new type is its file and a line here."""
+"""By the word under ``type:`` in a configuration; a new type needs its file and a line here."""
 
 
 def parse_column(name: str, declared: object) -> Column:
@@ -39,7 +39,7 @@ def parse_column(name: str, declared: object) -> Column:
     name : str
         Name of the column, used in every message.
     declared : object
-        What stands under that name: a mapping with a ``type`` and the keys of that type.
+        The value under that name: a mapping with a ``type`` and the keys of that type.
 
     Raises
     ------
@@ -54,7 +54,7 @@ def parse_column(name: str, declared: object) -> Column:
     within = f"'{shown(name)}': "
     said = declared.get("type")
     kind = "missing" if said is None else read(f"{within}type", as_text, said)
-    # What is to be found privately is no description, so it is not among the types that one can choose from.
+    # "Find privately" is not a description, so it is not among the types that people can choose.
     found = FindColumn if kind == FindColumn.kind else COLUMN_TYPES.get(kind)
     if found is None:
         raise SchemaError(f"{within}type must be one of {', '.join(COLUMN_TYPES)}, got {shown(kind)}.")

@@ -1,8 +1,8 @@
 """What a type of column is: how it is declared, which codes it has, how a cell becomes one and how one is printed.
 
-A column that a model sees has ``size`` codes: first ``levels`` ordered places on a declared grid (numbers, dates), then
+A column that a model sees has ``size`` codes: first ``levels`` ordered values on a declared grid (numbers, dates), then
 unordered ones (categories, special values, "other", "missing"). Everything here is a function of the declared column
-and of codes; what a cell of a file is, :mod:`synth.schema.encoding` knows.
+and of codes; :mod:`synth.schema.encoding` knows what the cells of a file are.
 """
 
 from __future__ import annotations
@@ -52,22 +52,22 @@ CellType = Literal["int64", "double", "date32", "bool", "string"]
 """Type of the cells in a Parquet file, in the words of Arrow."""
 
 TypedCell = str | datetime.date
-"""A cell of a table in memory that is no text: a date or a time, or the text of a number; a truth value is 0 or 1."""
+"""A cell of a table in memory that is not text: a date or time, or the text of a number; a truth value is 0 or 1."""
 
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
 OUTSIDE_DOMAIN = -1
-"""Stands for a printed cell that no code of the column prints as."""
+"""The code of a printed cell that no code of the column prints as."""
 
 _FEW_CODES = 2**16
-"""Columns of at most as many codes are looked at code by code, however few rows there are."""
+"""Columns with at most this many codes are checked code by code, however few rows there are."""
 
 
 def guarded(text: str) -> str:
     """Return ``text``, with a leading apostrophe where a spreadsheet would take it for a formula.
 
-    It is how names of columns and texts of cells are written in every table that is made, CSV and Parquet alike, so no
-    two of them may be equal after it.
+    Names of columns and texts of cells are written like this in every synthetic table, CSV and Parquet alike, so no two
+    of them may become equal.
     """
     return f"'{text}" if text.startswith(FORMULA_STARTS) else text
 
@@ -96,7 +96,7 @@ class Fate(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class CellCounts:
-    """How many cells of a column did not arrive as declared; exact, so for the owner only.
+    """How many cells of a column did not fit their declaration; exact, so for the owner only.
 
     ``missing`` cells were empty; ``malformed`` ones could not be read as the declared type; ``outside`` ones were
     beyond a bound and moved to it, or were undeclared categories.
@@ -114,8 +114,8 @@ class CellCounts:
 class ReadingCounts:
     """What became of the lines and cells of a table while it was read; exact, so for the owner only.
 
-    ``without_id`` rows have no id where there is an id column, and are on no side. ``cells`` says for each column how
-    many cells did not arrive as declared.
+    ``without_id`` rows have no id although there is an id column, and are in no part. ``cells`` says for each column
+    how many cells did not fit their declaration.
     """
 
     rows: int
@@ -126,7 +126,7 @@ class ReadingCounts:
 
 
 class Cells(Protocol):
-    """Cells of a file, each of which a column takes for a number, a day or a word; an answer has an entry a cell."""
+    """Cells of a file, read by a column as numbers, days, minutes or words; each answer has one entry per cell."""
 
     def numbers(self, notation: Notation = PLAIN) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
         """Return the number of every cell in a notation, NaN where it is none, and which cells are missing."""
@@ -134,20 +134,20 @@ class Cells(Protocol):
     def days(
         self, *, patterns: tuple[str, ...], shortest: int
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-        """Return the day of every cell since 1970-01-01, which cells are none, and which are missing."""
+        """Return the day of every cell since 1970-01-01, which cells are not dates, and which are missing."""
 
     def minutes(
         self, *, patterns: tuple[str, ...]
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-        """Return the minute of the day of every cell, which cells are none, and which are missing."""
+        """Return the minute of the day of every cell, which cells are not times, and which are missing."""
 
     def labels(self, column: ModelledColumn) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
-        """Return the code of the word of the column that every cell spells, -1 for none, and which are missing."""
+        """Return the code of the column's word that every cell spells, -1 for none, and which are missing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """The places of a grid as numbers: ``low + step * place``, declared up to ``high``, one being one of ``unit``."""
+    """The values of a grid as numbers: ``low + step * level``, declared up to ``high``, in ``unit``."""
 
     low: float
     high: float
@@ -161,8 +161,8 @@ class FormField:
     """One cell of the table in which an owner describes columns, and the keys of a configuration that it fills.
 
     ``shape`` is how its text is read; a list of texts fills several keys one by one. ``default`` is what an empty cell
-    stands for. ``needed`` is how the sentence goes on behind the column's name where a cell is empty that may not be,
-    or where a list has not one text for each key.
+    means. ``needed`` continues the sentence after the column's name where a required cell is empty, or where a list
+    does not have one text for each key.
     """
 
     cell: str
@@ -173,7 +173,7 @@ class FormField:
 
 
 _LAST = {"labels": 1, "missing": 2, "fallback": 3, "weight": 4}
-"""Where keys that several types have stand in the mapping of a column: after its own."""
+"""Keys that several types have, which come after the type's own in the mapping of a column, in this order."""
 
 
 def plain_value(value: object) -> object:
@@ -198,13 +198,13 @@ class Column(ABC):
     role : str
         The words for its type on the screen.
     blank : str
-        What a draft of a configuration says of such a column, to be filled in.
+        What a draft of a configuration says for such a column, to be filled in.
     form : tuple of FormField
         What the screen asks; ``unasked`` are keys that only a configuration can declare.
     cell_type : CellType
         Type of its cells in a Parquet file.
     is_identifier : bool
-        Whether it says whose row it is.
+        Whether it says who the row belongs to.
     is_printed : bool
         Whether a synthetic table has it.
     """
@@ -226,7 +226,7 @@ class Column(ABC):
         self._check()
 
     def _check(self) -> None:  # noqa: B027  # a column without bounds has nothing to check
-        """Refuse what no column of this type can be declared as."""
+        """Refuse declarations that are invalid for this type."""
 
     def to_mapping(self) -> dict[str, object]:
         """Write the column as its fields are read; options and empty lists at their defaults are left out."""
@@ -241,7 +241,7 @@ class Column(ABC):
 
     @property
     def cells_in(self) -> str:
-        """The column of the file that holds its cells, where none has its own name."""
+        """The column of the file that contains its cells, where none has its name."""
         return self.name
 
     @property
@@ -260,11 +260,11 @@ class Column(ABC):
         return ()
 
     def examples(self, most: int) -> list[str]:
-        """Return texts of a few cells that are as declared."""
+        """Return texts of a few valid cells."""
         return [""][:most]
 
     def text_of_cell(self, cell: Any) -> str:
-        """Return the text as which a cell of a Parquet file is printed."""
+        """Return the text that a cell of a Parquet file is printed as."""
         return str(cell)
 
     def text_of_typed(self, cell: TypedCell) -> str:
@@ -282,7 +282,7 @@ class ModelledColumn(Column):
     """
 
     is_ordered: ClassVar[bool] = False
-    """Whether its values lie on a grid; if so it declares :meth:`grid` and :meth:`comparable`."""
+    """Whether its values are on a grid; if so it declares :meth:`grid` and :meth:`comparable`."""
 
     is_summable: ClassVar[bool] = False
     """Whether its values can be added."""
@@ -298,12 +298,12 @@ class ModelledColumn(Column):
 
     @property
     def levels(self) -> int:
-        """Number of places on the grid; 0 where the values have no order."""
+        """Number of values on the grid; 0 where the values have no order."""
         return 0
 
     @property
     def special(self) -> tuple[float, ...]:
-        """Values that keep a code of their own beside the grid."""
+        """Values that keep a code of their own outside the grid."""
         return ()
 
     @property
@@ -313,7 +313,7 @@ class ModelledColumn(Column):
 
     @property
     def n_values(self) -> int:
-        """Number of codes of plain values: all but special values, other and missing. They are the first ones."""
+        """Number of codes of plain values, which come first: all except special values, other and missing."""
         return self.size - len(self.special) - (self.other_code is not None) - self.missing
 
     @property
@@ -340,12 +340,12 @@ class ModelledColumn(Column):
 
     @property
     def unreadable_code(self) -> int:
-        """Code of an empty or unreadable cell; 0 where none is declared, which no run is started with."""
+        """Code of an empty or unreadable cell; 0 where none is declared, in which case no run starts."""
         return self.fallback_code or 0
 
     @property
     def scale(self) -> Scale:
-        """The places of the grid as numbers."""
+        """The values of the grid as numbers."""
         return Scale(0.0, float(self.levels - 1))
 
     @property
@@ -355,7 +355,7 @@ class ModelledColumn(Column):
 
     @property
     def declared_labels(self) -> tuple[str, ...]:
-        """The declared texts of its cells, in the order of their codes; none where cells are no texts."""
+        """The declared texts of its cells, in the order of their codes; none where cells are not words."""
         return ()
 
     @property
@@ -365,7 +365,7 @@ class ModelledColumn(Column):
 
     @property
     def has_order(self) -> bool:
-        """Whether its values can be compared: they lie on a grid, or are listed in their order."""
+        """Whether its values can be compared: they are on a grid, or listed in their order."""
         return self.is_ordered
 
     # Cells to codes
@@ -375,7 +375,7 @@ class ModelledColumn(Column):
         """Return the code of every cell and what became of it; any cell has a code."""
 
     def spellings(self, *, trim: Callable[[list[str]], list[str]] | None, typed: bool) -> dict[str, int]:
-        """Return every text that stands for a declared word, with its code; none where cells are no words."""
+        """Return every text that means a declared word, with its code; none where cells are not words."""
         return {}
 
     # Codes to cells
@@ -406,7 +406,7 @@ class ModelledColumn(Column):
 
     @property
     def patterns(self) -> tuple[str, ...]:
-        """Every way in which its dates or times are declared to be written, in the order in which they are tried."""
+        """Every declared pattern of its dates or times, in the order in which they are tried."""
         return ()
 
     @property
@@ -419,14 +419,14 @@ class ModelledColumn(Column):
         return self.texts(codes, missing="missing")
 
     def invented(self, notation: Notation, dates: tuple[str, ...]) -> list[str]:
-        """Return invented cells as they are declared to be written; none where a program would write them so.
+        """Return invented cells as they are declared to be written; none if programs write them the same way.
 
-        ``notation`` and ``dates`` are those of the table, for a column that says nothing else.
+        ``notation`` and ``dates`` are those of the table, for a column without its own.
         """
         return []
 
     def understood(self, codes: Sequence[int]) -> list[str]:
-        """Return what people are told that codes mean, beside invented cells."""
+        """Return what codes mean, in the words shown next to invented cells."""
         return self.texts(codes, missing="missing")
 
     @abstractmethod
@@ -434,11 +434,11 @@ class ModelledColumn(Column):
         """Return the typed cell of every code, None for the missing code; see :attr:`Column.cell_type`."""
 
     def printed_texts(self, codes: Sequence[int] | npt.NDArray[Any]) -> list[str]:
-        """Return the text of codes as it stands in a CSV file, before quotation marks."""
+        """Return the text of codes as it is in a CSV file, before quotation marks."""
         return self.texts(codes)
 
     def printed_cells(self, codes: npt.NDArray[np.int64]) -> list[Any]:
-        """Return the typed cell of codes as it stands in a Parquet file."""
+        """Return the typed cell of codes as it is in a Parquet file."""
         return self.cells(codes)
 
     def declared_texts(
@@ -446,27 +446,27 @@ class ModelledColumn(Column):
     ) -> list[str]:
         """Return the text of codes as cells of the private table are declared to be written; a missing one is empty.
 
-        ``notation`` and ``dates`` are those of the table, for a column that says nothing else. Of several ways it is
-        the first.
+        ``notation`` and ``dates`` are those of the table, for a column without its own. Of several patterns the first
+        is used.
         """
         return self.printed_texts(codes)
 
     def declared_texts_beside(
         self, codes: npt.NDArray[np.int64], dates: Sequence[datetime.date | None], patterns: tuple[str, ...]
     ) -> list[str]:
-        """Return the text of codes in one cell with dates, as ``patterns`` write both; ISO without any.
+        """Return the text of dates and codes in one cell, by ``patterns`` or else in ISO form; empty without a date.
 
-        Of a column whose cells stand in those of a column of dates (:attr:`cells_in`). Without a date it is empty.
+        It is for a column that is read from the cells of a column of dates (:attr:`cells_in`).
         """
-        raise SchemaError(f"'{self.name}' stands in no cell of another column.")
+        raise SchemaError(f"'{self.name}' is not read from the cells of another column.")
 
     def code_of_text(self, text: str) -> int:
-        """Return the code a printed cell stands for, or :data:`OUTSIDE_DOMAIN` where no code prints so.
+        """Return the code of a printed cell, or :data:`OUTSIDE_DOMAIN` where no code is printed like that.
 
         Parameters
         ----------
         text : str
-            A cell as it stands in a CSV file that was made; the empty text is a missing cell.
+            A cell of a synthetic CSV file; the empty text is a missing cell.
         """
         if text == "":
             return OUTSIDE_DOMAIN if self.missing_code is None else self.missing_code
@@ -484,7 +484,7 @@ class ModelledColumn(Column):
     # Values that can be compared
 
     def grid(self) -> npt.NDArray[np.float64]:
-        """Return the value of every place of the grid, in order; columns of one type have values of one kind."""
+        """Return the values of the grid in order; columns of one type have values of one kind."""
         return np.empty(0)
 
     def comparable(self, text: str) -> float:
@@ -493,7 +493,7 @@ class ModelledColumn(Column):
         Raises
         ------
         SchemaError
-            If it is none.
+            If it cannot be read.
         """
         raise SchemaError(f"'{self.name}' has no order.")
 
@@ -519,7 +519,7 @@ class ModelledColumn(Column):
         if whole.ndim != 1 or not np.issubdtype(whole.dtype, np.integer):
             raise SchemaError(f"'{self.name}': codes must be one column of whole numbers.")
         if whole.size and not (whole.min() >= 0 and whole.max() < self.size):
-            raise SchemaError(f"'{self.name}' has the codes 0 to {self.size - 1}; a code lies outside.")
+            raise SchemaError(f"'{self.name}' has the codes 0 to {self.size - 1}; a code is outside.")
         return whole.astype(code_dtype(self.size), copy=False)
 
     def distinct_codes(self, codes: npt.NDArray[np.unsignedinteger[Any]]) -> npt.NDArray[np.int64]:

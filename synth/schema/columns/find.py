@@ -1,8 +1,8 @@
-"""A column that is not described yet: its codes say of what kind a cell is and how large, and nothing else.
+"""A column that is not described yet: its codes say only what kind a cell is and how large.
 
-Whoever finds columns privately counts these codes with noise. The list of them is public and the same for every
-column: integers and decimals by size, dates by month, any other text, and a missing cell. The code of a cell is a
-function of that cell and of how cells are declared to be written.
+Finding columns privately counts these codes with noise. The list of codes is public and the same for every column:
+integers and decimals by size, dates by month, any other text, and a missing cell. The code of a cell is a function of
+that cell and of how cells are declared to be written.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from synth.schema.written import Pattern
 __all__ = ["DATE_EDGES", "MOST_DECIMALS", "NUMBER_EDGES", "CellKind", "FindColumn"]
 
 MOST_DECIMALS = 6
-"""Numbers with so many decimals or more are of one kind."""
+"""Numbers with this many decimals or more are of one kind."""
 
 _FIRST_YEAR, _LAST_YEAR = 1800, 2199
 
@@ -31,7 +31,7 @@ _MANTISSAS = (
     "4.5", "5", "5.5", "6", "7", "8", "9",
 )  # fmt: skip
 _SIZES = np.array([0.0, *(float(f"{mantissa}e{e}") for e in range(-6, 15) for mantissa in _MANTISSAS), 1e15])
-"""Where bins of sizes begin; the last one holds everything beyond, infinity too."""
+"""Where bins of sizes begin; the last one holds everything larger, including infinity."""
 
 NUMBER_EDGES: tuple[float, ...] = (
     -np.inf, *(-_SIZES[:0:-1]).tolist(), 0.0, float(np.nextafter(0.0, 1.0)), *_SIZES[1:].tolist(), np.inf
@@ -42,7 +42,7 @@ if that is negative; zero has a bin of its own, and so has every whole number fr
 DATE_EDGES: tuple[datetime.date, ...] = tuple(
     datetime.date(year, month, 1) for year in range(_FIRST_YEAR, _LAST_YEAR + 1) for month in range(1, 13)
 )
-"""First days of the bins of a date; the bin before the first one and the last one hold everything beyond."""
+"""First days of the bins of a date; the bin before the first one and the last bin hold everything outside."""
 
 _NUMBER_BINS, _DATE_BINS = len(NUMBER_EDGES) - 1, len(DATE_EDGES) + 1
 _FIRST_DATE = _NUMBER_BINS * (MOST_DECIMALS + 1)
@@ -52,7 +52,7 @@ _MONTHS = np.array([day.toordinal() - _EPOCH for day in DATE_EDGES])
 
 
 class CellKind(IntEnum):
-    """What a cell is; numbers are told apart by their decimals, which is ``NUMBER`` and up to six more."""
+    """What a cell is; numbers are distinguished by their decimals: ``NUMBER`` and up to six more."""
 
     NUMBER = 0
     DATE = MOST_DECIMALS + 1
@@ -62,7 +62,7 @@ class CellKind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class FindColumn(ModelledColumn):
-    """A column whose kind, range and values are to be found privately before the table can be modelled.
+    """A column whose kind, range and values must be found privately before the table can be modelled.
 
     ``pattern`` is how its cells are written if they are dates, in the notation of ``strptime``; None reads ISO dates.
 
@@ -92,7 +92,7 @@ class FindColumn(ModelledColumn):
         return self.missing_code
 
     def encode(self, cells: Cells) -> Coded:
-        """Say of what kind every cell is, and how large: first a number, else a date, else a text."""
+        """Return what kind every cell is, and how large: a number if it reads as one, else a date, else a text."""
         values, absent = cells.numbers()
         days, no_day, missing = cells.days(patterns=() if self.pattern is None else (self.pattern,), shortest=10)
         codes = np.where(no_day, _TEXT, _FIRST_DATE + np.searchsorted(_MONTHS, days, side="right"))
@@ -108,13 +108,13 @@ class FindColumn(ModelledColumn):
         )
 
     def number_bins(self) -> npt.NDArray[np.int32]:
-        """Return the bin of every code among :data:`NUMBER_EDGES`, and one more for what is no number."""
+        """Return the bin of every code among :data:`NUMBER_EDGES`, and one more for what is not a number."""
         bins = np.full(self.size, _NUMBER_BINS, dtype=np.int32)
         bins[:_FIRST_DATE] = np.tile(np.arange(_NUMBER_BINS), MOST_DECIMALS + 1)
         return bins
 
     def date_bins(self) -> npt.NDArray[np.int32]:
-        """Return the bin of every code among :data:`DATE_EDGES`, and one more for what is no date."""
+        """Return the bin of every code among :data:`DATE_EDGES`, and one more for what is not a date."""
         bins = np.full(self.size, _DATE_BINS, dtype=np.int32)
         bins[_FIRST_DATE:_TEXT] = np.arange(_DATE_BINS)
         return bins
@@ -147,6 +147,6 @@ def _decimals(values: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
 
 def _bins(values: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
     """Return the bin of each number among :data:`NUMBER_EDGES`."""
-    # 0 for zero itself, 1 for what lies between zero and the smallest edge, and so on to what lies beyond the last.
+    # 0 for zero itself, 1 for numbers between zero and the smallest edge, and so on to those beyond the last.
     size = np.where(values == 0, 0, np.searchsorted(_SIZES, np.abs(values), side="right"))
     return (_NUMBER_BINS // 2 + np.where(values < 0, -size, size)).astype(np.int64)

@@ -1,4 +1,4 @@
-"""Columns whose cells are declared words: categories, yes and no."""
+"""Columns whose cells are declared words: categories, and yes or no."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class LabelColumn(ModelledColumn):
     """
 
     typed_spellings: ClassVar[Mapping[str, int]] = {}
-    """Codes of truth values and numbers, where they stand for themselves."""
+    """Codes of truth values and numbers that need no spelling."""
 
     fallback: Word | None = field(default=None, kw_only=True)
     labels: Annotated[tuple[tuple[str, str], ...], Read(_pairs)] = field(default=(), kw_only=True)
@@ -59,7 +59,7 @@ class LabelColumn(ModelledColumn):
         return self.declared_labels.index(self.fallback or "")
 
     def encode(self, cells: Cells) -> Coded:
-        """Look every cell up among the spellings; an undeclared one is other, else what cannot be read becomes."""
+        """Look up every cell among the spellings; an undeclared one becomes "other", else as if unreadable."""
         found, absent = cells.labels(self)
         undeclared = self.unreadable_code if self.other_code is None else self.other_code
         codes = np.where(found >= 0, found, undeclared)
@@ -69,10 +69,10 @@ class LabelColumn(ModelledColumn):
         return codes, fates
 
     def spellings(self, *, trim: Callable[[list[str]], list[str]] | None, typed: bool) -> dict[str, int]:
-        """Return every text that stands for a declared word, with its code.
+        """Return every text that means a declared word, with its code.
 
         Declared words come first, then aliases, then the guarded form that :func:`guarded` prints and, with ``trim``,
-        the word as it is after it. ``typed`` cells are numbers or truth values made texts: True has no spelling of its
+        the trimmed word. ``typed`` cells are numbers or truth values converted to text: True has no spelling of its
         own, so it is "True", "1" or yes, whichever is declared, and 3 may be declared as "3.0".
         """
         code_of = {label: code for code, label in enumerate(self.declared_labels)}
@@ -88,7 +88,7 @@ class LabelColumn(ModelledColumn):
         return code_of
 
     def text_of_typed(self, cell: TypedCell) -> str:
-        """Return the declared word that a number stands for, as it does in a Parquet file; 0 and 1 are truth values."""
+        """Return the declared word that a number means, as in a Parquet file; 0 and 1 are truth values."""
         text = ModelledColumn.text_of_typed(self, cell)
         words = _typed_words(self)
         code = words.get(text, words.get(_TRUE_AS_NUMBER.get(text, text)))
@@ -136,7 +136,7 @@ class LabelColumn(ModelledColumn):
         declared = set(self.declared_labels)
         for word, label in self.labels:
             if word not in declared:
-                raise SchemaError(f"'{self.name}': a label must belong to a declared value; check 'labels'.")
+                raise SchemaError(f"'{self.name}': a label must belong to a declared value. Check 'labels'.")
             if not label.strip():
                 raise SchemaError(f"'{self.name}': a label is empty. Write what it stands for, or leave it out.")
         seen = self.shown_texts(range(len(self.words)))
@@ -172,7 +172,7 @@ class CategoryColumn(LabelColumn):
             "categories",
             ("values",),
             "texts",
-            needed=" needs its categories. Type them with commas between, or fill them from a preset.",
+            needed=" needs its categories. Type them with commas between them, or choose a preset.",
         ),
         FormField("other", ("other",), "flag"),
         FormField("fallback", ("fallback",)),
@@ -205,7 +205,7 @@ class CategoryColumn(LabelColumn):
         for spelling, value in self.aliases:
             if value not in declared or spelling in declared:
                 raise SchemaError(
-                    f"'{self.name}': an alias must be an undeclared spelling of a declared value; check 'aliases'."
+                    f"'{self.name}': an alias must be another spelling of a declared value. Check 'aliases'."
                 )
         if self.fallback is not None and self.fallback not in self.values:
             raise SchemaError(f"'{self.name}': fallback must be one of the declared categories.")
@@ -236,13 +236,13 @@ class CategoryColumn(LabelColumn):
         return [spelling for spelling, _ in self.aliases[:3]]
 
     def comparable(self, text: str) -> float:
-        """Read a declared value as its place in the order."""
+        """Read a declared value as its position in the order."""
         if text not in self.values:
             raise SchemaError(f"'{self.name}': a constant must be one of the declared categories.")
         return float(self.values.index(text))
 
     def comparable_values(self) -> npt.NDArray[np.float64]:
-        """Return the place of every code; "other" and a missing cell have none."""
+        """Return the position of every code in the order; "other" and a missing cell have none."""
         places = np.arange(self.size, dtype=np.float64)
         places[len(self.values) :] = np.nan
         return places
@@ -274,7 +274,7 @@ class YesNoColumn(LabelColumn):
             ("yes", "no"),
             "texts",
             default="yes, no",
-            needed=": a yes/no column needs two words, first yes and then no.",
+            needed=": a yes/no column needs two words, yes first and then no.",
         ),
         FormField("fallback", ("fallback",)),
     )
@@ -303,7 +303,7 @@ class YesNoColumn(LabelColumn):
         return [] if (self.yes, self.no) == ("yes", "no") else [self.yes, self.no]
 
     def understood(self, codes: Sequence[int]) -> list[str]:
-        """Return yes or no, in whatever words the file says it."""
+        """Return yes or no, whatever words the file uses."""
         return ["missing" if code == self.missing_code else ("no", "yes")[code] for code in codes]
 
     @property

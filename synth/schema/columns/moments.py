@@ -1,6 +1,6 @@
 """Points of the calendar and of the clock on a grid: dates at a step of a day, a month or a year, and times of day.
 
-A time of day stands alone, or beside the dates of another column.
+A time of day has cells of its own, or is in the cells of a column of dates.
 """
 
 from __future__ import annotations
@@ -57,11 +57,11 @@ class _MomentColumn(ModelledColumn):
 
     @abstractmethod
     def _place_of(self, moment: Any) -> int:
-        """Return how many steps a moment lies after ``low``."""
+        """Return how many steps a moment is after ``low``."""
 
     @abstractmethod
     def _at(self, place: int) -> Any:
-        """Return the moment at a place of the grid."""
+        """Return the moment at a level of the grid."""
 
     @property
     def levels(self) -> int:
@@ -78,7 +78,7 @@ class _MomentColumn(ModelledColumn):
 
     @property
     def patterns(self) -> tuple[str, ...]:
-        """Every way in which cells are declared to be written, in the order in which they are tried."""
+        """Every declared pattern, in the order in which they are tried."""
         return (self.pattern,) if isinstance(self.pattern, str) else self.pattern or ()
 
     @abstractmethod
@@ -91,10 +91,10 @@ class _MomentColumn(ModelledColumn):
 
     @abstractmethod
     def _places(self, counted: npt.NDArray[np.int64], first: int) -> npt.NDArray[np.int64]:
-        """Return the places of days or minutes within the bounds, of which ``first`` is the lower one."""
+        """Return the levels of days or minutes within the bounds; ``first`` is the lower bound."""
 
     def encode(self, cells: Cells) -> Coded:
-        """Move moments outside the bounds to the nearest bound, and take each for the step that it is in."""
+        """Move moments outside the bounds to the nearest bound, and take each as the step that it falls in."""
         for pattern in self.patterns:
             read(f"'{self.name}': pattern", as_pattern, pattern)
         counted, unreadable, absent = self._counted(cells)
@@ -167,7 +167,7 @@ class DateColumn(_MomentColumn):
         else:
             months = 12 * self.low.year + self.low.month - 1 + place
             first = datetime.date(months // 12, months % 12 + 1, 1)
-        # The first place starts at the declared lowest date, so that no printed date lies outside the declared range.
+        # The first level starts at the declared lowest date, so that no printed date is outside the declared range.
         return max(first, self.low)
 
     @property
@@ -202,7 +202,7 @@ class DateColumn(_MomentColumn):
         return [self._at(code) if code < self.levels else None for code in codes.tolist()]
 
     def invented(self, notation: Notation, dates: tuple[str, ...]) -> list[str]:
-        """Return a day in the middle, too late in its month to be one, in every way that is declared."""
+        """Return a day in the middle, too late in its month to be taken for a month, in every declared pattern."""
         day = max(self._at(self.levels // 2).replace(day=25), self.low)
         return [min(day, self.high).strftime(pattern) for pattern in self.patterns or dates]
 
@@ -211,7 +211,7 @@ class DateColumn(_MomentColumn):
         return cell.isoformat() if isinstance(cell, datetime.date) else str(cell)
 
     def text_of_typed(self, cell: TypedCell) -> str:
-        """Return a day as it is read back: as ISO writes it, unless the declared pattern takes that for another day."""
+        """Return a day as it is read back: in ISO form, unless a declared pattern reads that as another day."""
         if isinstance(cell, str):
             return cell
         try:
@@ -229,7 +229,7 @@ class DateColumn(_MomentColumn):
         return next((moment.date() for moment in moments if moment is not None), None)
 
     def grid(self) -> npt.NDArray[np.float64]:
-        """Return the day at every place, counted from the first of January of year 1."""
+        """Return the day at every level, counted from 1 January of year 1."""
         first = self.low.toordinal()
         if self.step is DateStep.DAY:
             return np.arange(first, first + self.levels, dtype=np.float64)
@@ -252,7 +252,7 @@ def _in_units(days: npt.NDArray[np.int64], unit: str) -> npt.NDArray[np.int64]:
 
 
 def _as_time(value: object) -> datetime.time:
-    """Read a time of day; YAML takes 18:30 for a number of minutes."""
+    """Read a time of day; YAML reads 18:30 as a number of minutes."""
     try:
         if isinstance(value, datetime.time):
             return value
@@ -287,7 +287,7 @@ class TimeColumn(_MomentColumn):
     """A time of day between low and high, kept as the beginning of an hour, a quarter of an hour or a minute.
 
     Without a pattern, cells are read as 14:35 and 14:35:10, also after a date. ``of`` names the column of the file
-    whose cells contain it, where it stands after dates.
+    whose cells contain it, if it is in the cells of dates.
 
     Examples
     --------
@@ -317,11 +317,11 @@ class TimeColumn(_MomentColumn):
     def _check(self) -> None:
         super(TimeColumn, self)._check()  # with its name, as slots make the class anew
         if self.of == self.name:
-            raise SchemaError(f"'{self.name}': 'of' names another column, whose cells hold the time. Leave it out.")
+            raise SchemaError(f"'{self.name}': 'of' must name another column, whose cells contain the time.")
 
     @property
     def cells_in(self) -> str:
-        """The column of the file that holds its cells, where none has its own name."""
+        """The column of the file that contains its cells, where none has its name."""
         return self.of or self.name
 
     def _place_of(self, moment: datetime.time) -> int:
@@ -344,7 +344,7 @@ class TimeColumn(_MomentColumn):
         return [text or None for text in self.texts(codes)]
 
     def invented(self, notation: Notation, dates: tuple[str, ...]) -> list[str]:
-        """Return a time in the middle in every way that is declared."""
+        """Return a time in the middle, in every declared pattern."""
         middle = datetime.datetime.combine(datetime.date(2021, 4, 3), self._at(self.levels // 2))
         return [middle.strftime(pattern) for pattern in self.patterns or (dates if self.of else ())]
 
@@ -371,7 +371,7 @@ class TimeColumn(_MomentColumn):
         ]
 
     def grid(self) -> npt.NDArray[np.float64]:
-        """Return the minute of the day at every place."""
+        """Return the minute of the day at every level."""
         return np.asarray(self._count_of(self.low) + _MINUTES[self.step] * np.arange(self.levels, dtype=np.float64))
 
     def comparable(self, text: str) -> float:

@@ -26,10 +26,10 @@ _NEEDS_STEP = f" needs its step: {_STEPS}"
 _NEEDS_BOUNDS = f" needs a lowest and a highest value. {_CHOOSE}"
 
 MAXIMUM_LEVELS = 2**24
-"""Places on one declared grid; more would make a table of codes larger than the rows."""
+"""Values on one declared grid; more would make a table of codes larger than the rows."""
 
 MOST_DIGITS = (309, 1074)
-"""Digits of the longest finite float, before the point and behind it."""
+"""Digits of the longest finite float, before and after the point."""
 
 
 def _as_step(value: object) -> float:
@@ -42,13 +42,13 @@ def _as_step(value: object) -> float:
 class NumberColumn(ModelledColumn):
     """A number on the grid low, low + step, ..., high; cells outside move to the nearest end.
 
-    ``special`` values are spikes or codes (0, -1, 999) that keep a code of their own beside the grid. ``decimal``,
-    ``thousands`` and ``units`` say how cells are written where that is not as the table's format says; synthetic cells
+    ``special`` values are spikes or codes (0, -1, 999) that keep a code of their own outside the grid. ``decimal``,
+    ``thousands`` and ``units`` say how cells are written where that differs from the table's format; synthetic cells
     are written as programs write numbers.
 
     Examples
     --------
-    Places 18 to 90, one code for 0 and one for a missing cell:
+    Values 18 to 90, one code for 0 and one for a missing cell:
 
     >>> NumberColumn("age", 18, 90, 1, special=(0.0,), missing=True).size
     75
@@ -90,27 +90,29 @@ class NumberColumn(ModelledColumn):
             raise SchemaError(f"'{self.name}': {self.notation.problem}")
         if self.step <= 0:
             raise SchemaError(f"'{self.name}': step must be positive, got {self.step:g}.")
-        # Places less than two floats apart could not be told from each other in a file that holds floats.
+        # A file of floats could not tell values apart that are less than two floats apart.
         if self.step < 2 * math.ulp(max(abs(self.low), abs(self.high))):
-            raise SchemaError(f"'{self.name}': step {self.step:g} is too small for numbers of this size.")
+            raise SchemaError(
+                f"'{self.name}': step {self.step:g} is too small for numbers of this size. Choose a larger step."
+            )
         if self.levels > MAXIMUM_LEVELS:
             raise SchemaError(
-                f"'{self.name}' has {self.levels:,} places between low and high; at most {MAXIMUM_LEVELS:,} are "
+                f"'{self.name}' has {self.levels:,} values between low and high; at most {MAXIMUM_LEVELS:,} are "
                 "possible. Choose a larger step."
             )
         if len(set(self.special)) != len(self.special) or not all(map(math.isfinite, self.special)):
-            raise SchemaError(f"'{self.name}': special values must be finite and different from each other.")
+            raise SchemaError(f"'{self.name}': special values must be finite, and each listed once.")
         beside = next(filter(self._is_beside_a_place, self.special), None)
         if beside is not None:
             raise SchemaError(
-                f"'{self.name}': the special value {beside:g} and a place of the grid are one number in a file that "
-                "holds floats. Choose a step that meets it, or leave it out."
+                f"'{self.name}': a file of floats cannot tell the special value {beside:g} from a value of the grid. "
+                "Choose a step that reaches it exactly, or leave it out."
             )
         if self.fallback is not None and not (self.low <= self.fallback <= self.high or self.fallback in self.special):
             raise SchemaError(f"'{self.name}': fallback must lie between low and high, or be a special value.")
 
     def _is_beside_a_place(self, value: float) -> bool:
-        """Whether a place of the grid is written otherwise than this number, and reads back as the same float."""
+        """Whether a value of the grid is written differently from this number but reads back as the same float."""
         low, step, written = (Fraction(repr(float(number))) for number in (self.low, self.step, value))
         near = round(min(max((value - self.low) / self.step, 0), self.levels - 1))
         places = [low + place * step for place in range(max(near - 1, 0), min(near + 2, self.levels))]
@@ -118,7 +120,7 @@ class NumberColumn(ModelledColumn):
 
     @property
     def levels(self) -> int:
-        """Number of places on the grid."""
+        """Number of values on the grid."""
         return math.floor((self.high - self.low) / self.step + 1e-9) + 1
 
     def _code_of_fallback(self) -> int:
@@ -129,7 +131,7 @@ class NumberColumn(ModelledColumn):
 
     @property
     def decimals(self) -> int:
-        """Decimals to print: as many as low, step and the special values have."""
+        """Decimals to print: the most that low, step and the special values have."""
         return _most_decimals((self.low, self.step, *self.special))
 
     @property
@@ -150,7 +152,7 @@ class NumberColumn(ModelledColumn):
 
     @property
     def scale(self) -> Scale:
-        """The places of the grid as numbers."""
+        """The values of the grid."""
         return Scale(self.low, self.high, self.step, self.decimals)
 
     @property
@@ -169,12 +171,12 @@ class NumberColumn(ModelledColumn):
         return self.decimals == 0 and largest < 2**63
 
     def encode(self, cells: Cells) -> Coded:
-        """Move numbers to the nearest place, infinite ones to the nearest bound; a special value is itself."""
+        """Move numbers to the nearest value of the grid, infinite ones to the nearest bound; keep special values."""
         values, absent = cells.numbers(self.notation)
         codes, fates = self._places(values)
         codes[absent], fates[absent] = self.unreadable_code, Fate.MISSING
         for place, special in enumerate(self.special):
-            # A value that the column declares is that value, whatever the table-wide missing texts say.
+            # A declared special value is kept even if the format of the table lists it as missing.
             same = values == special
             codes[same], fates[same] = self.levels + place, Fate.KEPT
         return codes, fates
@@ -208,7 +210,6 @@ class NumberColumn(ModelledColumn):
         # Exact multiples of 10^-decimals: low + code * step in floating point would print 0.30000000000000004.
         decimals, levels, special = self.decimals, self.levels, self.special
         low, step = _scaled(self.low, decimals), _scaled(self.step, decimals)
-        # Of many special values only those that are asked for.
         return [
             low + code * step
             if code < levels
@@ -227,7 +228,7 @@ class NumberColumn(ModelledColumn):
         return [*special, *([int(place)] if 0 <= place < self.levels else [])]
 
     def text_of_cell(self, cell: Any) -> str:
-        """Return the text of the place that reads back as this float; a long step has longer texts than a float."""
+        """Return the text of the value that reads back as this float; a long step has longer texts than a float."""
         if not isinstance(cell, float) or not math.isfinite(cell):
             return str(cell)
         place = round(min(max((cell - self.low) / self.step, 0), self.levels - 1))
@@ -236,7 +237,7 @@ class NumberColumn(ModelledColumn):
         return next((text for text in texts if float(text) == cell), repr(cell))
 
     def grid(self) -> npt.NDArray[np.float64]:
-        """Return the number at every place."""
+        """Return every value of the grid."""
         return np.asarray(self.low + self.step * np.arange(self.levels, dtype=np.float64))
 
     def comparable(self, text: str) -> float:
@@ -245,7 +246,7 @@ class NumberColumn(ModelledColumn):
 
 
 def _is_plain(text: str) -> bool:
-    """Whether a text is a number as columns print it: digits, and digits behind a point."""
+    """Whether a text is a number as columns print it: digits, and digits after a point."""
     whole, point, behind = text.removeprefix("-").partition(".")
     pieces = (whole, behind) if point else (whole,)
     return text.isascii() and all(

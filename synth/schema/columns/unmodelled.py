@@ -1,4 +1,4 @@
-"""Columns that are declared and have no values to learn: identifiers, and what is left out."""
+"""Columns that are declared but have no values to learn: identifiers, and columns that are left out."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class IdentifierColumn(Column):
 
 @dataclass(frozen=True, slots=True)
 class DropColumn(Column):
-    """A column that is read past and never kept."""
+    """A column that is skipped and never kept."""
 
     kind: ClassVar[str] = "drop"
     role: ClassVar[str] = "leave out"
