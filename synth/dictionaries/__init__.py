@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from synth.dictionaries.drafting import Described, Description, chosen_presets, describe_columns, line_of
+from synth.dictionaries.drafting import Description, chosen_presets, describe_columns, line_of
 from synth.dictionaries.others import dictionary_of_bundle, dictionary_of_document, dictionary_of_names
 from synth.dictionaries.tables import dictionary_of_text, dictionary_of_workbook
-from synth.dictionaries.understanding import Dictionary, DictionaryColumn, open_facts, said_in_words
+from synth.dictionaries.understanding import Dictionary, DictionaryColumn, open_facts
 from synth.errors import ConfigError
 from synth.limits import COLUMNS, DOCUMENT_BYTES
 from synth.names import shown
@@ -19,7 +19,6 @@ from synth.names import shown
 __all__ = [
     "DICTIONARY_ENDINGS",
     "LARGEST_BUNDLE",
-    "Described",
     "Description",
     "Dictionary",
     "DictionaryColumn",
@@ -28,7 +27,6 @@ __all__ = [
     "line_of",
     "open_facts",
     "read_dictionary",
-    "said_in_words",
 ]
 
 LARGEST_BUNDLE = 200_000_000

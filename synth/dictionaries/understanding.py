@@ -28,7 +28,7 @@ from synth.errors import InputError
 from synth.names import shown
 from synth.schema import COLUMN_TYPES, parse_column
 
-__all__ = ["Dictionary", "DictionaryColumn", "Facts", "open_facts", "said_in_words", "understand"]
+__all__ = ["Dictionary", "DictionaryColumn", "Facts", "open_facts", "understand"]
 
 _NEEDED = {
     "number": {"low": "lowest", "high": "highest", "step": "step"},
@@ -60,8 +60,8 @@ class DictionaryColumn:
 
     @property
     def said(self) -> str:
-        """What was understood, in words."""
-        return said_in_words(self.body)
+        """What the column is declared as, on one line."""
+        return _said_in_words(self.body)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ def open_facts(body: Mapping[str, Any]) -> list[str]:
     return [words for key, words in _NEEDED.get(kind, {}).items() if key not in body]
 
 
-def said_in_words(body: Mapping[str, Any]) -> str:
+def _said_in_words(body: Mapping[str, Any]) -> str:
     """Say what a column is declared as, on one line."""
     kind = body.get("type")
     if kind is None and not body:
@@ -195,7 +195,6 @@ class _Understanding:
         """Return what is listed, in the long form or in a cell, and the range, wherever it is written."""
         facts = self._facts
         if facts.codes:
-            listed = values_in("")
             kept = [pair for pair in facts.codes if pair[1] is None or not values_in(f"x={pair[1]}").missing]
             gone = [pair for pair in facts.codes if pair not in kept]
             listed = Values(tuple(kept), tuple(gone))

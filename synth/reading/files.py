@@ -277,23 +277,20 @@ def _open_parquet(file: RawIOBase | BytesIO, form: TableFormat, limits: ReaderLi
     def read(places: Sequence[int]) -> Iterator[Batch]:
         for place in places:
             _check_type(names[place], types[place])
-        yield from _parquet_batches(
-            data, [names[place] for place in places], types=[types[place] for place in places], limits=limits
-        )
+        yield from _parquet_batches(data, [fields[place] for place in places], limits)
 
     return Batches(names=names, types=types, read=read)
 
 
-def _parquet_batches(
-    data: pa.NativeFile, names: Sequence[str], *, types: Sequence[pa.DataType], limits: ReaderLimits
-) -> Iterator[Batch]:
-    texts = [name for name, kind in zip(names, types, strict=True) if pa.types.is_string(kind)]
+def _parquet_batches(data: pa.NativeFile, fields: Sequence[pa.Field], limits: ReaderLimits) -> Iterator[Batch]:
+    names = [field.name for field in fields]
+    texts = [field.name for field in fields if pa.types.is_string(field.type)]
     decoded = 0
     with _in_our_words():
         data.seek(0)
         # Texts stay dictionaries, so that a text repeated in a million rows is stored once.
         opened = pyarrow.parquet.ParquetFile(data, buffer_size=CHUNK, pre_buffer=False, read_dictionary=texts)
-        for batch in opened.iter_batches(BATCH_ROWS, columns=list(names), use_threads=False):
+        for batch in opened.iter_batches(BATCH_ROWS, columns=names, use_threads=False):
             decoded += batch.nbytes
             if decoded > limits.text_bytes:
                 raise too_large("The table inside the Parquet file", limits.text_bytes)
