@@ -126,7 +126,7 @@ def test_a_deleted_mark_is_said_on_the_ledger_page(finished: AppTest, home: Path
     (mark,) = (home / "vault").glob("*.mark")
     mark.unlink()
     app = go(finished, "ledger")
-    assert any("mark of account 'survey' is gone" in error for error in errors(app))
+    assert any("mark of account 'survey' is missing" in error for error in errors(app))
 
 
 def test_a_home_of_an_earlier_version_is_refused_on_the_page(home: Path) -> None:
