@@ -101,7 +101,7 @@ def test_what_is_done_with_a_name_is_linear_in_its_length(name: str) -> None:
     ],
 )
 def test_a_column_cannot_have_a_longer_name(declare: Callable[[str], object]) -> None:
-    with pytest.raises(SchemaError, match="has 257 characters; at most 256 are possible") as caught:
+    with pytest.raises(SchemaError, match="has 257 characters; at most 256 are allowed") as caught:
         declare("n" * 257)
     assert len(str(caught.value)) < 300
 
@@ -126,7 +126,7 @@ def test_the_reader_refuses_a_longer_name_and_quotes_nothing_of_it(kind: str) ->
         stream.seek(0)
     with pytest.raises(InputError) as caught:
         inspect_header(stream)
-    assert "The name of column 2 has 60,000 characters; at most 256 are possible." in str(caught.value)
+    assert "The name of column 2 has 60,000 characters; at most 256 are allowed." in str(caught.value)
     assert "999" not in str(caught.value)
 
 

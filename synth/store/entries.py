@@ -295,7 +295,7 @@ EVENTS = Table(
 )
 
 
-class EventFacts(TypedDict, total=False):
+class _About(TypedDict, total=False):
     """What an event is about."""
 
     account_id: str | None
@@ -312,12 +312,12 @@ class Events:
         self._transactions = transactions
 
     @patient
-    def add(self, kind: EventKind, **about: Unpack[EventFacts]) -> Event:
+    def add(self, kind: EventKind, **about: Unpack[_About]) -> Event:
         """Append one event."""
         with self._transactions.writing() as connection:
             return self.enter(connection, kind, **about)
 
-    def enter(self, connection: Connection, kind: EventKind, **about: Unpack[EventFacts]) -> Event:
+    def enter(self, connection: Connection, kind: EventKind, **about: Unpack[_About]) -> Event:
         """Append one event inside the caller's transaction."""
         nothing: dict[str, Any] = {"account_id": None, "run_id": None, "table_id": None, "who": "", "detail": {}}
         values = {**nothing, **about, "kind": kind, "time": now()}

@@ -188,7 +188,7 @@ def test_of_several_processes_that_ask_at_once_one_is_heard(
     (heard,) = [line for line in said if line != "busy"]
     until_working(store, heard)
     assert len((settings.home / "executed").read_text(encoding="utf-8").split()) == 1
-    with pytest.raises(JobError, match="worked on already"):
+    with pytest.raises(JobError, match="already in progress"):
         engine.begin(kind, SUBJECT, asked="{}", owner="owner")
     assert engine.begin(kind, "another subject", asked=json.dumps({"do": "finish"}), owner="owner") != heard
 

@@ -109,7 +109,7 @@ def test_of_many_odd_names_and_open_columns_the_first_are_told() -> None:
 def test_a_name_of_60000_digits_is_refused_in_one_sentence() -> None:
     app = upload_table(open_app(), f"age,{'9' * 60_000}\n33,1\n".encode())
     (sentence,) = errors(app)
-    assert "The name of column 2 has 60,000 characters; at most 256 are possible." in sentence
+    assert "The name of column 2 has 60,000 characters; at most 256 are allowed." in sentence
     assert "999" not in sentence
     assert not app.exception
 

@@ -108,7 +108,7 @@ def test_a_third_upload_takes_the_place_of_the_one_that_waits_longest(incoming: 
 def test_two_that_are_arriving_leave_no_place(incoming: Incoming) -> None:
     first = incoming.arrive("a", "1")
     incoming.arrive("a", "2")
-    with pytest.raises(NoPlaceError, match="are arriving already"):
+    with pytest.raises(NoPlaceError, match="already being uploaded"):
         incoming.arrive("a", "3")
     first.finish()
     incoming.arrive("a", "3")

@@ -592,7 +592,7 @@ def test_a_restored_ledger_is_completed_and_accepted(vault: Vault, store: Store,
         vault.open(table_id)
 
     ledger.enter_certificate(account.id, BUDGET, certificate_id="second", who="admin")
-    with pytest.raises(LedgerError, match="in the ledger already"):
+    with pytest.raises(LedgerError, match="already in the ledger"):
         ledger.enter_certificate(account.id, BUDGET, certificate_id="first", who="admin")
     vault.accept_ledger(account.id, who="admin")
     assert vault.open(table_id).read() == b"a\n1\n"

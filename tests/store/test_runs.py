@@ -122,7 +122,7 @@ def test_a_process_that_goes_on_by_itself_is_counted(store: Store, account: Acco
 
 def test_a_run_is_handed_in_once(store: Store, account: Account) -> None:
     run = queued(store, account)
-    with pytest.raises(JobError, match="already handed in"):
+    with pytest.raises(JobError, match="already submitted"):
         store.work.put(run.id, gpus=0, cpus=0)
 
 
