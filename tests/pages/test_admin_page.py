@@ -78,7 +78,7 @@ def test_a_missing_release_is_entered_and_the_ledger_accepted(finished: AppTest)
     app.file_uploader(key="enter-bundle").upload("bundle.zip", bundle, "application/zip")
     app.button(key=form_button(app, "Enter the release")).click().run()
     assert not errors(app)
-    assert "is in the ledger already" in texts(app), "nothing is entered twice"
+    assert "is already in the ledger" in texts(app), "nothing is entered twice"
     app.file_uploader(key="enter-bundle").upload("bundle.zip", b"PK no bundle", "application/zip")
     app.text_input(key="enter-who").set_value("A. Owner")
     app.button(key=form_button(app, "Enter the release")).click().run()

@@ -142,14 +142,14 @@ def test_a_release_that_is_there_is_not_entered_twice(
     made = release("first")
     before = total(settings)
     assert synth("account", "--enter", made) == 3
-    assert "is in the ledger already" in capsys.readouterr().out
+    assert "is already in the ledger" in capsys.readouterr().out
     assert synth("backup", "saved") == 0
     later = release("second")
     lose(settings)
     assert synth("restore", "saved") == 0
     assert synth("account", "--enter", later, later, made) == 3
     told = capsys.readouterr().out
-    assert (told.count("Entered certificate"), told.count("is in the ledger already")) == (1, 2)
+    assert (told.count("Entered certificate"), told.count("is already in the ledger")) == (1, 2)
     assert total(settings)[1] == before[1] + 1
 
 
