@@ -380,7 +380,7 @@ def test_heads_kept_elsewhere_tell_when_a_whole_home_was_set_back(
     assert main(["account", "--check-heads", "heads.txt"]) == 0
     assert main(["run", "c.yaml", "--out", "three", "--no-owner-report"]) == 0
     assert main(["account", "--check-heads", "heads.txt"]) == 0
-    assert "3 entries more" in capsys.readouterr().out
+    assert "3 more entries" in capsys.readouterr().out
     shutil.rmtree(home)
     shutil.copytree(older, home)
     assert total(settings)[1] == 1, "the older home opens: that is the limit the documents name"
@@ -481,7 +481,7 @@ def test_a_database_of_another_kind_and_missing_programs_are_sentences(
     if not settings.database_url.startswith("postgresql"):
         back_up(settings, tmp_path / "saved")
         other = Settings(home=tmp_path / "new", database_url="postgresql://postgres@/none")
-        with pytest.raises(InputError, match="holds a sqlite database, DATABASE_URL names postgresql"):
+        with pytest.raises(InputError, match="of a sqlite database, but DATABASE_URL names postgresql"):
             restore(other, tmp_path / "saved")
         return
     monkeypatch.setenv("PATH", str(tmp_path))
