@@ -142,7 +142,7 @@ def test_what_was_freed_does_not_count_and_everything_else_does(ledger: Ledger, 
 def test_an_unknown_charge_is_refused(ledger: Ledger, store: Store, account: Account) -> None:
     charge = reserve(ledger, account)
     other = store.accounts.ensure("others", Neighbours.REPLACE, PrivacyUnit())[0]
-    with pytest.raises(LedgerError, match="no such charge"):
+    with pytest.raises(LedgerError, match="does not have this charge"):
         ledger.spend(replace(charge, account_id=other.id))
 
 
@@ -778,9 +778,9 @@ def test_a_deleted_mark_is_noticed_and_stops_the_account(ledger: Ledger, store: 
     ledger.spend(reserve(ledger, account))
     waiting = reserve(ledger, account)
     mark_of(store, account).unlink()
-    with pytest.raises(LedgerError, match="mark of account 'city survey' is gone"):
+    with pytest.raises(LedgerError, match="mark of account 'city survey' is missing"):
         ledger.spend(waiting)
-    with pytest.raises(LedgerError, match="mark of account 'city survey' is gone"):
+    with pytest.raises(LedgerError, match="mark of account 'city survey' is missing"):
         ledger.check_whole(account.id)
     with pytest.raises(LedgerError, match="frozen"):
         reserve(ledger, account)
