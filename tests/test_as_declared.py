@@ -74,6 +74,7 @@ FORMATS = {
         header=False, separator=",", names=("note", *(column.name for column in reversed(NAMES))), missing=("NA", "")
     ),
     "several lines of names": TableFormat(header_rows=3, names_from=2, skip_rows=2, missing=("", ".")),
+    "tabs, names in the second line": TableFormat(separator="\t", header_rows=2, names_from=2, missing=("NA", "")),
     "joined names": TableFormat(header_rows=2, strip=False),
     "other names": TableFormat(rename=(("Einkommen, netto", "income"), ("Ort", "town"))),
 }

@@ -39,7 +39,7 @@ def number(name: str, places: int) -> NumberColumn:
         pytest.param(
             (category("postcode", 9000), category("job", 8000), category("region", 12)),
             "'postcode' (9,000 values) and 'job' (8,000 values) are too wide to be counted together: a table of two of "
-            "them has up to 72,000,000 cells, and at most 16,777,216 are possible. Declare fewer categories (group "
+            "them has up to 72,000,000 cells, and at most 16,777,216 are allowed. Declare fewer categories (group "
             "them, for example by first digit), or leave columns out.",
             id="two long lists",
         ),
@@ -57,7 +57,7 @@ def number(name: str, places: int) -> NumberColumn:
         ),
         pytest.param(
             (*(number(f"n{place}", 2**24) for place in range(9)), category("region", 12)),
-            "The numbers and dates have 150,994,944 values in total, and at most 134,217,728 are possible; the "
+            "The numbers and dates have 150,994,944 values in total, and at most 134,217,728 are allowed; the "
             "finest are 'n0' (16,777,216 values), 'n1' (16,777,216 values), 'n2' (16,777,216 values), 'n3' (16,777,216 "
             "values), 'n4' (16,777,216 values) and 5 more. Choose a larger step or narrower bounds, or leave columns "
             "out.",

@@ -346,8 +346,8 @@ def with_aliases(count: int, each: int) -> tuple[CategoryColumn, ...]:
 
 
 TOO_MUCH = {
-    "columns": (yes_no(limits.COLUMNS + 1), "5,001 columns are declared, and at most 5,000 are possible"),
-    "values": (with_aliases(11, 9_100), "The columns list 100,100 values in total, and at most 100,000 are possible"),
+    "columns": (yes_no(limits.COLUMNS + 1), "5,001 columns are declared, and at most 5,000 are allowed"),
+    "values": (with_aliases(11, 9_100), "The columns list 100,100 values in total, and at most 100,000 are allowed"),
     "places": (
         numbers(1_300, 26_000),
         "The numbers and dates have 33,801,300 values in total, and at most 33,554,432",
@@ -368,9 +368,9 @@ def test_a_declaration_over_a_limit_is_refused(name: str) -> None:
 
 def test_rules_and_groups_have_a_number() -> None:
     text = HEAD + UNIT + COLUMNS
-    with pytest.raises(ConfigError, match="rules has 1,001 entries, and at most 1,000 are possible"):
+    with pytest.raises(ConfigError, match="rules has 1,001 entries, and at most 1,000 are allowed"):
         config_of_text(text + "rules: [" + "x >= 0," * 1_001 + "]")
-    with pytest.raises(ConfigError, match="groups has 101 entries, and at most 100 are possible"):
+    with pytest.raises(ConfigError, match="groups has 101 entries, and at most 100 are allowed"):
         config_of_text(text + "groups: [" + "x," * 101 + "]")
 
 
@@ -454,7 +454,7 @@ def within_its_time(kind: str, generator: str) -> None:
     schema = largest(kind)
     config = config_with(schema, generator=generator, label=None if label is None else schema.names[label])
     if (generator, kind) in REFUSED_BY or describe(generator).needs.numbers:
-        match = r"at most [0-9,]+ (are possible|numbers in its answer|groups)"
+        match = r"at most [0-9,]+ (are allowed|numbers in its answer|groups)"
         require_within(seconds, lambda: refused(config, match))
         return
     found: list[Sequence[str]] = []

@@ -182,7 +182,7 @@ def test_what_is_said_of_rows_is_refused_beside_it(more: str, reason: str) -> No
 
 
 def test_errors_of_a_model_without_them_or_of_a_class_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ConfigError, match="where 'region' is a number, and it is declared as a list of values"):
+    with pytest.raises(ConfigError, match="where 'region' is a number, but it is declared as a list of values"):
         check_config(config_of(holdout=0.3, prediction_share=0.3, label="region"))
     paid = config_of(holdout=0.3, prediction_share=0.3)
     assert config_of_text(config_to_yaml(paid)) == paid

@@ -78,7 +78,7 @@ def test_a_dataframe_goes_in_and_a_verified_one_comes_out(
     assert len(drawn) == 50
     assert not drawn.equals(other)
     assert release.sample(7, seed=3).equals(release.sample(7, seed=3))
-    with pytest.raises(InputError, match="At least one row"):
+    with pytest.raises(InputError, match="Draw at least one row"):
         release.sample(0)
     with Application.from_environment() as application:
         assert application.account("clinic") == spent, "to draw costs nothing"

@@ -77,5 +77,5 @@ def read_dictionary(name: str, data: bytes, *, names: Sequence[str] = ()) -> Dic
     if not found.columns:
         raise ConfigError("The dictionary describes no column.")
     if len(found.columns) > COLUMNS:
-        raise ConfigError(f"The dictionary names {len(found.columns):,} columns; at most {COLUMNS:,} are possible.")
+        raise ConfigError(f"The dictionary names {len(found.columns):,} columns; at most {COLUMNS:,} are allowed.")
     return found

@@ -183,7 +183,9 @@ def _lines_of_names(source: Peekable, form: TableFormat, encoding: str) -> list[
         if line is None:
             break
         line = _take_text(source, encoding)
-    while line is not None and not line.strip():
+    # Where a tab separates cells, a line of tabs is a line of empty cells.
+    blanks = " " if form.separator == "\t" or form.kind == "tsv" else None
+    while line is not None and not line.strip(blanks):
         line = _take_text(source, encoding)
     if line is None:
         raise TableError("The file is empty. Send a table with a header and rows.")

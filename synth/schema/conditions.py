@@ -151,7 +151,7 @@ def condition(text: str) -> Condition:
     Compared(left=Name(column='age', place=1), sign='>=', right=18)
     """
     if len(text) > MOST_CHARACTERS:
-        raise ConfigError(f"where: has {len(text):,} characters, and at most {MOST_CHARACTERS:,} are possible.")
+        raise ConfigError(f"where: has {len(text):,} characters, and at most {MOST_CHARACTERS:,} are allowed.")
     from sqlglot import Dialect  # here: runs without a condition need not load it
     from sqlglot.errors import ParseError, TokenError
 

@@ -333,9 +333,7 @@ def config_of_text(text: str, *, base: Path | None = None) -> RunConfig:
     _require_size(config.schema)
     for what, entries, most in (("rules", config.constraints, CONSTRAINTS), ("groups", config.groups, GROUPS)):
         if len(entries) > most:
-            raise ConfigError(
-                f"{what} has {len(entries):,} entries, and at most {most:,} are possible. Leave some out."
-            )
+            raise ConfigError(f"{what} has {len(entries):,} entries, and at most {most:,} are allowed. Leave some out.")
     return config
 
 

@@ -158,7 +158,7 @@ def check_names(names: Sequence[str], *, declared: Collection[str] = ()) -> None
         if len(name) > NAME_CHARACTERS:
             # Not quoted: an open quotation mark may have made a row part of the first line.
             raise TableError(
-                f"The name of column {place} has {len(name):,} characters; at most {NAME_CHARACTERS} are possible. "
+                f"The name of column {place} has {len(name):,} characters; at most {NAME_CHARACTERS} are allowed. "
                 "Give the column a shorter name, and check the separator and the quotation marks of the first row."
             )
     surely_header = all(map(is_plain, names))

@@ -360,12 +360,12 @@ def size_problem(columns: Sequence[Column]) -> str | None:
     A schema itself does not require this, so that older bundles still open.
     """
     if len(columns) > COLUMNS:
-        return f"{len(columns):,} columns are declared, and at most {COLUMNS:,} are possible. Leave columns out."
+        return f"{len(columns):,} columns are declared, and at most {COLUMNS:,} are allowed. Leave columns out."
     declared = {column.name: column.listed for column in columns}
     sizes = {name: len(texts) for name, texts in declared.items()}
     if sum(sizes.values()) > DECLARED_VALUES:
         return (
-            f"The columns list {sum(sizes.values()):,} values in total, and at most {DECLARED_VALUES:,} are possible; "
+            f"The columns list {sum(sizes.values()):,} values in total, and at most {DECLARED_VALUES:,} are allowed; "
             f"the most are in {_sized(sizes, 'values')}. Declare fewer categories, or leave columns out."
         )
     grids = {column.name: column.levels for column in modelled_columns(columns) if column.is_ordered}
@@ -392,7 +392,7 @@ def domain_problem(columns: Sequence[ModelledColumn]) -> str | None:
         blamed = {name: width for name, width in widths.items() if width * widest[0] > LARGEST_PAIR}
         return (
             f"{_sized(blamed, 'values')} are too wide to be counted together: a table of two of them has up to "
-            f"{widest[0] * widest[1]:,} cells, and at most {LARGEST_PAIR:,} are possible. Declare fewer categories "
+            f"{widest[0] * widest[1]:,} cells, and at most {LARGEST_PAIR:,} are allowed. Declare fewer categories "
             "(group them, for example by first digit), or leave columns out."
         )
     if sum(widest) > LARGEST_WIDTH:
@@ -407,7 +407,7 @@ def domain_problem(columns: Sequence[ModelledColumn]) -> str | None:
 
 def _too_many_values(grids: Mapping[str, int], most: int) -> str:
     return (
-        f"The numbers and dates have {sum(grids.values()):,} values in total, and at most {most:,} are possible; the "
+        f"The numbers and dates have {sum(grids.values()):,} values in total, and at most {most:,} are allowed; the "
         f"finest are {_sized(grids, 'values')}. Choose a larger step or narrower bounds, or leave columns out."
     )
 

@@ -339,7 +339,7 @@ class TableFormat:
                 f"format: the encoding '{shown(self.encoding)}' is not supported. Use for example utf-8 or latin-1."
             )
         if self.names is not None and len(self.names) > COLUMNS:
-            raise ConfigError(f"format: names has {len(self.names):,} entries, and at most {COLUMNS:,} are possible.")
+            raise ConfigError(f"format: names has {len(self.names):,} entries, and at most {COLUMNS:,} are allowed.")
         if self.separator != "auto" and (not self.separator.isascii() or self.separator in '"\r\n\0'):
             raise ConfigError("format: the separator must be one plain character, for example a comma.")
         if self.header or self.kind in TYPED_KINDS:

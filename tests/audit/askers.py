@@ -19,7 +19,8 @@ from suited import suited
 from worlds import LABEL
 
 from synth.generators import GENERATORS, GeneratorTask, make
-from synth.generators.adaptive import all_pairs, dp_hp_adaptive, pairs_look, tables, whole_rows
+from synth.generators.adaptive import all_pairs, dp_hp_adaptive, pairs_look, whole_rows
+from synth.generators.adaptive import tree as chow_liu
 from synth.generators.adaptive.tables import SelectionRounds
 from synth.generators.sums_of_squares import kernel_sos
 from synth.models import pool
@@ -120,14 +121,14 @@ def stump_forest(schema: Schema) -> Forest:
 
 
 def tree(schema: Schema) -> Callable[[AnswerSource], Any]:
-    right = tables.maximum_spanning_forest
+    right = chow_liu.maximum_spanning_forest
 
     def ask(session: AnswerSource) -> Any:
         task = GeneratorTask(schema, LABEL, seed=0, device="cpu")
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(dp_hp_adaptive, "MANY_COLUMNS", 1)
             # Rows as few as here show no edge above their noise.
-            patch.setattr(tables, "maximum_spanning_forest", lambda strengths, least: right(strengths, least=0.0))
+            patch.setattr(chow_liu, "maximum_spanning_forest", lambda strengths, least: right(strengths, least=0.0))
             patch.setattr(MarkovRandomFieldFitter, "first_steps", 2)
             patch.setattr(MarkovRandomFieldFitter, "last_steps", 2)
             options = {"model": "field", "cells": 3000}

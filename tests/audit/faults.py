@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
-from synth.generators.adaptive import dp_hp_adaptive, tables, whole_rows
+from synth.generators.adaptive import all_pairs, dp_hp_adaptive, tables, whole_rows
 from synth.generators.adaptive.bins import ColumnBins
 from synth.privacy import accounting, answers, costs, counting, feature_maps, noise, selection, session, table
 from synth.privacy.answers import NoisyAnswer, RowCount
@@ -335,12 +335,12 @@ def _(patch: pytest.MonkeyPatch) -> None:
 
 @fault("groups from data")
 def _(patch: pytest.MonkeyPatch) -> None:
-    right, opened = ColumnBins.grouped, tables_opened(patch)
+    right, opened = all_pairs.grouped, tables_opened(patch)
 
-    def grouped(self: ColumnBins, most: int, clear: float) -> np.ndarray:
-        return right(self, max(2, min(most, len(np.unique(opened[-1]._column("age"))) % 5)), clear)
+    def grouped(one: ColumnBins, most: int, clear: float) -> np.ndarray:
+        return right(one, max(2, min(most, len(np.unique(opened[-1]._column("age"))) % 5)), clear)
 
-    patch.setattr(ColumnBins, "grouped", grouped)
+    patch.setattr(all_pairs, "grouped", grouped)
 
 
 @fault("candidates from data")

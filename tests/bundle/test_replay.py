@@ -148,8 +148,8 @@ def of_another_program(document: dict[str, Any]) -> None:
 
 
 def other_words(data: bytes) -> bytes:
-    assert b"The number that the owner asked for" in data
-    return data.replace(b"The number that the owner asked for", b"The true number of rows")
+    assert b"The owner chose this number" in data
+    return data.replace(b"The owner chose this number", b"The true number of rows")
 
 
 def more_rows(data: bytes) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import types
+from datetime import date
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from synth.generators import GENERATORS, Generator
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
 from synth.progress import NullProgress
+from synth.schema import DateColumn, NumberColumn, Schema
 
 NAMES = sorted(GENERATORS)
 
@@ -52,6 +54,17 @@ def test_rows_lie_in_the_declared_domain(name, label, row_count):
         return
     made, _ = fitted(name, declared, label=label)
     check_domain(made.sample(257, seed=3), declared, 257)
+
+
+def test_a_number_of_one_value_stands_beside_others():
+    """As a date by years within one year: it is drawn from no probabilities and from no value."""
+    year = DateColumn("year", date(2010, 12, 18), date(2010, 12, 19), "year")
+    numbers = (year, NumberColumn("age", 0, 90, 1), NumberColumn("cost", 0, 5000, 1))
+    declared = Schema(numbers, row_count="private")
+    made, _ = fitted("dp-merf", declared, random_codes(declared, 300), label=None)
+    rows = made.sample(100, seed=1)
+    check_domain(rows, declared, 100)
+    assert not rows[:, 0].any()
 
 
 @pytest.mark.thorough

@@ -98,10 +98,10 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         declared(DateColumn("day", *DAYS, pattern="%d-%d", missing=True)),
         "pattern must be like %d/%m/%Y, got %d-%d",
     ),
-    "an account that is a path": ({"account": "/home/data/town"}, "holds a path of a machine"),
+    "an account that is a path": ({"account": "/home/data/town"}, "contains a path of a machine"),
     "a category that is a path": (
         declared(CategoryColumn("where", ("/srv/data", "b"), fallback="b")),
-        "holds a path of a machine",
+        "contains a path of a machine",
     ),
     "a unit that reads like a private number": (
         declared(unit=PrivacyUnit("owner-only member")),

@@ -219,13 +219,13 @@ class ExpectedFourier:
         columns = [head_of[name] for name in feature_map.columns]
         self._scale = feature_map.scale
         self._radians = torch.tensor(scale * radians, dtype=torch.float32, device=device)
-        plain = [j for j, d in enumerate(columns) if layout.heads[d].choices == 1]
+        plain = [j for j, d in enumerate(columns) if layout.heads[d].choices == 1 and d in value_of]
         self._of_plain = self._radians[:, plain].T
         self._plain_values = torch.tensor([value_of[columns[j]] for j in plain], dtype=torch.int64, device=device)
         self._mixed: list[tuple[int, int, int | None, Tensor, Tensor]] = []
         for j, d in enumerate(columns):
             head = layout.heads[d]
-            if head.choices == 1:
+            if j in plain:
                 continue
             first = head.grid.first[head.grid.levels if head.is_continuous else 0 :]
             angles = feature_map.positions[j][first][:, None] * radians[:, j]

@@ -103,12 +103,12 @@ class DpHp(NeuralGenerator):
         if features > _MOST_PRODUCT_FEATURES:
             raise ConfigError(
                 f"options 'order_product' {options.order_product} and 'prod_dimension' {options.prod_dimension} make "
-                f"{features:,} product features; at most {_MOST_PRODUCT_FEATURES:,} are possible. Lower one of them."
+                f"{features:,} product features; at most {_MOST_PRODUCT_FEATURES:,} are allowed. Lower one of them."
             )
         if features * self._epochs > _MOST_RELEASED:
             raise ConfigError(
                 f"{self._epochs:,} epochs of {features:,} product features each are {features * self._epochs:,} "
-                f"released numbers; at most {_MOST_RELEASED:,} are possible. Lower 'epochs', 'order_product' or "
+                f"released numbers; at most {_MOST_RELEASED:,} are allowed. Lower 'epochs', 'order_product' or "
                 "'prod_dimension'."
             )
 

@@ -109,7 +109,7 @@ class RecordMode:
             by_class = f" in each of {classes:,} classes" if classes > 1 else ""
             raise ConfigError(
                 f"For the generator kahm these columns are {width:,} coordinates{by_class} (one for each number, and "
-                f"one for each category). At most {MOST_COORDINATES:,} are possible, and {MOST_CLASS_MEANS:,} in all "
+                f"one for each category). At most {MOST_COORDINATES:,} are allowed, and {MOST_CLASS_MEANS:,} in all "
                 "classes together. Declare fewer categories, leave columns out, or choose another generator."
             )
 

@@ -187,7 +187,7 @@ def _overview(rows_made: int, config: RunConfig) -> tuple[SafeEvidence, ...]:
         id="overview.rows_made",
         title="Synthetic rows",
         value=rows_made,
-        sentence="As many as the owner asked for; not counted in the private table.",
+        sentence="The owner chose this number; it was not counted in the private table.",
     )
     return (
         SafeEvidence(

@@ -194,7 +194,7 @@ class CategoryColumn(LabelColumn):
             raise SchemaError(f"'{self.name}': a category is listed twice. List each value once.")
         if len(self.values) > MAXIMUM_CATEGORIES:
             raise SchemaError(
-                f"'{self.name}' has {len(self.values):,} categories; at most {MAXIMUM_CATEGORIES:,} are possible. "
+                f"'{self.name}' has {len(self.values):,} categories; at most {MAXIMUM_CATEGORIES:,} are allowed. "
                 "Group them, or leave the column out."
             )
         if any(value == "" for value in self.values):
