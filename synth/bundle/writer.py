@@ -311,7 +311,7 @@ def _about_the_table(certificate: Certificate, schema: Schema) -> list[str]:
         "python -m synth verify bundle.zip --public-key KEY.pem     checks the promise, every file and every cell",
         "python -m synth replay bundle.zip --out FOLDER             reproduces synthetic.csv and report.json",
         *_how_far_checks_go(of_model=False),
-        "For how far to trust a count, see 'Columns' in report.html; small groups are mostly noise.",
+        "For how far to trust a count, see 'Accuracy you can expect' in report.html; small groups are mostly noise.",
         "",
     ]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import subprocess
 import sys
 import zipfile
@@ -146,6 +147,8 @@ def test_readme_and_citation_say_what_it_is(bundle: Path) -> None:
     assert "NOT covered by the guarantee: the domain of age" in text
     for sentence in CANNOT_SHOW:
         assert sentence in text
+    for quoted in re.findall(r"see '([A-Z][^']+)' in report.html", text):
+        assert quoted in members["report.html"].decode()
     citation = yaml.safe_load(members["CITATION.cff"])
     assert citation["title"] == "Synthetic table of survey people"
 
