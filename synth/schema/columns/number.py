@@ -98,7 +98,7 @@ class NumberColumn(ModelledColumn):
         if self.levels > MAXIMUM_LEVELS:
             raise SchemaError(
                 f"'{self.name}' has {self.levels:,} values between low and high; at most {MAXIMUM_LEVELS:,} are "
-                "possible. Choose a larger step."
+                "allowed. Choose a larger step."
             )
         if len(set(self.special)) != len(self.special) or not all(map(math.isfinite, self.special)):
             raise SchemaError(f"'{self.name}': special values must be finite, and each listed once.")
