@@ -454,7 +454,7 @@ def within_its_time(kind: str, generator: str) -> None:
     schema = largest(kind)
     config = config_with(schema, generator=generator, label=None if label is None else schema.names[label])
     if (generator, kind) in REFUSED_BY or describe(generator).needs.numbers:
-        match = r"at most [0-9,]+ (are allowed|numbers in its answer|groups)"
+        match = r"[Aa]t most [0-9,]+ (are allowed|numbers in its answer|groups)"
         require_within(seconds, lambda: refused(config, match))
         return
     found: list[Sequence[str]] = []

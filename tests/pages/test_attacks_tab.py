@@ -106,7 +106,7 @@ def test_attacks_are_not_repeated_among_the_other_exact_numbers(finished: AppTes
 @pytest.mark.thorough
 def test_shadow_models_are_offered_followed_and_shown(finished: AppTest, work_to_do: list[Callable[[], int]]) -> None:
     app = shown(finished)
-    assert "Nothing is charged, because nothing that these runs make is shown or leaves." in texts(app)
+    assert "Nothing is charged, because nothing from these runs is shown or leaves this machine." in texts(app)
     assert re.search(r"It takes about \d+ minutes? on this machine\.", texts(app))
     run_id = app.session_state["draft"]["run_id"]
     app.button(key="shadow-models").click().run()

@@ -61,7 +61,7 @@ def test_what_is_refused_is_said_there_and_nothing_typed_is_lost(folder: Path) -
     app = at_the_panel(folder, table="nothing", where="age >= 18 AND town = 'x'", password="CANARY")
     assert f"This server may read from db.example.org, {folder}." in texts(app)
     assert "no table 'nothing'" in errors(read(app))[0]
-    assert "'town' at character 15 is no column" in errors(read(filled(app, table="survey")))[0]
+    assert "'town' at character 15 is not a column" in errors(read(filled(app, table="survey")))[0]
     assert "character 8, a constant is missing" in errors(read(filled(app, where="age >= (SELECT 1)")))[0]
     assert "is a view or an external table" in errors(read(filled(app, table="people", where="")))[0]
     assert "a password does not belong" in errors(read(filled(app, url="postgresql://me:CANARY@db.example.org/x")))[0]

@@ -49,7 +49,7 @@ def test_a_worker_that_died_leaves_words_and_what_was_found_can_be_found_anew() 
     work = begun(app, alive=False)
     application().ledger.spend(application().ledger.charges_of(work.id)[0], config=str(work.asked))
     app.run()
-    assert any("so it stays spent." in words and "a new finding is charged anew" in words for words in errors(app))
+    assert any("so it stays spent." in words and "charged again" in words for words in errors(app))
     assert charges() == ["failed-spent"]
     assert "Find 3 undescribed columns privately (spends 0.10)" in [one.label for one in app.button]
 

@@ -179,7 +179,7 @@ def test_a_graphics_card_that_is_not_there_is_refused_before_anything_is_spent()
 def test_which_device_will_compute_is_said_before_anything_is_spent(
     gpus: tuple[str, ...], said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("synth.application.available_gpus", lambda: gpus)
+    monkeypatch.setattr("pages.ui.fitting.available_gpus", lambda: gpus)
     app = go(described(), "generate")
     assert said in texts(app)
     app.session_state["draft"]["device"] = "cpu"

@@ -155,7 +155,7 @@ def test_a_fault_of_the_scores_costs_no_report(table: Path, tmp_path: Path, monk
 def test_the_report_again_with_every_classifier(table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run_locally(CONFIG, tmp_path / "out", table=table, keep_table=True, owner_report=False)
     few = DownstreamOptions(predictors="all", repeats=1, maximum_rows=60, hard_labels=True)
-    monkeypatch.setattr(DownstreamOptions, "thorough", classmethod(lambda cls, **asked: few))
+    monkeypatch.setattr(DownstreamOptions, "chosen", classmethod(lambda cls, choice, **asked: few))
     owner_report_again(tmp_path / "out", say=lambda line: None, classifiers="all", hard_labels=True)
     found = predictions(tmp_path / "out")
     assert len(found["downstream.classifiers"]["figures"][0]["categories"]) == 13

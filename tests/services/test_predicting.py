@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from test_owner_report import CONFIG, predictions, written
@@ -12,7 +13,7 @@ from synth.application import Application
 from synth.cli.local import run_locally
 from synth.errors import JobError
 from synth.reports.prediction import downstream
-from synth.reports.prediction.problem import DownstreamOptions
+from synth.reports.prediction.problem import Choice, DownstreamOptions
 from synth.store import Store, Work, WorkKind, WorkState
 from synth.system.settings import Settings
 from synth.worker import main
@@ -26,7 +27,12 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Settings, str]
     # One quick classifier is enough for the run itself.
     monkeypatch.setitem(downstream._CLASSIFIERS, "quick", ("gaussian_nb",))  # type: ignore[arg-type]
     few = DownstreamOptions(predictors="all", repeats=1, maximum_rows=60)
-    monkeypatch.setattr(DownstreamOptions, "thorough", classmethod(lambda cls, **asked: few))
+    right = DownstreamOptions.chosen
+
+    def chosen(choice: Choice, **asked: Any) -> DownstreamOptions:
+        return few if choice == "all" else right(choice, **asked)
+
+    monkeypatch.setattr(DownstreamOptions, "chosen", chosen)
     result = run_locally(CONFIG, tmp_path / "out", table=table, keep_table=True)
     return Settings.from_environment(), result.run_id
 
