@@ -277,12 +277,13 @@ def _log_mass(
             total += np.log1p((column.size - 1) * other)
             continue
         ratio = np.exp(-weight / max(column.levels - 1, 1))
-        place = codes.astype(np.float64)
+        # Codes outside the grid are replaced below; a power of their distance could divide by zero.
+        place = np.minimum(codes, column.levels - 1).astype(np.float64)
         tail = np.float64(1.0 - ratio)
         grid = (2 - ratio ** (place + 1) - ratio ** (column.levels - place)) / tail - 1
         atoms = column.size - column.levels
         states = 1 + (column.size - 1) * other
-        total += np.log(np.where(place < column.levels, grid + atoms * other, states))
+        total += np.log(np.where(codes < column.levels, grid + atoms * other, states))
     return total
 
 
