@@ -8,16 +8,13 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from synth.errors import InputError
 from synth.names import visible_lines
 from synth.progress import NullProgress, ProgressSink, StoredProgress
 from synth.services.course import Course
 from synth.system.packages import is_installed
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = [
     "Ask",
