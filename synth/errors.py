@@ -35,6 +35,7 @@ from synth.names import visible_lines
 
 __all__ = [
     "EXIT_CODES",
+    "NOT_CHECKED",
     "AlreadyEnteredError",
     "ApprovalRequiredError",
     "AttackError",
@@ -58,13 +59,17 @@ __all__ = [
 ]
 
 
+NOT_CHECKED = 6
+"""Exit code of a check in which nothing wrong was found, but which could not be completed here."""
+
 EXIT_CODES = {
-    0: "done",
+    0: "done; of a check: everything was checked and holds",
     1: "a check found a difference: a bundle is not what it claims, a table differs, or a ledger is behind",
     2: "an input cannot be used, or the guarantee could not be kept; the message says why",
     3: "a cap would be exceeded, or the ledger of the account is not complete",
     4: "epsilon is larger than this installation allows",
     5: "cancelled",
+    NOT_CHECKED: "a bundle could not be checked completely here; nothing wrong was found, and the message says why",
     70: "a run failed, or an internal error occurred; the message names the incident",
     74: "a disk is full",
 }

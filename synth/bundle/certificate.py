@@ -25,6 +25,7 @@ from synth.privacy.receipt import Receipt
 from synth.reports.wording import rounded_up
 from synth.schema import Neighbours, OptionValue, PrivacyUnit, RunConfig, is_found, parse_config
 from synth.schema.documents import read_mapping
+from synth.system.machine import processor_kind
 from synth.version import __version__
 
 __all__ = [
@@ -74,7 +75,10 @@ _PACKAGES = ("autodp", "numpy", "pandas", "pyarrow", "safetensors", "scipy", "to
 SOURCE = "source"
 """Key of the hash of this program's source files: a version number alone does not fix the words that it prints."""
 
-STATED = frozenset({"python", "hermitage", *_PACKAGES, SOURCE})
+PROCESSOR = "processor"
+"""Key of the kind of processor, on which the last digits of sums depend."""
+
+STATED = frozenset({"python", "hermitage", *_PACKAGES, SOURCE, PROCESSOR})
 """Names whose versions a certificate may state."""
 
 
@@ -431,10 +435,16 @@ def config_of(archive: Archive) -> RunConfig:
 
 
 def current_versions() -> dict[str, str]:
-    """Return the versions to print in a certificate, without packages that are not installed."""
+    """Return the versions to print in a certificate, without packages that are not installed, and the processor."""
     installed = {package: _version_of(package) for package in _PACKAGES}
     known = {package: found for package, found in installed.items() if found is not None}
-    return {"python": platform.python_version(), "hermitage": __version__, **known, SOURCE: _source_hash()}
+    return {
+        "python": platform.python_version(),
+        "hermitage": __version__,
+        **known,
+        SOURCE: _source_hash(),
+        PROCESSOR: processor_kind(),
+    }
 
 
 @functools.cache

@@ -9,10 +9,11 @@ import io
 import json
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import numpy as np
 import yaml
 
 from synth.bundle.answers import ENTRIES
@@ -26,12 +27,10 @@ from synth.bundle.archive import (
 )
 from synth.bundle.certificate import (
     DECLARED,
-    SOURCE,
     STATED,
     Certificate,
     certificate_from_dict,
     config_of,
-    current_versions,
     fingerprint_of,
     promise,
     signature_problem,
@@ -39,13 +38,23 @@ from synth.bundle.certificate import (
 from synth.bundle.finding import bears_finding, finding_problems, receipt_problems
 from synth.bundle.linter import TEXT_FILES, LeakWords, lint_members
 from synth.bundle.measurements import measurements_from_bytes, pairing_problems, row_count_problems
-from synth.bundle.model_file import differing, model_from_bytes, model_to_json, restored_model
+from synth.bundle.model_file import ModelCard, differing, model_from_bytes, model_to_json
+from synth.bundle.recorded_session import Repeated
+from synth.bundle.remaking import (
+    agreement_of_models,
+    asked_again,
+    device_again,
+    differs_elsewhere,
+    report_of,
+    rows_again,
+)
 from synth.bundle.table_files import Places, check_csv, check_parquet, digests_of_tables, parquet_problems
-from synth.bundle.verify import Findings
+from synth.bundle.verify import SIGNATURE, Findings, State, left_out
 from synth.bundle.writer import written_texts
-from synth.errors import SynthError, UnknownFormatError, VerificationError
-from synth.estimators import MODELS, restore
-from synth.generators import GENERATORS
+from synth.errors import MissingPackageError, SynthError, UnknownFormatError, VerificationError
+from synth.estimators import MODELS, DrawnRows, describe, restore
+from synth.generators import GENERATORS, PrivateModel
+from synth.generators.protocol import ReleasedModel
 from synth.privacy.accounting import PrivacyBudget, epsilon_of_receipts, worth_for_a_row
 from synth.reports.document import altered_evidence, owner_document
 from synth.reports.evidence import (
@@ -62,7 +71,7 @@ from synth.schema import RunConfig, Schema, schema_from_document, schema_to_docu
 from synth.schema.constraints import unkept
 from synth.schema.rule_lines import read_rules
 from synth.system.confined import answers_alone, confine
-from synth.system.machine import is_device_name
+from synth.system.machine import is_device_name, is_lack_of_means, resolved_device
 from synth.system.packages import missing_package
 
 __all__ = ["check", "main"]
@@ -93,7 +102,18 @@ _MOST_LINES = 500
 Tell = Callable[[Findings], None]
 
 
-def check(path: Path | BinaryIO, *, expected_key: bytes | None = None, tell: Tell = lambda findings: None) -> Findings:
+class _NotCheckedError(Exception):
+    """A step that could not be completed here; the message says what it takes."""
+
+
+def check(
+    path: Path | BinaryIO,
+    *,
+    expected_key: bytes | None = None,
+    quick: bool = False,
+    refit: bool = False,
+    tell: Tell = lambda findings: None,
+) -> Findings:
     """Check a bundle; a difference is a finding, never an exception.
 
     Parameters
@@ -102,6 +122,8 @@ def check(path: Path | BinaryIO, *, expected_key: bytes | None = None, tell: Tel
         A zip or a folder; the bytes of a zip.
     expected_key : bytes, optional
         PEM of the signer that is expected.
+    quick, refit : bool
+        As in :func:`synth.bundle.verify.verify`.
     tell : callable, optional
         Called with what was found when each step begins, and at the end.
     """
@@ -110,15 +132,16 @@ def check(path: Path | BinaryIO, *, expected_key: bytes | None = None, tell: Tel
     beside = path if isinstance(path, Path) and path.is_dir() and (path / "bundle.zip").is_file() else None
     try:
         with open_archive(path if beside is None else beside / "bundle.zip") as archive:
-            _Check(archive, findings, expected_key, tell).run(beside)
+            _Check(archive, findings, expected_key, tell, quick=quick, refit=refit).run(beside)
     except UnknownFormatError as unknown:
-        findings.not_checked.append(str(unknown))
+        findings.end(findings.step, State.NOT_CHECKED, str(unknown))
     except SynthError as problem:
-        findings.failures.append(str(problem))
+        findings.end(findings.step, State.FAILED, str(problem))
     except MemoryError:
-        findings.not_checked.append(_too_much_memory(findings.step))
+        findings.end(findings.step, State.NOT_CHECKED, _too_much_memory(findings.step))
     except Exception:  # of a library, on content that no honest bundle has
-        findings.failures.append(f"{findings.step[0].upper()}{findings.step[1:]} cannot be checked: it is damaged.")
+        damaged = f"{findings.step[0].upper()}{findings.step[1:]} cannot be checked: it is damaged."
+        findings.end(findings.step, State.FAILED, damaged)
     findings.step = ""
     tell(findings)
     return findings
@@ -134,25 +157,34 @@ def _too_much_memory(step: str) -> str:
 class _Check:
     """One check of one open bundle."""
 
-    def __init__(self, archive: Archive, findings: Findings, expected_key: bytes | None, tell: Tell) -> None:
+    def __init__(
+        self,
+        archive: Archive,
+        findings: Findings,
+        expected_key: bytes | None,
+        tell: Tell,
+        *,
+        quick: bool,
+        refit: bool,
+    ) -> None:
         self.archive, self.findings, self.expected_key, self.tell = archive, findings, expected_key, tell
+        self.quick, self.refit = quick, refit
         self.codes: Places | None = None
+        self.drawn: DrawnRows | None = None
+        self.fitted: PrivateModel | None = None
 
     def run(self, beside: Path | None) -> None:
         archive = self.archive
         data = archive.read("certificate.json")
-        self._step("signature", lambda: self._signature(data))
+        self._step(SIGNATURE, lambda: self._signature(data))
         certificate = certificate_from_dict(parse_canonical(data, name="certificate.json"))
-        self.findings.of_model = certificate.is_model
         if certificate.is_model != ("model.json" in archive.members):
             raise VerificationError(
                 "The certificate is about a table and the bundle holds a model, or the other way round."
             )
         self.findings.promised += promise(certificate)
         self.findings.facts |= _facts(certificate)
-        versions = current_versions()
-        # Two programs of one version may print different words, so the hash of the source files must agree too.
-        same = SOURCE in versions and dict(certificate.versions) == versions
+        self.findings.left += left_out(certificate.generator, quick=self.quick, refit=self.refit)
         self._step("epsilon recomputed from the receipts", lambda: _receipt_problems(certificate))
         self._step("form of the stated ledger, versions and device", lambda: _statement_problems(certificate))
         self._step("hash of every file", lambda: _hash_problems(archive, certificate))
@@ -168,34 +200,63 @@ class _Check:
         if bears_finding(archive, certificate, config):
             self._step("what was found privately", lambda: finding_problems(archive, certificate, config))
         if not certificate.is_model:
-            self._step("domain of every cell", lambda: self._table_problems(certificate, schema, same=same))
+            self._step("domain of every cell", lambda: self._table_problems(certificate, schema))
         if config.constraints and self.codes is None and not certificate.is_model:
             rules = "The rules between columns could not be checked: that needs every cell of synthetic.csv."
-            self.findings.not_checked.append(rules)
+            self.findings.end("rules between columns in every row", State.NOT_CHECKED, rules)
         elif config.constraints:
             self._step("rules between columns in every row", lambda: self._rule_problems(config))
         self._step(
             "receipts and sensitivities of the noisy answers",
-            lambda: self._answer_problems(certificate, schema, config, same=same),
+            lambda: self._answer_problems(certificate, schema, config),
         )
-        self._step("contents of the model file", lambda: _model_problems(archive, certificate, config))
+        self._step("contents of the model file", lambda: self._model_problems(certificate, config))
         if certificate.is_model:
-            self._step(
-                "model.json, where the versions installed here can reproduce it",
-                lambda: self._told_problems(certificate, config, same=same),
-            )
+            self._step("model.json, made again from the sealed model", lambda: self._told_problems(certificate, config))
         report = "kind and receipts of every number in the report"
         self._step(report, lambda: _report_problems(archive, certificate))
         if report in self.findings.checked:
-            what = "numbers in the report that follow from the noisy answers alone"
-            self._step(what, lambda: _answered_problems(archive, config, same=same))
+            self._step(
+                "numbers in the report that follow from the noisy answers alone",
+                lambda: self._answered_problems(certificate, config),
+            )
+        if not self.quick and certificate.generator in (*MODELS, *GENERATORS):
+            self._remake(certificate, config)
         self._step(
-            "texts that the versions installed here can reproduce",
-            lambda: self._text_problems(certificate, config, same=same),
+            "README.txt, CITATION.cff and report.html, made again from the rest",
+            lambda: self._text_problems(certificate, config),
         )
         self._step(
             "absence of paths, owner-only numbers and private counts in the texts",
             lambda: _leak_problems(archive, schema),
+        )
+
+    def _remake(self, certificate: Certificate, config: RunConfig) -> None:
+        """Make rows, report, questions and model again, as far as this check goes."""
+        card = describe(certificate.generator)
+        if self.refit:
+            self._step(
+                "questions, their order, shares and receipts, and the model, fitted to the noisy answers again",
+                lambda: self._fit_problems(certificate, config),
+                remakes=True,
+            )
+        elif card.asks_first:
+            self._step(
+                "questions, their order, shares and receipts, as the generator asks them",
+                lambda: self._question_problems(certificate, config),
+                remakes=True,
+            )
+        if not certificate.is_model:
+            self._step(
+                "synthetic.csv, drawn again from the sealed model",
+                lambda: self._drawn_problems(certificate, config),
+                remakes=True,
+            )
+        self._step(
+            "report.json, made again from the answers and "
+            + ("the sealed model" if certificate.is_model else "the drawn rows"),
+            lambda: self._reported_problems(certificate, config),
+            remakes=True,
         )
 
     def _begin(self, step: str) -> None:
@@ -203,25 +264,34 @@ class _Check:
         self.findings.step = step
         self.tell(self.findings)
 
-    def _step(self, what: str, problems: Callable[[], Iterable[str]]) -> None:
-        found = self.findings
+    def _step(self, what: str, problems: Callable[[], Iterable[str]], *, remakes: bool = False) -> None:
+        """Take one step; where it ``remakes`` something, an error of a library proves nothing about the bundle."""
         self._begin(f"the {what}")
-        before = len(found.failures)
+        failures: list[str] = []
+        lacks: list[str] = []
         try:
             # One at a time: problems found before a step stops are kept.
             for problem in problems():
-                found.failures.append(problem)
+                failures.append(problem)
+        except _NotCheckedError as lack:
+            lacks.append(str(lack))
+        except MissingPackageError as lack:
+            lacks.append(f"The {what}. {lack}")
         except SynthError as refusal:
-            found.failures.append(str(refusal))
+            failures.append(str(refusal))
         except MemoryError:
-            found.not_checked.append(_too_much_memory(found.step))
+            lacks.append(_too_much_memory(self.findings.step))
         except ModuleNotFoundError as lack:
-            found.not_checked.append(f"The {what}. {missing_package(lack) or 'A package is not installed here.'}")
-        except Exception:  # of a library, on content that no honest bundle has
-            found.failures.append(f"The {what} cannot be checked: a value has the wrong type or is out of range.")
-        else:
-            if len(found.failures) == before:
-                found.checked.append(what)
+            lacks.append(f"The {what}. {missing_package(lack) or 'A package is not installed here.'}")
+        except Exception as error:
+            if is_lack_of_means(error):
+                lacks.append(_too_much_memory(self.findings.step))
+            elif remakes:
+                lacks.append(f"The {what}: making it again stopped with an error ({type(error).__name__}).")
+            else:  # of a library, on content that no honest bundle has
+                failures.append(f"The {what} cannot be checked: a value has the wrong type or is out of range.")
+        state = State.FAILED if failures else State.NOT_CHECKED if lacks else State.PASSED
+        self.findings.end(what, state, *(failures or lacks))
 
     def _signature(self, data: bytes) -> Iterable[str]:
         inside = self.archive.read("public-key.pem")
@@ -229,14 +299,19 @@ class _Check:
         problem = signature_problem(data, self.archive.read("certificate.json.sig"), inside, self.expected_key)
         return [] if problem is None else [problem]
 
-    def _made_again(self, name: str, same_bytes: bool, *, same: bool) -> Iterator[str]:
-        """Yield a problem, or note that another version wrote the file, if its bytes cannot be reproduced."""
-        if not same_bytes and same:
-            yield f"{name} does not follow, byte for byte, from the rest of the bundle: it was altered."
-        elif not same_bytes:
-            self.findings.not_compared.append(name)
+    def _made_again(self, what: str, same: bool, certificate: Certificate) -> Iterator[str]:
+        """Yield a problem if something that was made again differs, or say why that proves nothing here."""
+        if same:
+            return
+        elsewhere = differs_elsewhere(certificate)
+        if elsewhere:
+            raise _NotCheckedError(
+                f"{what}: made again here, it differs, and this computer is not like the one that made it. The "
+                f"certificate states {elsewhere}. Check it with those."
+            )
+        yield f"{what} does not follow, byte for byte, from the rest of the bundle: it was altered."
 
-    def _table_problems(self, certificate: Certificate, schema: Schema, *, same: bool) -> Iterator[str]:
+    def _table_problems(self, certificate: Certificate, schema: Schema) -> Iterator[str]:
         with self.archive.open("synthetic.csv") as stream:
             printed = check_csv(stream, schema, rows=certificate.rows, keep=True)
         data = self.archive.read("synthetic.parquet")
@@ -249,7 +324,8 @@ class _Check:
         del printed, typed, data  # before all of it is written again
         for name, digest in digests_of_tables(self.codes, schema, certificate.seed).items():
             with self.archive.open(name) as stream:
-                yield from self._made_again(name, sha256_of(stream) == digest, same=same)
+                if sha256_of(stream) != digest:
+                    yield f"{name} does not follow, byte for byte, from the rest of the bundle: it was altered."
 
     def _rule_problems(self, config: RunConfig) -> Iterator[str]:
         if self.codes is None:
@@ -258,34 +334,37 @@ class _Check:
         for broken in unkept(rules, config.schema, self.codes):
             yield f"Not every row of synthetic.csv satisfies the rules in config.yaml: {broken}."
 
-    def _told_problems(self, certificate: Certificate, config: RunConfig, *, same: bool) -> Iterator[str]:
+    def _sealed(self) -> PrivateModel:
+        """Return the sealed model, restored once for all steps."""
+        if self.fitted is None:
+            card, state = model_from_bytes(self.archive.read("model.safetensors"))
+            self.fitted = restore(card.generator, card.task, card.options, state)
+        return self.fitted
+
+    def _drawn(self, config: RunConfig) -> DrawnRows:
+        """Return the rows that the sealed model draws, drawn once for all steps."""
+        if self.drawn is None:
+            self.drawn = rows_again(self._sealed(), config)
+        return self.drawn
+
+    def _told_problems(self, certificate: Certificate, config: RunConfig) -> Iterator[str]:
         if certificate.generator not in MODELS:
             return  # the check of the model has reported that
-        model = self.archive.read("model.safetensors")
-        card, state = model_from_bytes(model)
-        fitted = restored_model(card, state)
-        del state  # a model of a wide range is large
-        assumed = fitted.assumptions
-        unsaid = [sentence for sentence in assumed if sentence not in certificate.assumptions]
-        if unsaid and same:
-            yield f"The certificate leaves out an assumption of the model: {unsaid[0]}"
-        self._assumed(certificate, unsaid)
+        fitted, card = self._sealed(), ModelCard.of(config)
+        if not isinstance(fitted, ReleasedModel):
+            raise TypeError
         data = self.archive.read("model.json")
         parse_canonical(data, name="model.json")
-        yield from self._made_again("model.json", data == model_to_json(card, fitted), same=same)
-        if all(receipt.query != PREDICTION_QUERY for receipt in certificate.receipts):
-            return
         for answer in measurements_from_bytes(self.archive.read("measurements.npz")).sums:
             if answer.query == PREDICTION_QUERY:
                 own = model_question(fitted, config).is_same(answer.feature_map)
-                if not own and same:
+                if not own and not differs_elsewhere(certificate):
                     yield "The charged predictions are not those of the model in this bundle, but of another predictor."
-                elif not own:
-                    self.findings.not_compared.append("the predictor in measurements.npz")
+                else:
+                    yield from self._made_again("The predictor in measurements.npz", own, certificate)
+        yield from self._made_again("model.json", data == model_to_json(card, fitted), certificate)
 
-    def _answer_problems(
-        self, certificate: Certificate, schema: Schema, config: RunConfig, *, same: bool
-    ) -> Iterator[str]:
+    def _answer_problems(self, certificate: Certificate, schema: Schema, config: RunConfig) -> Iterator[str]:
         found = measurements_from_bytes(self.archive.read("measurements.npz"))
         yield from pairing_problems(found.answers, certificate.receipts)
         for answer in found.answers:
@@ -295,27 +374,104 @@ class _Check:
         for receipt in certificate.receipts:
             leans_on = [*schema.assumptions, *of_answers.get(receipt.sequence, ())]
             unsaid = [sentence for sentence in leans_on if sentence not in receipt.assumptions]
-            if unsaid and same:
-                yield f"The receipt of '{receipt.query}' leaves out an assumption of the schema: {unsaid[0]}"
-            self._assumed(certificate, unsaid)
-        of_format = [sentence for sentence in config.format.assumptions if sentence not in certificate.assumptions]
-        if of_format and same:
-            yield f"The certificate leaves out an assumption of the table format in config.yaml: {of_format[0]}"
-        self._assumed(certificate, of_format)
+            yield from self._assumed(certificate, unsaid, f"The receipt of '{receipt.query}'")
 
-    def _assumed(self, certificate: Certificate, sentences: Iterable[str]) -> None:
+    def _assumption_problems(self, certificate: Certificate, config: RunConfig) -> Iterator[str]:
+        """Yield assumptions that the certificate leaves out, or that nothing in the bundle gives."""
+        assumed = (*config.format.assumptions, *self._sealed().assumptions)
+        unsaid = [sentence for sentence in assumed if sentence not in certificate.assumptions]
+        yield from self._assumed(certificate, unsaid, "The certificate")
+
+    def _assumed(self, certificate: Certificate, sentences: Sequence[str], where: str) -> Iterator[str]:
         """Add assumptions to the promise in the words of this version; another one may have used other words."""
         lines = [f"Assumed: {sentence}" for sentence in sentences if sentence not in certificate.assumptions]
         self.findings.promised += [line for line in lines if line not in self.findings.promised]
+        if sentences and not differs_elsewhere(certificate):
+            yield f"{where} leaves out an assumption: {sentences[0]}"
+        elif sentences:
+            raise _NotCheckedError(
+                f"{where} words an assumption differently from this version: {sentences[0]} The certificate states "
+                f"{differs_elsewhere(certificate)}. Check it with those."
+            )
 
-    def _text_problems(self, certificate: Certificate, config: RunConfig, *, same: bool) -> Iterator[str]:
+    def _answered_problems(self, certificate: Certificate, config: RunConfig) -> Iterator[str]:
+        report = parse_canonical(self.archive.read("report.json"), name="report.json")
+        known = measurements_from_bytes(self.archive.read("measurements.npz"))
+        receipts = [receipt for answer in known.answers for receipt in answer.receipts]
+        words = not differs_elsewhere(certificate)
+        for title in altered_evidence(report, known.sums, receipts, config, rows=known.rows, words=words):
+            yield f"What report.json says under '{title}' does not follow from the noisy answers."
+
+    def _model_problems(self, certificate: Certificate, config: RunConfig) -> Iterator[str]:
+        card, state = model_from_bytes(self.archive.read("model.safetensors"))
+        problems = list(_card_problems(card, certificate, config))
+        yield from problems
+        if problems:
+            return
+        try:
+            needed = self._sealed().state()
+        except (LookupError, RuntimeError, TypeError, ValueError) as error:  # one for each library that generators use
+            if is_lack_of_means(error):
+                raise
+            needed = {}
+        if needed.keys() != state.keys():
+            yield "model.safetensors does not contain exactly the tensors of its model."
+            return
+        for name in differing(needed, state):
+            yield f"model.safetensors contains other numbers in '{name}' than its model uses."
+        yield from self._assumption_problems(certificate, config)
+
+    def _question_problems(self, certificate: Certificate, config: RunConfig) -> Iterator[str]:
+        """Yield differences between the recorded questions and those that the run asks."""
+        known = measurements_from_bytes(self.archive.read("measurements.npz"))
+        _, repeated = asked_again(known, config, device="cpu", fit=False)
+        yield from self._repeated_problems(repeated, certificate)
+
+    def _repeated_problems(self, repeated: Repeated, certificate: Certificate) -> Iterator[str]:
+        yield from (f"'{query}' was answered, but the run does not ask it." for query in sorted(repeated.left))
+        if repeated.differences and differs_elsewhere(certificate):
+            raise _NotCheckedError(
+                f"{repeated.differences[0]} The certificate states {differs_elsewhere(certificate)}. Check it with "
+                "those."
+            )
+        yield from repeated.differences
+
+    def _fit_problems(self, certificate: Certificate, config: RunConfig) -> Iterator[str]:
+        known = measurements_from_bytes(self.archive.read("measurements.npz"))
+        device = device_again(certificate, config)
+        fitted, repeated = asked_again(known, config, device=device, fit=True)
+        if fitted is None:
+            raise TypeError
+        agreement = agreement_of_models(fitted, self._sealed(), config)
+        yield from self._repeated_problems(repeated, certificate)
+        if agreement.identical:
+            return
+        if agreement.is_close and (elsewhere := differs_elsewhere(certificate, device=resolved_device(device))):
+            raise _NotCheckedError(f"{agreement.sentence} The certificate states {elsewhere}. Check it with those.")
+        yield agreement.sentence
+
+    def _drawn_problems(self, certificate: Certificate, config: RunConfig) -> Iterator[str]:
+        drawn = self._drawn(config)
+        same = self.codes is not None and np.array_equal(drawn.codes, self.codes)
+        if not same:
+            made = digests_of_tables(drawn.codes, config.schema, config.seed)["synthetic.csv"]
+            same = certificate.files.get("synthetic.csv") == made
+        yield from self._made_again("synthetic.csv", same, certificate)
+
+    def _reported_problems(self, certificate: Certificate, config: RunConfig) -> Iterator[str]:
+        known = measurements_from_bytes(self.archive.read("measurements.npz"))
+        made = report_of(known, config, self._sealed(), self._drawn(config))
+        yield from self._made_again("report.json", made == self.archive.read("report.json"), certificate)
+
+    def _text_problems(self, certificate: Certificate, config: RunConfig) -> Iterator[str]:
         evidence = publishable(_evidence(self.archive))  # type: ignore[arg-type]  # owner-only ones are refused here
         rows: TableRows = ()
         if not certificate.is_model:
             with self.archive.open("synthetic.csv") as table:
                 rows = first_rows(table)
-        for name, written in written_texts(certificate, config, evidence, rows).items():
-            yield from self._made_again(name, self.archive.read(name) == written, same=same)
+        made = written_texts(certificate, config, evidence, rows)
+        altered = [name for name, written in made.items() if self.archive.read(name) != written]
+        yield from self._made_again(", ".join(altered), not altered, certificate)
 
 
 def _facts(certificate: Certificate) -> dict[str, Any]:
@@ -438,9 +594,8 @@ def _budget_problems(config: RunConfig, certificate: Certificate) -> Iterator[st
             )
 
 
-def _model_problems(archive: Archive, certificate: Certificate, config: RunConfig) -> Iterator[str]:
-    """Yield a problem if the model is not the certified one, or its file contains more than a model needs."""
-    card, state = model_from_bytes(archive.read("model.safetensors"))
+def _card_problems(card: ModelCard, certificate: Certificate, config: RunConfig) -> Iterator[str]:
+    """Yield a problem if the model is not the certified one."""
     run = (certificate.generator, dict(certificate.options), certificate.seed, certificate.is_model)
     if (card.generator, dict(card.options), card.seed, card.is_model) != run:
         yield "model.safetensors was made with a different generator, options or seed from those certified."
@@ -451,15 +606,6 @@ def _model_problems(archive: Archive, certificate: Certificate, config: RunConfi
     kind, known = ("model", MODELS) if card.is_model else ("generator", GENERATORS)
     if card.generator not in known:
         yield f"model.safetensors belongs to the {kind} '{card.generator}', which this program does not know."
-        return
-    try:
-        needed = restore(card.generator, card.task, card.options, state).state()
-    except (LookupError, RuntimeError, TypeError, ValueError):  # one for each library that generators use
-        needed = {}
-    if needed.keys() != state.keys():
-        yield "model.safetensors does not contain exactly the tensors of its model."
-    for name in differing(needed, state):
-        yield f"model.safetensors contains other numbers in '{name}' than its model uses."
 
 
 def _evidence(archive: Archive) -> list[Evidence]:
@@ -484,14 +630,6 @@ def _report_problems(archive: Archive, certificate: Certificate) -> Iterable[str
         yield "report.json contains more than its numbers, or marginals that are not among them."
 
 
-def _answered_problems(archive: Archive, config: RunConfig, *, same: bool) -> Iterator[str]:
-    report = parse_canonical(archive.read("report.json"), name="report.json")
-    known = measurements_from_bytes(archive.read("measurements.npz"))
-    receipts = [receipt for answer in known.answers for receipt in answer.receipts]
-    for title in altered_evidence(report, known.sums, receipts, config, rows=known.rows, words=same):
-        yield f"What report.json says under '{title}' does not follow from the noisy answers."
-
-
 def _leak_problems(archive: Archive, schema: Schema) -> Iterable[str]:
     # The names of the owner's machine are unknown here; paths, owner-only numbers and private counts can be found.
     texts = {name: archive.read(name) for name in TEXT_FILES if name in archive.members}
@@ -508,14 +646,16 @@ def main() -> int:
     confine(memory_bytes=request["memory_bytes"], cpu_seconds=request["cpu_seconds"])
 
     def tell(findings: Findings) -> None:
-        told = {name: getattr(findings, name) for name in Findings.__slots__}
-        told |= {name: _shortened(texts) for name, texts in told.items() if isinstance(texts, list)}
+        told = findings.to_json()
+        told |= {"promised": _shortened(told["promised"])}
+        told |= {"steps": [{**step, "found": _shortened(step["found"])} for step in told["steps"]]}
         answers.write(json.dumps(told).encode("ascii") + b"\n")
         answers.flush()
 
     key = request["public_key"]
     bundle = _rest(sys.stdin.buffer, request["size"]) if request["path"] is None else Path(request["path"])
-    check(bundle, expected_key=None if key is None else key.encode("latin-1"), tell=tell)
+    expected = None if key is None else key.encode("latin-1")
+    check(bundle, expected_key=expected, quick=request["quick"], refit=request["refit"], tell=tell)
     return 0
 
 
@@ -526,7 +666,7 @@ def _rest(questions: BinaryIO, size: int) -> BinaryIO:
     return held
 
 
-def _shortened(texts: list[str]) -> list[str]:
+def _shortened(texts: Sequence[str]) -> list[str]:
     """Shorten what no honest bundle says, so that the verdict stays readable."""
     cut = [text if len(text) <= _LONGEST_LINE else f"{text[:_LONGEST_LINE]} ..." for text in texts[:_MOST_LINES]]
     return cut if len(texts) <= _MOST_LINES else [*cut, f"... and {len(texts) - _MOST_LINES:,} more."]

@@ -8,28 +8,58 @@ wanted ones, its count is divided among them by how many of its codes are in eac
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
-from typing import Any, cast
+from collections.abc import Iterable, Sequence, Set
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import partial
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from synth.bundle.archive import LAST_DIGITS, documents_agree
 from synth.errors import PrivacyError
-from synth.privacy.accounting import PrivacyBudget
+from synth.privacy.accounting import SLACK_ALLOWANCE, PrivacyBudget
 from synth.privacy.answers import KINDS, AnswerSource, AnswerT, NoisyAnswer, NoisySum, RowCount, of_kind
+from synth.privacy.costs import between_neighbours
 from synth.privacy.feature_maps import FeatureMap, OneHot, Stack
-from synth.privacy.questions import Answer, Question
+from synth.privacy.questions import Allowance, Answer, Question
+from synth.privacy.receipt import Part, Receipt
 from synth.privacy.selection import Selection
 from synth.reports.measured import MeasuredTable, measured_tables
 from synth.schema import Schema
 
-__all__ = ["DerivedSession", "RecordedSession", "derived_table"]
+__all__ = ["AllAskedError", "DerivedSession", "RecordedSession", "Repeated", "derived_table"]
+
+
+class AllAskedError(PrivacyError):
+    """Every recorded answer was given again, so what a generator would learn from them need not be computed."""
+
+
+@dataclass(slots=True)
+class Repeated:
+    """What was asked of the parts of a recorded session, in order, and which receipts it would have had.
+
+    Attributes
+    ----------
+    receipts : list of Receipt
+        As the real session would have written them: each follows from the question, its share and the budget.
+    differences : list of str
+        One sentence for each recorded receipt that is not the one planned.
+    left : set of str
+        Names of the recorded questions that were not asked again.
+    """
+
+    receipts: list[Receipt] = field(default_factory=list)
+    differences: list[str] = field(default_factory=list)
+    left: set[str] = field(default_factory=set)
 
 
 class RecordedSession(AnswerSource):
     """Repeats the answers of an earlier session, by the name of the question; has no access to rows.
+
+    It divides its budget to the last unit as :class:`synth.privacy.session.PrivateSession` does, and plans every
+    question again, so that the recorded receipts can be compared with those that the questions should have.
 
     Parameters
     ----------
@@ -40,16 +70,21 @@ class RecordedSession(AnswerSource):
         The number of rows, as the earlier session stated it.
     answers : iterable of Answer
         Of the earlier session.
-    asked, of_whole
-        For a part of a session: the record of the whole session, and the share of the whole that the part has.
+    ends : set of str
+        Names of questions; the last of them to be asked raises :class:`AllAskedError` instead of being answered.
     """
 
-    __slots__ = ("_answers", "_of_whole", "asked", "budget", "remaining_share", "rows", "schema")
+    __slots__ = ("_answers", "_ends", "_part", "_root_units", "_spent_units", "_units", "budget", "repeated", "rows",
+                 "schema")  # fmt: skip
+
+    _shared: ClassVar[tuple[str, ...]] = (
+        "schema", "budget", "rows", "_answers", "_root_units", "_ends", "repeated",
+    )  # fmt: skip
+    """What a part of a session has in common with the whole."""
 
     schema: Schema
     budget: PrivacyBudget
     rows: RowCount
-    remaining_share: float
 
     def __init__(
         self,
@@ -58,44 +93,108 @@ class RecordedSession(AnswerSource):
         *,
         rows: RowCount,
         answers: Iterable[Answer] = (),
-        asked: dict[str, float] | None = None,
-        of_whole: float = 1.0,
+        ends: Set[str] = frozenset(),
     ) -> None:
         self.schema, self.budget, self.rows = schema, budget, rows
-        self.remaining_share = 1.0
-        self.asked: dict[str, float] = {} if asked is None else asked
-        """Share of the whole budget that each question was asked with, in all parts, by its name."""
-        self._of_whole = of_whole
         self._answers = {answer.query: answer for answer in answers}
+        self._units = self._root_units = budget.units
+        self._spent_units = 0
+        self._ends = ends
+        self._part: Part = "train"
+        self.repeated = Repeated(left=set(self._answers))
+
+    @property
+    def remaining_share(self) -> float:
+        """Part of this session's budget that is left, from 0 to 1."""
+        return max(self._units - self._spent_units, 0) / self._units
 
     def ask(self, question: Question[Any, AnswerT], *, share: float, query: str, source: str) -> AnswerT:
-        """Return the recorded answer; ``share`` is subtracted from what remains, ``source`` is ignored.
+        """Return the recorded answer, and note the receipt that the question should have.
 
         Raises
         ------
         PrivacyError
             If the question was never asked, or was a different one.
+        AllAskedError
+            If it was the last one, and the session was told to end there.
         """
         answer = self._answers.get(query)
         if answer is None or type(answer) is not KINDS[type(question)]:
             raise PrivacyError(f"'{query}' was never asked; a recorded run can only repeat its answers.")
         found = _as_recorded(question, answer).again(answer)
-        self._take(share, query)
+        self._compare(question, answer, units=self._take(share), query=query, source=source)
+        if isinstance(found, Selection) and not _is_same_choice(found, cast(Selection, answer)):
+            self.repeated.differences.append(f"'{query}' chose a candidate that the generator does not offer there.")
+        self.repeated.left.discard(query)
+        if self._ends and not self.repeated.left & self._ends:
+            raise AllAskedError("Every recorded answer was given.")
         return found
 
     def sub_session(self, share: float) -> RecordedSession:
-        """Return the same recorded answers, for a part with its whole share left."""
-        self._take(share)
-        answers = self._answers.values()
-        return type(self)(
-            self.schema, self.budget, rows=self.rows, answers=answers, asked=self.asked, of_whole=self._of_whole * share
-        )
+        """Return the same recorded answers, with a share of the budget."""
+        return self._aside(share, self._part)
 
-    def _take(self, share: float, query: str | None = None) -> None:
-        """Account for what was asked as the earlier session did, so that the same decisions follow from it."""
-        self.remaining_share = max(self.remaining_share - share, 0.0)
-        if query is not None:
-            self.asked[query] = self._of_whole * share
+    def holdout_session(self, *, share: float) -> RecordedSession:
+        """Return the same for questions about the units that were held out."""
+        return self._aside(share, "holdout")
+
+    def _aside(self, share: float, part: Part) -> RecordedSession:
+        view = object.__new__(type(self))
+        for name in self._shared:
+            setattr(view, name, getattr(self, name))
+        view._part, view._spent_units, view._units = part, 0, self._take(share)
+        return view
+
+    def _take(self, share: float) -> int:
+        """Take a share as the real session does, so that the same decisions follow from what is left."""
+        units = math.floor(self._units * Fraction(min(share, 1.0))) if share > 0 else 0
+        # Another generator may divide its budget in another way than the recorded one was divided.
+        units = max(min(units, self._units - self._spent_units), 1)
+        self._spent_units += units
+        return units
+
+    def _compare(self, question: Question[Any, Any], answer: Answer, *, units: int, query: str, source: str) -> None:
+        """Plan the question and compare its receipts with the recorded ones."""
+        slack = SLACK_ALLOWANCE * units / self._root_units
+        allowed = Allowance(self.schema, units, slack, partial(between_neighbours, schema=self.schema))
+        planned = tuple(
+            Receipt.of(
+                cost,
+                self.schema,
+                query=query,
+                source=source,
+                sequence=len(self.repeated.receipts) + place,
+                part=self._part,
+            )
+            for place, cost in enumerate(question.plan(allowed).costs)
+        )
+        self.repeated.receipts.extend(planned)
+        if planned != answer.receipts:
+            what = _different(planned, answer.receipts)
+            self.repeated.differences.append(
+                f"The receipt of '{query}' has another {what} than the generator's question and its share of the "
+                "budget give."
+            )
+
+
+def _is_same_choice(ours: Selection, recorded: Selection) -> bool:
+    """Whether the chosen candidate is the one that is offered under its index, up to last digits of its table."""
+    one, other = ours.candidate, recorded.candidate
+    numbers = (
+        (np.array([one.weight, one.penalty]), np.array([other.weight, other.penalty])),
+        (one.table, other.table),
+    )
+    return one.one_hot.is_same(other.one_hot) and all(_agree(mine, theirs) for mine, theirs in numbers)
+
+
+def _different(planned: Sequence[Receipt], recorded: Sequence[Receipt]) -> str:
+    """Name the first field in which receipts differ."""
+    for one, other in zip(planned, recorded, strict=False):
+        ours, theirs = one.to_dict(), other.to_dict()
+        for name in (*ours, *theirs):
+            if ours.get(name) != theirs.get(name):
+                return name.replace("_", " ")
+    return "number of receipts"
 
 
 def _as_recorded(question: Question[Any, AnswerT], answer: Answer) -> Question[Any, AnswerT]:
@@ -122,19 +221,23 @@ class DerivedSession(RecordedSession):
 
     Parameters
     ----------
-    schema, budget, rows, answers, part
+    schema, budget, rows, answers
         As in :class:`RecordedSession`.
     """
 
     __slots__ = ("_sums", "_tables")
+    _shared: ClassVar[tuple[str, ...]] = (*RecordedSession._shared, "_sums", "_tables")  # noqa: SLF001 - of this class
 
     def __init__(
-        self, schema: Schema, budget: PrivacyBudget, *, rows: RowCount, answers: Iterable[Answer] = (), **part: Any
+        self, schema: Schema, budget: PrivacyBudget, *, rows: RowCount, answers: Iterable[Answer] = ()
     ) -> None:
         known = tuple(answer for answer in answers if not isinstance(answer, Selection))
-        super().__init__(schema, budget, rows=rows, answers=known, **part)
+        super().__init__(schema, budget, rows=rows, answers=known)
         self._sums = of_kind(known, NoisyAnswer)
         self._tables = measured_tables(self._sums)
+
+    def _compare(self, question: Question[Any, Any], answer: Answer, *, units: int, query: str, source: str) -> None:
+        """Compare nothing: another generator divides the budget in its own way."""
 
     def ask(self, question: Question[Any, AnswerT], *, share: float, query: str, source: str) -> AnswerT:
         """Return the recorded answer, or one derived from recorded tables, whose receipt is not a certified one.

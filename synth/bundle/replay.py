@@ -6,47 +6,38 @@ Rows are drawn again from the fitted generator. A model draws no rows, so it is 
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import numpy as np
-
-from synth.bundle.archive import Archive, canonical_json, documents_agree, open_archive, parse_canonical, sha256_of
-from synth.bundle.certificate import SOURCE, Certificate, certificate_of, config_of, current_versions
+from synth.bundle.archive import Archive, open_archive, sha256_of
+from synth.bundle.certificate import Certificate, certificate_of, config_of
 from synth.bundle.measurements import Measurements, measurements_from_bytes
-from synth.bundle.model_file import (
-    ModelCard,
-    differing,
-    model_from_bytes,
-    model_to_bytes,
-    model_to_json,
-    restored_model,
-    words_left_out,
+from synth.bundle.model_file import ModelCard, model_from_bytes, model_to_bytes, model_to_json, restored_model
+from synth.bundle.recorded_session import DerivedSession
+from synth.bundle.remaking import (
+    agreement_of_models,
+    asked_again,
+    device_again,
+    differs_elsewhere,
+    distance_of_tables,
+    report_of,
+    rows_again,
+    rows_measured,
 )
-from synth.bundle.recorded_session import DerivedSession, RecordedSession
 from synth.bundle.table_files import read_table, write_parquet, write_table
+from synth.bundle.verify import Outcome
 from synth.errors import ConfigError, VerificationError
-from synth.estimators import DrawnRows, drawn_rows, make, restore
+from synth.estimators import make, restore
 from synth.generators import Generator, GeneratorTask, PrivateModel, State
 from synth.privacy.accounting import PrivacyBudget
-from synth.privacy.answers import RowCount
 from synth.privacy.questions import Answer
 from synth.progress import NullProgress, Progress
-from synth.reports.code_tables import compare_marginals
-from synth.reports.document import published_evidence, published_rows, report_document, without_words
 from synth.schema import RunConfig
-from synth.system.machine import device_name, is_lack_of_means, resolved_device
+from synth.system.machine import is_lack_of_means, resolved_device
 
 __all__ = ["Replay", "drawn_table", "replay", "saved_generator"]
-
-_SHARE = 1e-4
-"""Shares of the budget that differ by less agree. Costs are rounded to whole units and shares to floats. The default
-generator divides its budget by a fitted model, whose last bits depend on processor and version and grow each round."""
-
-_OTHER_WORDS = "Another version wrote its words, so they were not compared."
-_BUT_FOR_DIGITS = ", up to the last digits of some numbers, which depend on the processor"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,38 +47,41 @@ class Replay:
     Attributes
     ----------
     identical : bool
-        Whether ``synthetic.csv`` is the certified one, byte for byte. Where a model is released: whether all numbers in
-        ``model.json`` and ``model.safetensors`` are, and all bytes unless another version of this program wrote the
-        words in ``model.json``.
+        Whether ``synthetic.csv``, or ``model.json`` where a model is released, is the certified one, byte for byte.
+    lines : tuple of str
+        What was made and how it compares, in words.
     report_identical : bool, optional
-        Whether ``report.json``, recomputed from the answers in the bundle, is the certified one: byte for byte, up to
-        last digits of numbers, or up to its words if another version of this program wrote it (``lines`` says which).
-        None if the answers of a table were fitted again.
+        Whether ``report.json`` is the certified one, byte for byte. None if another generator was fitted.
     distance : float, optional
         Mean total variation over columns and pairs between the new table and the one in the bundle, if they differ.
-    lines : tuple of str
-        The same in words.
-    costs_differ : tuple of str
-        If the answers were fitted again: one sentence for each receipt whose share of the budget is not the one that
-        the generator or model gives its question.
-    model_identical : bool, optional
-        If the generator of a table was fitted again with the versions that sealed it: whether every number of its model
-        is the certified one. None otherwise.
+    differing : tuple of str
+        One sentence for each thing that should be as certified and is not.
+    elsewhere : str
+        How this computer differs from the one that made the bundle; empty if everything should be the same to the last
+        bit. What differs then only counts as not checked, unless a model that was fitted again is far away.
+    far : bool
+        Whether a model that was fitted again is further from the sealed one than other versions can explain.
     """
 
     identical: bool
-    distance: float | None
     lines: tuple[str, ...]
     report_identical: bool | None = None
-    costs_differ: tuple[str, ...] = ()
-    model_identical: bool | None = None
+    distance: float | None = None
+    differing: tuple[str, ...] = ()
+    elsewhere: str = ""
+    far: bool = False
+
+    @property
+    def outcome(self) -> Outcome:
+        """Whether everything is as certified that should be; another generator may make another table."""
+        if not self.differing:
+            return Outcome.HOLDS
+        return Outcome.UNKNOWN if self.elsewhere and not self.far else Outcome.FAILS
 
     @property
     def as_certified(self) -> bool:
-        """Whether everything is as certified that should be; another generator may make another table."""
-        if self.report_identical is None:
-            return not self.costs_differ and self.model_identical is not False
-        return self.identical and self.report_identical and not self.costs_differ
+        """Whether everything is as certified that should be."""
+        return self.outcome is Outcome.HOLDS
 
 
 def replay(
@@ -126,37 +120,93 @@ def replay(
     """
     folder = Path(out)
     with _opened(bundle) as (archive, certificate, config, card, state):
-        if config.is_model:
-            if generator is not None:
-                raise ConfigError(
-                    f"This is the bundle of the model '{card.generator}': no generator can be fitted to its answers."
-                )
-            return _model_again(archive, certificate, config, state, folder, progress=progress)
-        again = refit or generator is not None
-        costs_differ: tuple[str, ...] = ()
-        device = _device_again(certificate, config)
-        if again:
-            fitted, costs_differ = _refitted(archive, certificate, config, generator, progress)
-            drawn = drawn_rows(fitted, config)
-        else:
-            fitted, drawn = _drawn_from(card, device, state, config)
+        known = measurements_from_bytes(archive.read("measurements.npz"))
+        if generator is not None and generator != config.generator:
+            return _by_another(archive, config, card, known, generator, folder, progress)
+        device = device_again(certificate, config)
+        sealed = _restored(card, state)
+        lines: list[str] = []
+        differing: list[str] = []
+        far, fitted = False, sealed
+        if refit or generator is not None or config.is_model:
+            again, repeated = asked_again(known, config, device=device, fit=True, progress=progress)
+            if again is None:
+                raise VerificationError("The answers in measurements.npz are not those of a whole run.")
+            agreement = agreement_of_models(again, sealed, config)
+            differing += repeated.differences
+            differing += [f"'{query}' was answered, but the run does not ask it." for query in sorted(repeated.left)]
+            (lines if agreement.identical else differing).append(agreement.sentence)
+            far, fitted = not agreement.is_close, _on_processor(again, config)
+        elsewhere = differs_elsewhere(certificate, device=None if fitted is sealed else resolved_device(device))
+        drawn = rows_again(fitted, config)
         folder.mkdir(parents=True, exist_ok=True)
-        written = folder / "synthetic.csv"
-        write_table(drawn.codes, config.schema, written, folder / "synthetic.parquet", config.seed)
-        with written.open("rb") as stream:
-            identical = sha256_of(stream) == certificate.files.get("synthetic.csv")
-        distance = None if identical else _distance(archive, written, config)
-        report_identical, report_lines = None, tuple[str, ...]()
-        if not again:
-            _write_report(archive, config, drawn, fitted, folder / "report.json")
-            report_identical, report_lines = _same_report(archive, certificate, folder / "report.json")
-    model_identical, model_lines = None, tuple[str, ...]()
-    if again and generator in (None, config.generator) and dict(certificate.versions) == current_versions():
-        model_identical, model_lines = _same_model(fitted.state(), state)
-    lines = _lines(identical, distance, generator or config.generator)
-    other = () if identical and model_identical is not False else _other_device(certificate, device)
-    lines = (*lines, *model_lines, *other, *report_lines, *costs_differ)
-    return Replay(identical, distance, lines, report_identical, costs_differ, model_identical)
+        distance = None
+        if config.is_model:
+            made, name = _told_again(fitted, config), "model.json"
+            (folder / name).write_bytes(made)
+            identical = made == archive.read(name)
+        else:
+            name = "synthetic.csv"
+            write_table(drawn.codes, config.schema, folder / name, folder / "synthetic.parquet", config.seed)
+            with (folder / name).open("rb") as stream:
+                identical = sha256_of(stream) == certificate.files.get(name)
+            distance = None if identical else _distance(archive, folder / name, config)
+        report = report_of(known, config, fitted, drawn)
+        (folder / "report.json").write_bytes(report)
+        report_identical = report == archive.read("report.json")
+    for what, same in ((name, identical), ("report.json", report_identical)):
+        (lines if same else differing).append(_compared(what, same, distance if what == "synthetic.csv" else None))
+    lines += differing
+    if differing and elsewhere:
+        lines.append(f"This computer is not like the one that made the bundle: the certificate states {elsewhere}.")
+    return Replay(
+        identical,
+        tuple(lines),
+        report_identical,
+        distance,
+        differing=tuple(differing),
+        elsewhere=elsewhere,
+        far=far,
+    )
+
+
+def _compared(what: str, same: bool, distance: float | None) -> str:
+    if same:
+        return f"{what} is the certified one, byte for byte."
+    far = "" if distance is None else f" The total variation distance between the two tables is {distance:.4f}."
+    return f"{what}, made again, is not the certified one.{far}"
+
+
+def _by_another(
+    archive: Archive,
+    config: RunConfig,
+    card: ModelCard,
+    known: Measurements,
+    generator: str,
+    folder: Path,
+    progress: Progress | None,
+) -> Replay:
+    """Fit another generator to tables of counts that follow from the answers, and draw its rows."""
+    if config.is_model:
+        raise ConfigError(
+            f"This is the bundle of the model '{card.generator}': no generator can be fitted to its answers."
+        )
+    fresh = make(generator, GeneratorTask.of(config), {})
+    if fresh.card.kind != "generator":
+        raise ConfigError(f"'{generator}' is a {fresh.card.kind}, which cannot be fitted to the answers of a table.")
+    budget = PrivacyBudget(epsilon=config.epsilon, delta=config.delta, neighbours=config.schema.neighbours)
+    session = DerivedSession(config.schema, budget, rows=rows_measured(known), answers=known.answers)
+    drawn = rows_again(fresh.fit(session, progress or NullProgress()), config)
+    folder.mkdir(parents=True, exist_ok=True)
+    written = folder / "synthetic.csv"
+    write_table(drawn.codes, config.schema, written, folder / "synthetic.parquet", config.seed)
+    distance = _distance(archive, written, config)
+    lines = (
+        f"The table of '{generator}' is another one than the certified table; nothing more was spent.",
+        f"The total variation distance between the two is {distance:.4f}, averaged over columns and pairs (at most 32 "
+        "public bins for numbers and dates).",
+    )
+    return Replay(False, lines, distance=distance)
 
 
 def drawn_table(bundle: str | Path, *, rows: int, seed: int) -> io.BytesIO:
@@ -183,12 +233,12 @@ def drawn_table(bundle: str | Path, *, rows: int, seed: int) -> io.BytesIO:
     ConfigError
         If it is the bundle of a model, or there cannot be so many rows.
     """
-    with _opened(bundle) as (_, certificate, config, card, state):
+    with _opened(bundle) as (_, _, config, card, state):
         _require_rows(config)
         again = replace(config, rows=rows, seed=seed)
         if again.is_model:
             raise ConfigError("Draw at least one row.")
-        drawn = _drawn_from(card, _device_again(certificate, config), state, again)[1]
+        drawn = rows_again(_restored(card, state), again)
     made = io.BytesIO()
     write_parquet(drawn.codes, config.schema, made, seed)
     made.seek(0)
@@ -220,11 +270,11 @@ def saved_generator(bundle: str | Path) -> tuple[Generator, RunConfig, tuple[Ans
     ConfigError
         If it is the bundle of a model.
     """
-    with _opened(bundle) as (archive, certificate, config, card, state):
+    with _opened(bundle) as (archive, _, config, card, state):
         known = measurements_from_bytes(archive.read("measurements.npz"))
         _require_rows(config)
-        rows = _rows_measured(known)
-        fitted, _ = _drawn_from(card, _device_again(certificate, config), state, config)
+        rows = rows_measured(known)
+        fitted = _restored(card, state)
     if not isinstance(fitted, Generator):
         raise ConfigError(f"'{card.generator}' draws no rows.")
     return fitted, config, known.answers, rows.value
@@ -243,199 +293,30 @@ def _require_rows(config: RunConfig) -> None:
         raise ConfigError(f"This is the bundle of the model '{config.generator}', which draws no rows.")
 
 
-def _rows_measured(known: Measurements) -> RowCount:
-    rows = known.rows or published_rows(known.sums)
-    if rows is None:
-        raise VerificationError(
-            "The bundle does not say how many rows were measured, so the answers cannot be fitted again."
-        )
-    return rows
-
-
-def _drawn_from(card: ModelCard, device: str, state: State, config: RunConfig) -> tuple[PrivateModel, DrawnRows]:
-    """Rebuild a saved generator, which is untrusted, and draw its rows."""
+def _restored(card: ModelCard, state: State) -> PrivateModel:
+    """Rebuild a sealed generator or model, which is untrusted."""
     try:
-        fitted = restore(card.generator, replace(card.task, device=device), card.options, state)
-        return fitted, drawn_rows(fitted, config)
-    except (
-        ArithmeticError,
-        LookupError,
-        RuntimeError,
-        TypeError,
-        ValueError,
-    ) as error:  # on content that no fit leaves
+        return restore(card.generator, card.task, card.options, state)
+    except (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError) as error:  # on what no fit leaves
         if is_lack_of_means(error):
             raise
         raise VerificationError(
-            "No rows can be drawn from model.safetensors: it was altered or damaged. Ask for the bundle again."
+            "model.safetensors cannot be used: it was altered or damaged. Ask for the bundle again."
         ) from None
 
 
-def _same_model(ours: State, theirs: State) -> tuple[bool, tuple[str, ...]]:
-    """Return whether a generator that was fitted again is the certified one, and where they differ."""
-    away = [*sorted(ours.keys() ^ theirs.keys()), *differing(ours, theirs)]
-    if not away:
-        return True, ("model.safetensors is what the noisy answers give, to the last bit.",)
-    others = f" and {len(away) - 1} more tensors" if len(away) > 1 else ""
-    return False, (
-        f"model.safetensors is not what the noisy answers give: they differ in '{away[0]}'{others}. Either the bundle "
-        "was altered, or a different processor or number of threads changes the last bits.",
-    )
+def _on_processor(fitted: PrivateModel, config: RunConfig) -> PrivateModel:
+    """Return a fitted generator or model as it is read from a bundle: its rows are drawn on the processor."""
+    return restore(config.generator, ModelCard.of(config).task, config.options, fitted.state())
 
 
-def _model_again(
-    archive: Archive,
-    certificate: Certificate,
-    config: RunConfig,
-    state: State,
-    folder: Path,
-    *,
-    progress: Progress | None,
-) -> Replay:
-    """Fit a model to its answers again, and compare its tensors and ``model.json``."""
-    fitted, costs_differ = _refitted(archive, certificate, config, None, progress)
-    folder.mkdir(parents=True, exist_ok=True)
-    again = fitted.state()
-    card, written = model_from_bytes(model_to_bytes(ModelCard.of(config), again))
-    told = model_to_json(card, restored_model(card, written))
-    (folder / "model.json").write_bytes(told)
-    certified = archive.read("model.json")
-    # Another version of this program may have used other words, but not other numbers.
-    reworded = told != certified and not _by_this_program(certificate)
-    same = words_left_out(told) == words_left_out(certified) if reworded else told == certified
-    identical = same and again.keys() == state.keys() and not differing(again, state)
-    _write_report(archive, config, drawn_rows(fitted, config), fitted, folder / "report.json")
-    report_identical, report_lines = _same_report(archive, certificate, folder / "report.json")
-    line = (
-        f"model.json: fitted again to the noisy answers, every number is the certified one. {_OTHER_WORDS}"
-        if identical and reworded
-        else "model.json, fitted again to the noisy answers, is the certified one, byte for byte."
-        if identical
-        else f"'{config.generator}', fitted again to the noisy answers, differs from the certified model: either the "
-        "bundle was altered, or other versions of packages give other numbers (certificate.json names the versions)."
-    )
-    other = () if identical else _other_device(certificate, _device_again(certificate, config))
-    lines = (line, *other, *report_lines, *costs_differ)
-    return Replay(identical, None, lines, report_identical, costs_differ)
-
-
-def _device_again(certificate: Certificate, config: RunConfig) -> str:
-    """Return the device for a replay: what the configuration asks for if the certificate states a graphics card.
-
-    Without a card the processor is used.
-    """
-    asked = "cpu" if certificate.device == "cpu" else config.device
-    return "cpu" if asked == "cuda" and resolved_device("auto") == "cpu" else asked
-
-
-def _other_device(certificate: Certificate, device: str) -> tuple[str, ...]:
-    """Return the sentence that a different device may explain the differences, if the devices differ."""
-    here = device_name(resolved_device(device))
-    if certificate.device == here:
-        return ()
-    return (
-        f"The original was computed on {certificate.device}; this computer used {here}. Last digits, and with them "
-        "single rows, depend on the device: compare on the device that the certificate states.",
-    )
-
-
-def _write_report(archive: Archive, config: RunConfig, drawn: DrawnRows, fitted: PrivateModel, path: Path) -> None:
-    """Recompute the report from the bundle."""
-    known = measurements_from_bytes(archive.read("measurements.npz"))
-    receipts = [receipt for answer in known.answers for receipt in answer.receipts]
-    evidence = published_evidence(
-        drawn.codes,
-        known.sums,
-        config,
-        rows=known.rows,
-        facts=(*fitted.facts(), *drawn.facts),
-        pictures=fitted.pictures(),
-        receipts=receipts,
-    )
-    path.write_bytes(canonical_json(report_document(evidence)))
-
-
-def _same_report(archive: Archive, certificate: Certificate, path: Path) -> tuple[bool, tuple[str, ...]]:
-    """Return whether a recomputed report is the certified one, and why.
-
-    It is, if the bytes are the same, or all numbers agree within ``LAST_DIGITS``: the last bits of matrix products
-    depend on the processor. If the certificate does not state that this very program wrote it, everything but the words
-    is compared.
-    """
-    made, certified = path.read_bytes(), archive.read("report.json")
-    if made == certified:
-        return True, ("report.json, recomputed from the answers in the bundle, is the certified one, byte for byte.",)
-    ours, stated = (parse_canonical(one, name="report.json") for one in (made, certified))
-    if documents_agree(ours, stated):
-        return True, (
-            f"report.json, recomputed from the answers in the bundle, is the certified one{_BUT_FOR_DIGITS}.",
-        )
-    if not _by_this_program(certificate):
-        ours, stated = without_words(ours), without_words(stated)
-        if documents_agree(ours, stated):
-            digits = "" if ours == stated else _BUT_FOR_DIGITS
-            line = (
-                "report.json: recomputed from the answers in the bundle, every number is the certified one"
-                f"{digits}. {_OTHER_WORDS}"
-            )
-            return True, (line,)
-    return False, ("report.json differs from the certified one; other versions of packages may be the reason.",)
-
-
-def _by_this_program(certificate: Certificate) -> bool:
-    """Whether exactly this program, by its source files, sealed the bundle."""
-    return certificate.versions.get(SOURCE) == current_versions()[SOURCE]
-
-
-def _refitted(
-    archive: Archive, certificate: Certificate, config: RunConfig, generator: str | None, progress: Progress | None
-) -> tuple[PrivateModel, tuple[str, ...]]:
-    known = measurements_from_bytes(archive.read("measurements.npz"))
-    budget = PrivacyBudget(epsilon=config.epsilon, delta=config.delta, neighbours=config.schema.neighbours)
-    other = generator is not None and generator != config.generator
-    kind = DerivedSession if other else RecordedSession
-    session = kind(config.schema, budget, rows=_rows_measured(known), answers=known.answers)
-    task = GeneratorTask.of(config, device=_device_again(certificate, config))
-    fresh = make(generator or config.generator, task, {} if other else config.options)
-    if fresh.card.kind != ("model" if config.is_model else "generator"):
-        raise ConfigError(
-            f"'{fresh.card.name}' is a {fresh.card.kind}, which cannot be fitted to the answers in this bundle."
-        )
-    fitted = fresh.fit(session, progress or NullProgress())
-    return fitted, () if other else tuple(_cost_problems(session.asked, known))
-
-
-def _cost_problems(asked: Mapping[str, float], known: Measurements) -> Iterator[str]:
-    """Yield receipts whose share of the budget is not the one that the generator gives their question.
-
-    The amount of noise cannot be read off an answer, but a generator divides its budget by public rules, so a receipt
-    that was made cheaper afterwards stands out.
-    """
-    spent = {answer.query: sum(receipt.units for receipt in answer.receipts) for answer in known.answers}
-    paid, whole = sum(spent[query] for query in asked), sum(asked.values())
-    for query, share in asked.items():
-        if abs(spent[query] / paid - share / whole) > _SHARE:
-            yield (
-                f"The receipt of '{query}' is {spent[query] / paid:.3%} of what the generator spent; the generator "
-                f"gives this question {share / whole:.3%}. Either the receipt was altered, or another version divides "
-                "the budget differently."
-            )
+def _told_again(fitted: PrivateModel, config: RunConfig) -> bytes:
+    """Return ``model.json`` of a released model, as it is written when a bundle is sealed."""
+    card, state = model_from_bytes(model_to_bytes(ModelCard.of(config), fitted.state()))
+    return model_to_json(card, restored_model(card, state))
 
 
 def _distance(archive: Archive, written: Path, config: RunConfig) -> float:
     with archive.open("synthetic.csv") as original:
-        tables = [read_table(table, config.schema) for table in (original, written)]
-    columns = [[table[:, place] for place in range(table.shape[1])] for table in tables]
-    found = compare_marginals(columns, config.schema, coarse=True, seed=config.seed)
-    means = [found.by_alpha[alpha].means[0] for alpha in (1, 2)]
-    return float(np.mean([mean for mean in means if mean is not None]))
-
-
-def _lines(identical: bool, distance: float | None, generator: str) -> tuple[str, ...]:
-    if identical:
-        return ("synthetic.csv is the certified one, byte for byte.",)
-    return (
-        f"The table that '{generator}' made differs from the certified one; nothing more was spent.",
-        f"The total variation distance between the two is {distance:.4f}, averaged over columns and pairs "
-        "(at most 32 public bins for numbers and dates).",
-    )
+        one, other = (read_table(table, config.schema) for table in (original, written))
+    return distance_of_tables(one, other, config.schema, seed=config.seed)

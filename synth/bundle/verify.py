@@ -1,7 +1,8 @@
 """Check a bundle with the bundle alone: no database, no network, no private table, little memory, little time.
 
-A bundle is an untrusted file. It is read in a separate process that may use one gibibyte and one minute. A check that a
-limit stops was not completed, which is neither a pass nor a failure.
+A bundle is an untrusted file. It is read in a separate process that may use one gibibyte and one minute. There are
+three outcomes: it holds, it does not, or it could not be checked here. A step that lacks memory, time, a package, or
+the versions and the processor that made a file, was not completed, which is neither a pass nor a failure.
 """
 
 from __future__ import annotations
@@ -9,14 +10,29 @@ from __future__ import annotations
 import io
 import json
 import shutil
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Self
 
-from synth.errors import InputError
+from synth.errors import NOT_CHECKED, InputError, SynthError, VerificationError
 from synth.system.confined import CHUNK, Confined
 
-__all__ = ["CANNOT_SHOW", "MEMORY_BYTES", "SECONDS", "Findings", "Verdict", "left_to_replay", "verdict_of", "verify"]
+__all__ = [
+    "CANNOT_SHOW",
+    "MEMORY_BYTES",
+    "SECONDS",
+    "SIGNATURE",
+    "Findings",
+    "Outcome",
+    "State",
+    "Step",
+    "Verdict",
+    "left_out",
+    "verdict_of",
+    "verify",
+]
 
 CANNOT_SHOW = (
     "that the noise was really drawn from the stated distribution at the stated scale, or a private choice with the "
@@ -25,32 +41,79 @@ CANNOT_SHOW = (
     "which other candidates a private choice was made from: only the chosen one is kept",
     "that the declared unit is right: that no one has more rows than stated, under one id or several",
     "that bounds and categories marked as declared were chosen without looking at the rows",
-    "what else was released about the same account: the certificate states the head of its ledger, not its entries",
-    "that words chosen by the owner (the account, the assumptions, the names of columns and questions) reveal nothing "
-    "about single rows",
+    "what else was released about the same account, or about the same people under another: the certificate states the "
+    "head of the account's ledger, not its entries",
+    "that versions, device and processor are those that made the bundle",
+    "that words chosen by the owner (the account, the names of columns and questions) reveal nothing about single rows",
 )
 """What no check of a bundle can establish: for this you rely on the program and on the owner."""
 
-_LEFT_TO_REPLAY = (
-    "that synthetic.csv was drawn from the model, and that the numbers in report.json were computed from the synthetic "
-    "rows and the noisy answers (synth replay recomputes both)",
-    "that the model was fitted to the noisy answers only, that the generator asks exactly these questions, and that "
-    "each answer cost the share of the budget that the generator gives its question (synth replay --refit fits it "
-    "again)",
-    "that the predictors of held-out rows, where charged predictions were made, were trained on the synthetic rows "
-    "(replay uses them as they are)",
+_NOT_FITTED = "that the model was fitted to these answers and to nothing else"
+_NOT_ASKED = (
+    "that these are the questions that '{}' asks, in this order and with these shares of the budget: some follow from "
+    "models that are fitted on the way"
 )
-_LEFT_TO_REPLAY_OF_MODEL = (
-    "that the model was fitted to the noisy answers only, that it asks exactly these questions, and that each answer "
-    "cost the share of the budget that the model gives its question (synth replay fits it again)",
-    "that the numbers in report.json were computed from the model and the noisy answers (synth replay recomputes them)",
-)
+_NOT_DRAWN = "that synthetic.csv is what the sealed model draws, and report.json what the rows and the answers give"
+_NOT_REPORTED = "that report.json is what the sealed model and the answers give"
+_NOT_TRAINED = "that the predictors of held-out rows, where charged predictions were made, were trained on these rows"
+_REFIT = "synth verify --refit fits it again"
+_QUICK = "synth verify without --quick does"
 
 
-def left_to_replay(*, of_model: bool) -> tuple[str, ...]:
-    """Return what verifying a table's or a model's bundle leaves to replay, which takes longer."""
-    return _LEFT_TO_REPLAY_OF_MODEL if of_model else _LEFT_TO_REPLAY
+class Outcome(StrEnum):
+    """What a check concludes."""
 
+    HOLDS = "holds"
+    FAILS = "does not hold"
+    UNKNOWN = "could not be checked here"
+
+    @property
+    def exit_code(self) -> int:
+        """The exit code of a command that ends with it."""
+        return {Outcome.HOLDS: 0, Outcome.FAILS: VerificationError.exit_code, Outcome.UNKNOWN: NOT_CHECKED}[self]
+
+
+class State(StrEnum):
+    """How a step of a check ended."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    NOT_CHECKED = "not checked"
+
+
+def left_out(generator: str, *, quick: bool = False, refit: bool = False) -> tuple[str, ...]:
+    """Return what a check does not recompute, in sentences that end with what does.
+
+    Parameters
+    ----------
+    generator : str
+        Name of the generator or model in the certificate; untrusted.
+    quick, refit : bool
+        As in :func:`verify`.
+    """
+    from synth.estimators import MODELS, describe
+
+    try:
+        card = describe(generator)
+    except SynthError:
+        return ()
+    of_model = generator in MODELS
+    left = []
+    if quick:
+        left.append(f"{_NOT_REPORTED if of_model else _NOT_DRAWN} ({_QUICK})")
+    if not refit:
+        if quick and card.asks_first:
+            left.append(f"{_NOT_ASKED.partition(':')[0].format(generator)} ({_QUICK})")
+        elif not card.asks_first:
+            left.append(f"{_NOT_ASKED.format(generator)} ({_REFIT})")
+        left.append(f"{_NOT_FITTED} ({_REFIT})")
+    if not of_model:
+        left.append(_NOT_TRAINED)
+    return tuple(left)
+
+
+SIGNATURE = "signature"
+"""The step that compares the signature, and with a given key the signer."""
 
 MEMORY_BYTES = 2**30
 SECONDS = 60.0
@@ -59,37 +122,83 @@ _LIBRARIES = 192 * 2**20
 """Memory of the libraries' own pages, which the limit on a process does not count."""
 
 
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step of a check.
+
+    Attributes
+    ----------
+    name : str
+        What is checked.
+    state : State
+    found : tuple of str
+        Sentences: what is wrong, or why it could not be checked here and what that takes.
+    """
+
+    name: str
+    state: State
+    found: tuple[str, ...] = ()
+
+
 @dataclass(slots=True)
 class Findings:
-    """What a check has found so far, in plain values.
+    """What a check has found so far.
 
     Attributes
     ----------
     promised : list of str
         The promise in words.
-    checked, failures : list of str
-        Checks that passed; differences, each with its reason.
-    not_compared : list of str
-        Files that only the versions in the certificate could reproduce byte for byte.
-    not_checked : list of str
-        Checks that need a package that is not installed here, or more memory or time than allowed: their result is
-        unknown.
+    steps : list of Step
+        Every step that has ended, in order.
+    left : list of str
+        What this check does not recompute.
     facts : dict
         Values of the certificate for programs, and the fingerprint of its key.
-    of_model : bool
-        Whether a model is released instead of a table.
     step : str
-        The current step.
+        The current step; empty at the end.
     """
 
     promised: list[str] = field(default_factory=list)
-    checked: list[str] = field(default_factory=list)
-    failures: list[str] = field(default_factory=list)
-    not_compared: list[str] = field(default_factory=list)
-    not_checked: list[str] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
+    left: list[str] = field(default_factory=list)
     facts: dict[str, Any] = field(default_factory=dict)
-    of_model: bool = False
     step: str = "the bundle as a file"
+
+    @property
+    def checked(self) -> list[str]:
+        """Names of the steps that passed."""
+        return [step.name for step in self.steps if step.state is State.PASSED]
+
+    @property
+    def failures(self) -> list[str]:
+        """All differences, each with its reason."""
+        return [sentence for step in self.steps if step.state is State.FAILED for sentence in step.found]
+
+    @property
+    def not_checked(self) -> list[str]:
+        """All steps that could not be checked here, each with its reason."""
+        return [sentence for step in self.steps if step.state is State.NOT_CHECKED for sentence in step.found]
+
+    @property
+    def outcome(self) -> Outcome:
+        """What follows: one failure decides, then one step that could not be checked."""
+        if self.failures:
+            return Outcome.FAILS
+        return Outcome.UNKNOWN if self.not_checked or not self.steps else Outcome.HOLDS
+
+    def end(self, name: str, state: State, *found: str) -> None:
+        """Add a step that has ended."""
+        self.steps.append(Step(name, state, found))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as JSON values."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, said: Mapping[str, Any]) -> Self:
+        """Read it back."""
+        steps = [Step(one["name"], State(one["state"]), tuple(one["found"])) for one in said["steps"]]
+        return cls(**{**said, "steps": steps})
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,25 +207,32 @@ class Verdict:
 
     Attributes
     ----------
-    ok : bool
-        True if all checks were completed and passed.
+    outcome : Outcome
+        Whether the bundle holds, does not hold, or could not be checked here.
     lines : tuple of str
-        What is promised and who is protected, the assumptions, what was checked, what was not compared or recomputed,
-        and what no check can show; each difference with its reason.
+        What is promised and who is protected, the assumptions, what was checked, what could not be checked and why,
+        what was not recomputed, and what no check can show; each difference with its reason.
     json : dict
-        The same for programs: ok, failures, checked, not_compared, not_checked, epsilon, delta, neighbours, row_epsilon
-        (where single cells are hidden), not_covered, fingerprint, signer, cannot_show, left_to_replay.
+        The same for programs: outcome, ok, steps, failures, checked, not_checked, epsilon, delta, neighbours,
+        row_epsilon (where single cells are hidden), not_covered, fingerprint, signer, cannot_show, left_out.
     """
 
-    ok: bool
+    outcome: Outcome
     lines: tuple[str, ...]
     json: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def ok(self) -> bool:
+        """Whether every check was completed and passed."""
+        return self.outcome is Outcome.HOLDS
 
 
 def verify(
     path: str | Path | BinaryIO,
     public_key: str | Path | bytes | None = None,
     *,
+    quick: bool = False,
+    refit: bool = False,
     memory_bytes: int = MEMORY_BYTES,
     seconds: float = SECONDS,
 ) -> Verdict:
@@ -130,6 +246,10 @@ def verify(
     public_key : path or bytes, optional
         PEM of the expected signer's key. Without it the signature is checked only against the key in the bundle, and
         the verdict says "signer not checked".
+    quick : bool
+        Leave out what draws the rows and makes the report again; the verdict says so.
+    refit : bool
+        Also fit the generator or model to the noisy answers again.
     memory_bytes : int
         Memory limit; raise it for a large bundle that you trust.
     seconds : float
@@ -138,10 +258,14 @@ def verify(
     Raises
     ------
     InputError
-        If the file of the public key cannot be read, or a limit is not positive.
+        If there is no such bundle, the file of the public key cannot be read, or a limit is not positive.
     """
     if not (memory_bytes > 0 and seconds > 0):
         raise InputError("The memory and time limits must be positive.")
+    if quick and refit:
+        raise InputError("A quick check fits nothing again: use --quick or --refit, not both.")
+    if isinstance(path, str | Path) and not Path(path).exists():
+        raise InputError(f"There is no bundle '{Path(path).name}'. Check the path.")
     expected = _key(public_key)
     opened = None if isinstance(path, str | Path) else path
     size = 0 if opened is None else opened.seek(0, io.SEEK_END)
@@ -149,6 +273,8 @@ def verify(
         "path": str(Path(path).absolute()) if isinstance(path, str | Path) else None,
         "size": size,
         "public_key": None if expected is None else expected.decode("latin-1"),
+        "quick": quick,
+        "refit": refit,
         # The memory that holds the bundle itself, with room to grow, does not count.
         "memory_bytes": max(memory_bytes - _LIBRARIES, _LIBRARIES) + size + size // 4,
         "cpu_seconds": int(seconds) + 1,
@@ -156,7 +282,8 @@ def verify(
     with Confined("synth.bundle.checks", seconds=seconds) as process:
         findings, timed_out = _listen(process, json.dumps(request).encode() + b"\n", opened)
         if findings.step:
-            findings.not_checked.append(_stopped(findings.step, timed_out=timed_out or process.used_up_its_time()))
+            stopped = _stopped(findings.step, timed_out=timed_out or process.used_up_its_time())
+            findings.end(findings.step, State.NOT_CHECKED, stopped)
     return verdict_of(findings, key_given=expected is not None)
 
 
@@ -169,8 +296,12 @@ def verdict_of(findings: Findings, *, key_given: bool) -> Verdict:
     key_given : bool
         Whether the signature was checked against a key that the reader trusts.
     """
-    ok = not (findings.failures or findings.not_checked)
-    signer = "not checked" if not key_given else ("as expected" if ok else "see failures")
+    outcome = findings.outcome
+    signer = "not checked"
+    if key_given and outcome is Outcome.FAILS:
+        signer = "see failures"
+    elif key_given and SIGNATURE in findings.checked:
+        signer = "as expected"
     lines = [*findings.promised, *(f"Checked: {what}." for what in findings.checked)]
     fingerprint = findings.facts.get("fingerprint")
     if fingerprint is not None:
@@ -181,16 +312,10 @@ def verdict_of(findings: Findings, *, key_given: bool) -> Verdict:
             "Signer not checked: compare this fingerprint with the owner's, or give the owner's key with synth verify "
             "--public-key."
         )
-    lines += [
-        f"Not compared: {name} was written by other versions than those installed here (the certificate names them), "
-        "and only those could reproduce it byte for byte. It passed the checks above; nothing else in it was checked."
-        for name in findings.not_compared
-    ]
     lines += [f"NOT CHECKED: {lack}" for lack in findings.not_checked]
     lines += [f"FAILED: {failure}" for failure in findings.failures]
-    left = left_to_replay(of_model=findings.of_model)
     if not nothing:
-        lines += [f"Not recomputed here: {sentence}." for sentence in left]
+        lines += [f"Not recomputed here: {sentence}." for sentence in findings.left]
         lines += [f"No check can show {sentence}." for sentence in CANNOT_SHOW]
     lines.append(_last_word(findings))
     # Text from the bundle stays on its own line: no line breaks, nothing that moves the cursor of a terminal.
@@ -200,26 +325,27 @@ def verdict_of(findings: Findings, *, key_given: bool) -> Verdict:
         **certified,
         "not_covered": [],
         **findings.facts,
-        "ok": ok,
-        "failures": list(findings.failures),
-        "checked": list(findings.checked),
-        "not_compared": list(findings.not_compared),
-        "not_checked": list(findings.not_checked),
+        "outcome": outcome.value,
+        "ok": outcome is Outcome.HOLDS,
+        "steps": findings.to_json()["steps"],
+        "failures": findings.failures,
+        "checked": findings.checked,
+        "not_checked": findings.not_checked,
         "signer": signer,
         "cannot_show": list(CANNOT_SHOW),
-        "left_to_replay": list(left),
+        "left_out": list(findings.left),
     }
-    return Verdict(ok, tuple(lines), document)
+    return Verdict(outcome, tuple(lines), document)
 
 
 def _last_word(findings: Findings) -> str:
-    if findings.failures:
+    if findings.outcome is Outcome.FAILS:
         return "The bundle is NOT what it claims to be."
-    if findings.not_checked and not findings.checked:
+    if findings.outcome is Outcome.HOLDS:
+        return "All checks passed. What they leave out is listed above."
+    if not findings.checked:
         return "Nothing in the bundle was checked."
-    if findings.not_checked:
-        return "No check failed, but not all checks could be completed here."
-    return "All checks passed. What they leave out is listed above."
+    return "Nothing wrong was found, but not everything could be checked here."
 
 
 def _key(public_key: str | Path | bytes | None) -> bytes | None:
@@ -254,7 +380,7 @@ def _listen(process: Confined, request: bytes, bundle: BinaryIO | None) -> tuple
 
 def _last(told: bytearray) -> Findings:
     whole = bytes(told).rpartition(b"\n")[0].rpartition(b"\n")[2]
-    return Findings(**json.loads(whole)) if whole else Findings()
+    return Findings.from_json(json.loads(whole)) if whole else Findings()
 
 
 def _stopped(step: str, *, timed_out: bool) -> str:

@@ -19,7 +19,7 @@ from synth.bundle.finding import Finding
 from synth.bundle.linter import LeakWords, lint_members
 from synth.bundle.measurements import Measurements, measurements_to_bytes
 from synth.bundle.model_file import ModelCard, model_from_bytes, model_to_bytes, model_to_json, restored_model
-from synth.bundle.verify import CANNOT_SHOW, left_to_replay
+from synth.bundle.verify import CANNOT_SHOW, left_out
 from synth.errors import PrivacyError
 from synth.generators.protocol import State
 from synth.names import visible
@@ -268,10 +268,10 @@ def _about_the_model(certificate: Certificate) -> list[str]:
         "",
         "Check, reproduce and use",
         "------------------------",
-        "python -m synth verify bundle.zip --public-key KEY.pem     checks the promise and every file",
+        "python -m synth verify bundle.zip --public-key KEY.pem     makes it again from the model, and compares",
         "python -m synth replay bundle.zip --out FOLDER             fits the model again and writes model.json",
         "python -m synth model predict bundle.zip TABLE --out FILE  predicts for your own rows, if the model can",
-        *_how_far_checks_go(of_model=True),
+        *_how_far_checks_go(certificate),
     ]
 
 
@@ -308,9 +308,9 @@ def _about_the_table(certificate: Certificate, schema: Schema) -> list[str]:
         "",
         "Check and reproduce",
         "-------------------",
-        "python -m synth verify bundle.zip --public-key KEY.pem     checks the promise, every file and every cell",
-        "python -m synth replay bundle.zip --out FOLDER             reproduces synthetic.csv and report.json",
-        *_how_far_checks_go(of_model=False),
+        "python -m synth verify bundle.zip --public-key KEY.pem     makes rows and report again, and compares",
+        "python -m synth replay bundle.zip --out FOLDER             writes them: synthetic.csv and report.json",
+        *_how_far_checks_go(certificate),
         "For how far to trust a count, see 'Accuracy you can expect' in report.html; small groups are mostly noise.",
         "",
     ]
@@ -322,19 +322,20 @@ def _found_files(certificate: Certificate, *, width: int) -> tuple[str, ...]:
     return (f"{'found.json, found.npz':{width}}what was found privately before the run, with its noisy answers",)
 
 
-def _how_far_checks_go(*, of_model: bool) -> tuple[str, ...]:
+def _how_far_checks_go(certificate: Certificate) -> tuple[str, ...]:
     return (
         "Both need only this bundle and the program that wrote it (Hermitage, see 'versions' in certificate.json): no",
-        "database, no account, no network. With those versions every byte is reproduced; with others verify names the",
-        "files that it did not compare. Get KEY.pem from the owner: public-key.pem does not say whose it is.",
+        "database, no account, no network. There are three outcomes: the bundle holds, it does not, or it could not be",
+        "checked here, for example because another version or processor gives other last digits.",
+        "Get KEY.pem from the owner: public-key.pem does not say whose it is.",
         "",
         "What no check can show",
         "----------------------",
         *(f"- {sentence}" for sentence in CANNOT_SHOW),
         "",
-        "What verify leaves to replay",
-        "----------------------------",
-        *(f"- {sentence}" for sentence in left_to_replay(of_model=of_model)),
+        "What verify does not recompute",
+        "------------------------------",
+        *(f"- {sentence}" for sentence in left_out(certificate.generator)),
         "",
     )
 

@@ -326,6 +326,8 @@ def _verify(parsed: argparse.Namespace) -> int:
     verdict = verify(
         parsed.bundle,
         public_key=parsed.public_key,
+        quick=parsed.quick,
+        refit=parsed.refit,
         memory_bytes=int(parsed.memory * 2**30),
         seconds=parsed.seconds,
     )
@@ -333,7 +335,7 @@ def _verify(parsed: argparse.Namespace) -> int:
         say(json.dumps(verdict.json, indent=2, sort_keys=True))
     else:
         say(*verdict.lines)
-    return 0 if verdict.ok else 1
+    return verdict.outcome.exit_code
 
 
 def _replay(parsed: argparse.Namespace) -> int:
@@ -343,7 +345,7 @@ def _replay(parsed: argparse.Namespace) -> int:
     folder = empty_folder(parsed.out, force=parsed.force)
     again = replay(parsed.bundle, folder, refit=parsed.refit, generator=parsed.generator)
     say(*again.lines)
-    return 0 if again.as_certified else 1
+    return again.outcome.exit_code
 
 
 def _rows(parsed: argparse.Namespace) -> int:
@@ -570,17 +572,25 @@ def _add_bundle_commands(commands: argparse._SubParsersAction[argparse.ArgumentP
     )
     compare.add_argument("folders", metavar="DIR", nargs="+", help="the folder that synth run wrote, one for each run")
 
-    verify = add_command(commands, "verify", "check a bundle: its guarantee, every file and every cell", _verify)
+    verify = add_command(
+        commands,
+        "verify",
+        "check a bundle: its guarantee and every file; draw its rows and make its report again, and compare",
+        _verify,
+    )
     verify.add_argument("bundle", metavar="BUNDLE", help=_BUNDLE)
     verify.add_argument("--public-key", metavar="FILE", help=_PUBLIC_KEY)
     verify.add_argument("--json", action="store_true", help="print the verdict as JSON, for programs")
+    words = "leave out what draws the rows and makes the report again, and say so"
+    verify.add_argument("--quick", action="store_true", help=words)
+    verify.add_argument("--refit", action="store_true", help="also fit the model to the noisy answers again")
     verify.add_argument("--memory", type=float, default=1.0, metavar="GIB", help="memory limit in GiB (default 1)")
     verify.add_argument("--seconds", type=float, default=60.0, metavar="S", help="time limit in seconds (default 60)")
 
     replay = add_command(
         commands,
         "replay",
-        "make the table and its report again from a bundle, at no cost; exit code 1 if anything differs",
+        "write the table and its report again from a bundle, at no cost, and compare them",
         _replay,
     )
     replay.add_argument("bundle", metavar="BUNDLE", help=_BUNDLE)

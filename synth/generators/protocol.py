@@ -204,6 +204,9 @@ class Card:
         Values of its option ``mode``, if it has one, and the guarantee of each; the first is the default.
     questions : mapping of str to str
         Its questions in words, by the name of the query, if that name does not explain it.
+    asks_first : bool
+        Whether all of its questions are asked before anything is trained, so that a check can ask them again within
+        moments; otherwise some follow from what was fitted on the way.
     short_training : mapping of str to int
         Options that cost time and change no question, with values that are enough to try out a configuration.
     advice : callable
@@ -233,6 +236,7 @@ class Card:
     measures_one_ways: bool = False
     modes: tuple[Mode, ...] = ()
     questions: Mapping[str, str] = field(default_factory=dict)
+    asks_first: bool = True
     short_training: Mapping[str, int] = field(default_factory=dict)
     advice: Callable[[Schema], str] = lambda schema: ""
     kind: Literal["generator", "model"] = "generator"

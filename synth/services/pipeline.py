@@ -16,11 +16,12 @@ import numpy as np
 from synth.bundle.certificate import certify, current_versions
 from synth.bundle.finding import Finding
 from synth.bundle.linter import LeakWords
+from synth.bundle.model_file import ModelCard
 from synth.bundle.table_files import write_table
 from synth.bundle.writer import Contents, SealedBundle, Signer, write_bundle
 from synth.errors import PrivacyError
-from synth.estimators import drawn_rows, make
-from synth.generators import Fact, GeneratorTask, Picture, State
+from synth.estimators import drawn_rows, make, restore
+from synth.generators import Fact, GeneratorTask, Picture, PrivateModel, State
 from synth.generators.protocol import ReleasedModel
 from synth.privacy.accounting import PrivacyBudget
 from synth.privacy.answers import NoisyAnswer, RowCount, of_kind
@@ -194,7 +195,11 @@ def fit_and_sample(
     fitted = make(config.generator, task, config.options).fit(session.sub_session(session.remaining_share), progress)
     if not config.is_model:
         progress.phase("Sampling")
-    drawn = drawn_rows(fitted, config)
+    sealed: PrivateModel = fitted
+    if fitted.device != "cpu":
+        # Rows are drawn on the processor, so that everyone can draw them again.
+        sealed = restore(config.generator, ModelCard.of(config).task, config.options, fitted.state())
+    drawn = drawn_rows(sealed, config)
     codes = drawn.codes
     if held is not None:
         progress.phase("Predicting held-out rows" if config.is_model else "Predicting from synthetic rows")
@@ -206,9 +211,9 @@ def fit_and_sample(
         session.answers,
         session.receipts,
         session.rows,
-        (*fitted.facts(), *drawn.facts),
-        fitted.pictures(),
-        fitted.assumptions,
+        (*sealed.facts(), *drawn.facts),
+        sealed.pictures(),
+        sealed.assumptions,
         device_name(fitted.device),
     )
 

@@ -12,9 +12,10 @@ import select
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
-from importlib.abc import MetaPathFinder
+from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType, TracebackType
@@ -25,7 +26,11 @@ __all__ = ["CHUNK", "Confined", "answers_alone", "confine"]
 CHUNK = 2**20
 """Most bytes to read from such a process at once."""
 
-_KEPT_VARIABLES = ("PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "PYTHONHOME", "PYTHONPATH", "SYSTEMROOT", "TZDIR")
+_KEPT_VARIABLES = (
+    *("PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "PYTHONHOME", "PYTHONPATH", "SYSTEMROOT", "TZDIR"),
+    # These choose how libraries take sums, and with that the last digits of what is computed.
+    *("OPENBLAS_CORETYPE", "NPY_DISABLE_CPU_FEATURES", "ATEN_CPU_CAPABILITY", "MKL_CBWR"),
+)
 
 
 class Confined:
@@ -115,13 +120,17 @@ def answers_alone() -> BinaryIO:
     return answers
 
 
-class _WithoutPandas(MetaPathFinder):
-    """Pyarrow imports pandas before its first array but works without it, which halves the start time of a reader."""
+class _WithoutPandas(MetaPathFinder, Loader):
+    """Pyarrow imports pandas before its first array but works without it, which halves the start time of a reader.
+
+    Torch only asks whether there is such a package, so it is found, and refused when it is loaded.
+    """
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
-        if name == "pandas":
-            raise ModuleNotFoundError("pandas is not imported here", name=name)
-        return None
+        return ModuleSpec(name, self) if name == "pandas" else None
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        raise ModuleNotFoundError("pandas is not imported here", name=spec.name)
 
 
 def confine(*, memory_bytes: int, cpu_seconds: int) -> None:
@@ -135,6 +144,7 @@ def confine(*, memory_bytes: int, cpu_seconds: int) -> None:
         Processor time; a second later the process is killed.
     """
     sys.meta_path.insert(0, _WithoutPandas())
+    tempfile.gettempdir()  # which is found by writing a file, and remembered
     _limit(resource.RLIMIT_CORE, 0)
     _limit(resource.RLIMIT_FSIZE, 0)
     _limit(resource.RLIMIT_CPU, cpu_seconds, grace=1)

@@ -17,6 +17,7 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
+from threadpoolctl import threadpool_info
 
 from synth.errors import ConfigError
 
@@ -30,6 +31,7 @@ __all__ = [
     "device_name",
     "is_device_name",
     "is_lack_of_means",
+    "processor_kind",
     "processor_name",
     "quota_threads",
     "require_device",
@@ -84,6 +86,25 @@ def processor_name() -> str:
         lines = []
     names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
     return next(filter(None, names), platform.processor() or platform.machine())
+
+
+@cache
+def processor_kind() -> str:
+    """Return the architecture of the processor, its widest vector instructions, and the kernels of its linear algebra.
+
+    An example is "x86_64-avx512-SkylakeX". Libraries choose by them how sums are taken, so last digits may differ
+    between two kinds.
+    """
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        lines = []
+    flags = next((line.partition(":")[2].split() for line in lines if line.startswith(("flags", "Features"))), [])
+    kinds = (("avx512", "avx512f"), ("avx2", "avx2"), ("sve", "sve"), ("neon", "asimd"))
+    widest = next((f"-{kind}" for kind, flag in kinds if flag in flags), "")
+    machine = platform.machine() or "unknown"
+    kernels = {str(library.get("architecture") or "") for library in threadpool_info()}
+    return "-".join(filter(None, (f"{machine}{widest}", *sorted(kernels))))
 
 
 def available_gpus(environment: Mapping[str, str] | None = None) -> tuple[str, ...]:

@@ -30,6 +30,7 @@ from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
 from synth.progress import NullProgress
 from synth.reports.document import published_evidence
+from synth.reports.forecast import budget_parts
 from synth.reports.measured import EVALUATION_QUERY, evaluation_question
 from synth.schema import (
     CategoryColumn,
@@ -121,9 +122,12 @@ def run(
     units = None if schema.unit.id_column is None else range(rows)
     table = PrivateTable.from_codes(schema, simulated_codes(schema, rows), unit_ids=units, account_key=bytes(32))
     session = PrivateSession(table, budget, noise=noise)
-    if not schema.rows_are_public:
-        session.count_rows(share=0.02)
-    session.noisy_sum(evaluation_question(schema), share=0.1, query=EVALUATION_QUERY, source="report")
+    shares = {part.name: part.share for part in budget_parts(config)}
+    if "row count" in shares:
+        session.count_rows(share=shares["row count"])
+    if "evaluation" in shares:
+        asked = {"share": shares["evaluation"], "query": EVALUATION_QUERY, "source": "report"}
+        session.noisy_sum(evaluation_question(schema), **asked)
     task = GeneratorTask.of(config)
     fitted = make(config.generator, task, config.options).fit(
         session.sub_session(session.remaining_share), NullProgress()
@@ -174,9 +178,9 @@ def seal(config: RunConfig, folder: Path, key: Key, **changes: Any) -> SealedBun
     return write_bundle(folder / "bundle.zip", replace(contents, **changes), signer=key)
 
 
-def checked(bundle: Path, public_key: bytes | None = None) -> Verdict:
+def checked(bundle: Path, public_key: bytes | None = None, **how: bool) -> Verdict:
     """Check a bundle as ``verify`` does, in this process: a process for each of hundreds of forgeries takes minutes."""
-    return verdict_of(check(bundle, expected_key=public_key), key_given=public_key is not None)
+    return verdict_of(check(bundle, expected_key=public_key, **how), key_given=public_key is not None)
 
 
 def require_verified_and_replayed(bundle: Path, key: Key, folder: Path) -> None:

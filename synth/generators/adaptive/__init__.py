@@ -130,6 +130,7 @@ CARD = Card(
     made_by="synth.generators.adaptive.dp_hp_adaptive:DpHpAdaptive",
     options=AdaptiveOptions,
     measures_one_ways=True,
+    asks_first=False,
     on_card="part",
     card_work="mixtures of products, used for wide tables and if nearly all columns depend on each other; a Markov "
     "random field takes many thousands of small operations, which are faster on a processor",

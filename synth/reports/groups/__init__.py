@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from synth.progress import OnStep, Progress, unwatched
@@ -176,11 +177,10 @@ class _GroupedCells:
         if n_groups * cells <= len(key):
             every = np.arange(n_groups * cells)
             return cls(key, every // cells, every % cells, n_groups)
-        import pandas as pd  # imported late: it starts slowly, and is needed here alone
-
-        numbers, occurring = pd.factorize(key)
+        encoded = pa.array(key).dictionary_encode()  # hashed, which is faster than sorting
+        occurring = encoded.dictionary.to_numpy()
         _, cell = np.unique(occurring % cells, return_inverse=True)
-        return cls(numbers.astype(np.int64), occurring // cells, cell, n_groups)
+        return cls(encoded.indices.to_numpy().astype(np.int64), occurring // cells, cell, n_groups)
 
     @property
     def size(self) -> int:
