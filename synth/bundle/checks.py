@@ -35,6 +35,7 @@ from synth.bundle.certificate import (
     promise,
     signature_problem,
 )
+from synth.bundle.fields import Check
 from synth.bundle.finding import bears_finding, finding_problems, receipt_problems
 from synth.bundle.linter import TEXT_FILES, LeakWords, lint_members
 from synth.bundle.measurements import measurements_from_bytes, pairing_problems, row_count_problems
@@ -49,12 +50,13 @@ from synth.bundle.remaking import (
     rows_again,
 )
 from synth.bundle.table_files import Places, check_csv, check_parquet, digests_of_tables, parquet_problems
-from synth.bundle.verify import SIGNATURE, Findings, State, left_out
+from synth.bundle.verify import Findings, State, left_out
 from synth.bundle.writer import written_texts
 from synth.errors import MissingPackageError, SynthError, UnknownFormatError, VerificationError
 from synth.estimators import MODELS, DrawnRows, describe, restore
 from synth.generators import GENERATORS, PrivateModel
 from synth.generators.protocol import ReleasedModel
+from synth.ledger.notes import NOTES
 from synth.privacy.accounting import PrivacyBudget, epsilon_of_receipts, worth_for_a_row
 from synth.reports.document import altered_evidence, owner_document
 from synth.reports.evidence import (
@@ -176,7 +178,7 @@ class _Check:
     def run(self, beside: Path | None) -> None:
         archive = self.archive
         data = archive.read("certificate.json")
-        self._step(SIGNATURE, lambda: self._signature(data))
+        self._step(Check.SIGNATURE, lambda: self._signature(data))
         certificate = certificate_from_dict(parse_canonical(data, name="certificate.json"))
         if certificate.is_model != ("model.json" in archive.members):
             raise VerificationError(
@@ -185,49 +187,51 @@ class _Check:
         self.findings.promised += promise(certificate)
         self.findings.facts |= _facts(certificate)
         self.findings.left += left_out(certificate.generator, quick=self.quick, refit=self.refit)
-        self._step("epsilon recomputed from the receipts", lambda: _receipt_problems(certificate))
-        self._step("form of the stated ledger, versions and device", lambda: _statement_problems(certificate))
-        self._step("hash of every file", lambda: _hash_problems(archive, certificate))
+        self._step(Check.EPSILON, lambda: _receipt_problems(certificate))
+        self._step(Check.FORM, lambda: _statement_problems(certificate))
+        self._step(Check.HASHES, lambda: _hash_problems(archive, certificate))
         if beside is not None:
-            self._step("files next to the bundle", lambda: _beside_problems(beside, certificate, data))
+            self._step(Check.BESIDE, lambda: _beside_problems(beside, certificate, data))
         self._begin("schema.json")
         schema = schema_from_document(parse_canonical(archive.read("schema.json"), name="schema.json"))
         self._begin("config.yaml")
         config = config_of(archive)
-        self._step("schema and configuration", lambda: _schema_problems(archive, certificate, schema, config))
-        self._step("budget of the configuration", lambda: _budget_problems(config, certificate))
+        self._step(Check.CONFIGURATION, lambda: _schema_problems(archive, certificate, schema, config))
+        self._step(Check.BUDGET, lambda: _budget_problems(config, certificate))
         # A bundle without a finding, and without any mention of one, has no such line in its verdict.
         if bears_finding(archive, certificate, config):
-            self._step("what was found privately", lambda: finding_problems(archive, certificate, config))
+            self._step(Check.FINDING, lambda: finding_problems(archive, certificate, config))
         if not certificate.is_model:
-            self._step("domain of every cell", lambda: self._table_problems(certificate, schema))
+            self._step(Check.DOMAIN, lambda: self._table_problems(certificate, schema))
         if config.constraints and self.codes is None and not certificate.is_model:
             rules = "The rules between columns could not be checked: that needs every cell of synthetic.csv."
-            self.findings.end("rules between columns in every row", State.NOT_CHECKED, rules)
+            self.findings.end(Check.RULES, State.NOT_CHECKED, rules)
         elif config.constraints:
-            self._step("rules between columns in every row", lambda: self._rule_problems(config))
+            self._step(Check.RULES, lambda: self._rule_problems(config))
         self._step(
-            "receipts and sensitivities of the noisy answers",
+            Check.ANSWERS,
             lambda: self._answer_problems(certificate, schema, config),
         )
-        self._step("contents of the model file", lambda: self._model_problems(certificate, config))
+        self._step(Check.MODEL, lambda: self._model_problems(certificate, config))
+        if Check.MODEL in self.findings.checked:
+            self._step(Check.ASSUMPTIONS, lambda: self._assumption_problems(certificate, config))
         if certificate.is_model:
-            self._step("model.json, made again from the sealed model", lambda: self._told_problems(certificate, config))
-        report = "kind and receipts of every number in the report"
+            self._step(Check.TOLD, lambda: self._told_problems(certificate, config))
+        report = Check.NUMBERS
         self._step(report, lambda: _report_problems(archive, certificate))
         if report in self.findings.checked:
             self._step(
-                "numbers in the report that follow from the noisy answers alone",
+                Check.FROM_ANSWERS,
                 lambda: self._answered_problems(certificate, config),
             )
         if not self.quick and certificate.generator in (*MODELS, *GENERATORS):
             self._remake(certificate, config)
         self._step(
-            "README.txt, CITATION.cff and report.html, made again from the rest",
+            Check.TEXTS,
             lambda: self._text_problems(certificate, config),
         )
         self._step(
-            "absence of paths, owner-only numbers and private counts in the texts",
+            Check.LEAKS,
             lambda: _leak_problems(archive, schema),
         )
 
@@ -236,25 +240,24 @@ class _Check:
         card = describe(certificate.generator)
         if self.refit:
             self._step(
-                "questions, their order, shares and receipts, and the model, fitted to the noisy answers again",
+                Check.FIT,
                 lambda: self._fit_problems(certificate, config),
                 remakes=True,
             )
         elif card.asks_first:
             self._step(
-                "questions, their order, shares and receipts, as the generator asks them",
+                Check.QUESTIONS,
                 lambda: self._question_problems(certificate, config),
                 remakes=True,
             )
         if not certificate.is_model:
             self._step(
-                "synthetic.csv, drawn again from the sealed model",
+                Check.ROWS,
                 lambda: self._drawn_problems(certificate, config),
                 remakes=True,
             )
         self._step(
-            "report.json, made again from the answers and "
-            + ("the sealed model" if certificate.is_model else "the drawn rows"),
+            Check.REPORT_OF_MODEL if certificate.is_model else Check.REPORT,
             lambda: self._reported_problems(certificate, config),
             remakes=True,
         )
@@ -377,10 +380,16 @@ class _Check:
             yield from self._assumed(certificate, unsaid, f"The receipt of '{receipt.query}'")
 
     def _assumption_problems(self, certificate: Certificate, config: RunConfig) -> Iterator[str]:
-        """Yield assumptions that the certificate leaves out, or that nothing in the bundle gives."""
-        assumed = (*config.format.assumptions, *self._sealed().assumptions)
-        unsaid = [sentence for sentence in assumed if sentence not in certificate.assumptions]
+        """Yield assumptions that the certificate leaves out, or that nothing gives: they are free text."""
+        own = (*config.format.assumptions, *self._sealed().assumptions)
+        of_receipts = [sentence for receipt in certificate.all_receipts for sentence in receipt.assumptions]
+        unsaid = [sentence for sentence in own if sentence not in certificate.assumptions]
         yield from self._assumed(certificate, unsaid, "The certificate")
+        notes = [sentence for sentence in certificate.assumptions if sentence in NOTES]
+        due = dict.fromkeys((*own, *notes, *of_receipts))
+        if not unsaid and tuple(due) != certificate.assumptions:
+            what = next((one for one in certificate.assumptions if one not in due), "its order")
+            yield from self._made_again(f"The list of assumptions in the certificate ({what})", False, certificate)
 
     def _assumed(self, certificate: Certificate, sentences: Sequence[str], where: str) -> Iterator[str]:
         """Add assumptions to the promise in the words of this version; another one may have used other words."""
@@ -419,7 +428,6 @@ class _Check:
             return
         for name in differing(needed, state):
             yield f"model.safetensors contains other numbers in '{name}' than its model uses."
-        yield from self._assumption_problems(certificate, config)
 
     def _question_problems(self, certificate: Certificate, config: RunConfig) -> Iterator[str]:
         """Yield differences between the recorded questions and those that the run asks."""

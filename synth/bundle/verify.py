@@ -16,6 +16,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, BinaryIO, Self
 
+from synth.bundle.fields import Check, stated_only
 from synth.errors import NOT_CHECKED, InputError, SynthError, VerificationError
 from synth.system.confined import CHUNK, Confined
 
@@ -23,7 +24,6 @@ __all__ = [
     "CANNOT_SHOW",
     "MEMORY_BYTES",
     "SECONDS",
-    "SIGNATURE",
     "Findings",
     "Outcome",
     "State",
@@ -43,8 +43,8 @@ CANNOT_SHOW = (
     "that bounds and categories marked as declared were chosen without looking at the rows",
     "what else was released about the same account, or about the same people under another: the certificate states the "
     "head of the account's ledger, not its entries",
-    "that versions, device and processor are those that made the bundle",
     "that words chosen by the owner (the account, the names of columns and questions) reveal nothing about single rows",
+    "that what is only stated is true: " + "; ".join(dict.fromkeys(one.what for one in stated_only())),
 )
 """What no check of a bundle can establish: for this you rely on the program and on the owner."""
 
@@ -111,9 +111,6 @@ def left_out(generator: str, *, quick: bool = False, refit: bool = False) -> tup
         left.append(_NOT_TRAINED)
     return tuple(left)
 
-
-SIGNATURE = "signature"
-"""The step that compares the signature, and with a given key the signer."""
 
 MEMORY_BYTES = 2**30
 SECONDS = 60.0
@@ -235,6 +232,7 @@ def verify(
     refit: bool = False,
     memory_bytes: int = MEMORY_BYTES,
     seconds: float = SECONDS,
+    wait_seconds: float | None = None,
 ) -> Verdict:
     """Check a bundle, a zip or a folder; a failed check is part of the verdict, never an exception.
 
@@ -253,7 +251,9 @@ def verify(
     memory_bytes : int
         Memory limit; raise it for a large bundle that you trust.
     seconds : float
-        Time limit.
+        Limit on processor time.
+    wait_seconds : float, optional
+        Limit on wall time; by default the same. A machine that is busy with other work needs longer.
 
     Raises
     ------
@@ -279,7 +279,7 @@ def verify(
         "memory_bytes": max(memory_bytes - _LIBRARIES, _LIBRARIES) + size + size // 4,
         "cpu_seconds": int(seconds) + 1,
     }
-    with Confined("synth.bundle.checks", seconds=seconds) as process:
+    with Confined("synth.bundle.checks", seconds=seconds if wait_seconds is None else wait_seconds) as process:
         findings, timed_out = _listen(process, json.dumps(request).encode() + b"\n", opened)
         if findings.step:
             stopped = _stopped(findings.step, timed_out=timed_out or process.used_up_its_time())
@@ -300,7 +300,7 @@ def verdict_of(findings: Findings, *, key_given: bool) -> Verdict:
     signer = "not checked"
     if key_given and outcome is Outcome.FAILS:
         signer = "see failures"
-    elif key_given and SIGNATURE in findings.checked:
+    elif key_given and Check.SIGNATURE in findings.checked:
         signer = "as expected"
     lines = [*findings.promised, *(f"Checked: {what}." for what in findings.checked)]
     fingerprint = findings.facts.get("fingerprint")

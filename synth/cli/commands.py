@@ -321,8 +321,14 @@ def _compare(parsed: argparse.Namespace) -> int:
 
 
 def _verify(parsed: argparse.Namespace) -> int:
+    from synth.bundle.fields import explained
     from synth.bundle.verify import verify
 
+    if parsed.explain:
+        say(*explained())
+        return 0
+    if parsed.bundle is None:
+        raise InputError("Name the bundle to check, or use --explain.")
     verdict = verify(
         parsed.bundle,
         public_key=parsed.public_key,
@@ -578,7 +584,9 @@ def _add_bundle_commands(commands: argparse._SubParsersAction[argparse.ArgumentP
         "check a bundle: its guarantee and every file; draw its rows and make its report again, and compare",
         _verify,
     )
-    verify.add_argument("bundle", metavar="BUNDLE", help=_BUNDLE)
+    verify.add_argument("bundle", metavar="BUNDLE", nargs="?", help=_BUNDLE)
+    words = "print every field of a bundle, and what recomputes it, instead of checking one"
+    verify.add_argument("--explain", action="store_true", help=words)
     verify.add_argument("--public-key", metavar="FILE", help=_PUBLIC_KEY)
     verify.add_argument("--json", action="store_true", help="print the verdict as JSON, for programs")
     words = "leave out what draws the rows and makes the report again, and say so"

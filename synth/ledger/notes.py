@@ -7,7 +7,7 @@ from collections.abc import Collection
 
 from synth.store import EventKind, Store
 
-__all__ = ["CHOSEN_AFTER_LOOKING", "LOOKED_AT", "SEEN_ELSEWHERE", "WENT_ON", "WENT_ON_ELSEWHERE", "notes_of"]
+__all__ = ["CHOSEN_AFTER_LOOKING", "LOOKED_AT", "NOTES", "SEEN_ELSEWHERE", "WENT_ON", "WENT_ON_ELSEWHERE", "notes_of"]
 
 CHOSEN_AFTER_LOOKING = "chosen after looking at private rows; the choice itself is not covered by epsilon"
 LOOKED_AT = (
@@ -21,6 +21,9 @@ WENT_ON = (
 WENT_ON_ELSEWHERE = (
     f"{WENT_ON}; it began on a graphics card (cuda) and was fitted on the processor (cpu) to the same answers"
 )
+NOTES = (CHOSEN_AFTER_LOOKING, WENT_ON, WENT_ON_ELSEWHERE)
+"""All that a certificate may say about a run besides what was measured, in the order in which it says it."""
+
 SEEN_ELSEWHERE = "the same table was also uploaded under another account; both totals concern the same people"
 
 

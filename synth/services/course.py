@@ -22,6 +22,7 @@ _STAGES = {
     "Writing": "seal",
     "Reporting": "seal",
     "Sealing": "seal",
+    "Checking": "seal",
     OWNER_PHASE: "owner",
 }
 """The step of a run by its phase, or by the first word of the phase; other phases are those of a generator's fit."""
@@ -131,7 +132,8 @@ def _seconds(columns: int, rows: int) -> dict[str, float]:
         "read": 0.3 + 1.3e-7 * cells,
         "fit": 0.03 * columns + 1.5e-6 * cells,
         "make": 0.02 + 4e-8 * cells,
-        "seal": 0.1 + 0.006 * columns + 5e-7 * cells,
+        # With the check of the bundle in a process of its own.
+        "seal": 1.5 + 0.006 * columns + 5e-7 * cells,
         # Scores, comparisons, predictions and attacks, which use a sample of a large table.
         "owner": 5.0 + 0.6 * columns + 4e-5 * columns * min(rows, 100_000),
     }

@@ -19,6 +19,7 @@ __all__ = [
     "FOUND",
     "PUBLISHABLE",
     "PUBLISHABLE_OF_MODEL",
+    "UNRELEASED",
     "certificate_id",
     "clear",
     "make",
@@ -33,6 +34,9 @@ PUBLISHABLE = ("synthetic.csv", "synthetic.parquet", "bundle.zip", "certificate.
 
 PUBLISHABLE_OF_MODEL = ("model.json", *PUBLISHABLE[2:])
 """The same for a run that fitted a model."""
+
+UNRELEASED = "unreleased.zip"
+"""A sealed bundle that did not pass its own check, in the owner's part; it contains every noisy answer."""
 
 FOUND = ("found.json", "found.npz")
 """Files of a finding, which is charged like a run and has a folder of its own."""

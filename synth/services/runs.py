@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import replace
+from pathlib import Path
 
-from synth.errors import JobError, LedgerError, SynthError, TableError
+from synth.bundle.verify import SECONDS, Outcome, verify
+from synth.errors import JobError, LedgerError, SynthError, TableError, VerificationError
 from synth.ledger.charging import OTHER_THAN_RESERVED, charge_in, require_as_reserved, require_open
 from synth.ledger.ledger import Ledger
 from synth.ledger.notes import WENT_ON, WENT_ON_ELSEWHERE
@@ -89,6 +91,8 @@ def _seal_and_report(
 ) -> None:
     folder = run_folder.of(installation.settings, run.id)
     seal_release(config, fitted, folder, sealing=sealing, progress=timer)
+    timer.phase("Checking the bundle")
+    _require_check(folder, installation.keys.public_key_pem)
     if owner_report:
         timer.phase(OWNER_PHASE)
         # Its phases show how many classes are predicted and whether anyone was held out, so they are for the owner.
@@ -118,7 +122,32 @@ def _seal_and_report(
     )
 
 
+def _require_check(folder: Path, public_key: bytes) -> None:
+    """Check the sealed bundle as a stranger would, with the same limits, before anyone hears of a release.
+
+    Raises
+    ------
+    JobError
+        If it does not hold, or cannot be checked within the limits: a fault of this program. The bundle, and in it the
+        noisy answers, is kept for the owner, so nothing has to be asked again.
+    """
+    verdict = verify(folder / "bundle.zip", public_key, wait_seconds=_PATIENCE * SECONDS)
+    if verdict.outcome is Outcome.HOLDS:
+        return
+    fault = VerificationError(next(iter((*verdict.json["failures"], *verdict.json["not_checked"]))))
+    (folder / "bundle.zip").replace(folder / "owner" / run_folder.UNRELEASED)
+    raise JobError(
+        f"The bundle of this run did not pass its own check, so nothing was released (incident "
+        f"{record_incident(fault)}): {fault} Its noisy answers are kept in owner/{run_folder.UNRELEASED} of the run's "
+        "folder. Do not run again, which would be charged again: report the incident."
+    )
+
+
+_PATIENCE = 10
+"""How much longer than its processor time the check of an own bundle may take, on a busy machine."""
+
 _PARTS = {
+    "checking_the_bundle": "bundle",
     "trying_out": "try",
     "reading": "read",
     "measuring": "measure",

@@ -146,7 +146,8 @@ def _run_once(
     sealed = seal_release(config, fitted, folder, sealing=tried, progress=quiet)
     certificate = sealed.certificate_json
     unfit = signature_problem(certificate, signer.sign(certificate), signer.public_key_pem, None)
-    problems = [failure for failure in check(sealed.path).failures if failure != unfit]
+    found = check(sealed.path)
+    problems = [problem for problem in (*found.failures, *found.not_checked) if problem != unfit]
     if unfit is None:
         raise VerificationError("The bundle of a trial passes for a real one.")
     if problems:

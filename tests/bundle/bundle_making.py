@@ -146,7 +146,7 @@ def run(
         options=config.options,
         rows=config.rows,
         seed=config.seed,
-        assumptions=["One person has one row."],
+        assumptions=[*config.format.assumptions, *fitted.assumptions],
         domain_source={column.name: config.domain_source.get(column.name, "declared") for column in schema.modelled},
         versions=current_versions(),
         ledger={"charges": 1, "head": "ab" * 32},
