@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from golden_bundles import GOLDEN, golden
 
 import synth
 from synth.bundle.as_declared import write_as_declared
@@ -30,7 +31,7 @@ from synth.schema import (
 )
 from synth.schema.columns import COLUMN_TYPES
 
-BUNDLE = Path(__file__).parent / "golden" / "bundles" / "dp-hp-adaptive.zip"
+BUNDLE = golden("dp-hp-adaptive")
 FIRST, LAST = datetime.date(1999, 12, 30), datetime.date(2001, 2, 3)
 
 COLUMNS: dict[str, tuple[Column, ...]] = {
@@ -212,7 +213,7 @@ def test_from_the_command_line_and_from_python(tmp_path: Path, capsys: pytest.Ca
     capsys.readouterr()
     assert main(["rows", str(BUNDLE), "--out", str(out)]) == 2
     assert "exists already. Name a new file." in capsys.readouterr().err
-    models = sorted(BUNDLE.parent.glob("*regression*.zip"))
-    assert main(["rows", str(models[0]), "--out", str(tmp_path / "none.csv")]) == 2
+    model = golden(next(name for name in GOLDEN if "regression" in name))
+    assert main(["rows", str(model), "--out", str(tmp_path / "none.csv")]) == 2
     assert "of a model, which has no rows" in capsys.readouterr().err
     assert not (tmp_path / "none.csv").exists()

@@ -24,14 +24,9 @@ from synth.reports.first_screen import first_rows
 from synth.schema import parse_config
 from synth.schema.documents import read_mapping
 
-FOLDER = Path(__file__).resolve().parents[1] / "golden" / "bundles"
 SUMS = ["independent", "independent-by-class", "dp-hp", "dp-merf-no-label", "kahm", "dp-hp-adaptive-several-rows"]
 
 Change = Callable[[Receipt], Receipt]
-
-
-def golden(name: str) -> Path:
-    return FOLDER / f"{name}.zip"
 
 
 def answers_of(bundle: Path) -> Measurements:

@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from golden_bundles import PUBLIC_KEY, golden
 
 ROOT = Path(__file__).resolve().parents[2]
-BUNDLES = ROOT / "tests" / "golden" / "bundles"
 
 WITHOUT = """
 from importlib.machinery import PathFinder
@@ -54,8 +54,7 @@ def test_the_packages_are_really_missing(base: Path) -> None:
     "name", ["dp-hp-adaptive", "dp-hp-adaptive-several-rows", "independent", "independent-by-class"]
 )
 def test_bundles_of_counts_are_verified(base: Path, name: str) -> None:
-    key = str(BUNDLES / "public-key.pem")
-    done = synth(base, "verify", str(BUNDLES / f"{name}.zip"), "--public-key", key)
+    done = synth(base, "verify", str(golden(name)), "--public-key", str(PUBLIC_KEY))
     assert done.returncode == 0, done.stdout + done.stderr
     assert "All checks passed. What they leave out is listed above." in done.stdout
 
@@ -63,7 +62,7 @@ def test_bundles_of_counts_are_verified(base: Path, name: str) -> None:
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", ["dp-hp", "dp-merf-no-label", "kahm"])
 def test_what_needs_more_is_named_and_not_judged(base: Path, name: str) -> None:
-    done = synth(base, "verify", str(BUNDLES / f"{name}.zip"))
+    done = synth(base, "verify", str(golden(name)))
     assert done.returncode == 1
     lacks = [line for line in done.stdout.splitlines() if line.startswith("NOT CHECKED")]
     needed = "NOT CHECKED: The contents of the model file. This needs PyTorch, which is not installed here."
@@ -76,7 +75,7 @@ def test_what_needs_more_is_named_and_not_judged(base: Path, name: str) -> None:
 
 @pytest.mark.thorough
 def test_a_bundle_is_replayed(base: Path) -> None:
-    done = synth(base, "replay", str(BUNDLES / "independent.zip"), "--out", "again")
+    done = synth(base, "replay", str(golden("independent")), "--out", "again")
     assert "synthetic.csv is the certified one, byte for byte." in done.stdout, done.stdout + done.stderr
 
 

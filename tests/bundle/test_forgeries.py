@@ -19,7 +19,8 @@ import pytest
 import yaml
 from bundle_making import Key, altered, checked, config_of, members_of, seal
 from candidates import candidate_of
-from forging import FOLDER, SUMS, Change, answers_of, costing, failures, forged, golden, only, with_answer
+from forging import SUMS, Change, answers_of, costing, failures, forged, only, with_answer
+from golden_bundles import GOLDEN, golden
 
 from synth.bundle.archive import canonical_json
 from synth.bundle.measurements import Measurements
@@ -32,13 +33,13 @@ from synth.privacy.questions import Answer
 from synth.privacy.receipt import Part, Receipt
 from synth.privacy.selection import Selection
 
-ALONE = sorted(path for path in FOLDER.glob("*.zip") if path.stem != "found")
+ALONE = [name for name in GOLDEN if name != "found"]
 """Bundles without a finding; ``test_found_bundles.py`` forges the other."""
 
 
-@pytest.mark.parametrize("path", ALONE, ids=lambda path: path.stem)
-def test_nothing_is_found_where_nothing_was_changed(path: Path, tmp_path: Path, key: Key) -> None:
-    verdict = checked(forged(path, tmp_path / "again.zip", key, receipts=lambda receipt: receipt))
+@pytest.mark.parametrize("name", ALONE)
+def test_nothing_is_found_where_nothing_was_changed(name: str, tmp_path: Path, key: Key) -> None:
+    verdict = checked(forged(golden(name), tmp_path / "again.zip", key, receipts=lambda receipt: receipt))
     assert verdict.ok, verdict.json["failures"]
     assert verdict.json["not_compared"] == []
 
@@ -101,9 +102,9 @@ def test_a_tenth_of_the_parameter_and_a_budget_to_match_is_left_to_a_refit(tmp_p
     assert any("the receipt was altered" in line for line in again.lines)
 
 
-@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.zip")), ids=lambda path: path.stem)
-def test_every_generator_asks_with_the_shares_that_its_receipts_state(path: Path, tmp_path: Path) -> None:
-    again = replay(path, tmp_path, refit=True)
+@pytest.mark.parametrize("name", GOLDEN)
+def test_every_generator_asks_with_the_shares_that_its_receipts_state(name: str, tmp_path: Path) -> None:
+    again = replay(golden(name), tmp_path, refit=True)
     assert again.costs_differ == ()
     assert again.as_certified
 

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 from bundle_making import Key, checked, members_of
-from forging import FOLDER, failures, forged, only
+from forging import failures, forged, only
+from golden_bundles import golden
 
 from synth.bundle import checks
 from synth.bundle import finding as of_bundle
@@ -24,7 +25,7 @@ from synth.privacy.receipt import Receipt
 from synth.schema import FOUND_THEN_EDITED, RunConfig, config_to_yaml, parse_config, schema_to_document
 from synth.schema.documents import read_mapping
 
-BUNDLE = FOLDER / "found.zip"
+BUNDLE = golden("found")
 
 Words = Callable[[dict[str, Any]], None]
 

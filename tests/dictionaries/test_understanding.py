@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import zipfile
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from golden_bundles import golden
 from sheets import ods, ods_row, xlsx, xlsx_row
 from timing import require_within
 
@@ -19,8 +19,6 @@ from synth.errors import ConfigError, InputError
 from synth.limits import DOCUMENT_BYTES
 from synth.schema import ModelledColumn, config_of_text, parse_column
 from synth.schema.documents import read_mapping
-
-GOLDEN = Path(__file__).parents[1] / "golden"
 
 WIDE = """A survey of 2025,,,,,
 ,,,,,
@@ -181,14 +179,14 @@ def test_of_a_workbook_with_several_sheets_each_says_what_those_before_it_leave_
 
 
 def test_the_schema_of_a_sealed_bundle_is_a_dictionary() -> None:
-    bundle = GOLDEN / "bundles" / "independent.zip"
+    bundle = golden("independent")
     found = read_dictionary("last-year.zip", bundle.read_bytes())
     with zipfile.ZipFile(bundle) as opened:
         sealed = json.loads(opened.read("schema.json"))
     assert [{"name": column.name, **column.body} for column in found.columns] == sealed["columns"]
     assert not any(open_facts(column.body) for column in found.columns)
     # What was found privately in it is public in it, and is taken as what it is there.
-    town = read_dictionary("found.zip", (GOLDEN / "bundles" / "found.zip").read_bytes())
+    town = read_dictionary("found.zip", golden("found").read_bytes())
     assert town.columns
 
 

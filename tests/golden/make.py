@@ -39,6 +39,7 @@ columns:
 
 def bundles(scratch: Path) -> None:
     """Simulate a table for each case, release it, and keep the bundle."""
+    from golden_bundles import keep
     from golden_cases import KEPT, configuration, stand_in
 
     from synth.cli.finding import find_locally
@@ -51,14 +52,14 @@ def bundles(scratch: Path) -> None:
         table = scratch / f"{name}.csv"
         table.write_bytes(stand_in(name))
         result = run_locally(configuration(name), scratch / name, table=table, owner_report=False)
-        shutil.copyfile(result.bundle, target / f"{name}.zip")
+        keep(result.bundle, name)
     (scratch / "found.csv").write_text(_people(), encoding="utf-8")
     (scratch / "found.yaml").write_text(FOUND, encoding="utf-8")
     filled = find_locally(scratch / "found.yaml", epsilon=1.0)
     said = filled.read_text(encoding="utf-8")
     filled.write_text(said.replace("    - Chur\n", "    - Chur\n    - Uri\n"), encoding="utf-8")
     result = run_locally(load_config(filled), scratch / "found", owner_report=False)
-    shutil.copyfile(result.bundle, target / "found.zip")
+    keep(result.bundle, "found")
     shutil.copyfile(next((scratch / "home").rglob("*public*.pem")), target / "public-key.pem")
 
 

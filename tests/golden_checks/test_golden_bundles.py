@@ -8,6 +8,7 @@ from re import findall
 
 import pytest
 from bundles_written import PAGE, WORDED, digests, members_of, of_ten_digits, written_again
+from golden_bundles import GOLDEN, PUBLIC_KEY, golden
 from golden_cases import KEPT, MODELS, configuration
 
 from synth.bundle.archive import MEMBERS, MEMBERS_OF_FINDING, MEMBERS_OF_MODEL, parse_canonical
@@ -18,45 +19,42 @@ from synth.generators import GENERATORS
 from synth.reports.document import without_words
 from synth.schema import config_to_yaml
 
-FOLDER = Path(__file__).resolve().parents[1] / "golden" / "bundles"
-GOLDEN = sorted(FOLDER.glob("*.zip"))
-
-by_bundle = pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.stem)
+by_bundle = pytest.mark.parametrize("name", GOLDEN)
 by_bundle_of_a_table = pytest.mark.parametrize("name", [name for name in KEPT if name not in MODELS])
 
 
 def test_none_is_missing() -> None:
-    assert {path.stem for path in GOLDEN} == {*KEPT, "found"}
+    assert set(GOLDEN) == {*KEPT, "found"}
     assert {configuration(name).generator for name in KEPT if name not in MODELS} == set(GENERATORS)
 
 
 @by_bundle
-def test_it_verifies(path: Path) -> None:
-    verdict = verify(path, public_key=FOLDER / "public-key.pem")
+def test_it_verifies(name: str) -> None:
+    verdict = verify(golden(name), public_key=PUBLIC_KEY)
     assert verdict.ok, verdict.json["failures"]
     assert verdict.json["signer"] == "as expected"
-    own = MEMBERS_OF_MODEL if path.stem in MODELS else MEMBERS
-    assert tuple(members_of(path)) == (*own, *(MEMBERS_OF_FINDING if path.stem == "found" else ()))
+    own = MEMBERS_OF_MODEL if name in MODELS else MEMBERS
+    assert tuple(members_of(golden(name))) == (*own, *(MEMBERS_OF_FINDING if name == "found" else ()))
 
 
 @by_bundle
-def test_it_is_made_again(path: Path, tmp_path: Path) -> None:
-    again = replay(path, tmp_path)
+def test_it_is_made_again(name: str, tmp_path: Path) -> None:
+    again = replay(golden(name), tmp_path)
     assert again.as_certified, again.lines
-    members = members_of(path)
-    for name in {"synthetic.csv", "synthetic.parquet"} & members.keys():
-        assert (tmp_path / name).read_bytes() == members[name]
+    members = members_of(golden(name))
+    for table in {"synthetic.csv", "synthetic.parquet"} & members.keys():
+        assert (tmp_path / table).read_bytes() == members[table]
 
 
 @pytest.mark.parametrize("name", KEPT)
 def test_its_configuration_is_written_as_it_was(name: str) -> None:
-    assert config_to_yaml(configuration(name)).encode() == members_of(FOLDER / f"{name}.zip")["config.yaml"]
+    assert config_to_yaml(configuration(name)).encode() == members_of(golden(name))["config.yaml"]
 
 
 @by_bundle_of_a_table
 def test_the_writer_writes_every_file_of_it_again(name: str, tmp_path: Path) -> None:
-    """All but the zip itself, whose bytes follow from the version of zlib; of what is worded, its numbers."""
-    path = FOLDER / f"{name}.zip"
+    """Of what is worded, its numbers."""
+    path = golden(name)
     members, again = members_of(path), written_again(path, tmp_path)
     assert list(again) == list(members)
     before, now = (parse_canonical(one["certificate.json"], name="certificate.json") for one in (members, again))
@@ -68,7 +66,7 @@ def test_the_writer_writes_every_file_of_it_again(name: str, tmp_path: Path) -> 
 
 
 def test_what_was_found_follows_from_its_answers_byte_for_byte() -> None:
-    members = members_of(FOLDER / "found.zip")
+    members = members_of(golden("found"))
     finding = Finding.of_files(members)
     assert finding.files == {name: members[name] for name in MEMBERS_OF_FINDING}
     assert {found.name: found.kind for found in finding.columns} == {
@@ -86,7 +84,7 @@ MOST_WORDS = {"independent": 915, "kahm-cell": 435}
 @pytest.mark.parametrize("name", MOST_WORDS)
 def test_a_page_has_no_more_to_read_than_it_had(name: str, tmp_path: Path) -> None:
     page = _Read()
-    page.feed(written_again(FOLDER / f"{name}.zip", tmp_path)[PAGE].decode())
+    page.feed(written_again(golden(name), tmp_path)[PAGE].decode())
     assert page.words <= MOST_WORDS[name]
 
 

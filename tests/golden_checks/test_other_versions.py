@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from golden_bundles import golden
 
 import synth
 from synth.bundle.archive import canonical_json, parse_canonical, write_zip
@@ -22,14 +23,13 @@ from synth.errors import UnknownFormatError
 from synth.version import __version__
 
 GOLDEN = Path(__file__).parents[1] / "golden"
-BUNDLE = GOLDEN / "bundles" / "independent.zip"
 
 EARLIER = f"this is version {__version__}, which reads bundles from 0.9.0 on. Use the version that made it."
 
 
 def with_certificate(path: Path, **changes: Any) -> Path:
     """The golden bundle with other entries in its certificate; whoever has a key can sign such a one."""
-    with zipfile.ZipFile(BUNDLE) as archive:
+    with zipfile.ZipFile(golden("independent")) as archive:
         members: dict[str, bytes | Path] = {name: archive.read(name) for name in archive.namelist()}
     document = parse_canonical(members["certificate.json"], name="certificate.json")  # type: ignore[arg-type]
     document["versions"] |= changes.pop("versions", {})
@@ -98,7 +98,7 @@ def test_the_command_line_says_one_sentence(
 
 
 def test_a_finding_is_refused() -> None:
-    with zipfile.ZipFile(BUNDLE.with_name("found.zip")) as archive:
+    with zipfile.ZipFile(golden("found")) as archive:
         files = {name: archive.read(name) for name in ("found.json", "found.npz")}
     document = parse_canonical(files["found.json"], name="found.json") | {"version": 1}
     with pytest.raises(UnknownFormatError, match=r"made by another version of this program; this is version 0\.9"):

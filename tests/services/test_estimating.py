@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from golden_bundles import GOLDEN, golden
 
 import synth
 from synth.cli.commands import main
@@ -34,7 +35,7 @@ from synth.schema import (
 )
 
 # The installation that sealed it, with its vault and its ledger, is gone: nothing but this file is left of it.
-BUNDLE = Path(__file__).parents[1] / "golden" / "bundles" / "dp-hp-adaptive.zip"
+BUNDLE = golden("dp-hp-adaptive")
 
 SCHEMA = Schema(
     (
@@ -358,7 +359,6 @@ def test_from_the_command_line_and_from_python(tmp_path: Path, capsys: pytest.Ca
 
 
 def test_a_bundle_of_a_model_has_no_rows_to_estimate_from() -> None:
-    models = sorted(BUNDLE.parent.glob("*regression*.zip"))
-    assert models
+    model = golden(next(name for name in GOLDEN if "regression" in name))
     with pytest.raises(ConfigError, match="draws no rows"):
-        estimate(models[0], "mean age", replicates=0)
+        estimate(model, "mean age", replicates=0)

@@ -7,17 +7,17 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from golden_bundles import golden
 
 from synth.cli.commands import main
 
-BUNDLES = Path(__file__).resolve().parents[1] / "golden" / "bundles"
 PARTIES = ("kahm", "independent-by-class")
 
 
 @pytest.fixture(scope="module")
 def rows(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the synthetic rows of one of the parties."""
-    with zipfile.ZipFile(BUNDLES / "kahm.zip") as archive:
+    with zipfile.ZipFile(golden("kahm")) as archive:
         return Path(archive.extract("synthetic.csv", tmp_path_factory.mktemp("rows")))
 
 
@@ -27,14 +27,14 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     folder = tmp_path_factory.mktemp("models")
     made = [str(folder / f"{name}.safetensors") for name in PARTIES]
     for name, path in zip(PARTIES, made, strict=True):
-        assert main(["parties", str(BUNDLES / f"{name}.zip"), "--out", path]) == 0
+        assert main(["parties", str(golden(name)), "--out", path]) == 0
     return made
 
 
 def test_rows_are_classified_by_the_machines_of_all_parties(
     rows: Path, models: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    out, like = tmp_path / "classes.csv", str(BUNDLES / "kahm.zip")
+    out, like = tmp_path / "classes.csv", str(golden("kahm"))
     assert main(["parties", str(rows), "--models", *models, "--like", like, "--out", str(out)]) == 0
     assert "machines of 2 parties" in capsys.readouterr().out
     with rows.open(newline="") as stream:
@@ -49,7 +49,7 @@ def test_rows_are_classified_by_the_machines_of_all_parties(
 
 
 def test_what_a_file_gives_away_is_said(models: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["parties", str(BUNDLES / "kahm.zip"), "--out", str(tmp_path / "again.safetensors")]) == 0
+    assert main(["parties", str(golden("kahm")), "--out", str(tmp_path / "again.safetensors")]) == 0
     assert "The file contains the released rows" in capsys.readouterr().out
     assert (tmp_path / "again.safetensors").read_bytes() == Path(models[0]).read_bytes()
 
