@@ -57,8 +57,8 @@ _KEY_MARGIN = 1e-6
 
 _SUM_GRIDS = {2.0 ** (-2 * half_bits): half_bits for half_bits in FINE}
 
-_OFF_GRID = 1e-3
-"""An answer is a whole number of grid steps, up to the rounding of float64."""
+_PIECE = 2**20
+"""Numbers that are looked at at a time: bins may be as long as a declared range."""
 
 _MAPS = {one.kind: one for one in FEATURE_MAPS}
 
@@ -66,7 +66,7 @@ _OF_NOISE = {"gaussian": "gaussian_rows", "laplace": "discrete_laplace"}
 
 
 class ArrayFile:
-    """Arrays by name; each array of a question is kept once, however many questions use it."""
+    """Arrays by name, in their one form; each array of a question is kept once, however many questions use it."""
 
     def __init__(self) -> None:
         self.by_name: dict[str, NDArray[Any]] = {}
@@ -74,15 +74,34 @@ class ArrayFile:
 
     def put(self, name: str, array: NDArray[Any]) -> str:
         """Keep an array under a name, and return the name."""
-        self.by_name[name] = array
+        self.by_name[name] = _plain(array)
         return name
 
     def add(self, array: NDArray[Any]) -> str:
         """Keep an array once, however often it is used, and return its name."""
+        array = _plain(array)
         key = (array.dtype.str, array.shape, hashlib.sha256(bytes_of(array)).digest())
         if key not in self._names:
             self._names[key] = self.put(f"table_{len(self._names):04d}", array)
         return self._names[key]
+
+
+def _plain(array: NDArray[Any]) -> NDArray[Any]:
+    """Return an array with its last axis fastest, its lowest byte first, and no zero that has a sign."""
+    plain = np.ascontiguousarray(array).reshape(array.shape)
+    plain = plain.astype(plain.dtype.newbyteorder("<"), copy=False)
+    flat = plain.reshape(-1)
+    if plain.dtype.kind == "f" and any(map(_has_signed_zeros, (flat[at : at + _PIECE] for at in _starts(flat)))):
+        plain = plain + 0.0
+    return plain
+
+
+def _has_signed_zeros(piece: NDArray[Any]) -> bool:
+    return bool((np.signbit(piece) & (piece == 0)).any())
+
+
+def _starts(flat: NDArray[Any]) -> range:
+    return range(0, flat.size, _PIECE)
 
 
 def bytes_of(array: NDArray[Any]) -> memoryview:
@@ -162,13 +181,17 @@ def _sum_problems(answer: NoisyAnswer, schema: Schema) -> Iterator[str]:
 
 
 def _grid_problems(name: str, value: NDArray[np.float64], receipt: Receipt) -> Iterator[str]:
-    """Yield a problem if a sum is not on the grid that its receipt states, or no sum uses that grid."""
-    if not np.isfinite(value).all():
-        yield f"{name} contains a number that is not finite."
-    elif np.abs(value / receipt.grid - np.rint(value / receipt.grid)).max(initial=0.0) > _OFF_GRID:
-        yield f"{name} does not lie on the grid of its receipt."
+    """Yield a problem if a sum is not on the grid that its receipt states, or no sum uses that grid.
+
+    A grid is a power of 2, so a whole number of its steps is one float, and every other float is off the grid.
+    """
     if receipt.grid not in _SUM_GRIDS:
         yield f"The receipt of '{receipt.query}' states a grid that no sum uses."
+    steps = value / receipt.grid
+    if not np.isfinite(value).all():
+        yield f"{name} contains a number that is not finite."
+    elif not (steps == np.rint(steps)).all() or not (np.abs(steps) < 2.0**63).all():
+        yield f"{name} does not lie on the grid of its receipt."
 
 
 def _sum_to_json(answer: NoisyAnswer, place: int, arrays: ArrayFile) -> dict[str, Any]:
@@ -179,7 +202,7 @@ def _sum_to_json(answer: NoisyAnswer, place: int, arrays: ArrayFile) -> dict[str
     question, tables = answer.feature_map.describe()
     return {
         "answer": value,
-        "noise_scale": answer.receipt.noise_scale,
+        "noise_scale": float(answer.receipt.noise_scale),
         "receipt": answer.receipt.to_dict(),
         "question": question,
         "tables": {key: arrays.add(table) for key, table in tables.items()},
@@ -227,8 +250,8 @@ def _choice_to_json(answer: Selection, place: int, arrays: ArrayFile) -> dict[st
         "index": answer.index,
         "columns": list(candidate.columns),
         "table": arrays.add(candidate.table),
-        "weight": candidate.weight,
-        "penalty": candidate.penalty,
+        "weight": float(candidate.weight),
+        "penalty": float(candidate.penalty),
         "bins": [None if one is None else arrays.add(one) for one in candidate.one_hot.bins],
     }
 
@@ -390,7 +413,7 @@ def _step_to_json(question: UnitQuestion, arrays: ArrayFile) -> dict[str, Any]:
     described = [table.describe(f"column {place}") for place, table in enumerate(question.tables)]
     held = {key: array for _, found in described for key, array in found.items()}
     return {
-        "step": question.said(),
+        "step": question.said() | {"noise_std": float(question.model.noise_std)},
         "columns": [column for column, _ in described],
         "tables": {key: arrays.add(array) for key, array in held.items()},
         "scales": arrays.add(np.asarray(question.scales, dtype="<f8")),
@@ -467,7 +490,7 @@ def _values_to_json(answer: FoundValues, place: int, arrays: ArrayFile) -> dict[
     return {
         "receipt": answer.receipt.to_dict(),
         "columns": list(answer.question.columns),
-        "delta_key": answer.question.delta_key,
+        "delta_key": float(answer.question.delta_key),
         "threshold": answer.threshold,
         "values": [[answer.question.columns.index(column), text] for column, text, _ in answer.values],
         "counts": arrays.put(f"values_{place:04d}", np.array([count for _, _, count in answer.values], dtype="<i8")),

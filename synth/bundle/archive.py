@@ -1,8 +1,8 @@
 """A bundle as a set of named files, in a zip or a folder: packed in one way only, and read without trusting either.
 
-A zip has many places to hide data: bytes before, between and after its members, comments, extra fields, times.
-Anything that :func:`new_entry` and ``zipfile`` together would not write is refused. How a member is deflated is left
-open, since that changes with the library. JSON is written in one way too, so the same certificate is the same bytes.
+A zip has many places to hide data: bytes before, between and after its members, comments, extra fields, times, and the
+blocks of a compressed stream. So members are stored as they are, and :func:`zip_of` fixes every other byte: a zip that
+it would not write is refused. JSON is written in one way too, so the same certificate is the same bytes.
 """
 
 from __future__ import annotations
@@ -15,12 +15,15 @@ import stat
 import struct
 import zipfile
 import zlib
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from synth.errors import UnknownFormatError, VerificationError
+from synth.schema.documents import without_signed_zeros
 from synth.version import OLDEST_READ, __version__, is_before
 
 __all__ = [
@@ -29,18 +32,18 @@ __all__ = [
     "MEMBERS",
     "MEMBERS_OF_FINDING",
     "MEMBERS_OF_MODEL",
-    "MEMBER_LIMIT",
     "Archive",
     "ExactZip",
     "canonical_json",
+    "canonical_line",
     "documents_agree",
-    "new_entry",
     "open_archive",
     "parse_canonical",
     "require_format",
     "sha256_of",
     "signed_by_hash",
     "write_zip",
+    "zip_of",
 ]
 
 FORMAT = 2
@@ -81,23 +84,11 @@ def signed_by_hash(members: Sequence[str]) -> tuple[str, ...]:
     return tuple(name for name in members if name not in own)
 
 
-MEMBER_LIMIT = 2**31
-"""Members of this many bytes or more are written with a long header."""
-
 _SMALL = 64 * 2**20
 _LARGE = 16 * 2**30
 _ROW_FILES = ("synthetic.csv", "synthetic.parquet", "measurements.npz", "model.safetensors")
-_COMPRESSED = ("synthetic.parquet", "measurements.npz", "found.npz")
-_SWELLING = 20
 _ATTRIBUTES = stat.S_IFREG | 0o644
 _BLOCK = 1 << 20
-_FIXED_TIME = (1980, 1, 1, 0, 0, 0)
-_UNIX = 3
-_MOST_MEMBERS = 2**17
-_LOCAL = 30
-_UNREADABLE = (
-    zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError, NotImplementedError, RuntimeError, ValueError,
-)  # fmt: skip
 
 
 # A bundle, a zip or a folder -----------------------------------------------------------------------------------------
@@ -134,8 +125,8 @@ def open_archive(path: Path | BinaryIO) -> Iterator[Archive]:
     Raises
     ------
     VerificationError
-        If it is neither; a file is missing, unknown, duplicated, too large, encrypted, or not a regular file; or the
-        zip contains a byte that belongs to no file.
+        If it is neither; a file is missing, unknown, duplicated, too large, or not a regular file; or the zip is not
+        the one that :func:`write_zip` writes of its files.
     UnknownFormatError
         If a version of this program made it whose bundles this one does not read.
     """
@@ -162,6 +153,33 @@ def _opened(path: Path | BinaryIO) -> Iterator[Archive]:
         raise VerificationError(f"{path.name} cannot be opened: it must be a bundle (a zip) or a folder.") from None
     with stream:
         yield _zipped(stream, path.name)
+
+
+def _zipped(stream: BinaryIO, name: str) -> Archive:
+    try:
+        return _exactly_zipped(stream, name)
+    except VerificationError:
+        _require_bundle_of_today(stream)
+        raise
+
+
+def _require_bundle_of_today(stream: BinaryIO) -> None:
+    """Refuse a zip that is no bundle, or one of another version, for that reason; trust nothing else in it."""
+    try:
+        with zipfile.ZipFile(stream) as other:
+            names = other.namelist()
+            if other.infolist()[0].header_offset:
+                return  # the last zip inside a bundle that was cut off
+            found = other.open("certificate.json").read(_SMALL) if "certificate.json" in names else b"null"
+            certificate = json.loads(found)
+    except Exception:  # whatever a damaged zip makes a reader say
+        return
+    if certificate is None and not {*MEMBERS, *MEMBERS_OF_MODEL} & set(names):
+        raise VerificationError(_NO_BUNDLE)
+    require_format(certificate)
+
+
+_NO_BUNDLE = "This is not a bundle: it holds none of the files of one."
 
 
 def require_format(certificate: object) -> None:
@@ -199,20 +217,19 @@ _LONGEST_VERSION = 20
 """Most characters of a version that a message repeats."""
 
 
-def _zipped(stream: BinaryIO, name: str) -> Archive:
-    packed = ExactZip(stream, name=name, attributes=_ATTRIBUTES)
-    members = _checked_names([entry.filename for entry in packed.entries])
-    for entry in packed.entries:
-        if entry.flag_bits & 0x1:
-            raise VerificationError(f"{entry.filename} is encrypted, which files in a bundle never are.")
-        _check_size(entry.filename, entry.file_size)
-        _check_swelling(entry)
-    packed.require_exact()
+def _exactly_zipped(stream: BinaryIO, name: str) -> Archive:
+    packed = ExactZip(stream, name=name, attributes=_ATTRIBUTES, repacked=_CHECK_THE_FOLDER)
+    members = _checked_names(packed.names)
+    for member in members:
+        _check_size(member, packed.size(member))
+    if packed.names != members:
+        raise VerificationError(f"{name} has its files in another order: it was {_CHECK_THE_FOLDER}")
     return Archive(members, packed.open)
 
 
 def _unpacked(folder: Path) -> Archive:
-    entries = sorted(folder.iterdir())
+    # No bundle has as many files, so a full folder is not listed to its end.
+    entries = sorted(islice(folder.iterdir(), len(MEMBERS) + len(MEMBERS_OF_FINDING) + 1))
     members = _checked_names([entry.name for entry in entries])
     for entry in entries:
         if not stat.S_ISREG(entry.lstat().st_mode):
@@ -221,12 +238,19 @@ def _unpacked(folder: Path) -> Archive:
     return Archive(members, lambda name: (folder / name).open("rb"))
 
 
+_CHECK_THE_FOLDER = "repacked by another program. Unpack it and check the folder instead."
+
+
 def _checked_names(names: Sequence[str]) -> tuple[str, ...]:
     members = _members_among(names)
-    for name in names:
-        if name not in members:
-            # The message does not repeat the name: it may be a misleading path.
-            raise VerificationError("The bundle contains a file that does not belong in a bundle.")
+    others = len(set(names) - set(members))
+    if others == len(names):
+        raise VerificationError(_NO_BUNDLE)
+    if others:
+        # The message does not repeat the name: it may be a misleading path.
+        raise VerificationError(
+            "The bundle contains a file that does not belong in a bundle. Take out what you added, or ask for it again."
+        )
     if len(set(names)) != len(names):
         raise VerificationError("The bundle contains a file twice.")
     missing = [name for name in members if name not in set(names)]
@@ -247,65 +271,134 @@ def _check_size(name: str, size: int) -> None:
         raise VerificationError(f"{name} claims to have {size:,} bytes; at most {limit:,} are read.")
 
 
-def _check_swelling(entry: zipfile.ZipInfo) -> None:
-    # These are already compressed and are read whole: a zip that compresses them much further is a zip bomb.
-    if entry.filename in _COMPRESSED and entry.file_size > max(_SMALL, _SWELLING * entry.compress_size):
-        raise VerificationError(
-            f"{entry.filename} unpacks to {entry.file_size:,} bytes, far more than in any honest bundle."
-        )
-
-
-def write_zip(path: Path, members: dict[str, bytes | Path]) -> None:
+def write_zip(path: Path, members: Mapping[str, bytes | Path]) -> None:
     """Pack a bundle: fixed order, fixed times, so that the same contents are the same bytes.
 
     Parameters
     ----------
     path : Path
         Where the zip goes; it appears complete or not at all.
-    members : dict
+    members : mapping
         The bytes, or the file with the bytes, of each name in :data:`MEMBERS` or :data:`MEMBERS_OF_MODEL`.
     """
     partial = path.with_name(path.name + ".partial")
+    ordered = {name: members[name] for name in _members_among(members)}
     try:
-        with zipfile.ZipFile(partial, "w", allowZip64=True) as archive:
-            for name in _members_among(members):
-                _pack(archive, name, members[name])
+        with partial.open("wb") as target:
+            for block in zip_of(ordered, attributes=_ATTRIBUTES):
+                target.write(block)
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
 
 
-def _pack(archive: zipfile.ZipFile, name: str, contents: bytes | Path) -> None:
-    entry = new_entry(name, attributes=_ATTRIBUTES)
-    large = not isinstance(contents, bytes) and contents.stat().st_size >= MEMBER_LIMIT
-    source: BinaryIO = io.BytesIO(contents) if isinstance(contents, bytes) else contents.open("rb")
-    with source, archive.open(entry, "w", force_zip64=large) as sink:
-        while block := source.read(_BLOCK):
-            sink.write(block)
+# Zip files, of which there is one for any members --------------------------------------------------------------------
+
+_LONG = 2**31
+"""Sizes and places from here on do not fit the short fields: they stand in an extra field of 64-bit numbers."""
+
+_LOCAL, _CENTRAL, _END = b"PK\3\4", b"PK\1\2", b"PK\5\6"
+_LONG_END, _LOCATOR = b"PK\6\6", b"PK\6\7"
+_LOCAL_LENGTH = 30
+_FULL = 0xFFFFFFFF
+_MOST_SHORT = 2**16 - 1
+_MOST_MEMBERS = 2**17
+_LONGEST_NAME = 256
+_UNIX = 3
+_OLD, _NEW = 20, 45
+_DATE = 1 << 5 | 1
+"""1 January 1980, the first day that a zip can state; its time is 0."""
 
 
-# Zip files: written in one way only, and read so that every byte is accounted for -------------------------------------
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """A stored member: what its headers state, and where they and its first byte are."""
+
+    name: bytes
+    size: int
+    crc: int
+    header: int
+
+    @property
+    def local(self) -> bytes:
+        """The header before its bytes."""
+        extra = struct.pack("<HHQQ", 1, 16, self.size, self.size) if self.size >= _LONG else b""
+        size = _FULL if extra else self.size
+        version = _NEW if extra else _OLD
+        fields = (version, 0, 0, 0, _DATE, self.crc, size, size, len(self.name), len(extra))
+        return _LOCAL + struct.pack("<HHHHHLLLHH", *fields) + self.name + extra
+
+    @property
+    def start(self) -> int:
+        """Place of its first byte."""
+        return self.header + len(self.local)
+
+    @property
+    def end(self) -> int:
+        """Place after its last byte."""
+        return self.start + self.size
+
+    def central(self, attributes: int) -> bytes:
+        """Return its entry in the directory."""
+        sizes = (self.size, self.size) if self.size >= _LONG else ()
+        long = (*sizes, self.header) if self.header >= _LONG else sizes
+        extra = struct.pack(f"<HH{len(long)}Q", 1, 8 * len(long), *long) if long else b""
+        size = _FULL if sizes else self.size
+        header = _FULL if self.header >= _LONG else self.header
+        version = _NEW if long else _OLD
+        fields = (
+            *(version, _UNIX, version, 0, 0, 0, _DATE, self.crc, size, size, len(self.name), len(extra)),
+            *(0, 0, 0, attributes << 16, header),
+        )
+        return _CENTRAL + struct.pack("<BBHHHHHLLLHHHHHLL", *fields) + self.name + extra
 
 
-def new_entry(name: str, *, attributes: int) -> zipfile.ZipInfo:
-    """Return the header of a member: deflated, dated 1980, from Unix.
+def _directory(entries: Sequence[_Entry], attributes: int) -> bytes:
+    """Return the end of a zip: an entry for every member, and where these entries are."""
+    start, count = entries[-1].end if entries else 0, len(entries)
+    listed = b"".join(entry.central(attributes) for entry in entries)
+    size, end = len(listed), b""
+    if start >= _LONG or size >= _LONG or count > _MOST_SHORT:
+        end = _LONG_END + struct.pack("<QHHLLQQQQ", 44, _NEW, _NEW, 0, 0, count, count, size, start)
+        end += _LOCATOR + struct.pack("<LQL", 0, start + size, 1)
+    few = min(count, _MOST_SHORT)
+    return listed + end + _END + struct.pack("<HHHHLLH", 0, 0, few, few, min(size, _FULL), min(start, _FULL), 0)
+
+
+def zip_of(
+    members: Mapping[str, bytes | Path | Sequence[bytes | memoryview]], *, attributes: int
+) -> Iterator[bytes | memoryview]:
+    """Yield the zip of some members, in their order: stored, dated 1980, from Unix, and nothing else.
 
     Parameters
     ----------
-    name : str
-        ASCII.
+    members : mapping
+        The bytes of each, in one or several parts, or the file that holds them, by name in ASCII.
     attributes : int
-        Type and permissions of the file.
+        Type and permissions of every file.
     """
-    entry = zipfile.ZipInfo(name, date_time=_FIXED_TIME)
-    entry.compress_type = zipfile.ZIP_DEFLATED
-    entry.create_system = _UNIX
-    entry.external_attr = attributes << 16
-    return entry
+    entries: list[_Entry] = []
+    for name, contents in members.items():
+        crc = size = 0
+        for block in _blocks(contents):
+            crc, size = zlib.crc32(block, crc), size + len(block)
+        entries.append(_Entry(name.encode("ascii"), size, crc, entries[-1].end if entries else 0))
+        yield entries[-1].local
+        yield from _blocks(contents)
+    yield _directory(entries, attributes)
+
+
+def _blocks(contents: bytes | Path | Sequence[bytes | memoryview]) -> Iterator[bytes | memoryview]:
+    if isinstance(contents, Path):
+        with contents.open("rb") as source:
+            while block := source.read(_BLOCK):
+                yield block
+    else:
+        yield from (contents,) if isinstance(contents, bytes) else contents
 
 
 class ExactZip:
-    """A zip whose directory has been read; do not trust it before :meth:`require_exact`.
+    """A zip in which every byte is accounted for: members one after another from the first byte, then the directory.
 
     Parameters
     ----------
@@ -314,145 +407,97 @@ class ExactZip:
     name : str
         Name of the file in messages.
     attributes : int
-        Those given to :func:`new_entry` for every member.
+        Those given to :func:`zip_of`.
+    repacked : str
+        The end of the sentence about a zip that another program has written.
 
     Raises
     ------
     VerificationError
-        If it is not a zip.
+        If :func:`zip_of` would not write it, but for the checksums of members: reading a member compares its own.
     """
 
-    def __init__(self, stream: BinaryIO, *, name: str, attributes: int) -> None:
-        self._stream, self._name, self._attributes = stream, name, attributes
-        try:
-            self._archive = zipfile.ZipFile(stream)
-            self.entries = self._archive.infolist()
-        except _UNREADABLE:
-            raise VerificationError(f"{name} is damaged: it cannot be read as a zip.") from None
-        if len(self.entries) > _MOST_MEMBERS:
-            raise VerificationError(f"{name} claims to have {len(self.entries):,} members.")
-        self._by_name = {entry.filename: entry for entry in self.entries}
+    def __init__(
+        self, stream: BinaryIO, *, name: str, attributes: int, repacked: str = "written by another program."
+    ) -> None:
+        self._stream, self._name, self._repacked = stream, name, repacked
+        self._length = stream.seek(0, io.SEEK_END)
+        if self._bytes(0, 2) != _LOCAL[:2]:
+            raise VerificationError(f"{name} is damaged: it cannot be read as a zip.")
+        entries = self._entries()
+        place = entries[-1].end if entries else 0
+        written = _directory(entries, attributes)
+        found = self._bytes(place, len(written))
+        if found != written or place + len(written) != self._length:
+            raise self._cut_off() if found != written and written.startswith(found) else self._not_exact()
+        self.names = tuple(entry.name.decode("ascii") for entry in entries)
+        self._by_name = dict(zip(self.names, entries, strict=True))
+
+    def _entries(self) -> list[_Entry]:
+        """Follow the headers of members from the first byte of the file."""
+        entries: list[_Entry] = []
+        place = 0
+        while (head := self._bytes(place, _LOCAL_LENGTH))[:4] == _LOCAL:
+            if len(head) < _LOCAL_LENGTH:
+                raise self._cut_off()
+            crc, _, size, length, extra = struct.unpack("<LLLHH", head[14:])
+            behind = self._bytes(place + _LOCAL_LENGTH, length + extra)
+            if length > _LONGEST_NAME or extra not in (0, 20) or len(entries) == _MOST_MEMBERS:
+                raise self._not_exact()
+            if extra and len(behind) == length + extra:
+                (size,) = struct.unpack("<Q", behind[-8:])
+            entry = _Entry(behind[:length], size, crc, place)
+            if head + behind != entry.local[: len(head) + len(behind)] or not entry.name.isascii():
+                raise self._not_exact()
+            if entry.end > self._length:
+                raise self._cut_off()
+            entries.append(entry)
+            place = entry.end
+        return entries
+
+    def _cut_off(self) -> VerificationError:
+        return VerificationError(f"{self._name} ends too early: it was cut off on its way. Fetch it again.")
+
+    def _not_exact(self) -> VerificationError:
+        return VerificationError(
+            f"{self._name} contains bytes that belong to none of its files, or was {self._repacked}"
+        )
 
     def size(self, name: str) -> int:
-        """Return the claimed length of a member in bytes."""
-        return self._by_name[name].file_size
+        """Return the length of a member in bytes."""
+        return self._by_name[name].size
 
     def open(self, name: str) -> BinaryIO:
-        """Open a member; raise VerificationError if it is damaged or has bytes after its end."""
-        return cast(BinaryIO, io.BufferedReader(_Member(self._stream, self._by_name[name])))
-
-    def require_exact(self) -> None:
-        """Refuse a zip with any byte that is not part of a member or of the one valid directory.
-
-        Raises
-        ------
-        VerificationError
-            If the members do not follow one another from the first byte, or the file does not end with the directory.
-        """
-        try:
-            exact = self._is_exact()
-        except _UNREADABLE:
-            exact = False
-        if not exact:
-            raise VerificationError(
-                f"{self._name} contains bytes that belong to none of its files, or was packed by another program. If "
-                "it was repacked, check the unpacked folder instead."
-            )
-
-    def _is_exact(self) -> bool:
-        place, plain_entries = 0, []
-        for entry in self.entries:
-            plain = new_entry(entry.filename, attributes=self._attributes)
-            plain.CRC, plain.compress_size, plain.file_size = entry.CRC, entry.compress_size, entry.file_size
-            plain.header_offset = place
-            head = self._bytes(place, _LOCAL + len(entry.filename))
-            long = head[28:30] != b"\0\0"
-            written = plain.FileHeader(zip64=long)
-            if entry.header_offset != place or self._bytes(place, len(written)) != written:
-                return False
-            place += len(written) + entry.compress_size
-            plain_entries.append(plain)
-        directory = _directory(place, plain_entries)
-        self._stream.seek(0, io.SEEK_END)
-        return self._stream.tell() == place + len(directory) and self._bytes(place, len(directory)) == directory
+        """Open a member; reading its end raises VerificationError if its checksum is wrong."""
+        return cast(BinaryIO, io.BufferedReader(_Member(self._stream, self._by_name[name]), _BUFFER))
 
     def _bytes(self, start: int, length: int) -> bytes:
         self._stream.seek(start)
         return self._stream.read(length)
 
 
-class _Member(io.RawIOBase):
-    """A deflated member, read to its last byte and no further."""
+_BUFFER = 1 << 16
 
-    def __init__(self, stream: BinaryIO, entry: zipfile.ZipInfo) -> None:
+
+class _Member(io.RawIOBase):
+    """The bytes of a stored member, and a comparison of their checksum at the end."""
+
+    def __init__(self, stream: BinaryIO, entry: _Entry) -> None:
         super().__init__()
-        self._stream, self._entry = stream, entry
-        self._inflate = zlib.decompressobj(-zlib.MAX_WBITS)
-        self._left, self._crc, self._length = entry.compress_size, 0, 0
-        stream.seek(entry.header_offset)
-        head = stream.read(_LOCAL)
-        if len(head) < _LOCAL or head[:4] != b"PK\3\4" or entry.compress_type != zipfile.ZIP_DEFLATED:
-            raise self._damaged()
-        self._place = entry.header_offset + _LOCAL + sum(struct.unpack("<HH", head[26:30]))
+        self._stream, self._entry, self._place, self._crc = stream, entry, entry.start, 0
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
-        try:
-            block = self._next(len(buffer))
-        except zlib.error:
-            raise self._damaged() from None
+        self._stream.seek(self._place)
+        block = self._stream.read(min(len(buffer), self._entry.end - self._place))
         buffer[: len(block)] = block
         self._crc = zlib.crc32(block, self._crc)
-        self._length += len(block)
-        if self._length > self._entry.file_size or (not block and not self._is_whole()):
-            raise self._damaged()
+        self._place += len(block)
+        if not block and (self._place, self._crc) != (self._entry.end, self._entry.crc):
+            raise VerificationError(f"{self._entry.name.decode('ascii')} is damaged inside the zip.")
         return len(block)
-
-    def _next(self, size: int) -> bytes:
-        while not self._inflate.eof:
-            held = self._inflate.unconsumed_tail
-            if not held:
-                self._stream.seek(self._place)
-                held = self._stream.read(min(_BLOCK, self._left))
-                self._place += len(held)
-                self._left -= len(held)
-            block = self._inflate.decompress(held, size)
-            if block:
-                return block
-            if not held:
-                break
-        return b""
-
-    def _is_whole(self) -> bool:
-        ended = self._inflate.eof and not self._inflate.unused_data and self._left == 0
-        return ended and (self._crc, self._length) == (self._entry.CRC, self._entry.file_size)
-
-    def _damaged(self) -> VerificationError:
-        return VerificationError(f"{self._entry.filename} is damaged inside the zip.")
-
-
-class _Behind(io.BytesIO):
-    """A new file whose first byte is at position ``start``."""
-
-    def __init__(self, start: int) -> None:
-        super().__init__()
-        self._start = start
-
-    def tell(self) -> int:
-        return self._start + super().tell()
-
-    def seek(self, place: int, whence: int = io.SEEK_SET) -> int:
-        return self._start + super().seek(place - self._start if whence == io.SEEK_SET else place, whence)
-
-
-def _directory(start: int, entries: Sequence[zipfile.ZipInfo]) -> bytes:
-    """Return the end of a zip, from position ``start`` on, as ``zipfile`` writes it after these members."""
-    written = _Behind(start)
-    with zipfile.ZipFile(written, "w") as archive:
-        archive.filelist += entries
-    return written.getvalue()
 
 
 # JSON, written in one way only ----------------------------------------------------------------------------------------
@@ -461,13 +506,20 @@ def _directory(start: int, entries: Sequence[zipfile.ZipInfo]) -> bytes:
 def canonical_json(document: Any) -> bytes:
     """Write JSON with sorted keys, two spaces, plain ASCII, shortest exact numbers and one line feed at the end.
 
+    Zero has no sign.
+
     Raises
     ------
     ValueError
         If a number is not finite, which JSON cannot express.
     """
-    text = json.dumps(document, sort_keys=True, indent=2, ensure_ascii=True, allow_nan=False)
+    text = json.dumps(without_signed_zeros(document), sort_keys=True, indent=2, ensure_ascii=True, allow_nan=False)
     return (text + "\n").encode("ascii")
+
+
+def canonical_line(document: Any) -> str:
+    """Write JSON as :func:`canonical_json` does, but on one line."""
+    return json.dumps(without_signed_zeros(document), sort_keys=True, ensure_ascii=True, allow_nan=False)
 
 
 def parse_canonical(data: bytes, *, name: str) -> Any:

@@ -38,6 +38,7 @@ __all__ = [
     "STATED",
     "Certificate",
     "FoundReceipts",
+    "certificate_from_bytes",
     "certificate_from_dict",
     "certificate_of",
     "certificate_to_bytes",
@@ -340,8 +341,24 @@ def certificate_to_bytes(certificate: Certificate) -> bytes:
     return canonical_json(document)
 
 
-def certificate_from_dict(document: object) -> Certificate:
+def certificate_from_bytes(data: bytes) -> Certificate:
     """Read a certificate back.
+
+    Raises
+    ------
+    VerificationError
+        If :func:`certificate_to_bytes` would not write it.
+    UnknownFormatError
+        If a version of this program made it whose bundles this one does not read.
+    """
+    certificate = certificate_from_dict(parse_canonical(data, name="certificate.json"))
+    if certificate_to_bytes(certificate) != data:
+        raise VerificationError("certificate.json is not in the one form in which a certificate is written.")
+    return certificate
+
+
+def certificate_from_dict(document: object) -> Certificate:
+    """Read a certificate from its JSON values.
 
     Raises
     ------
@@ -414,7 +431,7 @@ def _text(value: Any) -> str:
 
 def certificate_of(archive: Archive) -> Certificate:
     """Read the certificate of a bundle."""
-    return certificate_from_dict(parse_canonical(archive.read("certificate.json"), name="certificate.json"))
+    return certificate_from_bytes(archive.read("certificate.json"))
 
 
 def config_of(archive: Archive) -> RunConfig:

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
-import yaml
 
 from synth.bundle.answers import ENTRIES
 from synth.bundle.archive import (
@@ -29,7 +28,7 @@ from synth.bundle.certificate import (
     DECLARED,
     STATED,
     Certificate,
-    certificate_from_dict,
+    certificate_from_bytes,
     config_of,
     fingerprint_of,
     promise,
@@ -49,7 +48,7 @@ from synth.bundle.remaking import (
     report_of,
     rows_again,
 )
-from synth.bundle.table_files import Places, check_csv, check_parquet, digests_of_tables, parquet_problems
+from synth.bundle.table_files import Places, check_csv, unlike_table
 from synth.bundle.verify import Findings, State, left_out
 from synth.bundle.writer import written_texts
 from synth.errors import MissingPackageError, SynthError, UnknownFormatError, VerificationError
@@ -69,7 +68,7 @@ from synth.reports.evidence import (
 from synth.reports.first_screen import TableRows, first_rows
 from synth.reports.holdout import PREDICTION_QUERY, model_question
 from synth.reports.measured import EVALUATION_QUERY
-from synth.schema import RunConfig, Schema, schema_from_document, schema_to_document
+from synth.schema import RunConfig, Schema, config_to_yaml, schema_from_document, schema_to_document
 from synth.schema.constraints import unkept
 from synth.schema.rule_lines import read_rules
 from synth.system.confined import answers_alone, confine
@@ -179,7 +178,7 @@ class _Check:
         archive = self.archive
         data = archive.read("certificate.json")
         self._step(Check.SIGNATURE, lambda: self._signature(data))
-        certificate = certificate_from_dict(parse_canonical(data, name="certificate.json"))
+        certificate = certificate_from_bytes(data)
         if certificate.is_model != ("model.json" in archive.members):
             raise VerificationError(
                 "The certificate is about a table and the bundle holds a model, or the other way round."
@@ -317,18 +316,14 @@ class _Check:
     def _table_problems(self, certificate: Certificate, schema: Schema) -> Iterator[str]:
         with self.archive.open("synthetic.csv") as stream:
             printed = check_csv(stream, schema, rows=certificate.rows, keep=True)
-        data = self.archive.read("synthetic.parquet")
-        typed = check_parquet(data, schema, rows=certificate.rows)
-        problems = [*printed.problems, *typed.problems, *printed.differences(typed), *parquet_problems(data)]
-        yield from problems
-        if problems:
+        yield from printed.problems
+        if printed.problems:
             return
         self.codes = printed.codes
-        del printed, typed, data  # before all of it is written again
-        for name, digest in digests_of_tables(self.codes, schema, certificate.seed).items():
-            with self.archive.open(name) as stream:
-                if sha256_of(stream) != digest:
-                    yield f"{name} does not follow, byte for byte, from the rest of the bundle: it was altered."
+        del printed  # before all of it is written again
+        for name in unlike_table(self.codes, schema, certificate.seed, self.archive.open):
+            whose = "its own cells and identifiers are" if name == "synthetic.csv" else "the table of synthetic.csv is"
+            yield f"{name} is not what {whose} written as: there is one form, to the byte."
 
     def _rule_problems(self, config: RunConfig) -> Iterator[str]:
         if self.codes is None:
@@ -552,20 +547,19 @@ def _schema_problems(archive: Archive, certificate: Certificate, schema: Schema,
     for name, source in certificate.domain_source.items():
         if source != config.domain_source.get(name, DECLARED):
             yield f"The certificate says that the domain of '{name}' was {source}; config.yaml does not."
-    if parse_canonical(archive.read("schema.json"), name="schema.json") != schema_to_document(schema):
+    if archive.read("schema.json") != canonical_json(schema_to_document(schema)):
         yield "schema.json is not written as it was sealed, or contains more than a schema."
     if schema_to_document(config.schema) != schema_to_document(schema):
         yield "config.yaml and schema.json declare different columns or units."
-    if config.table is not None or config.test_table is not None:
-        yield "config.yaml names the file of a private table."
+    if config != config.published():
+        yield "config.yaml names the file of a private table, or its database."
+    elif archive.read("config.yaml") != config_to_yaml(config).encode("utf-8"):
+        yield "config.yaml contains a comment, or is not written as it was sealed."
     run = (certificate.generator, dict(certificate.options), certificate.seed)
     if (config.account, config.rows) != (certificate.account, certificate.rows):
         yield "config.yaml and the certificate state different accounts or numbers of rows."
     if (config.generator, dict(config.options), config.seed) != run:
         yield "config.yaml and the certificate state different generators, options or seeds."
-    text = archive.read("config.yaml").decode("utf-8")
-    if yaml.safe_dump(yaml.safe_load(text), sort_keys=False, allow_unicode=True, width=120) != text:
-        yield "config.yaml contains a comment, or is not written as it was sealed."
 
 
 def _budget_problems(config: RunConfig, certificate: Certificate) -> Iterator[str]:
@@ -622,7 +616,6 @@ def _evidence(archive: Archive) -> list[Evidence]:
 
 
 def _report_problems(archive: Archive, certificate: Certificate) -> Iterable[str]:
-    report = parse_canonical(archive.read("report.json"), name="report.json")
     evidence = _evidence(archive)
     paid = {receipt.sequence: receipt for receipt in certificate.receipts}
     for entry in evidence:
@@ -634,7 +627,7 @@ def _report_problems(archive: Archive, certificate: Certificate) -> Iterable[str
             alone = epsilon_of_receipts([paid[sequence] for sequence in entry.receipts], certificate.delta)
             if not abs(alone - entry.epsilon) <= _RELATIVE * alone:
                 yield f"report.json states an epsilon for a charged number, not that of its receipts: {entry.title}."
-    if owner_document(evidence) != report:
+    if canonical_json(owner_document(evidence)) != archive.read("report.json"):
         yield "report.json contains more than its numbers, or marginals that are not among them."
 
 

@@ -20,10 +20,8 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pa_parquet
-
 from synth.bundle.archive import MEMBERS, MEMBERS_OF_FINDING, MEMBERS_OF_MODEL
-from synth.bundle.table_files import check_csv, check_parquet
+from synth.bundle.table_files import check_csv
 from synth.errors import VerificationError
 from synth.schema import Schema
 
@@ -139,10 +137,6 @@ def _texts(name: str, contents: bytes | Path) -> Iterable[str]:
     elif name == "model.safetensors":
         data = _bytes(contents)
         yield data[8 : 8 + int.from_bytes(data[:8], "little")].decode("utf-8", "replace")
-    elif name == "synthetic.parquet":
-        metadata = pa_parquet.read_metadata(io.BytesIO(contents) if isinstance(contents, bytes) else contents)
-        pairs = (metadata.metadata or {}).items()
-        yield "\n".join(f"{key!r} {value!r}" for key, value in pairs) + f"\n{metadata.created_by}"
 
 
 def _bytes(contents: bytes | Path) -> bytes:
@@ -219,14 +213,11 @@ def _lint_page(text: str) -> tuple[str, ...]:
 
 
 def _lint_table(members: Mapping[str, bytes | Path], schema: Schema) -> list[str]:
-    findings: list[str] = []
+    if "synthetic.csv" not in members:
+        return []
+    contents = members["synthetic.csv"]
     try:
-        if "synthetic.csv" in members:
-            contents = members["synthetic.csv"]
-            with io.BytesIO(contents) if isinstance(contents, bytes) else contents.open("rb") as stream:
-                findings += check_csv(stream, schema, rows=None).problems
-        if "synthetic.parquet" in members:
-            findings += check_parquet(_bytes(members["synthetic.parquet"]), schema, rows=None).problems
+        with io.BytesIO(contents) if isinstance(contents, bytes) else contents.open("rb") as stream:
+            return check_csv(stream, schema, rows=None).problems
     except VerificationError as problem:
-        findings.append(str(problem))
-    return findings
+        return [str(problem)]

@@ -1,6 +1,7 @@
 """The noisy answers of a run as ``measurements.npz``: values, noise scales and questions, but no noise draws.
 
-Arrays are plain ``.npy`` members without pickle; ``index`` is a JSON text that ties them to receipts and questions.
+Arrays are plain ``.npy`` members, stored and without pickle; ``index`` is a JSON text that ties them to receipts and
+questions. The same answers give the same bytes, and a file is read only if it is what its answers are written as.
 """
 
 from __future__ import annotations
@@ -8,16 +9,16 @@ from __future__ import annotations
 import io
 import json
 import math
-import zipfile
+import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import IO, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from synth.bundle.answers import ENTRIES, ArrayFile, bytes_of
-from synth.bundle.archive import MEMBER_LIMIT, ExactZip, new_entry
+from synth.bundle.archive import ExactZip, canonical_line, zip_of
 from synth.errors import PrivacyError, VerificationError
 from synth.privacy.answers import ROW_COUNT_QUERY, NoisyAnswer, RowCount, of_kind
 from synth.privacy.feature_maps import Constant, frozen
@@ -38,6 +39,8 @@ _FORMAT = 1
 _INDEX = "index"
 _ATTRIBUTES = 0o600
 _KINDS = "iuf"
+_MAGIC = b"\x93NUMPY\1\0"
+_ALIGNMENT = 64
 _UNREADABLE = (ArithmeticError, AttributeError, EOFError, LookupError, OSError, RuntimeError, TypeError, ValueError)
 """What numpy and json raise on malformed files."""
 
@@ -65,17 +68,18 @@ class Measurements:
 
 def measurements_to_bytes(measurements: Measurements) -> bytes:
     """Write noisy answers and private choices; the same answers give the same bytes."""
-    return _packed(_members(measurements))
+    members = {f"{name}.npy": (_head(array), bytes_of(array)) for name, array in _members(measurements).items()}
+    return b"".join(zip_of(members, attributes=_ATTRIBUTES))
 
 
 def _members(measurements: Measurements) -> dict[str, NDArray[Any]]:
     """Return every array of the file by name, the index first; answers of a kind are listed together."""
     if any(type(answer) not in ENTRIES for answer in measurements.answers):
         raise PrivacyError("The file of answers can hold answers of the known kinds only.")
-    arrays = ArrayFile()
+    arrays, rows = ArrayFile(), measurements.rows
     index: dict[str, Any] = {
         "format": _FORMAT,
-        "rows": None if measurements.rows is None else asdict(measurements.rows),
+        "rows": rows and {"value": float(rows.value), "noise_std": float(rows.noise_std), "public": rows.public},
     }
     for kind, entry in ENTRIES.items():
         of_kind = [answer for answer in measurements.answers if type(answer) is kind]
@@ -84,14 +88,11 @@ def _members(measurements: Measurements) -> dict[str, NDArray[Any]]:
     return {_INDEX: np.frombuffer(_index_text(index), dtype=np.uint8), **arrays.by_name}
 
 
-def _packed(members: Mapping[str, NDArray[Any]]) -> bytes:
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, array in members.items():
-            entry = new_entry(f"{name}.npy", attributes=_ATTRIBUTES)
-            with archive.open(entry, "w", force_zip64=array.nbytes >= MEMBER_LIMIT) as member:
-                np.lib.format.write_array(member, np.ascontiguousarray(array), allow_pickle=False)
-    return buffer.getvalue()
+def _head(array: NDArray[Any]) -> bytes:
+    """Return what stands before the bytes of an array in a ``.npy`` file, version 1.0, without room to grow."""
+    text = f"{{'descr': '{array.dtype.str}', 'fortran_order': False, 'shape': {array.shape}, }}"
+    blanks = -(len(_MAGIC) + 2 + len(text) + 1) % _ALIGNMENT
+    return _MAGIC + struct.pack("<H", len(text) + blanks + 1) + text.encode("ascii") + b" " * blanks + b"\n"
 
 
 def measurements_from_bytes(data: bytes) -> Measurements:
@@ -105,13 +106,13 @@ def measurements_from_bytes(data: bytes) -> Measurements:
     Raises
     ------
     VerificationError
-        If :func:`measurements_to_bytes` would not write this file, up to how its members are deflated. Arrays that
-        nothing refers to are refused, as missing ones are.
+        If :func:`measurements_to_bytes` would not write this file. Arrays that nothing refers to are refused, as
+        missing ones are.
     """
     packed = ExactZip(io.BytesIO(data), name="measurements.npz", attributes=_ATTRIBUTES)
     try:
-        names = [entry.filename.removesuffix(".npy") for entry in packed.entries]
-        if len(set(names)) != len(names) or sum(entry.file_size for entry in packed.entries) > _LARGEST:
+        names = [name.removesuffix(".npy") for name in packed.names]
+        if len(set(names)) != len(names) or len(data) > _LARGEST:
             raise ValueError
         arrays = {name: _read_array(packed, name) for name in names}
         index = json.loads(arrays[_INDEX].tobytes().decode("ascii"))
@@ -127,53 +128,36 @@ def measurements_from_bytes(data: bytes) -> Measurements:
         raise VerificationError(f"measurements.npz cannot be used: {refusal}") from None
     except _UNREADABLE:
         raise VerificationError("measurements.npz is damaged, or is not a file of noisy answers.") from None
-    packed.require_exact()
     _require_nothing_else(packed, _members(found))
     return found
 
 
 def _require_nothing_else(packed: ExactZip, members: dict[str, NDArray[Any]]) -> None:
     """Refuse a file whose members are not, byte for byte and in order, those of the answers that were read."""
-    names = [entry.filename for entry in packed.entries]
-    idle = [name for name in names if name.removesuffix(".npy") not in members]
+    idle = [name for name in packed.names if name.removesuffix(".npy") not in members]
     if idle:
         raise VerificationError(
             f"measurements.npz contains {len(idle)} arrays that no answer and no question refers to."
         )
-    same = names == [f"{name}.npy" for name in members]
+    same = packed.names == tuple(f"{name}.npy" for name in members)
     for name in list(members) if same else ():
-        array = members.pop(name)
-        if name == _INDEX:
-            with packed.open(f"{name}.npy") as member:
-                array = _rewritten(member.read(), array)
         with packed.open(f"{name}.npy") as member:
-            same = same and _is_written(member, array)
+            same = same and _is_written(member, members.pop(name))
     if not same:
         raise VerificationError(
-            "measurements.npz contains more than its answers and questions, or has them in another order."
+            "measurements.npz contains more than its answers and questions, or has them in another order or spelling."
         )
 
 
 def _is_written(member: IO[bytes], array: NDArray[Any]) -> bool:
     """Whether a member is exactly an array as it is written; compared block by block."""
-    head = io.BytesIO()
-    np.lib.format.write_array_header_1_0(head, np.lib.format.header_data_from_array_1_0(array))
     body = bytes_of(array)
     blocks = (body[place : place + _BLOCK] for place in range(0, len(body), _BLOCK))
-    return all(member.read(len(block)) == block for block in (head.getvalue(), *blocks)) and not member.read(1)
-
-
-def _rewritten(written: bytes, expected: NDArray[Any]) -> NDArray[Any]:
-    """Return the index as it was written if it is equal to the expected one: 3 and 3.0 are the same number."""
-    said = np.lib.format.read_array(io.BytesIO(written), allow_pickle=False).tobytes()
-    document = json.loads(said)
-    if document != json.loads(expected.tobytes()):
-        return expected
-    return np.frombuffer(_index_text(document), dtype=np.uint8)
+    return all(member.read(len(block)) == block for block in (_head(array), *blocks)) and not member.read(1)
 
 
 def _index_text(index: Mapping[str, Any]) -> bytes:
-    return json.dumps(index, sort_keys=True, ensure_ascii=True, allow_nan=False).encode("ascii")
+    return canonical_line(index).encode("ascii")
 
 
 def _row_count(body: Mapping[str, Any] | None) -> RowCount | None:
@@ -274,5 +258,7 @@ def _read_array(packed: ExactZip, name: str) -> NDArray[Any]:
             if not read:
                 raise EOFError
             body = body[read:]
+    if not np.isfinite(array).all():
+        raise VerificationError("measurements.npz contains a number that is not finite.")
     # Read-only bins and tables are shared with the questions that use them, not copied.
     return frozen(array)

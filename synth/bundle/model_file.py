@@ -1,5 +1,8 @@
 """The fitted model as ``model.safetensors``: tensors, and a card that says what made them; and ``model.json``.
 
+The file is written here: the library orders tensors of one type as it happens, and keeps no order of several keys. The
+tensors lie in the order of their names, without gaps, so one model has one file, which any reader of the format reads.
+
 ``model.json`` says in plain numbers what a released model learned, so that it can be used without this program.
 """
 
@@ -8,17 +11,16 @@ from __future__ import annotations
 import io
 import json
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
-import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load as load_safetensors
-from safetensors.numpy import save as save_safetensors
 
-from synth.bundle.archive import canonical_json, parse_canonical
+from synth.bundle.answers import bytes_of
+from synth.bundle.archive import canonical_json, canonical_line, parse_canonical
 from synth.bundle.certificate import option_of
 from synth.errors import VerificationError
 from synth.estimators import describe, restore
@@ -44,6 +46,13 @@ _WORDS = frozenset({"title", "summary", "reference", "assumed"})
 _KEY = "hermitage"
 _MAXIMUM_HEADER = 64 * 2**20
 _ALIGNMENT = 8
+_TYPES = {
+    **{f"<f{size}": f"F{8 * size}" for size in (2, 4, 8)},
+    **{f"{'<' if size > 1 else '|'}i{size}": f"I{8 * size}" for size in (1, 2, 4, 8)},
+    **{f"{'<' if size > 1 else '|'}u{size}": f"U{8 * size}" for size in (1, 2, 4, 8)},
+    "|b1": "BOOL",
+}
+"""Names of types in the file, by those of numpy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +82,13 @@ class ModelCard:
         return GeneratorTask(schema=self.schema, label=self.label, seed=self.seed, device="cpu")
 
 
-def model_to_bytes(card: ModelCard, state: Mapping[str, NDArray[Any]]) -> bytes:
+def model_to_bytes(card: ModelCard, state: State) -> bytes:
     """Return the bytes of a model; the same card and arrays give the same bytes."""
+    return b"".join(_parts(card, state))
+
+
+def _parts(card: ModelCard, state: State) -> Iterator[bytes | memoryview]:
+    """Yield the length of the header, the header, and every tensor."""
     body = {
         "model" if card.is_model else "generator": card.generator,
         "options": dict(card.options),
@@ -82,10 +96,19 @@ def model_to_bytes(card: ModelCard, state: Mapping[str, NDArray[Any]]) -> bytes:
         "label": card.label,
         "seed": card.seed,
     }
-    # One key only: the library does not keep the order of several.
-    metadata = {_KEY: json.dumps(body, sort_keys=True, ensure_ascii=True, allow_nan=False)}
-    arrays = {name: np.ascontiguousarray(array) for name, array in sorted(state.items())}
-    return bytes(save_safetensors(arrays, metadata))
+    header: dict[str, Any] = {"__metadata__": {_KEY: canonical_line(body)}}
+    place = 0
+    for name, array in sorted(state.items()):
+        kind = array.dtype.newbyteorder("<").str
+        offsets = [place, place + array.nbytes]
+        header[name] = {"dtype": _TYPES[kind], "shape": list(array.shape), "data_offsets": offsets}
+        place += array.nbytes
+    text = json.dumps(header, separators=(",", ":"), ensure_ascii=True).encode("ascii")
+    text += b" " * (-len(text) % _ALIGNMENT)
+    yield struct.pack("<Q", len(text))
+    yield text
+    for _, array in sorted(state.items()):
+        yield bytes_of(array.astype(array.dtype.newbyteorder("<"), copy=False))
 
 
 def model_from_bytes(data: bytes) -> tuple[ModelCard, dict[str, NDArray[Any]]]:
@@ -94,44 +117,28 @@ def model_from_bytes(data: bytes) -> tuple[ModelCard, dict[str, NDArray[Any]]]:
     Raises
     ------
     VerificationError
-        If :func:`model_to_bytes` would not write it, up to the order of its tensors.
+        If :func:`model_to_bytes` would not write it.
     """
     card = card_from_stream(io.BytesIO(data))
     try:
         state = load_safetensors(data)
-        exact = _is_exact(data)
+        exact = _is_exact(data, card, state)
     except (SafetensorError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise VerificationError("model.safetensors is damaged.") from None
     if not exact:
-        raise VerificationError("model.safetensors contains something that is neither a tensor nor the card.")
+        raise VerificationError(
+            "model.safetensors contains something that is neither a tensor nor the card, or is written in another way."
+        )
     return card, state
 
 
-def _is_exact(data: bytes) -> bool:
-    """Whether a file contains exactly one card and its tensors, one after another.
-
-    The order of the tensors is left open, since it changes with the library.
-    """
-    length = int.from_bytes(data[:8], "little")
-    text = data[8 : 8 + length].decode("utf-8")
-    header: dict[str, Any] = json.loads(text)
-    metadata = header.pop("__metadata__")
-    body = json.loads(metadata[_KEY])
-    place = 0
-    for tensor in sorted(header.values(), key=lambda tensor: tuple(tensor["data_offsets"])):
-        if set(tensor) != {"dtype", "shape", "data_offsets"} or tensor["data_offsets"][0] != place:
+def _is_exact(data: bytes, card: ModelCard, state: State) -> bool:
+    held, place = memoryview(data), 0
+    for part in _parts(card, state):
+        if held[place : place + len(part)] != part:
             return False
-        place = tensor["data_offsets"][1]
-    # Compare with the canonical text, so that duplicate keys, blanks and escapes are found.
-    written = {"__metadata__": metadata, **header}
-    plain = json.dumps(written, separators=(",", ":"), ensure_ascii=False)
-    return (
-        text == plain + " " * (-len(plain.encode()) % _ALIGNMENT)
-        and 8 + length + place == len(data)
-        and set(metadata) == {_KEY}
-        and set(body) == {"model" if "model" in body else "generator", "options", "schema", "label", "seed"}
-        and metadata[_KEY] == json.dumps(body, sort_keys=True, ensure_ascii=True, allow_nan=False)
-    )
+        place += len(part)
+    return place == len(data)
 
 
 def restored_model(card: ModelCard, state: State) -> ReleasedModel:

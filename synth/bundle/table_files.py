@@ -6,17 +6,16 @@ Columns come in the order of the declaration, dropped ones left out. A missing c
 dates are ISO; numbers have the decimals of ``step``. Texts and headers that a spreadsheet would take for a formula get
 a leading apostrophe in both files, so that both contain the same table.
 
-Checking needs no private row: the printed text of each cell must be that of one of the column's codes. Only distinct
-texts are checked one by one, so a million rows take seconds.
+Checking needs no private row. The printed text of each cell of the CSV file must be that of one of the column's codes;
+only distinct texts are looked at one by one, so a million rows take seconds. Both files are then written again from
+these codes and compared: a stranger's Parquet file is never read.
 """
 
 from __future__ import annotations
 
 import hashlib
-import io
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -27,6 +26,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pa_parquet
 
+from synth.bundle.parquet import Field, ParquetFile
 from synth.errors import TableError, VerificationError
 from synth.schema import Column, ModelledColumn, Schema
 from synth.schema.columns.base import code_dtype
@@ -37,14 +37,12 @@ __all__ = [
     "TableCheck",
     "as_rows",
     "check_csv",
-    "check_parquet",
-    "digests_of_tables",
     "fresh_ids",
-    "parquet_problems",
     "pieces",
     "printers_of",
     "quoted",
     "read_table",
+    "unlike_table",
     "write_csv",
     "write_parquet",
     "write_table",
@@ -61,8 +59,6 @@ _HEX_DIGITS = np.frombuffer(b"0123456789abcdef", dtype=np.uint8)
 _WIDE = 64
 _BLOCK_BYTES = 8 * 2**20
 _LARGEST_CACHE = 1_000_000
-_WRITER = re.compile(r"parquet-cpp-arrow version [0-9]+\.[0-9]+\.[0-9]+(-SNAPSHOT)?")
-_MAGIC = b"PAR1"
 _IDENTIFIER = re.compile(IDENTIFIER_PATTERN)
 _Rows = npt.NDArray[np.int64]
 Places = npt.NDArray[np.integer[Any]]
@@ -118,12 +114,17 @@ def write_parquet(codes: npt.ArrayLike, schema: Schema, target: BinaryIO, seed: 
     """Write a synthetic table as Parquet: nullable int64, float64, date32, string and bool; see :func:`write_table`."""
     rows = as_rows(codes, schema)
     printers = printers_of(rows, schema, seed, _parquet_cells)
-    fields = pa.schema([(column.printed_name, arrow_type(column)) for column in schema.printed])
-    # Without the Arrow schema in its metadata the file depends on the cells and the version of the library alone.
-    with pa_parquet.ParquetWriter(target, fields, store_schema=False) as writer:
-        for first, last in pieces(len(rows), schema):
-            batch = pa.record_batch([printer(first, last) for printer in printers], schema=fields)
-            writer.write_batch(batch, row_group_size=_piece(schema))
+    identifiers = set(schema.identifiers)
+    file = ParquetFile(
+        target,
+        [
+            Field(column.printed_name, arrow_type(column), distinct=column.name in identifiers)
+            for column in schema.printed
+        ],
+    )
+    for first, last in pieces(len(rows), schema):
+        file.write([printer(first, last) for printer in printers])
+    file.close()
 
 
 def pieces(rows: int, schema: Schema) -> Iterator[tuple[int, int]]:
@@ -296,7 +297,7 @@ def check_csv(stream: BinaryIO, schema: Schema, *, rows: int | None, keep: bool 
     VerificationError
         If it is not a table with the printed columns of the schema.
     """
-    check = TableCheck("synthetic.csv", schema, keep=keep)
+    check = TableCheck(schema, keep=keep)
     names = [column.printed_name for column in schema.printed]
     try:
         reader = pa_csv.open_csv(
@@ -320,45 +321,8 @@ def check_csv(stream: BinaryIO, schema: Schema, *, rows: int | None, keep: bool 
     return check.finish(rows)
 
 
-def check_parquet(data: bytes, schema: Schema, *, rows: int | None) -> TableCheck:
-    """Check ``synthetic.parquet`` against the schema and the stated number of rows, if there is one.
-
-    Raises
-    ------
-    VerificationError
-        If it is not a table with the printed columns of the schema and their types.
-    """
-    check = TableCheck("synthetic.parquet", schema)
-    columns = schema.printed
-    with _refusing_what_is_no_parquet():
-        footer = pa_parquet.read_metadata(pa.BufferReader(data))
-        names = footer.schema.to_arrow_schema().names
-        if names not in ([column.name for column in columns], [column.printed_name for column in columns]):
-            raise VerificationError("synthetic.parquet does not have the declared columns in the declared order.")
-        # By the names in the file, the only ones that the library knows.
-        texts = [name for name, column in zip(names, columns, strict=True) if arrow_type(column) == pa.string()]
-        file = pa_parquet.ParquetFile(pa.BufferReader(data), metadata=footer, read_dictionary=texts)
-        _check_size(check, rows, file.metadata.num_rows)
-        if not all(map(_has_its_type, columns, file.schema_arrow.types)):
-            raise VerificationError("synthetic.parquet contains a column whose type is not the declared one.")
-        for batch in file.iter_batches(batch_size=_piece(schema), use_threads=False):
-            _check_size(check, rows, batch.num_rows)
-            check.add(list(batch.columns))
-    return check.finish(rows)
-
-
-@contextmanager
-def _refusing_what_is_no_parquet() -> Iterator[None]:
-    try:
-        yield
-    except MemoryError:  # which is an ArrowException too
-        raise
-    except (pa.ArrowException, OSError, ValueError, IndexError, OverflowError):  # the last two of altered pages
-        raise VerificationError("synthetic.parquet is not a table that can be read.") from None
-
-
 class TableCheck:
-    """What was found in one file of a table.
+    """What was found in ``synthetic.csv``.
 
     Attributes
     ----------
@@ -368,8 +332,7 @@ class TableCheck:
         One sentence for each difference.
     """
 
-    def __init__(self, name: str, schema: Schema, *, keep: bool = False) -> None:
-        self.name = name
+    def __init__(self, schema: Schema, *, keep: bool = False) -> None:
         self.rows = 0
         self.problems: list[str] = []
         modelled = {column.name: column for column in schema.modelled}
@@ -389,39 +352,29 @@ class TableCheck:
         return codes
 
     def add(self, arrays: list[pa.Array]) -> None:
-        """Check a batch: one array of cells for each printed column, as texts or in the column's own type."""
+        """Check a batch: one dictionary array of texts for each printed column."""
         for check, array in zip(self._columns, arrays, strict=True):
-            check.add(*_printed(check.column, array))
+            check.add(array.dictionary.to_pylist(), array.indices.to_numpy())
         self.rows += len(arrays[0])
 
     def finish(self, rows: int | None) -> TableCheck:
         """Compare the number of rows and turn counts into sentences."""
         if rows is not None and self.rows != rows:
-            self.problems.append(f"{self.name} has {self.rows:,} rows; the certificate says {rows:,}.")
+            self.problems.append(f"synthetic.csv has {self.rows:,} rows; the certificate says {rows:,}.")
         for check in self._columns:
             if check.outside:
                 self.problems.append(
-                    f"{self.name}: {check.outside:,} cells of '{check.column.name}' are outside its declared domain."
+                    f"synthetic.csv: {check.outside:,} cells of '{check.column.name}' are outside its declared domain."
                 )
         return self
 
-    def differences(self, other: TableCheck) -> list[str]:
-        """Name the columns in which two files do not hold the same cells."""
-        pairs = zip(self._columns, other._columns, strict=True)
-        return [
-            f"{self.name} and {other.name} have different cells in '{mine.column.name}'."
-            for mine, theirs in pairs
-            if mine.digest.digest() != theirs.digest.digest()
-        ]
-
 
 class _ColumnCheck:
-    """One column: how many cells are outside the domain, and a hash of all codes to compare two files by."""
+    """One column: how many cells are outside the domain, and the codes of all of them."""
 
     def __init__(self, column: ModelledColumn, *, keep: bool) -> None:
         self.column: Column = column
         self.outside = 0
-        self.digest = hashlib.sha256()
         self.kept: list[Places] | None = [] if keep else None
         self._modelled = column
         self._known: dict[str, int] = {}
@@ -429,7 +382,6 @@ class _ColumnCheck:
     def add(self, texts: list[str], places: Places) -> None:
         codes = np.array([self._code(text) for text in texts], dtype="<i8")[places]
         self.outside += int((codes < 0).sum())
-        self.digest.update(codes.tobytes())
         if self.kept is not None:
             self.kept.append(np.maximum(codes, 0).astype(code_dtype(self._modelled.size)))
 
@@ -442,44 +394,31 @@ class _ColumnCheck:
 
 
 class _IdentifierCheck:
-    """A column of new ids: how many cells are not such ids, and a hash of all to compare two files by."""
+    """A column of new ids: how many cells are not such ids."""
 
     kept: list[Places] | None = None
 
     def __init__(self, column: Column) -> None:
         self.column = column
         self.outside = 0
-        self.digest = hashlib.sha256()
 
     def add(self, texts: list[str], places: Places) -> None:
         fresh = np.array([_IDENTIFIER.fullmatch(text) is not None for text in texts], dtype=bool)
         self.outside += int((~fresh[places]).sum())
-        # A line break after every text, the last one too: the two files come in batches of different lengths.
-        self.digest.update("".join(f"{texts[place]}\n" for place in places).encode())
 
 
 def _check_size(check: TableCheck, rows: int | None, more: int) -> None:
     if rows is not None and check.rows + more > rows:
-        raise VerificationError(f"{check.name} has more rows than the {rows:,} of the certificate.")
+        raise VerificationError(f"synthetic.csv has more rows than the {rows:,} of the certificate.")
 
 
-def _printed(column: Column, array: pa.Array) -> tuple[list[str], Places]:
-    """Return the distinct printed texts of an array, the last one for missing cells, and every row's place in them."""
-    encoded = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
-    places = encoded.indices.fill_null(len(encoded.dictionary)).to_numpy(zero_copy_only=False)
-    texts = [column.text_of_cell(cell) for cell in encoded.dictionary.to_pylist()]
-    return [*texts, ""], places
+# Whether the bytes follow from the cells, and contain nothing else ---------------------------------------------------
 
 
-def _has_its_type(column: Column, kind: pa.DataType) -> bool:
-    return bool((kind.value_type if pa.types.is_dictionary(kind) else kind) == arrow_type(column))
-
-
-# Whether the bytes follow from the cells, and contain nothing else ---------------------------------------
-
-
-def digests_of_tables(codes: npt.NDArray[np.integer[Any]], schema: Schema, seed: int) -> dict[str, str]:
-    """Return the SHA-256 of both files of a table, by name, by writing them again.
+def unlike_table(
+    codes: npt.NDArray[np.integer[Any]], schema: Schema, seed: int, opened: Callable[[str], BinaryIO]
+) -> Iterator[str]:
+    """Yield the names of the files of a table that are not, byte for byte, what its cells are written as.
 
     Parameters
     ----------
@@ -487,85 +426,28 @@ def digests_of_tables(codes: npt.NDArray[np.integer[Any]], schema: Schema, seed:
     schema : Schema
     seed : int
         The public seed, from which new identifiers are made.
+    opened : callable
+        Opens a file by its name.
     """
-    csv, parquet = _Digest(), _Digest()
-    write_csv(codes, schema, cast(BinaryIO, csv), seed)
-    write_parquet(codes, schema, cast(BinaryIO, parquet), seed)
-    return {"synthetic.csv": csv.sha256.hexdigest(), "synthetic.parquet": parquet.sha256.hexdigest()}
+    for name, write in (("synthetic.csv", write_csv), ("synthetic.parquet", write_parquet)):
+        with opened(name) as stream:
+            compared = _Compared(stream)
+            write(codes, schema, cast(BinaryIO, compared), seed)
+            if not compared.is_same():
+                yield name
 
 
-class _Digest(io.RawIOBase):
-    """A file that keeps only its hash and its length."""
+class _Compared:
+    """A file that compares what is written to it with another file, and keeps nothing."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.sha256 = hashlib.sha256()
-        self._length = 0
+    def __init__(self, other: BinaryIO) -> None:
+        self._other, self._same = other, True
 
-    def writable(self) -> bool:
-        return True
-
-    def write(self, data: Any) -> int:
-        block = memoryview(data).cast("B")
-        self.sha256.update(block)
-        self._length += len(block)
+    def write(self, data: bytes | memoryview) -> int:
+        block = memoryview(data).cast("B")  # the bytes of a buffer may have signs, and then equal no others
+        self._same = self._same and self._other.read(len(block)) == block
         return len(block)
 
-    def tell(self) -> int:
-        return self._length
-
-
-def parquet_problems(data: bytes) -> Iterator[str]:
-    """Yield what a Parquet file contains besides its cells: metadata, stray bytes, wrong statistics.
-
-    Parameters
-    ----------
-    data : bytes
-        The file.
-
-    Raises
-    ------
-    VerificationError
-        If it is not a Parquet file, or contains pages that cannot be read.
-    """
-    with _refusing_what_is_no_parquet():
-        yield from _stray_bytes(data)
-
-
-def _stray_bytes(data: bytes) -> Iterator[str]:
-    file = pa_parquet.ParquetFile(pa.BufferReader(data))
-    known = file.metadata
-    if known.metadata or file.schema_arrow.metadata:
-        yield "synthetic.parquet contains metadata, which no table in a bundle has."
-    if _WRITER.fullmatch(known.created_by or "") is None:
-        yield "synthetic.parquet was written by a library that is not used for bundles."
-    place = len(_MAGIC)
-    for group in range(known.num_row_groups):
-        for number in range(known.num_columns):
-            chunk = known.row_group(group).column(number)
-            begins = [chunk.data_page_offset] + [chunk.dictionary_page_offset] * chunk.has_dictionary_page
-            if min(begins) != place:
-                yield "synthetic.parquet contains bytes that belong to no column."
-                return
-            place += chunk.total_compressed_size
-    footer = int.from_bytes(data[-8:-4], "little")
-    if not data.startswith(_MAGIC) or place + footer + 8 != len(data):
-        yield "synthetic.parquet contains bytes that belong to no column."
-        return
-    for group in range(known.num_row_groups):
-        rows = file.read_row_group(group, use_threads=False)
-        for number, name in enumerate(file.schema_arrow.names):
-            found = known.row_group(group).column(number).statistics
-            if found is not None and not _agrees(found, rows.column(number)):
-                yield f"The statistics of '{name}' in synthetic.parquet are not those of its cells."
-
-
-def _agrees(stated: Any, cells: pa.ChunkedArray) -> bool:
-    if stated.has_distinct_count or (stated.has_null_count and stated.null_count != cells.null_count):
-        return False
-    if stated.num_values != len(cells) - cells.null_count:
-        return False
-    if not stated.has_min_max:
-        return True
-    found = pc.min_max(cells).as_py()
-    return bool((stated.min, stated.max) == (found["min"], found["max"]))
+    def is_same(self) -> bool:
+        """Whether the other file is the same so far and ends here."""
+        return self._same and not self._other.read(1)

@@ -28,7 +28,8 @@ from synth.privacy.questions import Answer
 from synth.reports.document import report_document, report_page
 from synth.reports.evidence import Publishable, publishable
 from synth.reports.first_screen import TableRows, first_rows, first_screen
-from synth.schema import Neighbours, RunConfig, Schema, config_to_yaml, schema_to_document
+from synth.schema import Neighbours, RunConfig, Schema, config_to_yaml, parse_config, schema_to_document
+from synth.schema.documents import read_mapping
 
 __all__ = ["Contents", "SealedBundle", "Signer", "write_bundle", "written_texts"]
 
@@ -129,7 +130,7 @@ def write_bundle(
     """
     evidence = publishable(contents.evidence)
     _refuse_test_noise(contents)
-    config = contents.config.published()
+    config = _as_read(contents.config)
     report_json = canonical_json(report_document(evidence))
     card = ModelCard.of(config)
     model = model_to_bytes(card, contents.state)
@@ -156,6 +157,11 @@ def write_bundle(
     _refuse_leaks(members, config, leak_words)
     write_zip(path, members)
     return SealedBundle(path, certificate, certificate_json, report_json, model_json)
+
+
+def _as_read(config: RunConfig) -> RunConfig:
+    """Return a configuration as a reader of the bundle has it: a float that was given as 1 is 1.0."""
+    return parse_config(read_mapping(config_to_yaml(config.published()), sealed=True))
 
 
 def _table(contents: Contents) -> dict[str, bytes | Path]:

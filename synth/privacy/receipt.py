@@ -177,6 +177,8 @@ class Receipt:
     def to_dict(self) -> dict[str, Any]:
         """Return a dictionary of JSON types from which ``from_dict`` makes an equal receipt."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
+        # A float is written as one, so that the receipt that is read back is written in the same way.
+        values |= {name: float(values[name]) for name, kind in _KINDS.items() if kind is float}
         values |= {"neighbours": self.neighbours.value, "assumptions": list(self.assumptions)}
         values["cells"] = [list(cell) for cell in self.cells]
         # Fields that few answers need are left out where they are empty.

@@ -21,7 +21,7 @@ from synth.generators.protocol import Fact, Picture
 from synth.privacy.answers import ROW_COUNT_QUERY, NoisyAnswer, RowCount
 from synth.privacy.receipt import Receipt
 from synth.reports import drawing, wording
-from synth.reports.evidence import Evidence, Publishable, evidence_to_dict, publishable
+from synth.reports.evidence import Evidence, Publishable, evidence_from_dict, evidence_to_dict, publishable
 from synth.reports.first_screen import FirstScreen
 from synth.reports.measured import MeasuredTable, compare_measured, measured_tables
 from synth.reports.registry import reports, section_words
@@ -157,14 +157,15 @@ def _total_noise(table: MeasuredTable) -> float:
 
 
 def report_document(evidence: Sequence[Publishable]) -> dict[str, Any]:
-    """Return the report that enters a bundle.
+    """Return the report that enters a bundle, in the one form that reading it and writing it again gives.
 
     Raises
     ------
     TypeError
         If evidence of another kind than safe or charged is among it.
     """
-    return _document(publishable(evidence))
+    # Read back: a number that is kept as a float may have been given as a whole one.
+    return _document([evidence_from_dict(evidence_to_dict(entry)) for entry in publishable(evidence)])
 
 
 def owner_document(evidence: Sequence[Evidence]) -> dict[str, Any]:

@@ -30,6 +30,7 @@ from synth.schema.documents import (
     read_mapping,
     read_text,
     refuse_unknown,
+    without_signed_zeros,
 )
 from synth.schema.rule_lines import with_tables
 from synth.schema.schema import Neighbours, Schema, size_problem
@@ -519,5 +520,5 @@ def config_to_mapping(config: RunConfig) -> dict[str, Any]:
 
 def config_to_yaml(config: RunConfig) -> str:
     """Write a configuration as YAML text; :func:`read_mapping` and :func:`parse_config` give it back."""
-    plain = json.loads(json.dumps(config_to_mapping(config)))
+    plain = json.loads(json.dumps(without_signed_zeros(config_to_mapping(config))))
     return yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=120)

@@ -47,6 +47,7 @@ __all__ = [
     "read_mapping",
     "read_text",
     "refuse_unknown",
+    "without_signed_zeros",
 ]
 
 _Value = TypeVar("_Value")
@@ -196,7 +197,7 @@ def as_number(value: object) -> float:
         raise ValueError(f"must be a number of at most {NUMBER_CHARACTERS:,} characters.")
     try:
         if not isinstance(value, bool) and isinstance(value, int | float | str):
-            return float(value)
+            return float(value) + 0.0  # -0 is 0
     except (ValueError, OverflowError):  # of text, and of a whole number beyond the largest float
         raise ValueError("must be a number.") from None
     raise ValueError("must be a number.")
@@ -360,6 +361,17 @@ def refuse_unknown(
     unknown = next((key for key in content if key not in known), None)
     if unknown is not None:
         raise error(f"{within}unknown key '{shown(str(unknown))}'. Known keys: {', '.join(sorted(known))}.")
+
+
+def without_signed_zeros(document: Any) -> Any:
+    """Return plain values with 0.0 in place of -0.0: they are one number, and have one text."""
+    if isinstance(document, float):
+        return document + 0.0
+    if isinstance(document, Mapping):
+        return {key: without_signed_zeros(value) for key, value in document.items()}
+    if isinstance(document, list | tuple):
+        return [without_signed_zeros(value) for value in document]
+    return document
 
 
 _REASONS = {

@@ -15,7 +15,8 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from synth.bundle.archive import canonical_json, sha256_of, signed_by_hash, write_zip
+from synth.bundle import measurements
+from synth.bundle.archive import canonical_json, sha256_of, signed_by_hash, write_zip, zip_of
 from synth.bundle.certificate import certify, current_versions
 from synth.bundle.checks import check
 from synth.bundle.replay import replay
@@ -195,6 +196,30 @@ def require_verified_and_replayed(bundle: Path, key: Key, folder: Path) -> None:
 def members_of(bundle: Path) -> dict[str, bytes]:
     with zipfile.ZipFile(bundle) as archive:
         return {name: archive.read(name) for name in archive.namelist()}
+
+
+def npz_with(data: bytes, change: Callable[[dict[str, bytes]], None]) -> bytes:
+    """The file of answers with other members, packed as it has to be."""
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    change(members)
+    return b"".join(zip_of(members, attributes=0o600))
+
+
+def npz_with_index(data: bytes, change: Callable[[dict[str, Any]], None]) -> bytes:
+    """The file of answers with another index, written as it has to be."""
+
+    def rewrite(members: dict[str, bytes]) -> None:
+        index = json.loads(np.load(io.BytesIO(members["index.npy"]), allow_pickle=False).tobytes())
+        change(index)
+        members["index.npy"] = npy(np.frombuffer(json.dumps(index, sort_keys=True).encode(), dtype=np.uint8))
+
+    return npz_with(data, rewrite)
+
+
+def npy(array: np.ndarray) -> bytes:
+    """An array as it has to be written."""
+    return measurements._head(array) + array.tobytes()
 
 
 def altered(

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import io
 import json
 from pathlib import Path
 
-import pyarrow.parquet as pa_parquet
 import pytest
 from bundle_making import config_of, members_of
 from safetensors.torch import load as load_safetensors
@@ -62,17 +60,12 @@ def test_a_planted_text_is_found_in_every_text_file(
     assert leak not in " ".join(findings), "a finding does not repeat the leak"
 
 
-def test_names_inside_binary_files_are_found(members: dict[str, bytes | Path], schema: Schema) -> None:
+def test_names_inside_the_model_are_found(members: dict[str, bytes | Path], schema: Schema) -> None:
     model = members["model.safetensors"]
     assert isinstance(model, bytes)
     members["model.safetensors"] = save_safetensors(load_safetensors(model), {"author": "ada.lovelace"})
-    table = pa_parquet.read_table(io.BytesIO(members["synthetic.parquet"]))  # type: ignore[arg-type]
-    sink = io.BytesIO()
-    pa_parquet.write_table(table.replace_schema_metadata({"origin": "/home/ada/patients.csv"}), sink)
-    members["synthetic.parquet"] = sink.getvalue()
     findings = " ".join(lint_members(members, schema, WORDS))
     assert "model.safetensors contains the name of this machine" in findings
-    assert "synthetic.parquet contains a path" in findings
 
 
 def test_an_undeclared_cell_is_found(members: dict[str, bytes | Path], schema: Schema) -> None:

@@ -13,10 +13,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from bundle_making import Key, altered, checked, config_of, members_of
+from bundle_making import Key, altered, checked, config_of, members_of, npz_with_index
 from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
-from forging import forged, golden, only
+from forging import forged, only
+from golden_bundles import golden
 from safetensors.numpy import load as load_safetensors
 from safetensors.numpy import save as save_safetensors
 
@@ -176,18 +177,8 @@ def test_a_table_that_cannot_be_read_is_a_finding() -> None:
 
 def with_index(change: dict[str, Any]) -> bytes:
     """The file of answers of a golden bundle with other entries in its index."""
-    source = zipfile.ZipFile(io.BytesIO(members_of(golden("independent"))["measurements.npz"]))
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        for entry in source.infolist():
-            content = source.read(entry)
-            if entry.filename == "index.npy":
-                index = json.loads(np.load(io.BytesIO(content)).tobytes()) | change
-                array = io.BytesIO()
-                np.save(array, np.frombuffer(json.dumps(index, sort_keys=True).encode(), dtype=np.uint8))
-                content = array.getvalue()
-            archive.writestr(entry, content)
-    return buffer.getvalue()
+    data = members_of(golden("independent"))["measurements.npz"]
+    return npz_with_index(data, lambda index: index.update(change))
 
 
 @pytest.mark.parametrize(
@@ -267,19 +258,13 @@ def test_a_table_of_other_widths_is_not_written() -> None:
         table_files.write_csv(np.zeros((3, 1), dtype=np.int64), TWO, io.BytesIO(), 0)
 
 
-@pytest.mark.parametrize("check", [table_files.check_csv, table_files.check_parquet])
-def test_a_table_that_needs_too_much_memory_is_no_damaged_one(
-    check: Any, bundle: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_table_that_needs_too_much_memory_is_no_damaged_one(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> None:
         raise MemoryError
 
     monkeypatch.setattr(table_files, "_check_size", full)
-    members = members_of(bundle)
-    data = members["synthetic.parquet"]
-    given = io.BytesIO(members["synthetic.csv"]) if check is table_files.check_csv else data
     with pytest.raises(MemoryError):
-        check(given, config_of().schema, rows=None)
+        table_files.check_csv(io.BytesIO(members_of(bundle)["synthetic.csv"]), config_of().schema, rows=None)
 
 
 def test_texts_of_cells_are_remembered_up_to_a_limit(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:

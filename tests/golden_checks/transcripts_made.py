@@ -103,8 +103,7 @@ def _call(call: NoiseCall) -> str:
 def _members(data: bytes) -> dict[str, str]:
     """Hash every member, without what follows from the last bits of a fit: these differ between processors.
 
-    Numbers are rounded to a millionth of the largest of their array, those of the index to nine digits. The file itself
-    follows from the version of zlib, too.
+    Numbers are rounded to a millionth of the largest of their array, those of the index to nine digits.
     """
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         arrays = {name: np.load(io.BytesIO(archive.read(name)), allow_pickle=False) for name in archive.namelist()}

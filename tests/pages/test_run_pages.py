@@ -15,7 +15,7 @@ from driving import LABELLED, badges, described, errors, go, open_app, started, 
 from streamlit.testing.v1 import AppTest
 
 from pages.ui.evidence import BADGES, OWNER_ONLY_NOTE
-from synth.bundle.archive import new_entry
+from synth.bundle.archive import zip_of
 from synth.services.views import RunView
 
 TABS = (
@@ -353,14 +353,12 @@ def test_a_changed_bundle_is_found_out(finished: AppTest) -> None:
 
     app = seal(finished)
     data = application().bundle(app.session_state["draft"]["run_id"])
-    changed = io.BytesIO()
-    with zipfile.ZipFile(io.BytesIO(data)) as old, zipfile.ZipFile(changed, "w") as new:
-        for name in old.namelist():
-            body = old.read(name)
-            packed = new_entry(name, attributes=stat.S_IFREG | 0o644)
-            new.writestr(packed, body.replace(b"north", b"South", 1) if name == "synthetic.csv" else body)
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    members["synthetic.csv"] = members["synthetic.csv"].replace(b"north", b"South", 1)
+    changed = b"".join(zip_of(members, attributes=stat.S_IFREG | 0o644))
     start = go(open_app(), "start")
-    start.file_uploader[0].upload("bundle.zip", changed.getvalue(), "application/zip")
+    start.file_uploader[0].upload("bundle.zip", changed, "application/zip")
     start.run()
     assert "This bundle does not match its certificate, or cannot be read." in texts(start)
     assert "synthetic.csv is not the certified file: its hash differs." in texts(start)

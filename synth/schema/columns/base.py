@@ -263,10 +263,6 @@ class Column(ABC):
         """Return texts of a few valid cells."""
         return [""][:most]
 
-    def text_of_cell(self, cell: Any) -> str:
-        """Return the text that a cell of a Parquet file is printed as."""
-        return str(cell)
-
     def text_of_typed(self, cell: TypedCell) -> str:
         """Return the text that is read as this cell of a table in memory: a date or a time, or a number's text."""
         return cell if isinstance(cell, str) else cell.isoformat()

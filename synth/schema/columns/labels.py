@@ -314,7 +314,3 @@ class YesNoColumn(LabelColumn):
     def cells(self, codes: npt.NDArray[np.int64]) -> list[Any]:
         """Return the truth value of every code."""
         return [None if code == self.missing_code else bool(code) for code in codes.tolist()]
-
-    def text_of_cell(self, cell: Any) -> str:
-        """Return the word of a truth value."""
-        return guarded(self.declared_labels[cell]) if isinstance(cell, bool) else str(cell)

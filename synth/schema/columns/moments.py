@@ -206,10 +206,6 @@ class DateColumn(_MomentColumn):
         day = max(self._at(self.levels // 2).replace(day=25), self.low)
         return [min(day, self.high).strftime(pattern) for pattern in self.patterns or dates]
 
-    def text_of_cell(self, cell: Any) -> str:
-        """Return a date as ISO writes it."""
-        return cell.isoformat() if isinstance(cell, datetime.date) else str(cell)
-
     def text_of_typed(self, cell: TypedCell) -> str:
         """Return a day as it is read back: in ISO form, unless a declared pattern reads that as another day."""
         if isinstance(cell, str):

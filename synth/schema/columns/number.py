@@ -227,15 +227,6 @@ class NumberColumn(ModelledColumn):
         special = [self.levels + index for index, known in enumerate(self.special) if Decimal(repr(known)) == value]
         return [*special, *([int(place)] if 0 <= place < self.levels else [])]
 
-    def text_of_cell(self, cell: Any) -> str:
-        """Return the text of the value that reads back as this float; a long step has longer texts than a float."""
-        if not isinstance(cell, float) or not math.isfinite(cell):
-            return str(cell)
-        place = round(min(max((cell - self.low) / self.step, 0), self.levels - 1))
-        near = [code for code in (place - 1, place, place + 1) if 0 <= code < self.levels]
-        texts = self.texts([*near, *range(self.levels, self.levels + len(self.special))])
-        return next((text for text in texts if float(text) == cell), repr(cell))
-
     def grid(self) -> npt.NDArray[np.float64]:
         """Return every value of the grid."""
         return np.asarray(self.low + self.step * np.arange(self.levels, dtype=np.float64))
