@@ -38,11 +38,11 @@ __all__ = [
     "as_rows",
     "check_csv",
     "fresh_ids",
+    "is_written_as",
     "pieces",
     "printers_of",
     "quoted",
     "read_table",
-    "unlike_table",
     "write_csv",
     "write_parquet",
     "write_table",
@@ -415,26 +415,27 @@ def _check_size(check: TableCheck, rows: int | None, more: int) -> None:
 # Whether the bytes follow from the cells, and contain nothing else ---------------------------------------------------
 
 
-def unlike_table(
-    codes: npt.NDArray[np.integer[Any]], schema: Schema, seed: int, opened: Callable[[str], BinaryIO]
-) -> Iterator[str]:
-    """Yield the names of the files of a table that are not, byte for byte, what its cells are written as.
+def is_written_as(name: str, stream: BinaryIO, codes: npt.NDArray[np.integer[Any]], schema: Schema, seed: int) -> bool:
+    """Return whether a file of a table is, byte for byte, what some cells are written as.
 
     Parameters
     ----------
+    name : str
+        ``synthetic.csv`` or ``synthetic.parquet``.
+    stream : BinaryIO
+        The file.
     codes : array of integers of shape (n_rows, n_modelled)
+        The cells.
     schema : Schema
     seed : int
         The public seed, from which new identifiers are made.
-    opened : callable
-        Opens a file by its name.
     """
-    for name, write in (("synthetic.csv", write_csv), ("synthetic.parquet", write_parquet)):
-        with opened(name) as stream:
-            compared = _Compared(stream)
-            write(codes, schema, cast(BinaryIO, compared), seed)
-            if not compared.is_same():
-                yield name
+    compared = _Compared(stream)
+    _WRITERS[name](codes, schema, cast(BinaryIO, compared), seed)
+    return compared.is_same()
+
+
+_WRITERS = {"synthetic.csv": write_csv, "synthetic.parquet": write_parquet}
 
 
 class _Compared:
