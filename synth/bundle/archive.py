@@ -22,7 +22,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from synth.errors import UnknownFormatError, VerificationError
+from synth.errors import InputError, UnknownFormatError, VerificationError
 from synth.schema.documents import without_signed_zeros
 from synth.version import OLDEST_READ, __version__, is_before
 
@@ -120,10 +120,12 @@ class Archive:
 
 @contextmanager
 def open_archive(path: Path | BinaryIO) -> Iterator[Archive]:
-    """Open a bundle: a zip, an unpacked folder, or the bytes of a zip, which stay open.
+    """Open a bundle: a zip, an unpacked folder, a folder that contains ``bundle.zip``, or the bytes of a zip.
 
     Raises
     ------
+    InputError
+        If there is nothing under this path.
     VerificationError
         If it is neither; a file is missing, unknown, duplicated, too large, or not a regular file; or the zip is not
         the one that :func:`write_zip` writes of its files.
@@ -144,11 +146,14 @@ def _opened(path: Path | BinaryIO) -> Iterator[Archive]:
     if not isinstance(path, Path):
         yield _zipped(path, "The bundle")
         return
-    if path.is_dir():
+    if not path.exists():
+        raise InputError(f"There is no bundle '{path.name}'. Check the path.")
+    inside = path / "bundle.zip"  # in the folder of a run
+    if path.is_dir() and not inside.is_file():
         yield _unpacked(path)
         return
     try:
-        stream = path.open("rb")
+        stream = (inside if path.is_dir() else path).open("rb")
     except OSError:
         raise VerificationError(f"{path.name} cannot be opened: it must be a bundle (a zip) or a folder.") from None
     with stream:

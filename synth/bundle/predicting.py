@@ -82,8 +82,7 @@ def predict(bundle: Path, table: Path, *, public_key: Path | None = None) -> Pre
     TableError
         If the table cannot be read, or lacks a column.
     """
-    inside = bundle / "bundle.zip"
-    with open_archive(inside if inside.is_file() else bundle) as archive:
+    with open_archive(bundle) as archive:
         verdict = verify(bundle, public_key=public_key)
         for failure in verdict.json["failures"]:
             raise VerificationError(f"The bundle is not what it claims to be: {failure}")

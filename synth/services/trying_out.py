@@ -147,7 +147,8 @@ def _run_once(
     certificate = sealed.certificate_json
     unfit = signature_problem(certificate, signer.sign(certificate), signer.public_key_pem, None)
     found = check(sealed.path)
-    problems = [problem for problem in (*found.failures, *found.not_checked) if problem != unfit]
+    own = (unfit or "", NOT_PRIVATE)
+    problems = [one for one in (*found.failures, *found.not_checked) if not (unfit and one.endswith(own))]
     if unfit is None:
         raise VerificationError("The bundle of a trial passes for a real one.")
     if problems:
