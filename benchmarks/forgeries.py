@@ -18,6 +18,7 @@ import argparse
 import csv
 import io
 import json
+import os
 import struct
 import tempfile
 import zipfile
@@ -37,6 +38,7 @@ from safetensors.numpy import save as save_safetensors
 
 from synth.bundle.archive import canonical_json, sha256_of, signed_by_hash, write_zip, zip_of
 from synth.bundle.checks import check
+from synth.bundle.verify import Findings
 
 __all__ = ["RE_ENCODINGS", "Count", "members_of", "refusals", "repacked", "signed_anew", "tried"]
 
@@ -80,10 +82,19 @@ def signed_anew(members: Mapping[str, bytes]) -> Members:
     return forged | {"public-key.pem": key.pem}
 
 
-def refusals(zipped: bytes) -> list[str]:
-    """Return why a check does not accept a bundle; nothing if it does."""
-    found = check(io.BytesIO(zipped))
+def refusals(zipped: bytes, *, first: bool = False) -> list[str]:
+    """Return why a check does not accept a bundle; nothing if it does. With ``first`` it stops at the first reason."""
+
+    def stop(found: Findings) -> None:
+        if first and found.step and (found.failures or found.not_checked):
+            raise _FoundError
+
+    found = check(io.BytesIO(zipped), tell=stop)
     return [*found.failures, *found.not_checked]
+
+
+class _FoundError(Exception):
+    """There is a reason."""
 
 
 # Zips: the same files, packed in another way --------------------------------------------------------------------------
@@ -729,7 +740,7 @@ def tried(zipped: bytes, *, tries: int, seed: int, name: str = "bundle") -> dict
     for kind, told, forged, alike in _forgeries(zipped, tries=tries, seed=seed):
         count = counts.setdefault(kind, Count())
         count.tries += 1
-        if refusals(forged):
+        if refusals(forged, first=True):
             count.refused += 1
         elif alike():
             count.passed.append(f"{name}: {told}")
@@ -781,21 +792,21 @@ device: cpu
 """
 _COLUMNS = """
   age: {type: number, low: 0, high: 99, step: 1, missing: true}
-  weight: {type: number, low: 30, high: 160, step: 0.5}
+  weight: {type: number, low: 30, high: 160, step: 0.5, fallback: 70}
   town: {type: category, values: [Bern, Basel, Chur], other: true}
-  ill: {type: yes_no, yes: "yes", no: "no"}
+  ill: {type: yes_no, yes: "yes", no: "no", fallback: "no"}
 """
 _FOUND = """
   age: {type: find}
   town: {type: find}
-  ill: {type: yes_no, yes: "yes", no: "no"}
+  ill: {type: yes_no, yes: "yes", no: "no", fallback: "no"}
 """
 _BUNDLES = {
     "independent": f"generator: {{name: independent}}\nlabel: ill\nevaluation_share: 0.1\ncolumns:{_COLUMNS}",
     "dp-hp-adaptive": f"generator: {{name: dp-hp-adaptive}}\nlabel: ill\ncolumns:{_COLUMNS}",
     "kahm": f"generator: {{name: kahm}}\nlabel: ill\ncolumns:{_COLUMNS}",
     "model": f"model: {{name: private-regression}}\nlabel: weight\ncolumns:{_COLUMNS}",
-    "found": f"generator: {{name: independent}}\nlabel: ill\ncolumns:{_FOUND}",
+    "found": f"generator: {{name: independent}}\nlabel: ill\nundeclared: drop\ncolumns:{_FOUND}",
 }
 
 
@@ -835,6 +846,8 @@ def main() -> None:
     asked = parser.parse_args()
     counts: dict[str, Count] = {}
     with tempfile.TemporaryDirectory() as folder:
+        os.environ["HERMITAGE_HOME"] = f"{folder}/home"
+        os.environ.pop("DATABASE_URL", None)
         for name in asked.bundles:
             zipped = _made(name, Path(folder))
             problems = refusals(zipped)
