@@ -427,7 +427,29 @@ def _by_the_library(data: bytes) -> bytes:
     return bytes(save_safetensors(load_safetensors(data), json.loads(data[8 : 8 + length])["__metadata__"]))
 
 
+def _numbers(change: Callable[[np.ndarray], None]) -> Change:
+    """Change the first tensor of floats that holds a zero."""
+
+    def rewrite(header: dict[str, Any], body: bytes) -> tuple[dict[str, Any], bytes]:
+        for name, tensor in header.items():
+            if name != "__metadata__" and tensor["dtype"] == "F64":
+                first, last = tensor["data_offsets"]
+                values = np.frombuffer(body[first:last], dtype="<f8").copy()
+                if (values == 0).any():
+                    change(values)
+                    return header, body[:first] + values.tobytes() + body[last:]
+        raise KeyError
+
+    return _tensors(rewrite)
+
+
+def _negative_zeros(values: np.ndarray) -> None:
+    values[values == 0] = -0.0
+
+
 MODELS: dict[str, Change] = {
+    "negative zeros": _numbers(_negative_zeros),
+    "numbers that are none, with a payload": _numbers(_nan_with_a_payload),
     "tensors in another order": _tensors(_reversed_tensors),
     "a header in another order": _tensors(lambda header, body: (dict(reversed(header.items())), body)),
     "a longer padding": _tensors(lambda header, body: (header, body), padding=8),

@@ -47,7 +47,7 @@ from synth.privacy.selection import SCORE_STEP, Candidate, Selection, sensitivit
 from synth.reading.more.texts import is_value
 from synth.schema import Neighbours, Schema
 
-__all__ = ["ENTRIES", "ArrayFile", "Entry", "bytes_of", "from_description"]
+__all__ = ["ENTRIES", "ArrayFile", "Entry", "bytes_of", "from_description", "plain"]
 
 _RELATIVE = 1e-9
 """Two computers may differ in a bound by this much."""
@@ -74,34 +74,31 @@ class ArrayFile:
 
     def put(self, name: str, array: NDArray[Any]) -> str:
         """Keep an array under a name, and return the name."""
-        self.by_name[name] = _plain(array)
+        self.by_name[name] = plain(array)
         return name
 
     def add(self, array: NDArray[Any]) -> str:
         """Keep an array once, however often it is used, and return its name."""
-        array = _plain(array)
+        array = plain(array)
         key = (array.dtype.str, array.shape, hashlib.sha256(bytes_of(array)).digest())
         if key not in self._names:
             self._names[key] = self.put(f"table_{len(self._names):04d}", array)
         return self._names[key]
 
 
-def _plain(array: NDArray[Any]) -> NDArray[Any]:
+def plain(array: NDArray[Any]) -> NDArray[Any]:
     """Return an array with its last axis fastest, its lowest byte first, and no zero that has a sign."""
-    plain = np.ascontiguousarray(array).reshape(array.shape)
-    plain = plain.astype(plain.dtype.newbyteorder("<"), copy=False)
-    flat = plain.reshape(-1)
-    if plain.dtype.kind == "f" and any(map(_has_signed_zeros, (flat[at : at + _PIECE] for at in _starts(flat)))):
-        plain = plain + 0.0
-    return plain
+    made = np.ascontiguousarray(array).reshape(array.shape)
+    made = made.astype(made.dtype.newbyteorder("<"), copy=False)
+    if made.dtype.kind != "f":
+        return made
+    flat = made.reshape(-1)
+    pieces = (flat[at : at + _PIECE] for at in range(0, flat.size, _PIECE))
+    return made + 0.0 if any(map(_has_signed_zeros, pieces)) else made
 
 
 def _has_signed_zeros(piece: NDArray[Any]) -> bool:
     return bool((np.signbit(piece) & (piece == 0)).any())
-
-
-def _starts(flat: NDArray[Any]) -> range:
-    return range(0, flat.size, _PIECE)
 
 
 def bytes_of(array: NDArray[Any]) -> memoryview:

@@ -144,7 +144,7 @@ class Finding:
             receipts = tuple(Receipt.from_dict(receipt) for receipt in document["receipts"])
         except (PrivacyError, TypeError, ValueError, AttributeError):
             raise VerificationError("found.json contains a receipt that cannot be read.") from None
-        answers = measurements_from_bytes(files["found.npz"]).answers
+        answers = measurements_from_bytes(files["found.npz"], name="found.npz").answers
         return cls(account, schema_from_document(document["schema"]), epsilon, delta, receipts, answers)
 
 

@@ -95,13 +95,15 @@ def _head(array: NDArray[Any]) -> bytes:
     return _MAGIC + struct.pack("<H", len(text) + blanks + 1) + text.encode("ascii") + b" " * blanks + b"\n"
 
 
-def measurements_from_bytes(data: bytes) -> Measurements:
+def measurements_from_bytes(data: bytes, *, name: str = "measurements.npz") -> Measurements:
     """Read noisy answers back, with their questions.
 
     Parameters
     ----------
     data : bytes
         The file.
+    name : str
+        What it is called in messages.
 
     Raises
     ------
@@ -109,12 +111,14 @@ def measurements_from_bytes(data: bytes) -> Measurements:
         If :func:`measurements_to_bytes` would not write this file. Arrays that nothing refers to are refused, as
         missing ones are.
     """
-    packed = ExactZip(io.BytesIO(data), name="measurements.npz", attributes=_ATTRIBUTES)
+    packed = ExactZip(io.BytesIO(data), name=name, attributes=_ATTRIBUTES)
     try:
-        names = [name.removesuffix(".npy") for name in packed.names]
+        names = [member.removesuffix(".npy") for member in packed.names]
         if len(set(names)) != len(names) or len(data) > _LARGEST:
             raise ValueError
-        arrays = {name: _read_array(packed, name) for name in names}
+        arrays = {member: _read_array(packed, member) for member in names}
+        if not all(np.isfinite(array).all() for array in arrays.values() if array.dtype.kind == "f"):
+            raise VerificationError(f"{name} contains a number that is not finite.")
         index = json.loads(arrays[_INDEX].tobytes().decode("ascii"))
         if index["format"] != _FORMAT:
             raise ValueError
@@ -125,27 +129,25 @@ def measurements_from_bytes(data: bytes) -> Measurements:
         ]
         found = Measurements(tuple(entry.from_json(said, arrays) for entry, said in listed), _row_count(index["rows"]))
     except PrivacyError as refusal:
-        raise VerificationError(f"measurements.npz cannot be used: {refusal}") from None
+        raise VerificationError(f"{name} cannot be used: {refusal}") from None
     except _UNREADABLE:
-        raise VerificationError("measurements.npz is damaged, or is not a file of noisy answers.") from None
-    _require_nothing_else(packed, _members(found))
+        raise VerificationError(f"{name} is damaged, or is not a file of noisy answers.") from None
+    _require_nothing_else(packed, _members(found), name)
     return found
 
 
-def _require_nothing_else(packed: ExactZip, members: dict[str, NDArray[Any]]) -> None:
+def _require_nothing_else(packed: ExactZip, members: dict[str, NDArray[Any]], file: str) -> None:
     """Refuse a file whose members are not, byte for byte and in order, those of the answers that were read."""
     idle = [name for name in packed.names if name.removesuffix(".npy") not in members]
     if idle:
-        raise VerificationError(
-            f"measurements.npz contains {len(idle)} arrays that no answer and no question refers to."
-        )
+        raise VerificationError(f"{file} contains {len(idle)} arrays that no answer and no question refers to.")
     same = packed.names == tuple(f"{name}.npy" for name in members)
     for name in list(members) if same else ():
         with packed.open(f"{name}.npy") as member:
             same = same and _is_written(member, members.pop(name))
     if not same:
         raise VerificationError(
-            "measurements.npz contains more than its answers and questions, or has them in another order or spelling."
+            f"{file} contains more than its answers and questions, or has them in another order or spelling."
         )
 
 
@@ -258,7 +260,5 @@ def _read_array(packed: ExactZip, name: str) -> NDArray[Any]:
             if not read:
                 raise EOFError
             body = body[read:]
-    if not np.isfinite(array).all():
-        raise VerificationError("measurements.npz contains a number that is not finite.")
     # Read-only bins and tables are shared with the questions that use them, not copied.
     return frozen(array)

@@ -15,11 +15,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
+import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load as load_safetensors
 
-from synth.bundle.answers import bytes_of
+from synth.bundle.answers import bytes_of, plain
 from synth.bundle.archive import canonical_json, canonical_line, parse_canonical
 from synth.bundle.certificate import option_of
 from synth.errors import VerificationError
@@ -108,7 +109,7 @@ def _parts(card: ModelCard, state: State) -> Iterator[bytes | memoryview]:
     yield struct.pack("<Q", len(text))
     yield text
     for _, array in sorted(state.items()):
-        yield bytes_of(array.astype(array.dtype.newbyteorder("<"), copy=False))
+        yield bytes_of(plain(array))
 
 
 def model_from_bytes(data: bytes) -> tuple[ModelCard, dict[str, NDArray[Any]]]:
@@ -122,9 +123,12 @@ def model_from_bytes(data: bytes) -> tuple[ModelCard, dict[str, NDArray[Any]]]:
     card = card_from_stream(io.BytesIO(data))
     try:
         state = load_safetensors(data)
-        exact = _is_exact(data, card, state)
+        numbers = not any(np.isnan(array).any() for array in state.values() if array.dtype.kind == "f")
+        exact = numbers and _is_exact(data, card, state)
     except (SafetensorError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise VerificationError("model.safetensors is damaged.") from None
+    if not numbers:
+        raise VerificationError("model.safetensors contains something in the place of a number.")
     if not exact:
         raise VerificationError(
             "model.safetensors contains something that is neither a tensor nor the card, or is written in another way."
@@ -184,12 +188,12 @@ def words_left_out(data: bytes) -> dict[str, Any]:
 
 
 def differing(ours: State, theirs: State) -> list[str]:
-    """Return the names of the tensors that both models have and that differ in any bit."""
+    """Return the names of the tensors that both models have and that differ in any bit, signs of zeros aside."""
     return [
         name
         for name in sorted(ours.keys() & theirs.keys())
         if (ours[name].shape, ours[name].dtype) != (theirs[name].shape, theirs[name].dtype)
-        or ours[name].tobytes() != theirs[name].tobytes()
+        or bytes_of(plain(ours[name])) != bytes_of(plain(theirs[name]))
     ]
 
 

@@ -49,6 +49,7 @@ REASONS: dict[str, dict[str, str]] = {
     },
     "model.safetensors": {
         **dict.fromkeys(forgeries.MODELS, "neither a tensor nor the card, or is written in another way"),
+        "numbers that are none, with a payload": "something in the place of a number",
         "bytes behind": "model.safetensors is damaged",
     },
     "synthetic.parquet": dict.fromkeys(forgeries.PARQUETS, "is not what the table of synthetic.csv is written as"),
