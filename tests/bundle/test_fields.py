@@ -12,12 +12,11 @@ import numpy as np
 import pytest
 import yaml
 from bundle_making import checked, members_of
-from forging import FOLDER
+from golden_bundles import GOLDEN, golden
 
 from synth.bundle.fields import FIELDS, Check, explained, explained_as_markdown, field_of, stated_only
 from synth.bundle.verify import CANNOT_SHOW
 
-BUNDLES = sorted(FOLDER.glob("*.zip*"))
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "what-verify-checks.md"
 
 
@@ -45,9 +44,9 @@ def places(value: Any, path: str = "") -> Iterator[str]:
         yield path
 
 
-@pytest.mark.parametrize("path", BUNDLES, ids=lambda path: path.name)
-def test_every_field_is_in_the_table_once(path: Path) -> None:
-    for name, data in members_of(path).items():
+@pytest.mark.parametrize("bundle", GOLDEN)
+def test_every_field_is_in_the_table_once(bundle: str) -> None:
+    for name, data in members_of(golden(bundle)).items():
         assert any(one.file == name for one in FIELDS), name
         document = document_of(name, data)
         for place in sorted(set(places(document))) if document is not None else ():
@@ -63,9 +62,9 @@ def test_a_field_that_nobody_thought_of_is_in_no_entry() -> None:
 
 
 def test_every_step_of_a_verdict_is_in_the_table_and_the_other_way_round() -> None:
-    taken = {
-        step["name"] for path in BUNDLES for how in ({}, {"refit": True}) for step in checked(path, **how).json["steps"]
-    }
+    ways: tuple[dict[str, bool], ...] = ({}, {"refit": True})
+    verdicts = [checked(golden(name), **how) for name in GOLDEN for how in ways]
+    taken = {step["name"] for verdict in verdicts for step in verdict.json["steps"]}
     assert taken == set(Check) - {Check.BESIDE}
     named = {step for one in FIELDS for step in one.steps}
     assert set(Check) - named == {Check.FORM, Check.BESIDE, Check.FROM_ANSWERS, Check.TEXTS, Check.LEAKS} - named
