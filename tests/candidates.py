@@ -22,5 +22,5 @@ def candidate_of(
 ) -> Candidate:
     """Return the candidate of a table; a column without bins has as many codes as the table is long."""
     known = tuple(bins) or (None,) * len(columns)
-    sizes = tuple(size if one is None else len(one) for size, one in zip(table.shape, known, strict=False))
+    sizes = tuple(size if one is None else one.size for size, one in zip(table.shape, known, strict=False))
     return Candidate(OneHot(tuple(columns), known, sizes), table, weight, penalty)

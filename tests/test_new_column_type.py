@@ -65,8 +65,8 @@ class StarsColumn(ModelledColumn):
     def _codes_near(self, text: str) -> list[int]:
         return [len(text) - 1] if 1 <= len(text) <= self.most else []
 
-    def grid(self) -> npt.NDArray[np.float64]:
-        return np.arange(1.0, self.most + 1)
+    def grid_at(self, levels: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+        return levels + 1.0
 
     def comparable(self, text: str) -> float:
         if set(text) != {"*"}:

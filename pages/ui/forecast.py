@@ -452,7 +452,7 @@ def _bars(column: ModelledColumn) -> tuple[list[str], list[float]]:
     """Return the names of a column's bars, and how many codes are in each."""
     bins = coarse_bins(column)
     labels = list(bin_labels(column, bins))
-    widths = np.bincount(bins, minlength=len(labels)).astype(float).tolist()
+    widths = bins.widths.astype(float).tolist()
     if len(labels) > _DRAWN:
         more = len(labels) - _DRAWN + 1
         labels, widths = [*labels[: _DRAWN - 1], f"{more} more"], [*widths[: _DRAWN - 1], sum(widths[_DRAWN - 1 :])]

@@ -25,8 +25,9 @@ from synth.privacy.answers import (
     is_known,
     sensitivity_of_sum,
 )
+from synth.privacy.bins import Bins
 from synth.privacy.costs import between_neighbours
-from synth.privacy.feature_maps import FeatureMap, OneHot
+from synth.privacy.feature_maps import FeatureMap, OneHot, bins_from, kept_bins
 from synth.privacy.more.em_models import MODELS
 from synth.privacy.more.em_steps import EMStepQuestion
 from synth.privacy.more.found_values import (
@@ -249,16 +250,22 @@ def _choice_to_json(answer: Selection, place: int, arrays: ArrayFile) -> dict[st
         "table": arrays.add(candidate.table),
         "weight": float(candidate.weight),
         "penalty": float(candidate.penalty),
-        "bins": [None if one is None else arrays.add(one) for one in candidate.one_hot.bins],
+        "bins": [_bins_to_json(one, arrays) for one in candidate.one_hot.bins],
     }
+
+
+def _bins_to_json(bins: Bins | None, arrays: ArrayFile) -> dict[str, Any] | None:
+    held: dict[str, NDArray[Any]] = {}
+    said = kept_bins(held, "bins", bins)
+    return None if said is None else {key: arrays.add(held[one]) if one in held else one for key, one in said.items()}
 
 
 def _choice_from_json(said: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Selection:
     """Return the selection from candidate, index and receipt."""
     table = arrays[said["table"]]
-    bins = [None if name is None else arrays[name] for name in said["bins"]]
-    sizes = tuple(size if one is None else len(one) for size, one in zip(table.shape, bins, strict=True))
-    one_hot = OneHot(tuple(map(str, said["columns"])), tuple(bins), sizes)
+    bins = tuple(bins_from(one, arrays) for one in said["bins"])
+    sizes = tuple(size if one is None else one.size for size, one in zip(table.shape, bins, strict=True))
+    one_hot = OneHot(tuple(map(str, said["columns"])), bins, sizes)
     candidate = Candidate(one_hot, table, float(said["weight"]), float(said["penalty"]))
     return Selection(Receipt.from_dict(said["receipt"]), int(said["index"]), candidate)
 

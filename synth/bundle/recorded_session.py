@@ -21,6 +21,7 @@ from synth.bundle.archive import LAST_DIGITS, documents_agree
 from synth.errors import PrivacyError
 from synth.privacy.accounting import SLACK_ALLOWANCE, PrivacyBudget
 from synth.privacy.answers import KINDS, AnswerSource, AnswerT, NoisyAnswer, NoisySum, RowCount, of_kind
+from synth.privacy.bins import Bins, pieces
 from synth.privacy.costs import between_neighbours
 from synth.privacy.feature_maps import FeatureMap, OneHot, Stack
 from synth.privacy.questions import Allowance, Answer, Question
@@ -309,7 +310,7 @@ def _from(wanted: OneHot, table: MeasuredTable) -> tuple[bool, int, NDArray[np.f
     counts, variances = counts.transpose(order), variances.transpose(order)
     exact = True
     for axis, (name, bins, size) in enumerate(zip(wanted.columns, wanted.bins, wanted.sizes, strict=True)):
-        target = np.arange(size) if bins is None else bins
+        target = Bins.of_codes(np.arange(size)) if bins is None else bins
         shares = _shares(table.bins[table.columns.index(name)], target)
         exact = exact and bool((shares.max(axis=0) == 1.0).all())
         counts = np.moveaxis(np.tensordot(shares, counts, axes=(1, axis)), 0, axis)
@@ -317,8 +318,9 @@ def _from(wanted: OneHot, table: MeasuredTable) -> tuple[bool, int, NDArray[np.f
     return exact, table.counts.size, counts, math.sqrt(float(variances.max()))
 
 
-def _shares(measured: NDArray[np.int32], wanted: NDArray[np.integer[Any]]) -> NDArray[np.float64]:
+def _shares(measured: Bins, wanted: Bins) -> NDArray[np.float64]:
     """Return the fraction of each measured bin's codes in each wanted bin, shape (n_wanted, n_measured)."""
-    together = np.zeros((int(wanted.max()) + 1, int(measured.max()) + 1))
-    np.add.at(together, (wanted, measured), 1.0)
+    together = np.zeros((wanted.count, measured.count))
+    for first, last, own in pieces(0, measured.size, wanted, measured):
+        np.add.at(together, own, last - first + 1.0)
     return np.asarray(together / np.maximum(together.sum(axis=0), 1.0))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from synth.privacy.bins import Bins
 from synth.schema import ModelledColumn
 
 __all__ = ["LABEL_BINS", "CoarseGrid", "coarse_grid"]
@@ -34,11 +35,11 @@ class CoarseGrid:
         return self.levels + self.atoms
 
     @property
-    def bins(self) -> NDArray[np.int32] | None:
+    def bins(self) -> Bins | None:
         """Place of every code, or None where each code has a place of its own."""
         if bool((self.width == 1).all()):
             return None
-        return np.repeat(np.arange(self.size, dtype=np.int32), self.width)
+        return Bins.of_runs(np.arange(self.size), self.width)
 
     def codes(self, places: NDArray[np.int64], uniforms: NDArray[np.float64]) -> NDArray[np.int64]:
         """Return a code inside each place, picked evenly by ``uniforms`` in [0, 1)."""

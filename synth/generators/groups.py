@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from synth.privacy.bins import Bins
 from synth.schema import ModelledColumn, Schema
 
 __all__ = ["GroupAxis", "numbers_and_groups"]
@@ -16,11 +16,11 @@ __all__ = ["GroupAxis", "numbers_and_groups"]
 class GroupAxis:
     """A column that divides rows into groups: by every code, or by a number's grid as one cell and its other codes.
 
-    ``bins`` is an int32 array of shape (column size,), the cell of every code, or None where the code is the cell.
+    ``bins`` are the cell of every code, or None where the code is the cell.
     """
 
     column: ModelledColumn
-    bins: NDArray[np.int32] | None
+    bins: Bins | None
 
     @property
     def size(self) -> int:
@@ -70,6 +70,6 @@ def numbers_and_groups(
             continue
         numbers.append(column)
         if column.size > column.levels:
-            bins = np.concatenate([np.zeros(column.levels), np.arange(1, column.size - column.levels + 1)])
-            axes.append(GroupAxis(column, bins.astype(np.int32)))
+            widths = np.append(column.levels, np.ones(column.size - column.levels, dtype=np.int64))
+            axes.append(GroupAxis(column, Bins.of_runs(np.arange(len(widths)), widths)))
     return tuple(numbers), tuple(axes)

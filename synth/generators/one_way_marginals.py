@@ -19,7 +19,8 @@ from synth.generators.coarse_grid import CoarseGrid, coarse_grid
 from synth.generators.hierarchical_histogram import HierarchicalHistogram, bottom_depth, nearest_masses, node_starts
 from synth.generators.stacked import answers_of_parts, column_weights
 from synth.privacy.answers import AnswerSource
-from synth.privacy.feature_maps import OneHot, Stack, frozen
+from synth.privacy.bins import Bins
+from synth.privacy.feature_maps import OneHot, Stack
 from synth.schema import ModelledColumn
 
 __all__ = [
@@ -243,14 +244,14 @@ class _Layout:
     alone: NDArray[np.int64]
 
     @functools.cached_property
-    def bins(self) -> tuple[NDArray[np.int32] | None, ...]:
+    def bins(self) -> tuple[Bins | None, ...]:
         """For every depth, the cell of each code: a node without the places that stand alone, or such a place."""
         found = [self.grid.bins]
         for cells, present in self.cells.values():
             rank = np.empty(int(cells.max()) + 1, dtype=np.int32)
             rank[present] = np.arange(len(present))
-            found.append(np.repeat(rank[cells], self.grid.width))
-        return tuple(None if one is None else frozen(one) for one in found)  # questions share read-only arrays
+            found.append(Bins.of_runs(rank[cells], self.grid.width))
+        return tuple(found)
 
     @functools.cached_property
     def cells(self) -> dict[int, tuple[NDArray[np.int64], NDArray[np.int64]]]:

@@ -22,22 +22,24 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from synth.generators.code_chances import MOST_SINGLE, CodeChances
 from synth.generators.stacked import answers_of_parts, column_weights
 from synth.privacy.answers import AnswerSource
+from synth.privacy.bins import Bins
 from synth.privacy.costs import Bound, between_neighbours
-from synth.privacy.feature_maps import OneHot, Stack, frozen
+from synth.privacy.feature_maps import OneHot, Stack
 from synth.schema import ModelledColumn
 
 __all__ = [
     "REMAINDERS",
-    "CodeChances",
     "RoundCounts",
     "RoundPlan",
+    "chances_from_state",
     "class_factors",
     "long_numbers",
     "measure_round_values",
@@ -48,15 +50,14 @@ __all__ = [
 
 Vector = NDArray[np.float64]
 
-Classes = NDArray[np.uint16]
-_RoundClasses = tuple[Classes, NDArray[np.int64], NDArray[np.bool_]]
+_RoundClasses = tuple[Bins, NDArray[np.int64], NDArray[np.bool_]]
 
 _LONG = 64
 """Longest grid that is counted place by place, so that nothing is left to learn."""
 
 REMAINDERS = 4096
 
-_PLACES_OF_SEVERAL = (2**11, 2**16)
+_PLACES_OF_SEVERAL = (2**11, MOST_SINGLE)
 """Grids longer than the first and up to the second have several codes in a place, but few enough for remainders."""
 
 _LARGEST = 2**53
@@ -109,7 +110,7 @@ class RoundCounts:
 
     Attributes
     ----------
-    classes : array of shape (levels,), uint16
+    classes : Bins
         Class of every code of the declared grid; 0 for those outside all classes.
     magnitudes : array of shape (classes,), int64
         Magnitude of every class, from 1 on; 0 for class 0.
@@ -123,7 +124,7 @@ class RoundCounts:
         Noisy number of rows of each remainder, with the same noise; absent if places hold one code or very many.
     """
 
-    classes: Classes
+    classes: Bins
     magnitudes: NDArray[np.int64]
     sets: NDArray[np.bool_]
     counts: Vector
@@ -134,59 +135,6 @@ class RoundCounts:
     def fine(self) -> bool:
         """Whether classes distinguish magnitudes."""
         return int(self.magnitudes.max()) > 1
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class CodeChances:
-    """Relative probabilities of the codes inside a place: a factor for each class.
-
-    Attributes
-    ----------
-    classes : array of shape (levels,), uint16
-        Class of every code of the declared grid.
-    factors : array of shape (classes,)
-        Positive.
-    single, chances : arrays of shape (values,)
-        Codes that are more likely than their class, and by which factor.
-    fine : bool
-        Whether classes distinguish magnitudes.
-    """
-
-    classes: Classes
-    factors: Vector
-    single: NDArray[np.int64]
-    chances: Vector
-    fine: bool
-
-    @property
-    def of_codes(self) -> Vector:
-        """The factor of every code of the grid, shape (levels,)."""
-        found = self.factors[self.classes]
-        found[self.single] *= self.chances
-        return found
-
-    def state(self) -> dict[str, NDArray[Any]]:
-        """Return everything that drawing needs beyond the schema."""
-        # The classes follow from the column and from whether they distinguish magnitudes.
-        apart = np.array([int(self.fine)])
-        return {
-            "factors": self.factors.copy(),
-            "fine": apart,
-            "single": self.single.copy(),
-            "chances": self.chances.copy(),
-        }
-
-    @classmethod
-    def from_state(cls, column: ModelledColumn, state: Mapping[str, NDArray[Any]]) -> Self:
-        """Rebuild the chances of a column's codes."""
-        fine = bool(state["fine"].reshape(-1)[0])
-        return cls(
-            round_classes(column, _MAGNITUDES if fine else 1)[0],
-            state["factors"].astype(np.float64),
-            state["single"].astype(np.int64),
-            state["chances"].astype(np.float64),
-            fine,
-        )
 
 
 def long_numbers(columns: Sequence[ModelledColumn]) -> tuple[ModelledColumn, ...]:
@@ -211,8 +159,9 @@ def round_classes(column: ModelledColumn, magnitudes: int = _MAGNITUDES) -> _Rou
 
     Returns
     -------
-    classes : array of shape (levels,), uint16
-        0 for zero, or the code nearest to it, and for both ends; other classes from 1 on, each with a code.
+    classes : Bins
+        Of the grid: 0 for zero, or the code nearest to it, and for both ends; other classes from 1 on, each with a
+        code.
     magnitude : array of shape (number of classes,), int64
         From 1 on; 0 for class 0.
     sets : array of shape (number of sets, number of classes), bool
@@ -223,25 +172,29 @@ def round_classes(column: ModelledColumn, magnitudes: int = _MAGNITUDES) -> _Rou
     >>> from synth.schema import parse_column
     >>> income = parse_column("income", {"type": "number", "low": 0, "high": 100_000, "step": 1})
     >>> classes, _, _ = round_classes(income)
-    >>> bool(classes[41_000] == classes[38_000] != classes[41_500])
+    >>> one, like, other = classes[np.array([41_000, 38_000, 41_500])]
+    >>> bool(one == like != other)
     True
     """
     low, step = _whole(column)
     last = low + step * (column.levels - 1)
     longest = len(str(max(abs(low), abs(last))))
     zeros = _fewest_zeros(low, step, column.levels)
-    keys = np.empty(column.levels, dtype=np.uint16)
-    for start in range(0, column.levels, _AT_ONCE):
+    outside = np.array([0, column.code_near_zero, column.levels - 1])
+
+    def block(start: int) -> NDArray[np.int32]:
         codes = np.arange(start, min(start + _AT_ONCE, column.levels), dtype=np.int64)
-        keys[codes] = _keys(np.abs(low + step * codes), zeros, longest, magnitudes)
-    keys[[0, column.code_near_zero, column.levels - 1]] = _OUT
-    present = np.bincount(keys, minlength=1) > 0
-    present[_OUT] = True
-    kinds = np.flatnonzero(present)
-    rank = (np.cumsum(present) - 1).astype(np.uint16)
+        keys = _keys(np.abs(low + step * codes), zeros, longest, magnitudes)
+        keys[outside[(outside >= start) & (outside < start + len(keys))] - start] = _OUT
+        return keys
+
+    keys = Bins.of_blocks(block(start) for start in range(0, column.levels, _AT_ONCE))
+    kinds = keys.used.astype(np.int64)
+    rank = np.zeros(keys.count, dtype=np.int32)
+    rank[kinds] = np.arange(len(kinds))
     magnitude = 1 + (kinds - 1) // (_KINDS * (longest + 1))
     magnitude[_OUT] = 0
-    return rank[keys], magnitude, _sets(magnitude, *np.divmod((kinds - 1) % (_KINDS * (longest + 1)), _KINDS))
+    return keys.merged(rank), magnitude, _sets(magnitude, *np.divmod((kinds - 1) % (_KINDS * (longest + 1)), _KINDS))
 
 
 def _sets(magnitudes: NDArray[np.int64], zeros: NDArray[np.int64], kinds: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -339,20 +292,26 @@ def measure_round_values(
     return found
 
 
-def _tables_of(columns: Sequence[ModelledColumn], *, fine: bool) -> list[tuple[_RoundClasses, list[NDArray[np.int32]]]]:
+def chances_from_state(column: ModelledColumn, state: Mapping[str, NDArray[Any]]) -> CodeChances:
+    """Rebuild the chances of a column's codes from their state."""
+    fine = bool(state["fine"].reshape(-1)[0])
+    return CodeChances.of_state(round_classes(column, _MAGNITUDES if fine else 1)[0], state)
+
+
+def _tables_of(columns: Sequence[ModelledColumn], *, fine: bool) -> list[tuple[_RoundClasses, list[Bins]]]:
     """Return the classes of every column, and the bins of its codes by class and by remainder; shared if alike."""
-    made: dict[tuple[int, ...], tuple[_RoundClasses, list[NDArray[np.int32]]]] = {}
+    made: dict[tuple[int, ...], tuple[_RoundClasses, list[Bins]]] = {}
     found = []
     for column in columns:
         codes = (*_whole(column), column.levels, column.size)
         if codes not in made:
             known = round_classes(column, _MAGNITUDES if fine else 1)
-            tables: list[NDArray[Any]] = [known[0]]
-            if fine and _has_remainders(column):
-                tables.append(np.where(known[0] == _OUT, 0, 1 + np.arange(column.levels) % REMAINDERS))
             # Special values and missing cells are outside all classes, like zero and the ends.
-            beside = np.zeros(column.size - column.levels, dtype=np.int32)
-            made[codes] = (known, [frozen(np.concatenate([one, beside]).astype(np.int32)) for one in tables])
+            tables = [known[0].followed_by(_OUT, column.size)]
+            if fine and _has_remainders(column):
+                inside = np.where(known[0].plain() == _OUT, 0, 1 + np.arange(column.levels) % REMAINDERS)
+                tables.append(Bins.of_codes(inside).followed_by(0, column.size))
+            made[codes] = (known, tables)
         found.append(made[codes])
     return found
 
@@ -500,7 +459,7 @@ def _fewest_zeros(low: int, step: int, levels: int) -> int:
     return zeros
 
 
-def _keys(values: NDArray[np.int64], fewest: int, longest: int, magnitudes: int) -> Classes:
+def _keys(values: NDArray[np.int64], fewest: int, longest: int, magnitudes: int) -> NDArray[np.int32]:
     """Return a key for the class of every value: magnitude, trailing zeros, and the kind of the digit before them."""
     digits = np.searchsorted(10 ** np.arange(longest, dtype=np.int64), values, side="right")
     magnitude = np.clip(digits - (longest - magnitudes), 1, magnitudes) - 1
@@ -520,4 +479,4 @@ def _keys(values: NDArray[np.int64], fewest: int, longest: int, magnitudes: int)
         # Whether the last digit is divisible by 5: a few wide classes, which stand out from more noise.
         kind = np.where((kind == 5) | (kind == _QUARTER), 5, 1)
     keys = 1 + (magnitude * (longest + 1) + zeros) * _KINDS + kind
-    return np.where(values == 0, _OUT, keys).astype(np.uint16)
+    return np.where(values == 0, _OUT, keys).astype(np.int32)

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 import sys
-import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any, NoReturn, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from synth.errors import PrivacyError
+from synth.privacy.bins import Bins
 
 __all__ = [
     "MAXIMUM_ROWS",
@@ -116,18 +114,18 @@ class PrivateRows:
             raise PrivacyError(f"A private table may have at most {MAXIMUM_ROWS:,} rows.")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class Axis:
     """A column as one axis of a table of counts: the bin of every code, never changed, and the number of bins."""
 
     column: str
-    bins: NDArray[np.int32] | None
+    bins: Bins | None
     size: int
 
-    @cached_property
+    @property
     def key(self) -> Hashable:
-        """What is counted along it: the column, its bins by a digest of their bytes, and their number."""
-        return self.column, None if self.bins is None else _digest_of(self.bins), self.size
+        """What is counted along it: the column, its bins, and their number."""
+        return self.column, self.bins, self.size
 
 
 class Computed(Protocol):
@@ -199,21 +197,6 @@ def rows_by_cell(rows: PrivateRows, axes: Sequence[Axis]) -> Iterator[tuple[int,
         yield cell, order[start:end]
 
 
-_digests: dict[int, tuple[weakref.ref[NDArray[np.int32]], bytes]] = {}
-
-
-def _digest_of(bins: NDArray[np.int32]) -> bytes:
-    """Return a digest of bins, which are public; those that are read-only are read once while they live."""
-    held, known = _digests.get(id(bins), (None, b""))
-    if held is not None and held() is bins:
-        return known
-    found = hashlib.blake2b(bins.tobytes(), digest_size=32).digest()
-    if bins.flags.owndata and not bins.flags.writeable:
-        key = id(bins)
-        _digests[key] = (weakref.ref(bins, lambda _: _digests.pop(key, None)), found)
-    return found
-
-
 def _groups(tables: Sequence[tuple[Axis, ...]]) -> Iterator[slice]:
     """Cut tables into runs with a bounded number of cells."""
     start, held = 0, 0
@@ -236,7 +219,7 @@ def _counted(
         key: axis for table, names in zip(tables, keys, strict=True) for key, axis in zip(names, table, strict=True)
     }
     columns = {axis.column: rows.column(axis.column) for axis in axes.values()}
-    lookups = {key: None if axis.bins is None else axis.bins.astype(_kind(axis)) for key, axis in axes.items()}
+    lookups = {key: _lookup(axis, rows.n_rows) for key, axis in axes.items()}
     # Every piece of rows adds to every cell of a table, so large tables need large pieces.
     piece = min(max(SMALL_PIECE, *(4 * total.size for total in totals)), PIECE) if totals else PIECE
     for start in range(0, rows.n_rows, piece):
@@ -252,8 +235,16 @@ def _kind(axis: Axis) -> type[np.integer[Any]]:
     return np.uint8 if axis.size <= 2**8 else np.int16 if axis.size <= 2**15 else np.int32
 
 
+def _lookup(axis: Axis, n_rows: int) -> NDArray[Any] | None:
+    """Return the bin of every code where there are no more codes than rows, or few: then a table is quicker."""
+    plain = axis.bins is not None and axis.bins.size <= max(n_rows, SMALL_PIECE)
+    return axis.bins.plain(_kind(axis)) if plain and axis.bins is not None else None
+
+
 def _bins_of(axis: Axis, lookup: NDArray[Any] | None, codes: NDArray[Any]) -> NDArray[Any]:
     """Return the bin of each row, in new memory."""
+    if lookup is None and axis.bins is not None:
+        return axis.bins[codes].astype(_kind(axis), copy=False)
     if int(codes.max()) >= (axis.size if lookup is None else len(lookup)):
         raise PrivacyError("A column holds a code that is not in its declaration; the table must be encoded again.")
     return codes.astype(_kind(axis)) if lookup is None else lookup[codes]

@@ -27,6 +27,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from synth.errors import PrivacyError
+from synth.privacy.bins import Bins
 from synth.privacy.costs import Bound
 from synth.privacy.counting import Axis, Computed, PrivateRows, joint_counts, with_computed
 from synth.schema import Schema
@@ -49,7 +50,9 @@ __all__ = [
     "Summable",
     "Sums",
     "SyntheticCodes",
+    "as_bins",
     "binned",
+    "bins_from",
     "bound_of",
     "check_dimension",
     "checked_bins",
@@ -57,6 +60,7 @@ __all__ = [
     "exact_sum",
     "frozen",
     "kept",
+    "kept_bins",
     "kept_whole_numbers",
     "whole_array",
     "whole_numbers",
@@ -354,8 +358,9 @@ class OneHot(CellMap):
     ----------
     columns : tuple of str
         One to six different modelled columns.
-    bins : tuple of (array of shape (column size,), int32, or None)
-        Bin of every code, by column; None where the code is the bin.
+    bins : tuple of (Bins or None)
+        Bin of every code, by column; None where the code is the bin. An array of shape (column size,) is taken as the
+        bins that it lists.
     sizes : tuple of int, optional
         Number of codes of each column; needed where a column has no bins.
 
@@ -372,7 +377,7 @@ class OneHot(CellMap):
     kind: ClassVar[str] = "one-hot"
 
     columns: tuple[str, ...] = field()
-    bins: tuple[NDArray[np.int32] | None, ...]
+    bins: tuple[Bins | None, ...]
     sizes: tuple[int, ...] = ()
     shape: tuple[int, ...] = field(init=False, repr=False)
     """Number of bins of each column, which is also the shape of the answer."""
@@ -380,24 +385,23 @@ class OneHot(CellMap):
     """One axis for each column."""
 
     def __post_init__(self) -> None:
-        columns, bins = tuple(self.columns), tuple(self.bins)
+        columns, bins = tuple(self.columns), tuple(map(as_bins, self.bins))
         if not 1 <= len(columns) <= MOST_COLUMNS or len(set(columns)) != len(columns):
             raise PrivacyError(f"A table of counts needs one to six different columns, got {', '.join(columns)}.")
-        sizes = tuple(self.sizes) or tuple(0 if one is None else len(one) for one in bins)
+        sizes = tuple(self.sizes) or tuple(0 if one is None else one.size for one in bins)
         if not len(columns) == len(sizes) == len(bins):
             raise PrivacyError("A table of counts needs one entry of 'bins' and one of 'sizes' for each column.")
-        checked: list[NDArray[np.int32] | None] = []
         for column, size, one in zip(columns, sizes, bins, strict=True):
-            if size < 1 or (one is not None and len(one) != size):
+            if size < 1 or (one is not None and one.size != size):
                 raise PrivacyError(
                     f"'{column}': name the bin of every code in 'bins', or the number of codes in 'sizes'."
                 )
-            checked.append(None if one is None else checked_bins(column, one, size))
+        checked = [checked_bins(column, one, size) for column, one, size in zip(columns, bins, sizes, strict=True)]
         object.__setattr__(self, "columns", columns)
         object.__setattr__(self, "sizes", tuple(int(size) for size in sizes))
         object.__setattr__(self, "bins", tuple(checked))
-        # Calculated once: a declared range has up to millions of levels, and a schema thousands of ranges.
-        shape = (size if one is None else int(one.max()) + 1 for size, one in zip(self.sizes, checked, strict=True))
+        # Calculated once: a schema has thousands of columns.
+        shape = (size if one is None else one.count for size, one in zip(self.sizes, checked, strict=True))
         object.__setattr__(self, "shape", tuple(shape))
         object.__setattr__(self, "axes", tuple(Axis(*axis) for axis in zip(columns, checked, self.shape, strict=True)))
         check_dimension(self.dimension)
@@ -422,13 +426,13 @@ class OneHot(CellMap):
 
     def to_json(self, name: str, arrays: Arrays) -> dict[str, Any]:
         """Return columns, sizes and bins."""
-        bins = [kept(arrays, f"{name}.bins.{place}", one) for place, one in enumerate(self.bins)]
+        bins = [kept_bins(arrays, f"{name}.bins.{place}", one) for place, one in enumerate(self.bins)]
         return {"kind": self.kind, "columns": list(self.columns), "sizes": list(self.sizes), "bins": bins}
 
     @classmethod
     def from_json(cls, said: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], inner: Inner) -> Self:
         """Make the one-hot of columns, bins and sizes."""
-        bins = tuple(None if name is None else arrays[name] for name in said["bins"])
+        bins = tuple(bins_from(one, arrays) for one in said["bins"])
         return cls(tuple(said["columns"]), bins, tuple(said["sizes"]))
 
 
@@ -549,16 +553,35 @@ def kept_whole_numbers(what: str, values: ArrayLike) -> NDArray[np.int32]:
     return frozen(whole_numbers(what, values))
 
 
-def checked_bins(column: str, bins: NDArray[Any], rows: int) -> NDArray[np.int32]:
-    """Return bins, read-only, or refuse what are not bins from 0 to ``rows`` - 1."""
-    checked = kept_whole_numbers("bins", bins)
-    if checked.ndim != 1 or checked.size == 0 or int(checked.min()) < 0 or int(checked.max()) >= rows:
+def _is_frozen(values: NDArray[Any]) -> bool:
+    return (
+        values.dtype == np.int32 and values.flags.owndata and values.flags.c_contiguous and not values.flags.writeable
+    )
+
+
+def as_bins(bins: Bins | ArrayLike | None) -> Bins | None:
+    """Return bins, made of the bin of every code where an array lists them."""
+    return bins if bins is None or isinstance(bins, Bins) else Bins.of_codes(np.asarray(bins))
+
+
+def checked_bins(column: str, bins: Bins | ArrayLike | None, rows: int) -> Bins | None:
+    """Return bins, or refuse what are not bins from 0 to ``rows`` - 1; None where each of as many codes is its own."""
+    checked = as_bins(bins)
+    if checked is None:
+        return None
+    if checked.count > rows:
         raise PrivacyError(f"The bins of '{column}' must be whole numbers from 0 to {rows - 1}, one per code.")
-    return checked
+    return None if checked.size == rows and checked.is_identity else checked
 
 
-def _is_frozen(bins: NDArray[Any]) -> bool:
-    return bins.dtype == np.int32 and bins.flags.owndata and bins.flags.c_contiguous and not bins.flags.writeable
+def kept_bins(arrays: Arrays, name: str, bins: Bins | None) -> dict[str, Any] | None:
+    """Put the arrays of bins under names that begin with ``name`` and return what says so; None without bins."""
+    return None if bins is None else bins.to_json(name, arrays)
+
+
+def bins_from(said: Mapping[str, Any] | None, arrays: Mapping[str, NDArray[Any]]) -> Bins | None:
+    """Make the bins that :func:`kept_bins` put away."""
+    return None if said is None else Bins.from_json(said, arrays)
 
 
 def frozen(array: NDArray[Any]) -> NDArray[Any]:
@@ -567,6 +590,6 @@ def frozen(array: NDArray[Any]) -> NDArray[Any]:
     return array
 
 
-def binned(codes: NDArray[Any], bins: NDArray[np.int32] | None) -> NDArray[Any]:
+def binned(codes: NDArray[Any], bins: Bins | None) -> NDArray[Any]:
     """Return the bin of each code; the code itself where there are no bins."""
     return codes if bins is None else bins[codes]

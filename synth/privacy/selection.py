@@ -162,10 +162,9 @@ class PrivateChoice(Question[ChoicePlan, Selection]):
         """Return the digest of everything that is weighed: all candidates, in order."""
         found = Digest("choice")
         for one, bins in ((one, one.one_hot.bins) for one in self.candidates):
-            found.add_words([list(one.columns), float(one.weight), float(one.penalty), [each is None for each in bins]])
+            digests = [None if each is None else each.digest for each in bins]
+            found.add_words([list(one.columns), float(one.weight), float(one.penalty), digests])
             found.add_array(one.table)
-            for known in (each for each in bins if each is not None):
-                found.add_array(known)
         return found.hexdigest()
 
     def draw(self, plan: ChoicePlan, rows: PrivateRows, noise: NoiseSource, *, device: str) -> Numbers:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from synth.errors import InputError
 from synth.generators.coarse_grid import coarse_grid
+from synth.privacy.bins import Bins, pieces
 from synth.progress import OnStep, unwatched
 from synth.reports.figures import MAXIMUM_HEAT_MAP_SIDE, Cell, HeatMap
 from synth.schema import ModelledColumn, Schema
@@ -84,16 +85,11 @@ class UnitRows:
         return found
 
 
-def coarse_bins(column: ModelledColumn) -> NDArray[np.int32]:
-    """Return the public bin of every code: at most 32 equal parts of a declared range; other codes have their own bin.
-
-    Returns
-    -------
-    array of shape (column.size,), int32
-    """
+def coarse_bins(column: ModelledColumn) -> Bins:
+    """Return the public bin of every code: at most 32 equal parts of a declared range; other codes have their own."""
     places = coarse_grid(column, grid=PUBLIC_BINS, atoms=max(column.size, 1))
     bins = places.bins
-    return np.arange(column.size, dtype=np.int32) if bins is None else bins
+    return Bins.of_codes(np.arange(column.size)) if bins is None else bins
 
 
 def coarse_size(column: ModelledColumn) -> int:
@@ -253,27 +249,20 @@ def _unrank(rank: int, n_columns: int, alpha: int) -> tuple[int, ...]:
 # Words --------------------------------------------------------------------------------------------------------------
 
 
-def bin_labels(column: ModelledColumn, bins: NDArray[np.int32]) -> tuple[str, ...]:
-    """Name every bin by its codes: one value, the first and the last, or the first and the number of others.
-
-    Parameters
-    ----------
-    column : ModelledColumn
-    bins : array of shape (column.size,)
-        Bin of every code.
-    """
-    order = np.argsort(bins, kind="stable")
-    ends = np.searchsorted(bins[order], np.arange(int(bins.max()) + 2)).tolist()
+def bin_labels(column: ModelledColumn, bins: Bins) -> tuple[str, ...]:
+    """Name every bin by its codes: one value, the first and the last, or the first and the number of others."""
+    firsts, lasts = np.full(bins.count, bins.size), np.full(bins.count, -1)
+    for first, last, (own,) in pieces(0, bins.size, bins):
+        np.minimum.at(firsts, own, first)
+        np.maximum.at(lasts, own, last)
     labels = []
-    for start, end in itertools.pairwise(ends):
-        codes = order[start:end]
-        if start == end:
+    for first, last, codes in zip(firsts.tolist(), lasts.tolist(), bins.widths.tolist(), strict=True):
+        if not codes:
             labels.append("nothing")
-        elif int(codes[-1]) - int(codes[0]) == len(codes) - 1:
-            labels.append(" to ".join(column.shown_texts(sorted({int(codes[0]), int(codes[-1])}))))
+        elif last - first == codes - 1:
+            labels.append(" to ".join(column.shown_texts(sorted({first, last}))))
         else:
-            (first,) = column.shown_texts([int(codes[0])])
-            labels.append(f"{first} and {len(codes) - 1} more")
+            labels.append(f"{column.shown_texts([first])[0]} and {codes - 1} more")
     return tuple(labels)
 
 
@@ -369,7 +358,7 @@ def compare_marginals(
     if coarse:
         bins = [coarse_bins(column) for column in schema.modelled]
         tables = [[one[codes] for one, codes in zip(bins, table, strict=True)] for table in tables]
-        sizes = [int(one.max()) + 1 for one in bins]
+        sizes = [one.count for one in bins]
     stacked = StackedTables(tables, sizes)
     chosen = {alpha: choose_subsets(len(sizes), alpha, limit=limit, seed=seed) for alpha in alphas}
     before, total = 0, sum(len(subsets.chosen) for subsets in chosen.values())

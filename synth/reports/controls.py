@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from synth.generators.sampling import rounded_counts
 from synth.models.simplex import project_to_simplex
+from synth.privacy.bins import Bins
 from synth.reports.code_tables import CodeTable, coarse_bins
 from synth.schema import Schema
 
@@ -30,10 +31,10 @@ __all__ = [
 class OneWay:
     """Counts of one column, over bins of its codes.
 
-    ``bins`` has shape (column size,), the bin of every code; ``counts`` has shape (n_bins,), in rows, and may be noisy.
+    ``bins`` are those of the column; ``counts`` has shape (n_bins,), in rows, and may be noisy.
     """
 
-    bins: NDArray[np.int32]
+    bins: Bins
     counts: NDArray[np.float64]
 
 
@@ -90,17 +91,15 @@ def owner_control(
     tables = []
     for column, codes in zip(schema.modelled, private, strict=True):
         bins = coarse_bins(column)
-        counts = np.bincount(bins[codes], minlength=int(bins.max()) + 1)
+        counts = np.bincount(bins[codes], minlength=bins.count)
         tables.append(OneWay(bins, counts + random.normal(0.0, noise, size=len(counts))))
     return independent_rows(tables, n_rows=n_rows, seed=seed)
 
 
-def _codes_inside(bins: NDArray[np.int32], drawn: NDArray[np.int64], random: np.random.Generator) -> NDArray[np.int64]:
-    order = np.argsort(bins, kind="stable")
-    width = np.bincount(bins, minlength=int(drawn.max(initial=0)) + 1)
-    first = np.concatenate([[0], np.cumsum(width)[:-1]])
-    inside = (random.random(len(drawn)) * width[drawn]).astype(np.int64)
-    return np.asarray(order[first[drawn] + np.minimum(inside, width[drawn] - 1)])
+def _codes_inside(bins: Bins, drawn: NDArray[np.int64], random: np.random.Generator) -> NDArray[np.int64]:
+    width = bins.widths[drawn]
+    inside = (random.random(len(drawn)) * width).astype(np.int64)
+    return bins.codes(drawn, np.minimum(inside, width - 1))
 
 
 # What an owner's numbers are compared with ----------------------------------------------------------------------------

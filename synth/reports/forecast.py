@@ -346,7 +346,7 @@ def _noise_of_every_pair(config: RunConfig, budget: PrivacyBudget) -> float:
     session = PlannedSession(config.schema, budget, rows=1.0)
     two = sorted(config.schema.modelled, key=lambda column: -coarse_size(column))[:2]
     bins = tuple(coarse_bins(column) for column in two)
-    question = OneHot(columns=tuple(column.name for column in two), bins=bins, sizes=tuple(map(len, bins)))
+    question = OneHot(columns=tuple(column.name for column in two), bins=bins, sizes=tuple(one.size for one in bins))
     share = 1 / math.comb(len(config.schema.names), 2)
     return session.noisy_sum(question, share=share, query="pair", source="forecast").noise_std
 

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from synth.errors import ConfigError
 from synth.generators.protocol import Card, ReleasedModel
 from synth.privacy.answers import NoisyAnswer
+from synth.privacy.bins import Bins
 from synth.privacy.feature_maps import FeatureMap, OneHot, Stack
 from synth.privacy.more.forests import Forest, Guess
 from synth.privacy.more.losses import Losses
@@ -361,4 +362,4 @@ def _is_known(label: ModelledColumn, target: Target) -> OneHot:
     """Separate rows whose label is known (bin 0) from the others (bin 1)."""
     bins = np.ones(label.size, dtype=np.int32)
     bins[target.usable(every_code(target))] = 0
-    return OneHot((label.name,), (bins,))
+    return OneHot((label.name,), (Bins.of_codes(bins),))

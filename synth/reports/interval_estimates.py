@@ -7,14 +7,15 @@ rows. Both are normal to a good approximation and independent, so their variance
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from synth.privacy.answers import RowCount
+from synth.privacy.bins import Bins, pieces
 from synth.reports.measured import BAR, ComparedTable
 from synth.schema import ModelledColumn
 
@@ -27,6 +28,7 @@ __all__ = [
     "quantile_places",
     "share_interval",
     "summed_tables",
+    "values_of_pieces",
 ]
 
 Vector = NDArray[np.float64]
@@ -179,7 +181,7 @@ class SummedTable:
 
     counts: Vector
     noise: Vector
-    bins: tuple[NDArray[np.int32], ...]
+    bins: tuple[Bins, ...]
 
     @classmethod
     def of(cls, one: ComparedTable, *columns: str) -> Self:
@@ -198,24 +200,40 @@ def summed_tables(compared: Sequence[ComparedTable], *columns: str) -> list[Summ
     return sorted(found, key=lambda one: float((one.noise**2).sum()))
 
 
-def known_values(column: ModelledColumn) -> Vector:
-    """Return the value of every code, 0 and 1 for no and yes, shape (column.size,); NaN where it has none."""
-    if column.kind == "yes_no":
-        return np.array([0.0, 1.0, *[math.nan] * (column.size - 2)])
-    return column.comparable_values()
+def known_values(column: ModelledColumn, codes: NDArray[np.int64]) -> Vector:
+    """Return the value of codes, 0 and 1 for no and yes, in their shape; NaN where a code has none."""
+    return np.where(codes < 2, codes, math.nan) if column.kind == "yes_no" else column.comparable_at(codes)
 
 
-def bin_values(column: ModelledColumn, single: ComparedTable, bins: NDArray[np.int32]) -> Vector:
+def values_of_pieces(column: ModelledColumn, *bins: Bins) -> Iterator[tuple[Vector, Vector, Vector, tuple[Any, ...]]]:
+    """Yield the lowest and highest value and the number of codes of pieces of a column in one bin of each binning.
+
+    Yields
+    ------
+    low, high, codes : arrays of shape (pieces,)
+        Values as :func:`known_values` returns them, even between the two on a grid.
+    own : tuple of arrays of shape (pieces,), int32
+        The bin of each piece in each binning.
+    """
+    for first, last, own in pieces(0, column.levels, *bins):
+        yield known_values(column, first), known_values(column, last), (last - first + 1).astype(np.float64), own
+    beside = np.arange(column.levels, column.size)
+    values = known_values(column, beside)
+    yield values, values, np.ones(len(values)), tuple(one[beside] for one in bins)
+
+
+def bin_values(column: ModelledColumn, single: ComparedTable, bins: Bins) -> Vector:
     """Return the value of every bin, shape (bins,); NaN for a bin without values, such as that of missing cells.
 
     It is the mean over the bin according to the counts of the column by itself, within whose bins codes are assumed to
     be equally likely.
     """
-    values = known_values(column)
     counted = np.maximum(single.measured.reshape(-1), 0.0) + 1e-9
-    weights = counted[single.bins[0]] / np.bincount(single.bins[0])[single.bins[0]]
-    weights = np.where(np.isfinite(values), weights, 0.0)
-    size = int(bins.max()) + 1
-    total = np.bincount(bins, weights, size)
-    sums = np.bincount(bins, weights * np.nan_to_num(values), size)
+    (alone,) = single.bins
+    each = counted / np.maximum(alone.widths, 1)
+    total, sums = np.zeros(bins.count), np.zeros(bins.count)
+    for low, high, codes, (of_single, own) in values_of_pieces(column, alone, bins):
+        weights = np.where(np.isfinite(low), each[of_single] * codes, 0.0)
+        total += np.bincount(own, weights, bins.count)
+        sums += np.bincount(own, weights * np.nan_to_num((low + high) / 2), bins.count)
     return np.where(total > 0, sums / np.maximum(total, 1e-300), math.nan)

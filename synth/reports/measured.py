@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from synth.generators.coarse_grid import coarse_grid
 from synth.privacy.answers import NoisyAnswer, RowCount
+from synth.privacy.bins import Bins, pieces
 from synth.privacy.feature_maps import FeatureMap, OneHot, Stack
 from synth.privacy.more.products import Product
 from synth.reports.code_tables import PUBLIC_BINS, CodeTable, coarse_bins
@@ -34,8 +35,6 @@ __all__ = [
     "measured_tables",
 ]
 
-_Bins = NDArray[np.int32]
-
 EVALUATION_QUERY = "one-way tables for the report"
 _FINEST = 128
 """A declared range with more levels than this is measured for the report in 32 public bins; finer ones are noise."""
@@ -49,7 +48,7 @@ class MeasuredTable:
     ----------
     columns : tuple of str
         One to three columns.
-    bins : tuple of arrays of shape (column size,), int32
+    bins : tuple of Bins
         Bin of every code, by column.
     counts : array of shape (bins of the first column, ...)
         Noisy counts, in rows.
@@ -60,7 +59,7 @@ class MeasuredTable:
     """
 
     columns: tuple[str, ...]
-    bins: tuple[NDArray[np.int32], ...]
+    bins: tuple[Bins, ...]
     counts: NDArray[np.float64]
     noise_std: float
     query: str
@@ -114,9 +113,9 @@ def _tables(question: object, flat: NDArray[np.float64], noise_std: float, query
         yield MeasuredTable(columns, bins, flat.reshape(shape), noise_std, query)
 
 
-def _explicit_bins(hot: OneHot) -> Sequence[NDArray[np.int32]]:
+def _explicit_bins(hot: OneHot) -> Sequence[Bins]:
     return [
-        np.arange(size, dtype=np.int32) if one is None else one for size, one in zip(hot.sizes, hot.bins, strict=True)
+        Bins.of_codes(np.arange(size)) if one is None else one for size, one in zip(hot.sizes, hot.bins, strict=True)
     ]
 
 
@@ -138,7 +137,7 @@ class ComparedTable:
     Attributes
     ----------
     columns : tuple of str
-    bins : tuple of arrays of shape (column size,)
+    bins : tuple of Bins
         Bin of every code, by column.
     measured, synthetic, control : arrays of shape (bins of the first column, ...)
         Counts in rows of the private table; those of synthetic rows are scaled to its number of rows.
@@ -149,7 +148,7 @@ class ComparedTable:
     """
 
     columns: tuple[str, ...]
-    bins: tuple[NDArray[np.int32], ...]
+    bins: tuple[Bins, ...]
     measured: NDArray[np.float64]
     synthetic: NDArray[np.float64]
     control: NDArray[np.float64]
@@ -249,7 +248,7 @@ def _best(tables: Sequence[MeasuredTable]) -> dict[tuple[str, ...], MeasuredTabl
         best.setdefault(table.columns, table)
     for margin in sorted((margin for joint in tables for margin in _margins(joint)), key=noise):
         known = best.setdefault(margin.columns, margin)
-        if margin.noise_std < known.noise_std and all(map(np.array_equal, margin.bins, known.bins)):
+        if margin.noise_std < known.noise_std and margin.bins == known.bins:
             best[margin.columns] = margin
     return best
 
@@ -273,34 +272,41 @@ def _control(
     for column in schema.modelled:
         table = tables.get((column.name,))
         if table is None:
-            one_ways.append(OneWay(np.zeros(column.size, dtype=np.int32), np.ones(1)))
+            one_ways.append(OneWay(Bins.of_runs([0], [column.size]), np.ones(1)))
         else:
             one_ways.append(OneWay(table.bins[0], table.counts))
     return independent_rows(one_ways, n_rows=n_rows, seed=seed)
 
 
-def _public_bins(column: ModelledColumn, fine: _Bins) -> _Bins:
+def _public_bins(column: ModelledColumn, fine: Bins) -> Bins:
     """Return the public bins of a column, or the measured ones if one of these is not within one public bin."""
     coarse = coarse_bins(column)
-    target = np.zeros(int(fine.max()) + 1, dtype=coarse.dtype)
-    target[fine] = coarse
-    return coarse if np.array_equal(target[fine], coarse) else fine
+    target = _target(fine, coarse)
+    within = all((target[own] == wide).all() for _, _, (own, wide) in pieces(0, fine.size, fine, coarse))
+    return coarse if within else fine
 
 
-def _merged(values: NDArray[np.float64], from_bins: Sequence[_Bins], to_bins: Sequence[_Bins]) -> NDArray[np.float64]:
+def _target(fine: Bins, coarse: Bins) -> NDArray[np.int64]:
+    """Return the bin that each bin becomes, shape (fine bins,)."""
+    target = np.zeros(fine.count, dtype=np.int64)
+    for _, _, (own, wide) in pieces(0, fine.size, fine, coarse):
+        target[own] = wide
+    return target
+
+
+def _merged(values: NDArray[np.float64], from_bins: Sequence[Bins], to_bins: Sequence[Bins]) -> NDArray[np.float64]:
     """Sum the values of bins that become one bin."""
     for axis, (fine, coarse) in enumerate(zip(from_bins, to_bins, strict=True)):
-        target = np.zeros(values.shape[axis], dtype=np.int64)
-        target[fine] = coarse
+        target = _target(fine, coarse)
         moved = np.moveaxis(values, axis, 0)
-        summed = np.zeros((int(coarse.max()) + 1, *moved.shape[1:]))
+        summed = np.zeros((coarse.count, *moved.shape[1:]))
         np.add.at(summed, target, moved)
         values = np.moveaxis(summed, 0, axis)
     return values
 
 
 def _scaled_counts(
-    codes: CodeTable, places: Sequence[int], bins: Sequence[_Bins], shape: tuple[int, ...], rows: float
+    codes: CodeTable, places: Sequence[int], bins: Sequence[Bins], shape: tuple[int, ...], rows: float
 ) -> NDArray[np.float64]:
     cells = [one[codes[place]] for place, one in zip(places, bins, strict=True)]
     counts = np.bincount(np.ravel_multi_index(cells, shape), minlength=math.prod(shape)).reshape(shape)

@@ -12,7 +12,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,7 @@ from synth.schema.columns.base import ModelledColumn
 __all__ = [
     "MIRROR",
     "Among",
+    "BinsOfCodes",
     "Comparison",
     "Dependency",
     "Heap",
@@ -315,14 +316,37 @@ _MOST_LOOKED_AT = 4_000_000
 """Most combinations of codes that are checked; in larger tables every cell counts as possible."""
 
 
-def possible_cells(rules: Sequence[Rule], bins: Mapping[str, npt.NDArray[np.int32]]) -> BoolArray:
+class BinsOfCodes(Protocol):
+    """The bin of every code of a column."""
+
+    @property
+    def size(self) -> int:
+        """Number of codes."""
+        ...
+
+    @property
+    def count(self) -> int:
+        """Number of bins."""
+        ...
+
+    @property
+    def edges(self) -> CodeArray:
+        """The first code of every run of codes with the same bin."""
+        ...
+
+    def __getitem__(self, codes: CodeArray, /) -> npt.NDArray[np.int32]:
+        """Return the bin of each code."""
+        ...
+
+
+def possible_cells(rules: Sequence[Rule], bins: Mapping[str, BinsOfCodes]) -> BoolArray:
     """Return which cells of a table of bins a row can be in that keeps each of these rules by itself.
 
     Parameters
     ----------
     rules : sequence of Rule
         About columns of ``bins`` only.
-    bins : mapping of str to array of shape (codes of the column,)
+    bins : mapping of str to BinsOfCodes
         The bin of every code, for each column of the table.
 
     Returns
@@ -330,7 +354,7 @@ def possible_cells(rules: Sequence[Rule], bins: Mapping[str, npt.NDArray[np.int3
     array of shape (bins of each column), bool
         In the order of ``bins``. True where it is not known.
     """
-    shape = tuple(int(own.max()) + 1 for own in bins.values())
+    shape = tuple(own.count for own in bins.values())
     found = np.ones(shape, bool)
     for rule in rules:
         codes = {name: _told_apart(rule, name, own) for name, own in bins.items()}
@@ -355,15 +379,15 @@ def _kept(rule: Rule, rows: Table) -> tuple[BoolArray, ...]:
     return (free | (own <= target + then.tolerance), free | (own >= target - then.tolerance))
 
 
-def _told_apart(rule: Rule, name: str, bins: npt.NDArray[np.int32]) -> CodeArray:
+def _told_apart(rule: Rule, name: str, bins: BinsOfCodes) -> CodeArray:
     """Return enough codes of a column: if any code of a bin can keep a rule, one of these can.
 
     Those are all codes for a dependency; otherwise the first and last of each bin, which decide which side is larger,
     and the first and last inside and outside every condition.
     """
     if isinstance(rule.then, Dependency):
-        return np.arange(len(bins))
-    edges = [np.zeros(1, np.int64), np.flatnonzero(np.diff(bins)) + 1, np.array([len(bins)])]
+        return np.arange(bins.size)
+    edges = [bins.edges, np.array([bins.size])]
     compared = [rule.then.left, *rule.then.right] if isinstance(rule.then, Comparison) else []
     conditions = [one for one in (*rule.when, rule.then) if isinstance(one, Among) and one.column.name == name]
     for column in (*compared, *(one.column for one in conditions)):
@@ -371,4 +395,4 @@ def _told_apart(rule: Rule, name: str, bins: npt.NDArray[np.int32]) -> CodeArray
             edges.append(np.arange(column.levels, column.size))
     around = np.concatenate([*edges, *(one.codes.reshape(-1) for one in conditions)])
     around = np.concatenate([around - 1, around])
-    return np.unique(around[(around >= 0) & (around < len(bins))])
+    return np.unique(around[(around >= 0) & (around < bins.size)])

@@ -70,7 +70,11 @@ def _blocks(question: FeatureMap, weight: float = 1.0, factors: tuple = ()) -> l
 
 
 def _block(leaves: tuple, weight: float) -> tuple[float, float]:
-    tables = [leaf.table if leaf.bins is None else leaf.table[leaf.bins] for leaf in leaves if isinstance(leaf, Lookup)]
+    tables = [
+        leaf.table if leaf.bins is None else leaf.table[leaf.bins.plain()]
+        for leaf in leaves
+        if isinstance(leaf, Lookup)
+    ]
     norms = [float(np.linalg.norm(table, axis=1).max()) for table in tables]
     norm = weight * math.prod(norms)
     if any(isinstance(leaf, Fourier) for leaf in leaves):

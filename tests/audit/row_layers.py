@@ -79,7 +79,7 @@ def gaps_of(table: Lookup, world: World, grid: float, *, change: float) -> np.nd
     """Return how far every number moves from every code to every other one within reach; many codes of a fine grid."""
     column = world.schema.modelled_column(table.column)
     whole = np.trunc(table.table / grid) * grid
-    rows = whole if table.bins is None else whole[table.bins]
+    rows = whole if table.bins is None else whole[table.bins.plain()]
     places = np.arange(column.levels)
     if column.levels > 3 * EVERY:
         places = np.unique([*places[::EVERY], *places[1::EVERY], places[-1]])

@@ -15,6 +15,7 @@ from synth.bundle.replay import replay
 from synth.bundle.table_files import read_table
 from synth.errors import PrivacyError
 from synth.privacy.accounting import PrivacyBudget
+from synth.privacy.bins import Bins
 from synth.privacy.feature_maps import OneHot
 from synth.privacy.more.lookups import Lookup
 from synth.privacy.more.row_moments import RowMoments
@@ -59,7 +60,7 @@ def test_arrays_agree_up_to_last_digits_of_floats_alone() -> None:
 
 
 def table(columns: tuple[str, ...], bins: list[list[int]], counts: object, noise: float) -> MeasuredTable:
-    arrays = tuple(np.array(one, dtype=np.int32) for one in bins)
+    arrays = tuple(map(Bins.of_codes, bins))
     return MeasuredTable(columns, arrays, np.array(counts, dtype=float), noise, "q")
 
 

@@ -37,7 +37,7 @@ def binned(column: ModelledColumn, codes: np.ndarray, *, epsilon: float = 1.0, l
 
 
 def bin_of_code(bins: ColumnBins) -> np.ndarray:
-    return np.arange(bins.size) if bins.bins is None else bins.bins
+    return np.arange(bins.size) if bins.bins is None else bins.bins.plain()
 
 
 def made_by_hand(bin_of_place: list[int], proportions: list[float], width: list[int] | None = None) -> ColumnBins:

@@ -12,6 +12,7 @@ from simulated import session, task
 from synth import generators
 from synth.bundle.recorded_session import RecordedSession
 from synth.generators.adaptive.dp_hp_adaptive import DpHpAdaptive
+from synth.privacy.bins import Bins
 from synth.progress import NullProgress
 from synth.schema import CategoryColumn, NumberColumn, Schema, YesNoColumn
 from synth.schema.rule_lines import read_rules
@@ -93,7 +94,7 @@ def test_a_cell_is_possible_where_a_row_can_be(line, coarse):
     rules = read_rules([line], SCHEMA).rules
     for rule in rules:
         columns = [column for column in SCHEMA.modelled if column.name in rule.columns]
-        bins = {column.name: (np.arange(column.size) // coarse).astype(np.int32) for column in columns}
+        bins = {column.name: Bins.of_codes(np.arange(column.size) // coarse) for column in columns}
         found = possible_cells([rule], bins)
         every = np.array(list(itertools.product(*(range(column.size) for column in columns)))).T
         rows = dict(zip(bins, every, strict=True))
@@ -111,10 +112,7 @@ def test_a_cell_is_possible_where_a_row_can_be(line, coarse):
 def impossible(made: DpHpAdaptive) -> list[int]:
     """Return how many of 5,000 rows lie, by rule, in bins of which no combination of values keeps it."""
     rows = made.sample(5000, 1)
-    of_code = {
-        name: (np.arange(one.size) if one.bins is None else one.bins).astype(np.int32)
-        for name, one in zip(SCHEMA.names, made._bins, strict=True)
-    }
+    of_code = {name: one.grouped(np.arange(one.size)) for name, one in zip(SCHEMA.names, made._bins, strict=True)}
     cells = {name: own[rows[:, d]] for d, (name, own) in enumerate(of_code.items())}
     return [
         int(

@@ -204,7 +204,7 @@ def test_bins_keep_their_rows_and_those_without_a_value_are_drawn_as_the_nearest
     np.testing.assert_allclose(after.expected, bins.expected, atol=1e-12)
     np.testing.assert_array_equal(after.bin_of_place, bins.bin_of_place)
     assert after.drawn_as is not None
-    of_code, values = bins.bins, np.array(VALUES[column.name])
+    of_code, values = bins.bins.plain(), np.array(VALUES[column.name])
     assert of_code is not None
     for one in range(int(of_code[column.levels - 1]) + 1):
         inside = np.flatnonzero(of_code == one)

@@ -163,7 +163,7 @@ def tables_of(codes: dict[str, np.ndarray], bins: tuple[ColumnBins, ...], *, cel
 
 
 def binned(codes: dict[str, np.ndarray], bins: Sequence[ColumnBins]) -> np.ndarray:
-    of_code = [np.arange(one.size) if one.bins is None else one.bins for one in bins]
+    of_code = [one.grouped(np.arange(one.size)).plain() for one in bins]
     return np.stack([own[codes[name]] for own, name in zip(of_code, STAYS.names, strict=True)], axis=1).astype(np.int64)
 
 

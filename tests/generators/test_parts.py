@@ -49,7 +49,7 @@ def test_rounded_counts_are_right_on_average():
 @pytest.mark.parametrize(("grid", "atoms"), [(1, 1), (7, 2), (4096, 4096)])
 def test_places_cover_every_code_once(column, grid, atoms):
     places = coarse_grid(column, grid=grid, atoms=atoms)
-    bins = np.arange(column.size) if places.bins is None else places.bins
+    bins = np.arange(column.size) if places.bins is None else places.bins.plain()
     assert len(bins) == column.size
     assert places.levels <= grid
     assert places.atoms <= atoms
@@ -103,7 +103,7 @@ def test_drawn_codes_follow_the_probabilities():
     picking, inside = random_source(0).random((2, 20_000, len(layout.heads)))
     codes = layout.codes(layout.picked(repeated, torch.from_numpy(picking)).numpy(), inside)
     for d, head in enumerate(layout.heads):
-        bins = np.arange(head.column.size) if head.grid.bins is None else head.grid.bins
+        bins = np.arange(head.column.size) if head.grid.bins is None else head.grid.bins.plain()
         places = bins[codes[:, d]]
         if head.is_continuous:
             places = np.where(codes[:, d] < head.column.levels, 0, places - head.grid.levels + 1)

@@ -106,7 +106,9 @@ def test_a_number_is_moved_to_four_standard_deviations_and_special_values_are_nu
     opened = session(schema, codes, epsilon=20.0, noise_key=1)
     fit(opened, purpose="regression")
     asked = [one.feature_map for one in opened.sums if isinstance(one.feature_map, RowMoments)][-1]
-    vectors = [table.table[:, 0] if table.bins is None else table.table[table.bins, 0] for table in asked.tables]
+    vectors = [
+        table.table[:, 0] if table.bins is None else table.table[table.bins.plain(), 0] for table in asked.tables
+    ]
     scaled = [one / np.abs(vectors[1]).max() * regression._FARTHEST for one in vectors]
     assert scaled[1].max() == regression._FARTHEST
     assert scaled[1][1000] == regression._FARTHEST

@@ -14,6 +14,7 @@ from questions import every_kind_of_map, small_codes
 
 from synth.bundle.answers import from_description
 from synth.errors import PrivacyError
+from synth.privacy.bins import Bins
 from synth.privacy.feature_maps import Constant, OneHot, Stack
 from synth.privacy.more import lookups
 from synth.privacy.more.fourier import Fourier, angle_steps
@@ -114,7 +115,8 @@ def test_frozen_whole_numbers_are_shared_and_no_others() -> None:
     assert Fourier(("x",), (places,), [[3]]).positions[0] is not places
     places.flags.writeable = False
     assert Fourier(("x",), (places,), [[3]]).positions[0] is places
-    assert OneHot(("x",), (places,)).bins[0] is places
+    bins = Bins.of_codes([0, 0, 1])
+    assert OneHot(("x",), (bins,)).bins[0] is bins
     least = np.array([-(2**31), 0], dtype=np.int32)
     least.flags.writeable = False
     with pytest.raises(PrivacyError, match="below 2"):

@@ -68,7 +68,7 @@ def ask(session: Any, **named: Any) -> Any:
 def brute_force(lookup: Lookup, column: Any, bits: int, change: float) -> tuple[int, int, int]:
     """Compare every code with every other, or with those that a change of a number on its grid may lead to."""
     whole = whole_table(lookup, bits)
-    rows = whole if lookup.bins is None else whole[lookup.bins]
+    rows = whole if lookup.bins is None else whole[lookup.bins.plain()]
     codes = np.arange(column.size)
     found = [0, 0, 0]
     for one in range(column.size):

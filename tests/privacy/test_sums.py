@@ -15,6 +15,7 @@ from questions import every_kind_of_map, small_codes, small_schema
 from synth.errors import PrivacyError
 from synth.privacy import counting
 from synth.privacy.answers import check_fits
+from synth.privacy.bins import Bins
 from synth.privacy.counting import MAXIMUM_ROWS, Axis, PrivateRows, joint_counts
 from synth.privacy.feature_maps import FeatureMap, OneHot, Stack, exact_sum
 from synth.privacy.more import fourier as fourier_sums
@@ -128,7 +129,7 @@ def test_read_only_codes_of_any_width_are_counted() -> None:
 @pytest.mark.parametrize("size", [2**8, 2**8 + 1, 2**15 - 1, 2**15, 2**15 + 1, 2**16 + 1])
 def test_tables_at_the_edge_of_a_number_type_are_counted(size: int) -> None:
     codes = {"long": np.array([size - 1, 0, size - 1]), "short": np.array([0, 1, 1])}
-    axes = Axis("long", None, size), Axis("short", np.zeros(2, np.int32), 1)
+    axes = Axis("long", None, size), Axis("short", Bins.of_codes([0, 0]), 1)
     for both in (axes, axes[::-1]):
         assert np.flatnonzero(joint_counts(rows_of(codes), both)).tolist() == [0, size - 1]
 

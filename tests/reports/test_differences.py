@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from synth.privacy.answers import RowCount
+from synth.privacy.bins import Bins
 from synth.reports.differences import REPORT, Difference, differences
 from synth.reports.measured import ComparedTable
 from synth.reports.report import PaidAnswers
@@ -41,7 +42,7 @@ NOISE = 8.0
 def table(columns: tuple[str, ...], counts: np.ndarray, noise: float = NOISE) -> ComparedTable:
     return ComparedTable(
         columns=columns,
-        bins=tuple(np.arange(SIZES[name], dtype=np.int32) for name in columns),
+        bins=tuple(Bins.of_codes(np.arange(SIZES[name])) for name in columns),
         measured=counts,
         synthetic=counts,
         control=counts,
@@ -116,10 +117,10 @@ def test_bins_have_the_mean_of_what_was_counted_in_them() -> None:
     schema = Schema((CategoryColumn("ward", ("a", "b")), NumberColumn("stay", 0, 9, 1)))
     single = np.array([50.0, 0, 0, 0, 50, 0, 0, 0, 0, 100])
     halves = np.repeat([0, 1], 5).astype(np.int32)
-    pair = replace(table(("ward", "stay"), counts, 1.0), bins=(np.arange(2, dtype=np.int32), halves))
+    pair = replace(table(("ward", "stay"), counts, 1.0), bins=(Bins.of_codes([0, 1]), Bins.of_codes(halves)))
     tables = [
         pair,
-        replace(table(("stay",), single, 1.0), bins=(np.arange(10, dtype=np.int32),)),
+        replace(table(("stay",), single, 1.0), bins=(Bins.of_codes(np.arange(10)),)),
         replace(table(("ward",), counts.sum(axis=1), 1.0), bins=pair.bins[:1]),
     ]
     (found,) = differences(tables, replace(CONFIG, schema=schema), "ward")

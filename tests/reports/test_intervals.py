@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from synth.privacy.answers import RowCount
+from synth.privacy.bins import Bins
 from synth.reports.figures import Table
 from synth.reports.interval_estimates import quantile_places, share_interval
 from synth.reports.intervals import REPORT, EstimatedNumber, column_numbers, cross_table, group_numbers
@@ -62,7 +63,7 @@ def of(names: tuple[str, ...], cube: np.ndarray, noise: float, random: np.random
     noisy = counts + noise * random.normal(size=counts.shape)
     return ComparedTable(
         columns=names,
-        bins=tuple(np.arange(COLUMNS[name].size, dtype=np.int32) for name in names),
+        bins=tuple(Bins.of_codes(np.arange(COLUMNS[name].size)) for name in names),
         measured=noisy,
         synthetic=np.maximum(noisy, 0.0),
         control=counts,
@@ -80,7 +81,9 @@ def in_bins(table: ComparedTable, bins: np.ndarray) -> ComparedTable:
 
     return replace(
         table,
-        bins=tuple(bins if name == "stay" else own for name, own in zip(table.columns, table.bins, strict=True)),
+        bins=tuple(
+            Bins.of_codes(bins) if name == "stay" else own for name, own in zip(table.columns, table.bins, strict=True)
+        ),
         measured=summed(table.measured),
         synthetic=summed(table.synthetic),
         control=summed(table.control),
@@ -224,7 +227,7 @@ def test_the_report_lists_columns_groups_and_pairs() -> None:
     seen = replace(
         drawn(random, 2.0)[0],
         columns=("seen",),
-        bins=(np.arange(366, dtype=np.int32),),
+        bins=(Bins.of_codes(np.arange(366)),),
         measured=days,
         synthetic=days,
         control=days,

@@ -14,6 +14,7 @@ import pytest
 from synth.generators.protocol import Fact, Picture, Trace
 from synth.privacy.accounting import PrivacyBudget
 from synth.privacy.answers import NoisyAnswer, RowCount
+from synth.privacy.bins import Bins
 from synth.privacy.feature_maps import Constant, OneHot, Stack
 from synth.privacy.more.lookups import Lookup
 from synth.privacy.more.products import Product
@@ -142,7 +143,7 @@ def test_all_sums_of_three_columns_are_compared() -> None:
 
 def test_bins_of_codes_far_apart_are_named_by_the_first() -> None:
     column = CategoryColumn("x", ("a", "b", "c", "d", "e"))
-    assert bin_labels(column, np.array([1, 0, 1, 1, 3])) == ("b", "a and 2 more", "nothing", "e")
+    assert bin_labels(column, Bins.of_codes([1, 0, 1, 1, 3])) == ("b", "a and 2 more", "nothing", "e")
 
 
 def test_coarse_bins_merge_measured_ones_and_their_variances() -> None:

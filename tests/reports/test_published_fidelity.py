@@ -9,6 +9,7 @@ import pytest
 
 from synth.privacy.accounting import PrivacyBudget
 from synth.privacy.answers import RowCount
+from synth.privacy.bins import Bins
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
 from synth.reports.document import published_evidence
@@ -29,7 +30,7 @@ def compared(
 ) -> ComparedTable:
     return ComparedTable(
         columns=(name,),
-        bins=(bins,),
+        bins=(Bins.of_codes(bins),),
         measured=np.array(measured),
         synthetic=np.array(synthetic),
         control=np.array(synthetic),

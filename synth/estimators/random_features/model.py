@@ -35,7 +35,7 @@ from synth.estimators.random_features.fitting import (
 from synth.generators.coarse_grid import CoarseGrid, coarse_grid
 from synth.generators.protocol import Card, Fact, GeneratorTask, Picture, ReleasedModel, State, Trace
 from synth.privacy.answers import AnswerSource
-from synth.privacy.feature_maps import Constant, Stack
+from synth.privacy.feature_maps import Constant, Stack, binned
 from synth.privacy.more.forests import even_edges
 from synth.privacy.more.fourier import STEPS_PER_TURN, Fourier, angle_steps
 from synth.privacy.more.gradients import Loss
@@ -128,7 +128,7 @@ class _Coded:
         """Return the values that are not levels of a grid, and the group of each."""
         codes = np.arange(self.column.levels, self.column.size)
         texts = dict(zip(codes.tolist(), self.column.texts(codes, missing="(missing)"), strict=True))
-        groups = codes if self.grid.bins is None else self.grid.bins[codes]
+        groups = binned(codes, self.grid.bins)
         return list(zip(texts.values(), np.asarray(groups).tolist(), strict=True))
 
 

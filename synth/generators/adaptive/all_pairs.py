@@ -100,10 +100,7 @@ class AllPairs:
 
     def measure(self, share: float, query: str) -> None:
         """Ask for all pairs; the fit averages further answers with earlier ones."""
-        codes = [
-            group if one.bins is None else np.ascontiguousarray(group[one.bins])
-            for one, group in zip(self._bins, self._groups, strict=True)
-        ]
+        codes = [one.grouped(group) for one, group in zip(self._bins, self._groups, strict=True)]
         parts = [self._survey.one_hot(pair, codes) for pair in self._pairs]
         weights = (math.sqrt(1.0 / len(parts)),) * len(parts)
         counted = self._survey.counted_once(parts, weights, share=share, query=query)

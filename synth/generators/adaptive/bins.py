@@ -11,9 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synth.generators.coarse_grid import CoarseGrid
+from synth.generators.code_chances import CodeChances
 from synth.generators.one_way_marginals import OneWayMarginal, fine_grid
-from synth.generators.round_values import CodeChances
+from synth.generators.round_values import chances_from_state
 from synth.models.marginals import NoisyMarginal
+from synth.privacy.bins import Bins
 from synth.schema import ModelledColumn
 
 __all__ = ["FAINT", "ColumnBins"]
@@ -107,13 +109,13 @@ class ColumnBins:
         )  # fmt: skip
 
     @property
-    def bins(self) -> NDArray[np.int32] | None:
-        """Bin of every code, shape (column size,), or None if the code is the bin; computed on request."""
-        if self.is_identity:
-            return None
-        bins = np.repeat(self.bin_of_place, self.grid.width)
-        bins.setflags(write=False)  # questions share read-only arrays
-        return bins
+    def bins(self) -> Bins | None:
+        """Bin of every code, or None if the code is the bin; computed on request."""
+        return None if self.is_identity else Bins.of_runs(self.bin_of_place, self.grid.width)
+
+    def grouped(self, groups: NDArray[np.integer]) -> Bins:
+        """Return the group of every code, given that of every bin, shape (bins,)."""
+        return Bins.of_codes(groups) if self.is_identity else Bins.of_runs(groups[self.bin_of_place], self.grid.width)
 
     def measured(self, position: int) -> NoisyMarginal:
         """Return the expected counts for a joint model, with the root mean square of the noise of ``table``.
@@ -128,7 +130,8 @@ class ColumnBins:
         """Return the share of the rows at every code of the grid, shape (levels,); an empty bin is even."""
         levels = self.grid.levels
         first, width, bins = self.grid.first[:levels], self.grid.width[:levels], self.bin_of_place[:levels]
-        each = np.ones(int(width.sum())) if self.chances is None else self.chances.of_codes
+        codes = int(width.sum())
+        each = np.ones(codes) if self.chances is None else self.chances.between(0, codes)
         places = np.where(self.expected[bins] > 0, self.proportions[:levels], FAINT * width)
         return np.asarray(each * np.repeat(places / np.add.reduceat(each, first), width))
 
@@ -187,7 +190,7 @@ class ColumnBins:
             proportions=state["proportions"].astype(np.float64),
             table=state["table"].astype(np.float64),
             noise_std=state["noise_std"].astype(np.float64),
-            chances=CodeChances.from_state(column, state) if "factors" in state else None,
+            chances=chances_from_state(column, state) if "factors" in state else None,
             drawn_as=state["drawn_as"].astype(np.int32) if "drawn_as" in state else None,
         )
 
@@ -216,22 +219,19 @@ class ColumnBins:
         first, width = self.grid.first[order], self.grid.width[order]
         codes = np.repeat(first, counts)
         if (width > 1).any():
-            codes += _spread_inside(
-                counts, width, random, None if self.chances is None else (first, self.chances.of_codes)
-            )
+            codes += _spread_inside(counts, first, width, random, self.chances)
         return codes
 
 
 def _spread_inside(
-    counts: Whole, width: Whole, random: np.random.Generator, chances: tuple[Whole, Vector] | None = None
+    counts: Whole, first: Whole, width: Whole, random: np.random.Generator, chances: CodeChances | None
 ) -> Whole:
     """Return steps from the first code of each place: as many as ``counts``, evenly spaced from a random start.
 
-    ``chances`` are the first code of each place and the relative probability of every code of the grid; steps are then
-    evenly spaced in cumulative probability.
+    With chances of the codes of the grid, steps are evenly spaced in cumulative probability.
     """
     kept = np.flatnonzero(counts)
-    counts, width = counts[kept], width[kept]
+    counts, first, width = counts[kept], first[kept], width[kept]
     offsets = random.random(len(kept)) - (np.cumsum(counts) - counts)
     inside = np.arange(int(counts.sum()), dtype=np.float64)
     inside += np.repeat(offsets, counts)
@@ -239,17 +239,16 @@ def _spread_inside(
         inside *= np.repeat(width / counts, counts)
         steps = inside.astype(np.int64)
         return np.minimum(steps, np.repeat(width - 1, counts), out=steps)
-    first, codes = chances[0][kept], chances[1]
-    added = np.concatenate([[0.0], np.cumsum(codes)])
     # Codes outside the grid are equally likely.
-    ordered = first < len(codes)
-    low = np.where(ordered, added[np.minimum(first, len(codes))], first)
-    high = np.where(ordered, added[np.minimum(first + width, len(codes))], first + width)
+    levels = chances.classes.size
+    ordered = first < levels
+    low = np.where(ordered, chances.before(np.minimum(first, levels)), first)
+    high = np.where(ordered, chances.before(np.minimum(first + width, levels)), first + width)
     inside *= np.repeat((high - low) / counts, counts)
     inside += np.repeat(low, counts)
     on_grid = np.repeat(ordered, counts)
     steps = np.floor(inside).astype(np.int64)
-    steps[on_grid] = np.searchsorted(added, inside[on_grid], side="right") - 1
+    steps[on_grid] = chances.code_at(inside[on_grid])
     steps -= np.repeat(first, counts)
     return np.clip(steps, 0, np.repeat(width - 1, counts))
 

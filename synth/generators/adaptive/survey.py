@@ -14,6 +14,7 @@ from synth.generators.stacked import answers_of_parts
 from synth.models.junction_tree import ColumnSet, triangulated_cliques
 from synth.models.marginals import NoisyMarginal
 from synth.privacy.answers import AnswerSource
+from synth.privacy.bins import Bins
 from synth.privacy.feature_maps import OneHot, Stack
 from synth.schema import ModelledColumn
 from synth.schema.rules import Rule, possible_cells
@@ -48,9 +49,7 @@ class Survey:
     label: int | None
     source: str
 
-    def one_hot(
-        self, positions: ColumnSet, bin_of_code: Sequence[NDArray[np.int32] | None] | Mapping[int, NDArray[np.int32]]
-    ) -> OneHot:
+    def one_hot(self, positions: ColumnSet, bin_of_code: Sequence[Bins | None] | Mapping[int, Bins]) -> OneHot:
         """Return the question for a table of counts of some columns, given the bin of every code by column."""
         return OneHot(
             columns=tuple(self.columns[d].name for d in positions),
@@ -142,9 +141,7 @@ def declared_zeros(
     sizes, found = [one.size for one in bins], list[NoisyMarginal]()
     for columns, own in by_columns.items():
         codes = {survey.columns[place].name: bins[place] for place in columns}
-        of_code = {
-            name: np.arange(one.size, dtype=np.int32) if one.bins is None else one.bins for name, one in codes.items()
-        }
+        of_code = {name: one.grouped(np.arange(one.size)) for name, one in codes.items()}
         possible = possible_cells(own, of_code)
         held = triangulated_cliques(sizes, [*(one.columns for one in found), columns])
         if possible.all() or sum(math.prod(sizes[place] for place in clique) for clique in held) > cells:

@@ -23,6 +23,7 @@ from synth.generators.adaptive.survey import Survey
 from synth.models.joint_model import Fitter
 from synth.models.junction_tree import ColumnSet
 from synth.models.marginals import NoisyMarginal, coarse
+from synth.privacy.bins import Bins
 from synth.privacy.feature_maps import OneHot
 from synth.privacy.selection import Candidate
 from synth.schema import Weight
@@ -96,7 +97,7 @@ class CoarseTables:
 
     def __init__(self, survey: Survey, bins: Sequence[ColumnBins]) -> None:
         self._survey, self._bins = survey, bins
-        self._groups: dict[tuple[int, int], tuple[NDArray[np.int32], NDArray[np.int32]]] = {}
+        self._groups: dict[tuple[int, int], tuple[NDArray[np.int32], Bins]] = {}
         self._made: dict[tuple[ColumnSet, int], tuple[NDArray[np.intp], OneHot] | None] = {}
 
     def of(self, columns: ColumnSet, believed: NDArray[np.float64]) -> Iterator[TableOffered]:
@@ -128,14 +129,12 @@ class CoarseTables:
             self._made[columns, parts] = made
         return self._made[columns, parts]
 
-    def _grouped(self, column: int, parts: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    def _grouped(self, column: int, parts: int) -> tuple[NDArray[np.int32], Bins]:
         """Return the part of every bin of a column, and of every code."""
         if (column, parts) not in self._groups:
             one = self._bins[column]
             group = grouped(one, one.size if column == self._survey.label else parts, 0.0)
-            codes = group if one.bins is None else np.ascontiguousarray(group[one.bins])
-            codes.setflags(write=False)  # questions share read-only arrays
-            self._groups[column, parts] = group, codes
+            self._groups[column, parts] = group, one.grouped(group)
         return self._groups[column, parts]
 
 

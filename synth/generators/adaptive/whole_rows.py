@@ -37,6 +37,7 @@ from synth.models.pool import (
     tilted,
 )
 from synth.privacy.answers import NoisyAnswer
+from synth.privacy.bins import Bins
 from synth.privacy.feature_maps import Constant, OneHot, Stack
 from synth.privacy.more.linear_guesses import LinearGuess
 from synth.privacy.more.lookups import Lookup
@@ -452,7 +453,7 @@ class _Candidates:
     pool: Pool
     total: float
     seed: int
-    _cuts: dict[tuple[int, int], tuple[NDArray[np.int32], NDArray[np.int32]]] = field(default_factory=dict)
+    _cuts: dict[tuple[int, int], tuple[NDArray[np.int32], Bins]] = field(default_factory=dict)
 
     def sets(self) -> list[_Set]:
         """Return every set once for each number of parts that leaves enough rows per cell."""
@@ -480,7 +481,7 @@ class _Candidates:
             subsets += [tuple(sorted((*some, label))) if labelled and label is not None else some for some in drawn]
         return subsets
 
-    def _cut(self, column: int, b: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    def _cut(self, column: int, b: int) -> tuple[NDArray[np.int32], Bins]:
         """Return the part of every bin of a column, and of every code."""
         if (column, b) not in self._cuts:
             one = self.bins[column]
@@ -488,9 +489,7 @@ class _Candidates:
             if column != self.survey.label and one.size > b:
                 mass = np.bincount(self.pool.columns[column], minlength=one.size) / self.pool.n_rows
                 parts = equal_parts(mass, _in_order(one), b)
-            codes = parts.copy() if one.bins is None else parts[one.bins]
-            codes.setflags(write=False)  # questions share read-only arrays
-            self._cuts[column, b] = parts, codes
+            self._cuts[column, b] = parts, one.grouped(parts)
         return self._cuts[column, b]
 
 

@@ -20,8 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synth.generators.adaptive.bins import FAINT, ColumnBins
+from synth.generators.code_chances import CodeChances, codes_of_classes
 from synth.generators.one_way_marginals import OneWayMarginal
-from synth.generators.round_values import REMAINDERS, CodeChances, RoundCounts, class_factors, single_values
+from synth.generators.round_values import REMAINDERS, RoundCounts, class_factors, single_values
 
 __all__ = ["FewValues", "as_written", "few_values", "with_round_values", "with_tails"]
 
@@ -166,27 +167,31 @@ def with_round_values(bins: ColumnBins, counted: RoundCounts, rows: float, cell_
     cell_std : float
         That of the column's one-way marginal, in rows.
     """
-    levels, classes = bins.grid.levels, counted.classes
+    levels, kinds = bins.grid.levels, len(counted.counts)
     first, width, bin_of_place = bins.grid.first[:levels], bins.grid.width[:levels], bins.bin_of_place[:levels]
     proportions = bins.proportions.copy()
     single, chances = single_values(counted, first, width, proportions[:levels] * rows)
-    each = CodeChances(classes, np.ones(len(counted.counts)), single, chances, counted.fine).of_codes
-    each *= np.repeat(proportions[:levels] / np.add.reduceat(each, first), width)
-    kinds = len(counted.counts)
+    # The mass of each place by class: its codes are alike, but for single ones.
+    held = codes_of_classes(counted.classes, np.append(first, counted.classes.size))
+    held = np.pad(held, ((0, 0), (0, kinds - held.shape[1])))
+    np.add.at(held, (np.searchsorted(first, single, side="right") - 1, counted.classes[single]), chances - 1.0)
+    held *= (proportions[:levels] / held.sum(axis=1))[:, None]
     clear = (width == 1) & (proportions[:levels] * rows > _CLEAR_PLACE * cell_std)
-    of_code = np.where(np.repeat(clear, width), 0, classes)
-    known = np.bincount(classes, weights=np.where(of_code == 0, each, 0.0), minlength=kinds) * rows
-    cells = np.repeat(bin_of_place.astype(np.int64) * kinds, width) + of_code
-    held = np.bincount(cells, weights=each, minlength=bins.size * kinds).astype(np.float64)
-    masses = held.reshape(bins.size, kinds)
+    outside = np.where(clear, held.sum(axis=1), held[:, 0])
+    known = held[clear].sum(axis=0) * rows
+    known[0] += float(outside[~clear].sum()) * rows
+    held[clear] = 0.0
+    held[:, 0] = outside
+    masses = np.zeros((bins.size, kinds))
+    np.add.at(masses, bin_of_place, held)
     factors = class_factors(replace(counted, counts=counted.counts - known), masses, rows=rows)
     if (factors == 1.0).all() and not len(single):
         return bins
     # Codes outside all classes keep their mass, and so does the rest of every bin.
     before, after = masses[:, 1:].sum(axis=1), masses[:, 1:] @ factors[1:]
     by_bin = np.divide(before, after, out=np.ones_like(before), where=after > 0)
-    each *= np.where(of_code == 0, 1.0, factors[classes] * np.repeat(by_bin[bin_of_place], width))
-    proportions[:levels] = np.add.reduceat(each, first)
+    proportions[:levels] = outside + by_bin[bin_of_place] * (held[:, 1:] @ factors[1:])
+    classes = counted.classes
     return replace(bins, proportions=proportions, chances=CodeChances(classes, factors, single, chances, counted.fine))
 
 

@@ -17,6 +17,7 @@ from synth.generators.protocol import Card
 from synth.generators.stacked import column_weights
 from synth.models.simplex import project_to_simplex
 from synth.privacy.answers import AnswerSource
+from synth.privacy.bins import Bins
 from synth.privacy.feature_maps import Constant, FeatureMap, OneHot, Stack
 from synth.privacy.more.fourier import STEPS_PER_TURN, Fourier, angle_steps
 from synth.progress import Progress
@@ -154,8 +155,8 @@ def _counts(head: OutputHead) -> OneHot:
     """Count the levels of a category, or for a number the whole grid and every atom."""
     column, bins = head.column, head.grid.bins
     if column.levels:
-        atoms = np.repeat(np.arange(head.grid.atoms), head.grid.width[head.grid.levels :])
-        bins = np.concatenate([np.zeros(column.levels), 1 + atoms]).astype(np.int32)
+        widths = np.append(column.levels, head.grid.width[head.grid.levels :])
+        bins = Bins.of_runs(np.arange(1 + head.grid.atoms), widths)
     return OneHot(columns=(column.name,), bins=(bins,), sizes=(column.size,))
 
 

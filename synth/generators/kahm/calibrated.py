@@ -19,6 +19,7 @@ from synth.generators.coarse_grid import CoarseGrid
 from synth.generators.one_way_marginals import OneWayMarginal
 from synth.generators.row_encoding import INDICATOR, ColumnEncoding
 from synth.models.simplex import project_to_simplex
+from synth.privacy.bins import Bins
 from synth.privacy.more.lookups import Lookup
 from synth.schema import ModelledColumn
 
@@ -94,14 +95,14 @@ class CalibratedColumn:
         rows = np.zeros((levels + self.atoms, self.base.width))
         rows[:levels, 0] = self._ranks()
         rows[levels:, 1:] = INDICATOR * np.eye(self.atoms)
-        bins = np.concatenate([np.repeat(np.arange(levels), self.grid.width[:levels]), levels + np.arange(self.atoms)])
-        return Lookup(self.column.name, rows, bins.astype(np.int32))
+        widths = np.append(self.grid.width[:levels], np.ones(self.atoms, dtype=np.int64))
+        return Lookup(self.column.name, rows, Bins.of_runs(np.arange(levels + self.atoms), widths))
 
     @property
     def moments(self) -> tuple[Vector, Vector]:
         """Estimated mean and variance of every coordinate, each of shape (width,)."""
         table, per_code = self.table, self._per_code()
-        rows = table.table if table.bins is None else table.table[table.bins]
+        rows = table.table if table.bins is None else table.table[table.bins.plain()]
         mean = per_code @ rows
         return mean, np.maximum(per_code @ rows**2 - mean**2, 0.0)
 

@@ -19,6 +19,7 @@ from synth.generators.stacked import column_weights
 from synth.models.mixture import LEAST_PROBABILITY, Mixture
 from synth.models.simplex import project_to_simplex
 from synth.privacy.answers import AnswerSource
+from synth.privacy.bins import Bins
 from synth.privacy.costs import Bound, between_neighbours
 from synth.privacy.feature_maps import Constant, FeatureMap, OneHot, Stack
 from synth.privacy.more.lookups import Lookup
@@ -167,9 +168,8 @@ class _Part:
         groups = int(self.groups.max()) + 1
         counted = groups > 1
         if counted:
-            own = self.groups if bins is None else self.groups[bins]
-            plain = bool((own == np.arange(size)).all()) if own.size == size else False
-            yield OneHot((name,), (None if plain else own,), (size,)), weight
+            own = Bins.of_codes(self.groups) if bins is None else bins.merged(self.groups)
+            yield OneHot((name,), (own,), (size,)), weight
         if self.positions is not None:
             moments = np.zeros((self.places.size, 2))
             x = self.positions

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from synth.privacy.accounting import PrivacyBudget
 from synth.privacy.answers import AnswerSource, NoisyAnswer
+from synth.privacy.bins import Bins
 from synth.privacy.costs import between_neighbours, gaussian_on_grid
 from synth.privacy.feature_maps import OneHot
 from synth.privacy.more.found_columns import (
@@ -185,7 +186,9 @@ def find(session: AnswerSource, *, delta_key: float) -> tuple[FoundColumn, ...]:
     answers: list[Answer] = []
 
     def count(name: str, bins: NDArray[np.int32], share: float, query: str) -> NoisyAnswer:
-        answers.append(asked := session.noisy_sum(OneHot((name,), (bins,)), share=share, query=query, source=SOURCE))
+        answers.append(
+            asked := session.noisy_sum(OneHot((name,), (Bins.of_codes(bins),)), share=share, query=query, source=SOURCE)
+        )
         return asked
 
     kinds = {

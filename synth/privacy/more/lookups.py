@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synth.errors import PrivacyError
+from synth.privacy.bins import Bins
 from synth.privacy.costs import Bound
 from synth.privacy.counting import Axis, PrivateRows, joint_counts, joint_index, rows_by_cell
 from synth.privacy.feature_maps import (
@@ -28,9 +29,11 @@ from synth.privacy.feature_maps import (
     Sums,
     SyntheticCodes,
     binned,
+    bins_from,
     checked_bins,
     frozen,
     kept,
+    kept_bins,
 )
 
 __all__ = ["LEAF_BITS", "Lookup"]
@@ -62,8 +65,8 @@ class Lookup(ColumnMap):
     table : array of shape (n_bins, width), float64
         Feature vector of every bin. A row longer than 1 is shortened to norm 1; entries are truncated towards zero to
         multiples of 2^-20.
-    bins : array of shape (column size,), int32, optional
-        Bin of every code; absent, the code is the bin.
+    bins : Bins, optional
+        Bin of every code, or an array of shape (column size,) that lists them; absent, the code is the bin.
 
     Raises
     ------
@@ -79,7 +82,7 @@ class Lookup(ColumnMap):
 
     column: str
     table: NDArray[np.float64]
-    bins: NDArray[np.int32] | None = None
+    bins: Bins | None = None
 
     def __post_init__(self) -> None:
         table = self.table
@@ -94,8 +97,7 @@ class Lookup(ColumnMap):
                 )
             table = frozen(_clipped_to_grid(table))
         object.__setattr__(self, "table", table)
-        if self.bins is not None:
-            object.__setattr__(self, "bins", checked_bins(self.column, self.bins, len(table)))
+        object.__setattr__(self, "bins", checked_bins(self.column, self.bins, len(table)))
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -105,7 +107,7 @@ class Lookup(ColumnMap):
     @property
     def code_sizes(self) -> tuple[tuple[str, int], ...]:
         """The column, with its number of codes."""
-        return ((self.column, len(self.table) if self.bins is None else len(self.bins)),)
+        return ((self.column, len(self.table) if self.bins is None else self.bins.size),)
 
     @property
     def dimension(self) -> int:
@@ -141,7 +143,7 @@ class Lookup(ColumnMap):
 
     def row_bound(self) -> Bound:
         """Bound the rows of the table that codes can select, and the distance between two of them."""
-        table = self.table if self.bins is None else self.table[np.unique(self.bins)]
+        table = self.table if self.bins is None else self.table[self.bins.used]
         # Exact: whole numbers whose partial sums stay below 2^42.
         longest = max(float(_squares(self._whole(piece)).max()) for piece in _pieces(table))
         if longest > 2.0 ** (2 * LEAF_BITS):
@@ -181,14 +183,13 @@ class Lookup(ColumnMap):
 
     def to_json(self, name: str, arrays: Arrays) -> dict[str, Any]:
         """Return the column, its table and its bins."""
-        table, bins = kept(arrays, f"{name}.table", self.table), kept(arrays, f"{name}.bins", self.bins)
+        table, bins = kept(arrays, f"{name}.table", self.table), kept_bins(arrays, f"{name}.bins", self.bins)
         return {"kind": self.kind, "column": self.column, "table": table, "bins": bins}
 
     @classmethod
     def from_json(cls, said: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], inner: Inner) -> Self:
         """Make the lookup of column, table and bins."""
-        bins = None if said["bins"] is None else arrays[said["bins"]]
-        return cls(said["column"], arrays[said["table"]], bins)
+        return cls(said["column"], arrays[said["table"]], bins_from(said["bins"], arrays))
 
 
 def _pieces(table: Matrix) -> Iterator[Matrix]:

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from synth.errors import PrivacyError
 from synth.privacy.costs import MU_UNIT, GaussianPlan, gaussian_on_grid, mu_of_pure, pure_of_mu, units_of
 from synth.privacy.counting import PrivateRows
+from synth.privacy.feature_maps import binned
 from synth.privacy.more.cells import CellNoise, pure_units_of_cells, row_epsilon_of_cells, units_of_cells
 from synth.privacy.more.lookups import Lookup
 from synth.privacy.more.row_sensitivity import CellBound, cell_bound, whole_table
@@ -470,4 +471,4 @@ def _kept(given: NDArray[np.int64]) -> Whole:
 def _numbers(table: Lookup, rows: PrivateRows, bits: int) -> Whole:
     codes = rows.column(table.column)
     whole = whole_table(table, bits)
-    return np.asarray(whole[codes if table.bins is None else table.bins[codes]])
+    return np.asarray(whole[binned(codes, table.bins)])

@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synth.errors import PrivacyError
+from synth.privacy.bins import Bins
 from synth.privacy.costs import Bound
 from synth.privacy.counting import Axis, ColumnOf, Computed, PrivateRows, joint_index
 from synth.privacy.feature_maps import (
@@ -38,9 +39,11 @@ from synth.privacy.feature_maps import (
     Sums,
     SyntheticCodes,
     binned,
+    bins_from,
     checked_bins,
     frozen,
     kept,
+    kept_bins,
     whole_array,
 )
 from synth.privacy.more.lookups import Lookup
@@ -71,7 +74,7 @@ class Responsibilities(ColumnMap):
     ----------
     columns : tuple of str
         Different modelled columns.
-    bins : tuple of (array of shape (column size,), int32, or None)
+    bins : tuple of (Bins or None)
         Bin of every code, by column; None where the code is the bin.
     tables : tuple of arrays of shape (classes, bins, components), int32
         Logarithms to the base 2 of each column's proportions, in whole steps of 2^-12.
@@ -94,7 +97,7 @@ class Responsibilities(ColumnMap):
     is_exact: ClassVar[bool] = False
 
     columns: tuple[str, ...] = field()
-    bins: tuple[NDArray[np.int32] | None, ...]
+    bins: tuple[Bins | None, ...]
     tables: tuple[NDArray[np.int32], ...]
     weights: NDArray[np.int32]
     by: OneHot | None = None
@@ -113,7 +116,7 @@ class Responsibilities(ColumnMap):
         if any(one.shape[0] != classes or one.shape[2] != components or not one.shape[1] for one in tables):
             raise PrivacyError("The tables of responsibilities need an entry for every class, bin and component.")
         pairs = zip(own, self.bins, tables, strict=True)
-        bins = tuple(None if one is None else checked_bins(name, one, table.shape[1]) for name, one, table in pairs)
+        bins = tuple(checked_bins(name, one, table.shape[1]) for name, one, table in pairs)
         for name, value in (("columns", own), ("bins", bins), ("tables", tables), ("weights", weights)):
             object.__setattr__(self, name, value)
         object.__setattr__(self, "key", name_of(self))
@@ -126,7 +129,7 @@ class Responsibilities(ColumnMap):
     @property
     def code_sizes(self) -> tuple[tuple[str, int], ...]:
         """Its columns, with the number of codes of each."""
-        sizes = (table.shape[1] if one is None else len(one) for one, table in zip(self.bins, self.tables, strict=True))
+        sizes = (table.shape[1] if one is None else one.size for one, table in zip(self.bins, self.tables, strict=True))
         return tuple(zip(self.columns, sizes, strict=True))
 
     @property
@@ -183,7 +186,7 @@ class Responsibilities(ColumnMap):
         return {
             "kind": self.kind,
             "columns": list(self.columns),
-            "bins": [kept(arrays, f"{name}.bins.{place}", one) for place, one in enumerate(self.bins)],
+            "bins": [kept_bins(arrays, f"{name}.bins.{place}", one) for place, one in enumerate(self.bins)],
             "tables": [kept(arrays, f"{name}.tables.{place}", one) for place, one in enumerate(self.tables)],
             "weights": kept(arrays, f"{name}.weights", self.weights),
             "by": None if self.by is None else self.by.to_json(f"{name}.by", arrays),
@@ -197,7 +200,7 @@ class Responsibilities(ColumnMap):
             raise TypeError("another kind of map is in its place")
         return cls(
             columns=tuple(said["columns"]),
-            bins=tuple(None if name is None else arrays[name] for name in said["bins"]),
+            bins=tuple(bins_from(one, arrays) for one in said["bins"]),
             tables=tuple(arrays[name] for name in said["tables"]),
             weights=arrays[said["weights"]],
             by=by if isinstance(by, OneHot) else None,

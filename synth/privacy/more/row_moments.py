@@ -43,6 +43,7 @@ from synth.privacy.feature_maps import (
     OneHot,
     Sums,
     SyntheticCodes,
+    binned,
     check_dimension,
     columns_of,
     kept,
@@ -322,7 +323,7 @@ def rows_of_vectors(
     vectors = np.empty((moments.width, len(codes[0])))
     start = 0
     for table, whole, code in zip(moments.tables, steps.tables, codes, strict=True):
-        chosen = whole[code if table.bins is None else table.bins[code]]
+        chosen = whole[binned(code, table.bins)]
         vectors[start : start + table.dimension] = chosen.T
         start += table.dimension
     if moments.waves is not None and steps.waves is not None:
@@ -349,8 +350,7 @@ def _offsets_of(
     if moments.offset_of is None:
         return offsets.T
     cells = column(moments.offset_of.columns[0])[places]
-    bins = moments.offset_of.bins[0]
-    return np.asarray(offsets[cells if bins is None else bins[cells]].T)
+    return np.asarray(offsets[binned(cells, moments.offset_of.bins[0])].T)
 
 
 def clipped_columns(vectors: Tensor, bits: int) -> Tensor:

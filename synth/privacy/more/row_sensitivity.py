@@ -70,9 +70,9 @@ def cell_bound(lookup: Lookup, column: ModelledColumn, *, bits: int, change: flo
     """
     whole = whole_table(lookup, bits)
     if change >= 1 or column.levels == 0:
-        used = whole if lookup.bins is None else whole[np.unique(lookup.bins)]
+        used = whole if lookup.bins is None else whole[lookup.bins.used]
         return _between(used, used)
-    by_code = whole if lookup.bins is None else whole[lookup.bins]
+    by_code = whole if lookup.bins is None else whole[lookup.bins.plain()]
     on_grid, atoms = by_code[: column.levels], by_code[column.levels :]
     # A declared change of less than one step still hides the next level of the grid.
     reach = max(1, math.floor(change * (column.levels - 1)))

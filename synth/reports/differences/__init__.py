@@ -89,7 +89,7 @@ def differences(compared: Sequence[ComparedTable], config: RunConfig, group: str
         if column.name == group or not (column.is_summable or column.kind == "yes_no"):
             continue
         table = next(iter(summed_tables(compared, group, column.name)), None)
-        if table is None or column.name not in singles or table.bins[0].tolist() != sizes.bins[0].tolist():
+        if table is None or column.name not in singles or table.bins[0] != sizes.bins[0]:
             pairs = [(math.nan, math.nan)] * (len(order) - 1)
         else:
             pairs = list(_of_table(table, bin_values(column, singles[column.name], table.bins[1]), order, config))

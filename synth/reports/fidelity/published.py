@@ -17,6 +17,7 @@ from statistics import fmean
 import numpy as np
 from numpy.typing import NDArray
 
+from synth.privacy.bins import Bins, pieces
 from synth.reports.evidence import SafeEvidence
 from synth.reports.fidelity.distances import ScaleDistance, apart_codes, moved_text, scale_distance
 from synth.reports.figures import Cell, Table
@@ -127,19 +128,22 @@ def _distance(one: ComparedTable, places: NDArray[np.float64]) -> tuple[ScaleDis
     return capped, min(_TWO_MAXIMA * spread / total, 1.0)
 
 
-def _places(column: ModelledColumn, bins: NDArray[np.int32]) -> NDArray[np.float64] | None:
+def _places(column: ModelledColumn, bins: Bins) -> NDArray[np.float64] | None:
     """Return the middle of every bin of the grid, in [0, 1]; None if bins do not follow the scale."""
-    on_grid, others = bins[: column.levels], bins[column.levels :]
-    if not len(on_grid) or on_grid[0] != 0 or bool((np.diff(on_grid) < 0).any()):
+    if not column.levels:
         return None
-    n_bins = int(on_grid[-1]) + 1
-    if len(others) and int(others.min()) < n_bins:
+    sums, sizes, before = np.zeros(bins.count), np.zeros(bins.count), 0
+    for first, last, (own,) in pieces(0, column.levels, bins):
+        if (np.diff(own, prepend=before) < 0).any():
+            return None
+        before = int(own[-1])
+        sums += np.bincount(own, weights=(first + last) / 2 * (last - first + 1), minlength=bins.count)
+        sizes += np.bincount(own, weights=last - first + 1, minlength=bins.count)
+    n_bins = before + 1
+    others = bins[np.arange(column.levels, column.size)]
+    if not sizes[:n_bins].all() or (others < n_bins).any():
         return None
-    sums = np.bincount(on_grid, weights=np.arange(column.levels), minlength=n_bins)
-    sizes = np.bincount(on_grid, minlength=n_bins)
-    if not sizes.all():
-        return None
-    return np.asarray(sums / sizes / max(column.levels - 1, 1))
+    return np.asarray(sums[:n_bins] / sizes[:n_bins] / max(column.levels - 1, 1))
 
 
 def _apart(singles: Sequence[tuple[ModelledColumn, ComparedTable]]) -> list[SafeEvidence]:
@@ -147,7 +151,7 @@ def _apart(singles: Sequence[tuple[ModelledColumn, ComparedTable]]) -> list[Safe
     for column, one in singles:
         rows = one.rows.value
         of_rows = BAR * one.rows.noise_std / rows
-        in_bin = np.bincount(one.bins[0])
+        in_bin = one.bins[0].widths
         for code, name in apart_codes(column):
             place = int(one.bins[0][code])
             if in_bin[place] == 1:

@@ -87,7 +87,7 @@ def subsample_scale(
     drawn = [np.sort(random.choice(n, size=size, replace=False)) for size in sizes for _ in range(_DRAWS)]
     merged = [[one[codes] for one, codes in zip(bins, table, strict=True)] for table in (real, *others)]
     samples = [[codes[rows] for codes in merged[0]] for rows in drawn]
-    means = StackedTables([*merged, *samples], [int(one.max()) + 1 for one in bins]).distances(subsets).mean(axis=0)
+    means = StackedTables([*merged, *samples], [one.count for one in bins]).distances(subsets).mean(axis=0)
     of_sizes = means[len(others) :].reshape(len(sizes), _DRAWS).mean(axis=1)
     found = tuple(means[: len(others)].tolist())
     percentages = tuple(percentage_of(distance, n, sizes, of_sizes) for distance in found)

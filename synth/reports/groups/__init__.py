@@ -119,7 +119,7 @@ def group_distances(tables: Anchored, group: str, *, alpha: int, limit: int) -> 
     others = [place for place, name in enumerate(schema.names) if name != group]
     subsets = choose_subsets(len(others), alpha, limit=limit, seed=seed)
     binned = [coarse_bins(column) for column in schema.modelled]
-    sizes = [int(bins.max()) + 1 for bins in binned]
+    sizes = [bins.count for bins in binned]
     stacked = [
         np.concatenate([bins[table[place]] for table in tables.tables]).astype(np.int64)
         for place, bins in enumerate(binned)

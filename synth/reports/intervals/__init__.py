@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synth.names import visible
+from synth.privacy.bins import Bins
 from synth.reports.code_tables import bin_labels
 from synth.reports.evidence import SafeEvidence
 from synth.reports.figures import Cell, Table
@@ -20,6 +22,7 @@ from synth.reports.interval_estimates import (
     quantile_places,
     share_interval,
     summed_tables,
+    values_of_pieces,
 )
 from synth.reports.measured import ComparedTable
 from synth.reports.panels import Folded, Heading, Listing, Option, Panel, Pick, Words
@@ -65,42 +68,45 @@ class EstimatedNumber:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Bins:
+class _KnownBins:
     """The bins of a column that hold known values, in the order of the values, with the lowest and highest of each.
 
-    ``rank_of_code`` is the rank of a code's bin, or the number of bins where no value is known; shape (size,).
+    ``bins`` are all of them; ``rank`` is the rank of each of these, or the number of bins with known values where it
+    has none.
     """
 
+    bins: Bins
     places: NDArray[np.intp]
     low: NDArray[np.float64]
     high: NDArray[np.float64]
-    rank_of_code: NDArray[np.intp]
+    rank: NDArray[np.intp]
 
     @classmethod
-    def of(cls, values: NDArray[np.float64], bins: NDArray[np.int32]) -> _Bins | None:
-        """Return them, given the value of every code; None if a bin holds both values and missing cells."""
-        found = []
-        for place in range(int(bins.max()) + 1):
-            own = np.flatnonzero(bins == place)
-            known = own[np.isfinite(values[own])]
-            if 0 < len(known) < len(own):
-                return None
-            if len(known):
-                found.append((float(values[known].min()), float(values[known].max()), place))
-        found.sort()
-        low, high, places = (np.array(own) for own in zip(*found, strict=True))
-        rank_of_place = np.full(int(bins.max()) + 1, len(found))
-        rank_of_place[places] = np.arange(len(found))
-        return cls(places, low, high, rank_of_place[bins])
+    def of(cls, column: ModelledColumn, bins: Bins) -> _KnownBins | None:
+        """Return them; None if a bin holds both values and missing cells, or none holds a value."""
+        low, high = np.full(bins.count, math.inf), np.full(bins.count, -math.inf)
+        known = np.zeros(bins.count)
+        for lowest, highest, codes, (own,) in values_of_pieces(column, bins):
+            told = np.isfinite(lowest)
+            np.minimum.at(low, own[told], lowest[told])
+            np.maximum.at(high, own[told], highest[told])
+            known += np.bincount(own[told], codes[told], bins.count)
+        places = np.flatnonzero(known)
+        if not len(places) or (known[places] < bins.widths[places]).any():
+            return None
+        places = places[np.lexsort((places, high[places], low[places]))]
+        rank = np.full(bins.count, len(places))
+        rank[places] = np.arange(len(places))
+        return cls(bins, places, low[places], high[places], rank)
 
-    def centres(self, values: NDArray[np.float64], made: NDArray[np.float64]) -> NDArray[np.float64]:
+    def centres(self, codes: Codes, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the mean of the synthetic rows in every bin, or its middle where there are none; shape (bins,).
 
-        ``made`` counts synthetic rows by code.
+        ``codes`` are those of synthetic rows that have ``values``.
         """
-        rows = np.where(np.isfinite(values), made, 0.0)
-        own = np.bincount(self.rank_of_code, rows, len(self.low) + 1)[:-1]
-        sums = np.bincount(self.rank_of_code, rows * np.nan_to_num(values), len(self.low) + 1)[:-1]
+        ranks = self.rank[self.bins[codes]]
+        own = np.bincount(ranks, minlength=len(self.low) + 1)[:-1]
+        sums = np.bincount(ranks, values, len(self.low) + 1)[:-1]
         return np.where(own > 0, sums / np.maximum(own, 1.0), (self.low + self.high) / 2)
 
     def mean_interval(
@@ -141,47 +147,47 @@ def column_numbers(
     if not tables:
         return []
     rows, k = compared[0].rows, config.schema.unit.rows_per_unit
-    made = np.bincount(codes, minlength=column.size).astype(np.float64)
 
-    def share(table: SummedTable, label: str, place: int) -> EstimatedNumber:
-        mine = float(made[table.bins[0] == place].sum() / made.sum())
+    def share(table: SummedTable, label: str, place: int, made: int) -> EstimatedNumber:
+        mine = made / len(codes)
         ends = share_interval(float(table.counts[place]), float(table.noise[place]), rows, rows_per_unit=k)
         return EstimatedNumber(f"{_SHARE}{label}", mine, *ends)
 
     if column.levels:
-        each = [list(_ordered(column, made, table, k)) for table in tables]
+        each = [list(_ordered(column, codes, table, k)) for table in tables]
         found = [min(same, key=_width) for same in zip(*filter(None, each), strict=True)]
-        bins = [(table, table.bins[0], table.bins[0][-1]) for table in tables]
-        missing = [share(table, "missing", int(last)) for table, own, last in bins if (own == last).sum() == 1]
+        code = column.size - 1
+        made = int(np.count_nonzero(codes == code))
+        bins = [(table, table.bins[0], int(table.bins[0][code])) for table in tables]
+        missing = [share(table, "missing", last, made) for table, own, last in bins if own.widths[last] == 1]
         return [*found, *([min(missing, key=_width)] if column.missing and missing else [])]
     best = tables[0]
     labels = bin_labels(column, best.bins[0])
-    order = np.argsort(-np.bincount(best.bins[0], made), kind="stable")[:_MOST_VALUES]
-    return [share(best, labels[place], place) for place in sorted(order.tolist())]
+    rows_of = np.bincount(best.bins[0][codes], minlength=best.bins[0].count)
+    order = np.argsort(-rows_of, kind="stable")[:_MOST_VALUES]
+    return [share(best, labels[place], place, int(rows_of[place])) for place in sorted(order.tolist())]
 
 
 def _width(one: EstimatedNumber) -> float:
     return one.high - one.low if math.isfinite(one.low) else math.inf
 
 
-def _ordered(
-    column: ModelledColumn, made: NDArray[np.float64], table: SummedTable, k: int
-) -> Iterator[EstimatedNumber]:
-    values = known_values(column)
-    known = _Bins.of(values, table.bins[0])
-    rows = np.where(np.isfinite(values), made, 0.0)
-    if known is None or not rows.sum():
+def _ordered(column: ModelledColumn, codes: Codes, table: SummedTable, k: int) -> Iterator[EstimatedNumber]:
+    values = known_values(column, codes)
+    known = _KnownBins.of(column, table.bins[0])
+    told = np.isfinite(values)
+    codes, values = codes[told], values[told]
+    if known is None or not len(values):
         return
     counts, noise = table.counts[known.places], table.noise[known.places]
     if column.is_summable:
-        low, high = known.mean_interval(counts, noise, known.centres(values, made), k)
-        yield EstimatedNumber("mean", float((rows * np.nan_to_num(values)).sum() / rows.sum()), low, high)
-    by_value = np.argsort(values, kind="stable")
-    by_value = by_value[np.isfinite(values[by_value])]
-    below = np.cumsum(rows[by_value]) / rows.sum()
+        low, high = known.mean_interval(counts, noise, known.centres(codes, values), k)
+        yield EstimatedNumber("mean", float(values.mean()), low, high)
+    values.sort()
+    below = np.arange(1, len(values) + 1) / len(values)
     ends = quantile_places(counts, noise, list(_PARTS), rows_per_unit=k)
     for (part, name), places in zip(_PARTS.items(), ends, strict=True):
-        mine = float(values[by_value[np.searchsorted(below, part - 1e-12)]])
+        mine = float(values[np.searchsorted(below, part - 1e-12)])
         low, high = (math.nan, math.nan) if places is None else (known.low[places[0]], known.high[places[1]])
         yield EstimatedNumber(name, mine, float(low), float(high))
 
@@ -208,19 +214,19 @@ def group_numbers(
     table = next(iter(summed_tables(compared, group.name, column.name)), None)
     if table is None:
         return []
-    values = known_values(column)
-    known = _Bins.of(values, table.bins[1])
+    known = _KnownBins.of(column, table.bins[1])
     if known is None:
         return []
-    centre = known.centres(values, np.bincount(codes[:, 0], minlength=column.size).astype(np.float64))
-    cells, group_of = values[codes[:, 0]], table.bins[0][codes[:, 1]]
+    cells, group_of = known_values(column, codes[:, 0]), table.bins[0][codes[:, 1]]
+    told = np.isfinite(cells)
+    centre = known.centres(codes[told, 0], cells[told])
     labels = bin_labels(group, table.bins[0])
     order = np.argsort(-table.counts.sum(axis=1), kind="stable")[:_MOST_GROUPS]
     found = []
     for place in sorted(order.tolist()):
         counts, noise = table.counts[place, known.places], table.noise[place, known.places]
         ends = known.mean_interval(counts, noise, centre, config.schema.unit.rows_per_unit)
-        mine = cells[(group_of == place) & np.isfinite(cells)]
+        mine = cells[(group_of == place) & told]
         found.append(EstimatedNumber(labels[place], float(mine.mean()) if len(mine) else math.nan, *ends))
     return found
 
@@ -295,8 +301,8 @@ def _cells(one: EstimatedNumber, column: ModelledColumn | None) -> list[Cell]:
     if column is not None and column.levels and not column.is_summable:
         if one.name.startswith(_SHARE):
             return [f"{value:.3g}" for value in values]
-        own = {value: code for code, value in enumerate(column.comparable_values().tolist())}
-        return [column.texts([own[value]])[0] if value in own else None for value in values]
+        found = [_code_of(column, value) for value in values]
+        return [None if code is None else column.texts([code])[0] for code in found]
     if one.high > one.low:
         digits = 2 - math.floor(math.log10(one.high - one.low))
         # Rounded outwards, so that no interval is shorter in print.
@@ -304,6 +310,16 @@ def _cells(one: EstimatedNumber, column: ModelledColumn | None) -> list[Cell]:
         ends = [math.floor(one.low / unit + 1e-9) * unit, math.ceil(one.high / unit - 1e-9) * unit]
         values = [round(value, max(digits, 0)) for value in [one.synthetic, *ends]]
     return [value if math.isfinite(value) else None for value in values]
+
+
+def _code_of(column: ModelledColumn, value: float) -> int | None:
+    """Return the code of a value of the column, a special one before one of the grid; None if it has none."""
+    beside = np.arange(column.levels, column.size)
+    special = beside[column.comparable_at(beside) == value]
+    if len(special):
+        return int(special[-1])
+    place = bisect.bisect_left(range(column.levels), value, key=lambda level: column.grid_at(np.array([level]))[0])
+    return place if place < column.levels and column.grid_at(np.array([place]))[0] == value else None
 
 
 # The screen ---------------------------------------------------------------------------------------------------------

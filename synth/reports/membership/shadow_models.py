@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synth.errors import InputError
+from synth.privacy.bins import Bins
 from synth.privacy.receipt import Receipt
 from synth.progress import OnStep, unwatched
 from synth.reports.code_tables import CodeTable, UnitRows, coarse_bins
@@ -237,7 +238,7 @@ class TargetReader:
 
     targets: UnitRows
     schema: Schema
-    bins: tuple[NDArray[np.int32], ...]
+    bins: tuple[Bins, ...]
     pairs: tuple[tuple[int, int], ...]
     seed: int
 
@@ -284,7 +285,7 @@ class TargetReader:
         n_rows = len(theirs[0])
         # One table at a time is counted, of the cells that a target has.
         single = [_log_shares(one, other, n_rows) for one, other in zip(mine, theirs, strict=True)]
-        sizes = [int(bins.max()) + 1 for bins in self.bins]
+        sizes = [bins.count for bins in self.bins]
         paired = [
             _log_shares(
                 mine[left].astype(np.int64) * sizes[right] + mine[right],

@@ -278,7 +278,7 @@ class ModelledColumn(Column):
     """
 
     is_ordered: ClassVar[bool] = False
-    """Whether its values are on a grid; if so it declares :meth:`grid` and :meth:`comparable`."""
+    """Whether its values are on a grid; if so it declares :meth:`grid_at` and :meth:`comparable`."""
 
     is_summable: ClassVar[bool] = False
     """Whether its values can be added."""
@@ -481,6 +481,10 @@ class ModelledColumn(Column):
 
     def grid(self) -> npt.NDArray[np.float64]:
         """Return the values of the grid in order; columns of one type have values of one kind."""
+        return self.grid_at(np.arange(self.levels))
+
+    def grid_at(self, levels: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+        """Return the values of some levels of the grid, ascending as these are; memory follows their number."""
         return np.empty(0)
 
     def comparable(self, text: str) -> float:
@@ -495,7 +499,16 @@ class ModelledColumn(Column):
 
     def comparable_values(self) -> npt.NDArray[np.float64]:
         """Return the value of every code, shape (size,); NaN where it is missing."""
-        return np.concatenate([self.grid(), np.asarray(self.special, dtype=np.float64), [np.nan] * self.missing])
+        return self.comparable_at(np.arange(self.size))
+
+    def comparable_at(self, codes: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+        """Return the values of some codes, in the shape of ``codes``; memory follows their number."""
+        beside = np.concatenate([np.asarray(self.special, dtype=np.float64), [np.nan] * self.missing])
+        found = np.empty(codes.shape)
+        ordered = codes < self.levels
+        found[ordered] = self.grid_at(codes[ordered])
+        found[~ordered] = beside[codes[~ordered] - self.levels]
+        return found
 
     # Arrays of codes
 

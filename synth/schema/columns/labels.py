@@ -241,11 +241,9 @@ class CategoryColumn(LabelColumn):
             raise SchemaError(f"'{self.name}': a constant must be one of the declared categories.")
         return float(self.values.index(text))
 
-    def comparable_values(self) -> npt.NDArray[np.float64]:
-        """Return the position of every code in the order; "other" and a missing cell have none."""
-        places = np.arange(self.size, dtype=np.float64)
-        places[len(self.values) :] = np.nan
-        return places
+    def comparable_at(self, codes: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+        """Return the position of codes in the order; "other" and a missing cell have none."""
+        return np.where(codes < len(self.values), codes, np.nan)
 
     @property
     def other_label(self) -> str:

@@ -224,18 +224,18 @@ class DateColumn(_MomentColumn):
         moments = (moment_written(text, pattern) for pattern in self.patterns)
         return next((moment.date() for moment in moments if moment is not None), None)
 
-    def grid(self) -> npt.NDArray[np.float64]:
-        """Return the day at every level, counted from 1 January of year 1."""
+    def grid_at(self, levels: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+        """Return the days at some levels, counted from 1 January of year 1."""
         first = self.low.toordinal()
         if self.step is DateStep.DAY:
-            return np.arange(first, first + self.levels, dtype=np.float64)
-        months = np.arange(self.levels) * (12 if self.step is DateStep.YEAR else 1)
+            return (first + levels).astype(np.float64)
+        months = levels * (12 if self.step is DateStep.YEAR else 1)
         start = np.datetime64(self.low, "Y" if self.step is DateStep.YEAR else "M").astype("datetime64[M]")
         days = (start + months).astype("datetime64[D]").astype(np.int64) + _EPOCH
         return np.asarray(np.maximum(days, first), dtype=np.float64)
 
     def comparable(self, text: str) -> float:
-        """Read an ISO date as a day, counted as in :meth:`grid`."""
+        """Read an ISO date as a day, counted as in :meth:`grid_at`."""
         return float(read("a constant", as_date, text).toordinal())
 
 
@@ -366,9 +366,9 @@ class TimeColumn(_MomentColumn):
             for code, day in zip(codes.tolist(), dates, strict=True)
         ]
 
-    def grid(self) -> npt.NDArray[np.float64]:
-        """Return the minute of the day at every level."""
-        return np.asarray(self._count_of(self.low) + _MINUTES[self.step] * np.arange(self.levels, dtype=np.float64))
+    def grid_at(self, levels: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+        """Return the minutes of the day at some levels."""
+        return np.asarray(self._count_of(self.low) + _MINUTES[self.step] * levels.astype(np.float64))
 
     def comparable(self, text: str) -> float:
         """Read a time of day as its minute."""

@@ -227,9 +227,9 @@ class NumberColumn(ModelledColumn):
         special = [self.levels + index for index, known in enumerate(self.special) if Decimal(repr(known)) == value]
         return [*special, *([int(place)] if 0 <= place < self.levels else [])]
 
-    def grid(self) -> npt.NDArray[np.float64]:
-        """Return every value of the grid."""
-        return np.asarray(self.low + self.step * np.arange(self.levels, dtype=np.float64))
+    def grid_at(self, levels: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+        """Return the values of some levels of the grid."""
+        return np.asarray(self.low + self.step * levels.astype(np.float64))
 
     def comparable(self, text: str) -> float:
         """Read a number."""
