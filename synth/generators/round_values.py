@@ -19,9 +19,10 @@ of its own.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,7 @@ from numpy.typing import NDArray
 from synth.generators.code_chances import MOST_SINGLE, CodeChances
 from synth.generators.stacked import answers_of_parts, column_weights
 from synth.privacy.answers import AnswerSource
-from synth.privacy.bins import Bins
+from synth.privacy.bins import PAGE, Bins
 from synth.privacy.costs import Bound, between_neighbours
 from synth.privacy.feature_maps import OneHot, Stack
 from synth.schema import ModelledColumn
@@ -71,8 +72,6 @@ _QUARTER, _KINDS = 10, 11
 
 _OUT = 0
 """Class of zero and both ends, which are counted on their own, and of codes that are not numbers."""
-
-_AT_ONCE = 2**20
 
 _NOISE = 1 / 2000
 """Target noise of a class, as a share of the rows."""
@@ -182,13 +181,14 @@ def round_classes(column: ModelledColumn, magnitudes: int = _MAGNITUDES) -> _Rou
     zeros = _fewest_zeros(low, step, column.levels)
     outside = np.array([0, column.code_near_zero, column.levels - 1])
 
-    def block(start: int) -> NDArray[np.int32]:
-        codes = np.arange(start, min(start + _AT_ONCE, column.levels), dtype=np.int64)
-        keys = _keys(np.abs(low + step * codes), zeros, longest, magnitudes)
-        keys[outside[(outside >= start) & (outside < start + len(keys))] - start] = _OUT
-        return keys
+    def pages() -> Iterator[NDArray[np.int32]]:
+        keys_of = partial(_keys, fewest=zeros, longest=longest, magnitudes=magnitudes)
+        for number, page in enumerate(_pages_of_keys(low, step, column.levels, keys_of, unit=10**zeros)):
+            inside = outside[outside // PAGE == number] - number * PAGE
+            page[inside] = _OUT
+            yield page
 
-    keys = Bins.of_blocks(block(start) for start in range(0, column.levels, _AT_ONCE))
+    keys = Bins.of_blocks(pages())
     kinds = keys.used.astype(np.int64)
     rank = np.zeros(keys.count, dtype=np.int32)
     rank[kinds] = np.arange(len(kinds))
@@ -457,6 +457,36 @@ def _fewest_zeros(low: int, step: int, levels: int) -> int:
         common //= 10
         zeros += 1
     return zeros
+
+
+def _pages_of_keys(
+    low: int, step: int, levels: int, keys_of: Callable[[NDArray[np.int64]], NDArray[np.int32]], *, unit: int
+) -> Iterator[NDArray[np.int32]]:
+    """Yield the keys of a grid's values page by page, in new memory.
+
+    From one page to the next the last four digits of values repeat. They and the number of digits give the key of all
+    values but multiples of a thousand, which alone are calculated for every page.
+    """
+    starts = np.arange(0, levels, PAGE, dtype=np.int64)
+    first, last = low + step * starts, low + step * (np.minimum(starts + PAGE, levels) - 1)
+    digits = np.searchsorted(10 ** np.arange(18, dtype=np.int64), np.abs(np.stack([first, last])), side="right")
+    alike = (starts + PAGE <= levels) & ((first > 0) | (last < 0))
+    kinds = np.where(alike & (digits[0] == digits[1]), np.sign(first) * digits[0], 0)
+    known: dict[int, tuple[NDArray[np.int32], NDArray[np.int64], Iterator[NDArray[np.int32]]]] = {}
+    for kind in np.unique(kinds[kinds != 0]).tolist():
+        own = first[kinds == kind]
+        values = np.abs(own[0] + step * np.arange(PAGE))
+        far = np.flatnonzero(values % (1000 * unit) == 0)
+        of_far = keys_of(np.abs(own[:, None] + step * far).reshape(-1)).reshape(len(own), -1)
+        known[kind] = keys_of(values), far, iter(of_far)
+    for start, kind in zip(starts.tolist(), kinds.tolist(), strict=True):
+        if kind:
+            keys, far, more = known[kind]
+            page = keys.copy()
+            page[far] = next(more)
+        else:
+            page = keys_of(np.abs(low + step * np.arange(start, min(start + PAGE, levels), dtype=np.int64)))
+        yield page
 
 
 def _keys(values: NDArray[np.int64], fewest: int, longest: int, magnitudes: int) -> NDArray[np.int32]:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from simulated import session
 
+from synth.generators import round_values
 from synth.generators.adaptive.bins import ColumnBins
 from synth.generators.adaptive.coarsening import Coarseness, coarsen
 from synth.generators.adaptive.written_values import with_round_values, with_tails
@@ -87,6 +88,28 @@ def test_a_class_is_what_the_printed_digits_say_and_nothing_else(column: NumberC
         digits.setdefault(int(classes[code]), set()).add((max(len(text), longest - 3), zeros, kind))
     assert all(len(said) == 1 for said in digits.values())
     assert len(set(itertools.chain(*digits.values()))) == len(digits)
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        NumberColumn("of both signs", -61_234, 151_000, 1),
+        NumberColumn("in quarters", 3.25, 60_000, 0.25),
+        NumberColumn("in thirties", -30, 12_000_000, 30),
+        NumberColumn("in thousands", 5000, 200_000_000, 1000),
+        NumberColumn("below zero", -2_000_000, -5, 7),
+    ],
+    ids=lambda one: one.name,
+)
+@pytest.mark.parametrize("magnitudes", [1, 4])
+def test_pages_of_classes_are_those_of_every_value(column: NumberColumn, magnitudes: int) -> None:
+    low, step = round_values._whole(column)
+    values = np.abs(low + step * np.arange(column.levels))
+    longest, zeros = len(str(values.max())), round_values._fewest_zeros(low, step, column.levels)
+    keys = round_values._keys(values, zeros, longest, magnitudes)
+    keys[[0, column.code_near_zero, column.levels - 1]] = 0
+    _, ranks = np.unique(keys, return_inverse=True)
+    assert (round_classes(column, magnitudes)[0].plain() == ranks).all()
 
 
 def test_a_grid_of_thousands_tells_their_digits_apart() -> None:
