@@ -203,7 +203,7 @@ class Bins:
             starts, own = self.table[0].astype(np.int64)[order], self.table[1][order]
             wide = np.diff(self.table[0], append=self.size)[order]
             before = np.cumsum(wide) - wide
-            first = np.append(before, self.size)[np.searchsorted(own, bins)]
+            first = np.append(before, self.size)[np.searchsorted(own, np.arange(self.count))][bins]
             run = np.searchsorted(before, first + ranks, side="right") - 1
             return np.asarray(starts[run] + (first + ranks - before[run]))
         found = np.zeros(np.shape(bins), dtype=np.int64)

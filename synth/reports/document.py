@@ -23,7 +23,7 @@ from synth.privacy.receipt import Receipt
 from synth.reports import drawing, wording
 from synth.reports.evidence import Evidence, Publishable, evidence_from_dict, evidence_to_dict, publishable
 from synth.reports.first_screen import FirstScreen
-from synth.reports.measured import MeasuredTable, compare_measured, measured_tables
+from synth.reports.measured import MeasuredTable, compare_both_ways, measured_tables
 from synth.reports.registry import reports, section_words
 from synth.reports.report import PaidAnswers
 from synth.schema import RunConfig
@@ -90,10 +90,9 @@ def published_evidence(
     columns = [codes[:, place] for place in range(codes.shape[1])]
     count = published_rows(releases) if rows is None else rows
     fine, coarse = (
-        ()
+        ((), ())
         if count is None or config.is_model
-        else compare_measured(columns, config.schema, releases, count, coarse=merged, seed=config.seed)
-        for merged in (False, True)
+        else compare_both_ways(columns, config.schema, releases, count, seed=config.seed)
     )
     answers = PaidAnswers(config, columns, len(codes), releases, receipts, facts, pictures, count, fine, coarse)
     return tuple(entry for report in reports() if report.public is not None for entry in report.public(answers))

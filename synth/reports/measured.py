@@ -30,6 +30,7 @@ __all__ = [
     "EVALUATION_QUERY",
     "ComparedTable",
     "MeasuredTable",
+    "compare_both_ways",
     "compare_measured",
     "evaluation_question",
     "measured_tables",
@@ -210,18 +211,26 @@ def compare_measured(
     seed : int
         Seed of the control; public.
     """
+    return compare_both_ways(synthetic, schema, releases, rows, seed=seed)[int(coarse)]
+
+
+def compare_both_ways(
+    synthetic: CodeTable, schema: Schema, releases: Sequence[NoisyAnswer], rows: RowCount, *, seed: int = 0
+) -> tuple[tuple[ComparedTable, ...], tuple[ComparedTable, ...]]:
+    """Return the tables of :func:`compare_measured` in their own bins, and in coarse ones; what is alike is shared."""
     place = {name: index for index, name in enumerate(schema.names)}
     tables = _best([_in_order(table, place) for table in measured_tables(releases) if len(table.columns) <= _WIDEST])
     control = _control(tables, schema, len(synthetic[0]), seed)
-    compared = []
-    for columns, table in tables.items():
-        bins, measured = table.bins, table.counts
-        if coarse:
-            bins = tuple(map(_public_bins, map(schema.modelled_column, columns), table.bins))
-            measured = _merged(table.counts, table.bins, bins)
+    public: dict[tuple[str, Bins], Bins] = {}
+    fine, coarse = [], []
+    for columns, table in sorted(tables.items(), key=lambda one: (len(one[0]), [place[name] for name in one[0]])):
+        for known in zip(columns, table.bins, strict=True):
+            if known not in public:
+                public[known] = _public_bins(schema.modelled_column(known[0]), known[1])
         own = [place[name] for name in columns]
-        compared.append(
-            ComparedTable(
+        for bins in dict.fromkeys((table.bins, tuple(public[one] for one in zip(columns, table.bins, strict=True)))):
+            measured = _merged(table.counts, table.bins, bins)
+            one = ComparedTable(
                 columns=columns,
                 bins=bins,
                 measured=measured,
@@ -230,8 +239,10 @@ def compare_measured(
                 noise_std=np.sqrt(_merged(np.full(table.counts.shape, table.noise_std) ** 2, table.bins, bins)),
                 rows=rows,
             )
-        )
-    return tuple(sorted(compared, key=lambda one: (len(one.columns), [place[name] for name in one.columns])))
+            if bins == table.bins:
+                fine.append(one)
+        coarse.append(one)
+    return tuple(fine), tuple(coarse)
 
 
 def _in_order(table: MeasuredTable, place: Mapping[str, int]) -> MeasuredTable:
@@ -297,6 +308,8 @@ def _target(fine: Bins, coarse: Bins) -> NDArray[np.int64]:
 def _merged(values: NDArray[np.float64], from_bins: Sequence[Bins], to_bins: Sequence[Bins]) -> NDArray[np.float64]:
     """Sum the values of bins that become one bin."""
     for axis, (fine, coarse) in enumerate(zip(from_bins, to_bins, strict=True)):
+        if fine == coarse:
+            continue
         target = _target(fine, coarse)
         moved = np.moveaxis(values, axis, 0)
         summed = np.zeros((coarse.count, *moved.shape[1:]))

@@ -366,18 +366,11 @@ def _warning(known: Relations, order: Sequence[int], unknown: int) -> str:
 
 def _examples(known: Relations, order: Sequence[int]) -> Iterator[str]:
     """Yield a pair of each kind, from the most important columns."""
+    ordered = known.states[np.ix_(order, order)]
     for state, words in ((State.UNMEASURED, _NOT_MEASURED), (State.DROWNED, "measured, but noise hides it")):
-        found = next(
-            (
-                (left, right)
-                for place, left in enumerate(order)
-                for right in order[place + 1 :]
-                if known.states[left, right] == state
-            ),
-            None,
-        )
-        if found is not None:
-            yield f"{_pair_of(known, *found)}: {words}; treat as unknown"
+        found = np.argwhere(np.triu(ordered == state, 1))[:1].tolist()
+        for left, right in found:
+            yield f"{_pair_of(known, order[left], order[right])}: {words}; treat as unknown"
 
 
 def _pair_of(known: Relations, left: int, right: int) -> str:
@@ -431,10 +424,11 @@ def _by_column(known: Relations, order: Sequence[int]) -> Table:
     headings = ["clear of noise", "in features", "hidden by noise", _NOT_MEASURED]
     if not (known.states == State.FEATURES).any():
         del sorts[1], headings[1]
-    rows = []
+    rows, ordered = [], np.array(order)
     for column in order:
-        of = [np.isin(known.states[column], states) for states in sorts]
-        others = [[known.names[other] for other in order if other != column and mine[other]] for mine in of]
+        rest = ordered[ordered != column]
+        of = [rest[np.isin(known.states[column, rest], states)] for states in sorts]
+        others = [[known.names[other] for other in mine.tolist()] for mine in of]
         cells = [listed(names, _MOST_NAMES) or "\N{EN DASH}" for names in others]
         rows.append((known.names[column], *cells))
     return Table("What is known about each column and the others", ("column", *headings), tuple(rows))
