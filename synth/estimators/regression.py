@@ -49,7 +49,7 @@ from synth.estimators.random_features.fitting import (
     target_of_classes,
 )
 from synth.privacy.accounting import PrivacyBudget, epsilon_of_receipts
-from synth.privacy.more.fourier import Fourier, angle_steps
+from synth.privacy.more.fourier import Fourier, Positions, angle_steps
 from synth.privacy.more.gradients import Loss as AnyLoss
 from synth.privacy.more.lookups import Lookup
 from synth.privacy.receipt import Receipt
@@ -297,7 +297,7 @@ class _PrivateRandomFeatures(BaseEstimator):
             steps = np.linspace(-1, 1, LEVELS)[:, None]
             return RowFeatures(tuple(Lookup(name, steps) for name in names))
         radians = np.random.default_rng(self.random_state).normal(size=(FREQUENCIES, columns))
-        places = np.arange(LEVELS, dtype=np.int32) * POSITIONS // LEVELS
+        places = Positions.of_codes(np.arange(LEVELS, dtype=np.int32) * POSITIONS // LEVELS)
         return RowFeatures((), Fourier(names, (places,) * columns, angle_steps(radians / (POSITIONS - 1))))
 
     def _rule(self, n_rows: float) -> str:

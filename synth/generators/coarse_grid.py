@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +12,7 @@ from numpy.typing import NDArray
 from synth.privacy.bins import Bins
 from synth.schema import ModelledColumn
 
-__all__ = ["LABEL_BINS", "CoarseGrid", "coarse_grid"]
+__all__ = ["LABEL_BINS", "CoarseGrid", "coarse_grid", "stairs"]
 
 LABEL_BINS = 10
 """Number of classes of a label that is a number or date: equal parts of its declared range."""
@@ -62,6 +64,29 @@ def coarse_grid(column: ModelledColumn, *, grid: int, atoms: int) -> CoarseGrid:
     width = np.concatenate([grid_widths, atom_widths])
     first = np.concatenate([[0], np.cumsum(width)[:-1]]).astype(np.int64)
     return CoarseGrid(levels=len(grid_widths), atoms=len(atom_widths), first=first, width=width)
+
+
+def stairs(
+    rises: Callable[[NDArray[np.int64]], NDArray[np.integer[Any]]], codes: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the values of a whole-number function of codes that never falls, and how many codes have each.
+
+    Parameters
+    ----------
+    rises : callable
+        Returns the values of an array of codes.
+    codes : int
+        At least 1; only as many are looked at as there are values, times the digits of this number.
+    """
+    lowest, highest = (int(one) for one in rises(np.array([0, codes - 1])))
+    values = np.arange(lowest, highest + 1)
+    low, high = np.zeros(len(values), dtype=np.int64), np.full(len(values), codes, dtype=np.int64)
+    while (low < high).any():
+        middle = (low + high) // 2
+        reached = rises(np.minimum(middle, codes - 1)) >= values
+        low, high = np.where(reached | (low >= high), low, middle + 1), np.where(reached, middle, high)
+    widths = np.diff(low, append=codes)
+    return values[widths > 0], widths[widths > 0]
 
 
 def _equal_widths(codes: int, most: int) -> NDArray[np.int64]:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from simulated import COLUMNS, schema
 
-from synth.generators.coarse_grid import coarse_grid
+from synth.generators.coarse_grid import coarse_grid, stairs
 from synth.generators.fourier.dp_merf import ExpectedFourier
 from synth.generators.hermite.dp_hp import ExpectedTables, ProductEmbeddings, SumEmbedding
 from synth.generators.neural import ClassBatch, Draw, OutputHeads
@@ -218,3 +218,15 @@ def test_one_thread_inside_and_the_old_number_outside():
     with single_thread():
         assert torch.get_num_threads() == 1
     assert torch.get_num_threads() == before
+
+
+@given(
+    codes=st.integers(1, 5000), top=st.integers(1, 300), power=st.sampled_from([0.3, 1.0, 4.0]), low=st.integers(-9, 9)
+)
+@settings(max_examples=60, deadline=None)
+def test_stairs_are_the_values_of_every_code(codes: int, top: int, power: float, low: int) -> None:
+    def rises(code: np.ndarray) -> np.ndarray:
+        return low + np.rint(top * (code / codes) ** power).astype(int)
+
+    values, widths = stairs(rises, codes)
+    np.testing.assert_array_equal(np.repeat(values, widths), rises(np.arange(codes)))

@@ -17,7 +17,7 @@ from synth.errors import PrivacyError
 from synth.privacy.bins import Bins
 from synth.privacy.feature_maps import Constant, OneHot, Stack
 from synth.privacy.more import lookups
-from synth.privacy.more.fourier import Fourier, angle_steps
+from synth.privacy.more.fourier import Fourier, Positions, angle_steps
 from synth.privacy.more.lookups import Lookup
 from synth.privacy.more.products import Product
 
@@ -112,9 +112,11 @@ def test_a_frozen_table_on_the_grid_is_shared_and_no_other() -> None:
 
 def test_frozen_whole_numbers_are_shared_and_no_others() -> None:
     places = np.arange(4, dtype=np.int32)
-    assert Fourier(("x",), (places,), [[3]]).positions[0] is not places
+    positions = Positions.of_codes(places)
+    assert positions.values is not places
+    assert Fourier(("x",), (positions,), [[3]]).positions[0] is positions
     places.flags.writeable = False
-    assert Fourier(("x",), (places,), [[3]]).positions[0] is places
+    assert Positions(Bins.of_codes(places), places).values is places
     bins = Bins.of_codes([0, 0, 1])
     assert OneHot(("x",), (bins,)).bins[0] is bins
     least = np.array([-(2**31), 0], dtype=np.int32)

@@ -32,12 +32,12 @@ from synth.estimators.random_features.fitting import (
     steps_of,
     target_of_classes,
 )
-from synth.generators.coarse_grid import CoarseGrid, coarse_grid
+from synth.generators.coarse_grid import CoarseGrid, coarse_grid, stairs
 from synth.generators.protocol import Card, Fact, GeneratorTask, Picture, ReleasedModel, State, Trace
 from synth.privacy.answers import AnswerSource
 from synth.privacy.feature_maps import Constant, Stack, binned
 from synth.privacy.more.forests import even_edges
-from synth.privacy.more.fourier import STEPS_PER_TURN, Fourier, angle_steps
+from synth.privacy.more.fourier import STEPS_PER_TURN, Fourier, Positions, angle_steps
 from synth.privacy.more.gradients import Loss
 from synth.privacy.more.linear_guesses import LinearGuess
 from synth.privacy.more.lookups import Lookup
@@ -109,13 +109,15 @@ class _Coded:
         return Lookup(self.column.name, rows, self.grid.bins)
 
     @property
-    def positions(self) -> NDArray[np.int32]:
+    def positions(self) -> Positions:
         """Position of every code for angles: numbers in their range, other values below it, categories in a circle."""
         beside = np.arange(self.column.size - self.column.levels)
         if not self.is_number:
-            return (beside % PHASES).astype(np.int32)
-        places = np.arange(self.column.levels) * POSITIONS // self.column.levels
-        return np.concatenate([places, -2 * POSITIONS * (1 + beside % PHASES)]).astype(np.int32)
+            return Positions.of_codes(beside % PHASES)
+        levels = self.column.levels
+        places, widths = stairs(lambda code: code * POSITIONS // levels, levels)
+        others = -2 * POSITIONS * (1 + beside % PHASES)
+        return Positions.of_runs(np.append(places, others), np.append(widths, np.ones(len(others), dtype=np.int64)))
 
     def radians(self, random: np.random.Generator) -> Vector:
         """Draw the angle from one position to the next; public."""

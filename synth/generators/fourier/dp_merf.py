@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from synth.generators.coarse_grid import stairs
 from synth.generators.fourier import CARD
 from synth.generators.neural import ClassBatch, Draw, NeuralGenerator, OutputHead, OutputHeads
 from synth.generators.protocol import Card
@@ -19,7 +20,7 @@ from synth.models.simplex import project_to_simplex
 from synth.privacy.answers import AnswerSource
 from synth.privacy.bins import Bins
 from synth.privacy.feature_maps import Constant, FeatureMap, OneHot, Stack
-from synth.privacy.more.fourier import STEPS_PER_TURN, Fourier, angle_steps
+from synth.privacy.more.fourier import STEPS_PER_TURN, Fourier, Positions, angle_steps
 from synth.progress import Progress
 
 __all__ = ["DpMerf", "ExpectedFourier", "gaussian_frequencies"]
@@ -160,15 +161,18 @@ def _counts(head: OutputHead) -> OneHot:
     return OneHot(columns=(column.name,), bins=(bins,), sizes=(column.size,))
 
 
-def _code_positions(head: OutputHead, length_scale: float) -> NDArray[np.int32]:
+def _code_positions(head: OutputHead, length_scale: float) -> Positions:
     """Return the position of every code for the Fourier features, as an integer.
 
     Atoms lie three length scales apart below the range, so that a kernel separates them from numbers and each other.
     """
     grid = head.grid
-    ordered = np.arange(head.column.levels) / max(head.column.levels - 1, 1)
-    atoms = -3.0 * length_scale * (1.0 + np.repeat(np.arange(grid.atoms), grid.width[grid.levels :]))
-    return np.asarray(np.rint(_POSITIONS * np.concatenate([ordered, atoms])), dtype=np.int32)
+    levels = head.column.levels
+    places, widths = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
+    if levels:
+        places, widths = stairs(lambda code: np.rint(_POSITIONS * (code / max(levels - 1, 1))).astype(int), levels)
+    atoms = np.rint(_POSITIONS * (-3.0 * length_scale * (1.0 + np.arange(grid.atoms)))).astype(np.int64)
+    return Positions.of_runs(np.append(places, atoms), np.append(widths, grid.width[grid.levels :]))
 
 
 def gaussian_frequencies(

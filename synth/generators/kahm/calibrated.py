@@ -19,7 +19,7 @@ from synth.generators.coarse_grid import CoarseGrid
 from synth.generators.one_way_marginals import OneWayMarginal
 from synth.generators.row_encoding import INDICATOR, ColumnEncoding
 from synth.models.simplex import project_to_simplex
-from synth.privacy.bins import Bins
+from synth.privacy.bins import Bins, pieces
 from synth.privacy.more.lookups import Lookup
 from synth.schema import ModelledColumn
 
@@ -101,10 +101,13 @@ class CalibratedColumn:
     @property
     def moments(self) -> tuple[Vector, Vector]:
         """Estimated mean and variance of every coordinate, each of shape (width,)."""
-        table, per_code = self.table, self._per_code()
-        rows = table.table if table.bins is None else table.table[table.bins.plain()]
-        mean = per_code @ rows
-        return mean, np.maximum(per_code @ rows**2 - mean**2, 0.0)
+        table, per_code = self.table, self.proportions / self.grid.width
+        places, rows = (one or Bins.of_codes(np.arange(self.column.size)) for one in (self.grid.bins, table.bins))
+        mass = np.zeros(len(table.table))
+        for first, last, (place, row) in pieces(0, self.column.size, places, rows):
+            np.add.at(mass, row, per_code[place] * (last - first + 1))
+        mean = mass @ table.table
+        return mean, np.maximum(mass @ table.table**2 - mean**2, 0.0)
 
     def calibrated(self, drawn: Vector, classes: Whole, weights: Vector, means: Vector) -> Self:
         """Calibrate decoding so that draws like these get the column's distribution.
@@ -194,9 +197,6 @@ class CalibratedColumn:
         if total <= 0:
             return np.linspace(-1.0, 1.0, len(masses))
         return (2 * np.cumsum(masses) - masses) / total - 1.0
-
-    def _per_code(self) -> Vector:
-        return np.repeat(self.proportions / self.grid.width, self.grid.width)
 
     def _scores(self, own: Vector) -> Vector:
         """Return the scores of the choices: a category's codes; for a number its grid, at 0, and its other codes."""

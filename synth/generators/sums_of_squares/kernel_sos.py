@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from synth.errors import InputError
-from synth.generators.coarse_grid import coarse_grid
+from synth.generators.coarse_grid import coarse_grid, stairs
 from synth.generators.groups import numbers_and_groups
 from synth.generators.protocol import Card, Fact, Generator, GeneratorTask, Picture, State
 from synth.generators.sampling import check_rows, random_source, rounded_counts
@@ -23,7 +23,7 @@ from synth.models.sos_density import SumOfSquares, fourier_features, interval_pr
 from synth.models.sos_estimation import fit_smoothest, herd, sobol_pool
 from synth.privacy.answers import AnswerSource, NoisyAnswer, RowCount
 from synth.privacy.feature_maps import Constant, FeatureMap, OneHot, Stack
-from synth.privacy.more.fourier import STEPS_PER_TURN, Fourier, angle_steps
+from synth.privacy.more.fourier import STEPS_PER_TURN, Fourier, Positions, angle_steps
 from synth.privacy.more.products import Product
 from synth.progress import Progress
 from synth.schema import ModelledColumn
@@ -411,11 +411,11 @@ def _fourier(numbers: tuple[ModelledColumn, ...], features: int, seed: int) -> F
     return Fourier(names, tuple(map(_positions, numbers)), angle_steps(frequencies / _POSITIONS))
 
 
-def _positions(column: ModelledColumn) -> NDArray[np.int32]:
+def _positions(column: ModelledColumn) -> Positions:
     """Return the position of every code; a code that is not on the grid is at 0, where no frequency sees it."""
-    places = np.zeros(column.size, dtype=np.int32)
-    places[: column.levels] = np.rint(_POSITIONS * np.arange(column.levels) / (column.levels - 1))
-    return places
+    last = column.levels - 1
+    places, widths = stairs(lambda code: np.rint(_POSITIONS * code / last).astype(int), column.levels)
+    return Positions.of_runs(np.append(places, 0), np.append(widths, column.size - column.levels))
 
 
 def _short(value: float) -> float:

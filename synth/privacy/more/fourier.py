@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from synth.errors import PrivacyError
+from synth.privacy.bins import Bins
 from synth.privacy.costs import Bound
 from synth.privacy.counting import ColumnOf, PrivateRows, rows_by_cell
 from synth.privacy.feature_maps import (
@@ -34,6 +35,7 @@ from synth.privacy.feature_maps import (
     check_dimension,
     kept,
     kept_whole_numbers,
+    whole_numbers,
 )
 from synth.system.machine import core_cache_bytes
 
@@ -44,6 +46,7 @@ __all__ = [
     "STEPS_PER_TURN",
     "VALUE_BITS",
     "Fourier",
+    "Positions",
     "add_rows",
     "angle_steps",
     "angles_at_a_time",
@@ -81,6 +84,54 @@ ROWS_AT_A_TIME = 2**14
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Positions:
+    """The place of every code of a column, a whole number.
+
+    Attributes
+    ----------
+    bins : Bins
+        The codes with each place.
+    values : array of shape (bins,), int32
+        The places, ascending.
+
+    Raises
+    ------
+    PrivacyError
+        If places are not whole numbers below 2^31, are not ascending, or belong to no code.
+    """
+
+    bins: Bins
+    values: NDArray[np.int32]
+
+    def __post_init__(self) -> None:
+        values = kept_whole_numbers("positions", self.values)
+        if values.ndim != 1 or (np.diff(values.astype(np.int64)) <= 0).any() or len(self.bins.used) != len(values):
+            raise PrivacyError("The positions of a Fourier map must be ascending, each with a code.")
+        if self.bins.count != len(values):
+            raise PrivacyError("A Fourier map needs the place of every code, by column.")
+        object.__setattr__(self, "values", values)
+
+    @classmethod
+    def of_codes(cls, places: ArrayLike) -> Self:
+        """Return the positions that list the place of every code, shape (codes,)."""
+        each = whole_numbers("positions", places)
+        if each.ndim != 1 or not each.size:
+            raise PrivacyError("A Fourier map needs the place of every code, by column.")
+        values, bins = np.unique(each, return_inverse=True)
+        return cls(Bins.of_codes(bins), values)
+
+    @classmethod
+    def of_runs(cls, places: ArrayLike, widths: ArrayLike) -> Self:
+        """Return the positions of runs of codes; both arrays have the same shape."""
+        values, bins = np.unique(whole_numbers("positions", places), return_inverse=True)
+        return cls(Bins.of_runs(bins, widths), values)
+
+    def __getitem__(self, codes: NDArray[np.integer[Any]] | int, /) -> NDArray[np.int32]:
+        """Return the place of each code."""
+        return np.asarray(self.values[self.bins[codes]])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Fourier(ColumnMap):
     r"""Cosines, then sines, of whole-number angles; norm 1 (Rahimi 2007; Vinaroz 2022, eq. 4).
 
@@ -92,8 +143,9 @@ class Fourier(ColumnMap):
     ----------
     columns : tuple of str
         Different modelled columns.
-    positions : tuple of arrays of shape (column size,), int32
-        Place of every code, by column; about 8 bits, for example 0 ... 255.
+    positions : tuple of Positions
+        Place of every code, by column; about 8 bits, for example 0 ... 255. An array of shape (column size,) is taken
+        as the places that it lists.
     frequencies : array of shape (n_frequencies, n_columns), int32
         Steps of 1/4096 turn per unit of position (``angle_steps`` makes them from radians).
 
@@ -109,20 +161,20 @@ class Fourier(ColumnMap):
     alone: ClassVar[str] = "A Fourier map can be multiplied by tables of counts only; use one per product."
 
     columns: tuple[str, ...] = field()
-    positions: tuple[NDArray[np.int32], ...]
+    positions: tuple[Positions, ...]
     frequencies: NDArray[np.int32]
 
     def __post_init__(self) -> None:
         columns = tuple(self.columns)
-        positions = tuple(kept_whole_numbers("positions", one) for one in self.positions)
+        positions = tuple(one if isinstance(one, Positions) else Positions.of_codes(one) for one in self.positions)
         frequencies = kept_whole_numbers("frequencies", self.frequencies)
         if not columns or len(set(columns)) != len(columns):
             raise PrivacyError("A Fourier map needs at least one column, each named once.")
         if frequencies.ndim != 2 or frequencies.shape[0] < 1 or frequencies.shape[1] != len(columns):
             raise PrivacyError("A Fourier map needs frequencies with one row per frequency and one column per column.")
-        if len(positions) != len(columns) or any(one.ndim != 1 or one.size == 0 for one in positions):
+        if len(positions) != len(columns):
             raise PrivacyError("A Fourier map needs the place of every code, by column.")
-        largest = np.array([max(-int(one.min()), int(one.max())) for one in positions])
+        largest = np.array([int(np.abs(one.values.astype(np.int64)).max()) for one in positions])
         if int((np.abs(frequencies.astype(np.int64)) @ largest).max()) >= MAXIMUM_ANGLE:
             raise PrivacyError(
                 "The angles of a Fourier map can reach 2^24 steps and would be rounded; use fewer positions per "
@@ -141,7 +193,7 @@ class Fourier(ColumnMap):
     @property
     def code_sizes(self) -> tuple[tuple[str, int], ...]:
         """Its columns, with the number of codes of each."""
-        return tuple((column, len(places)) for column, places in zip(self.columns, self.positions, strict=True))
+        return tuple((column, places.bins.size) for column, places in zip(self.columns, self.positions, strict=True))
 
     @property
     def scale(self) -> float:
@@ -158,13 +210,12 @@ class Fourier(ColumnMap):
         import torch  # here and below, so that checking questions needs no torch
 
         sums = np.zeros((math.prod(axis.size for axis in cells), self.dimension), dtype=np.int64)
-        tables = [positions.astype(np.float64) for positions in self.positions]
         for cell, places in rows_by_cell(rows, cells):
             codes = [rows.column(name)[places] for name in self.columns]
             for start in range(0, len(codes[0]), ROWS_AT_A_TIME):
                 some = slice(start, start + ROWS_AT_A_TIME)
-                block = [table[column[some]] for table, column in zip(tables, codes, strict=True)]
-                positions = torch.from_numpy(np.stack(block, axis=1)).to(device)
+                block = [own[column[some]] for own, column in zip(self.positions, codes, strict=True)]
+                positions = torch.from_numpy(np.stack(block, axis=1).astype(np.float64)).to(device)
                 sums[cell] += add_rows(positions, self.frequencies).reshape(-1)
         return sums * math.floor(weight * self.scale * 2.0 ** (2 * half_bits - VALUE_BITS))
 
@@ -180,14 +231,22 @@ class Fourier(ColumnMap):
         return {
             "kind": self.kind,
             "columns": list(self.columns),
-            "positions": [kept(arrays, f"{name}.positions.{place}", one) for place, one in enumerate(self.positions)],
+            "positions": [
+                {
+                    "bins": one.bins.to_json(f"{name}.positions.{place}.bins", arrays),
+                    "values": kept(arrays, f"{name}.positions.{place}.values", one.values),
+                }
+                for place, one in enumerate(self.positions)
+            ],
             "frequencies": kept(arrays, f"{name}.frequencies", self.frequencies),
         }
 
     @classmethod
     def from_json(cls, said: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], inner: Inner) -> Self:
         """Make the map of columns, positions and frequencies."""
-        positions = tuple(arrays[name] for name in said["positions"])
+        positions = tuple(
+            Positions(Bins.from_json(one["bins"], arrays), arrays[one["values"]]) for one in said["positions"]
+        )
         return cls(tuple(said["columns"]), positions, arrays[said["frequencies"]])
 
 
