@@ -24,6 +24,7 @@ from pages.ui.session import (
     uploader_key,
 )
 from pages.ui.words import note, plain
+from synth.bundle.verify import Outcome
 from synth.demonstration import CLINIC, NETWORK, Demonstration
 from synth.store import SavedDraft
 
@@ -69,7 +70,10 @@ def screen() -> None:
             go("upload")
     with verify:
         st.header("Verify someone else's certificate")
-        st.markdown("Upload the bundle you received. Its promise, every file and every cell are checked again.")
+        st.markdown(
+            "Upload the bundle you received. Its promise and every file are checked, its rows are drawn again, and "
+            "its report is made again."
+        )
         bundle = st.file_uploader(
             "Bundle (zip)", type="zip", key=uploader_key("bundle"), max_upload_size=MOST_BUNDLE_MEGABYTES
         )
@@ -78,7 +82,7 @@ def screen() -> None:
         st.session_state.pop("verdict", None)
         with taking("bundle"), whole_stream(bundle, most=MOST_BUNDLE_MEGABYTES * 2**20) as stream:
             verdict = application().verify(stream)
-            st.session_state["verdict"] = (verdict.ok, list(verdict.lines))
+            st.session_state["verdict"] = (verdict.outcome, list(verdict.lines))
     show_refusal("bundle")
     if "verdict" in st.session_state:
         show_verdict(*st.session_state["verdict"])
@@ -149,13 +153,22 @@ def open_demonstration(which: Demonstration) -> None:
     forget_widgets()
 
 
-def show_verdict(ok: bool, lines: list[str]) -> None:
-    """Say whether the bundle is what it claims, and why."""
+def show_verdict(outcome: Outcome, lines: list[str]) -> None:
+    """Say whether the bundle is what it claims, is not, or could not be checked here, and why."""
     with st.container(border=True):
-        if ok:
-            st.success("Everything matches the certificate. What was checked, and what was not, is listed below.")
+        if outcome is Outcome.HOLDS:
+            st.success(
+                "Everything matches the certificate. What was checked, and what was not, is listed below.",
+                icon=":material/check_circle:",
+            )
+        elif outcome is Outcome.UNKNOWN:
+            st.info(
+                "Nothing wrong was found, but not everything could be checked here. What is missing, and what it "
+                "takes, is listed below as NOT CHECKED.",
+                icon=":material/help:",
+            )
         else:
-            st.error("This bundle does not match its certificate, or cannot be read.")
+            st.error("This bundle does not match its certificate, or cannot be read.", icon=":material/error:")
         for line in lines:
             st.markdown(f"- {plain(line)}")
 

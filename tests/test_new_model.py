@@ -74,7 +74,7 @@ def test_a_run_is_sealed_verified_reported_and_replayed(tmp_path: Path) -> None:
     bundle = folder / "bundle.zip"
     found = check(bundle, expected_key=key.public_key_pem)
     assert not found.failures
-    assert "model.json, where the versions installed here can reproduce it" in found.checked
+    assert "model.json, made again from the sealed model" in found.checked
     with zipfile.ZipFile(bundle) as archive:
         report, told = json.loads(archive.read("report.json")), json.loads(archive.read("model.json"))
         assert not [name for name in archive.namelist() if name.startswith("synthetic")]

@@ -19,12 +19,13 @@ from synth.bundle import measurements
 from synth.bundle.archive import canonical_json, sha256_of, signed_by_hash, write_zip, zip_of
 from synth.bundle.certificate import certify, current_versions
 from synth.bundle.checks import check
+from synth.bundle.model_file import ModelCard
 from synth.bundle.replay import replay
 from synth.bundle.table_files import write_table
 from synth.bundle.verify import Verdict, verdict_of
 from synth.bundle.writer import Contents, SealedBundle, write_bundle
-from synth.estimators import drawn_rows
-from synth.generators import GeneratorTask, make
+from synth.estimators import drawn_rows, make, restore
+from synth.generators import GeneratorTask
 from synth.privacy.accounting import PrivacyBudget
 from synth.privacy.noise import NoiseSource
 from synth.privacy.session import PrivateSession
@@ -133,8 +134,12 @@ def run(
     fitted = make(config.generator, task, config.options).fit(
         session.sub_session(session.remaining_share), NullProgress()
     )
-    drawn = drawn_rows(fitted, config)
-    codes, facts, pictures = drawn.codes, (*fitted.facts(), *drawn.facts), fitted.pictures()
+    # Rows are drawn on the processor, so that everyone can draw them again.
+    sealed = fitted
+    if fitted.device != "cpu":
+        sealed = restore(config.generator, ModelCard.of(config).task, config.options, fitted.state())
+    drawn = drawn_rows(sealed, config)
+    codes, facts, pictures = drawn.codes, (*sealed.facts(), *drawn.facts), sealed.pictures()
     folder.mkdir(parents=True, exist_ok=True)
     write_table(codes, schema, folder / "synthetic.csv", folder / "synthetic.parquet", config.seed)
     certificate = certify(

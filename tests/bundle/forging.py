@@ -14,7 +14,12 @@ from bundle_making import Key, altered, checked, members_of
 from synth.bundle.archive import canonical_json, write_zip
 from synth.bundle.certificate import certificate_from_dict, current_versions
 from synth.bundle.measurements import Measurements, measurements_from_bytes, measurements_to_bytes
+from synth.bundle.model_file import model_from_bytes, model_to_json
+from synth.bundle.remaking import report_of, rows_again
+from synth.bundle.table_files import write_csv, write_parquet
 from synth.bundle.writer import written_texts
+from synth.estimators import restore
+from synth.generators import ReleasedModel
 from synth.privacy.accounting import epsilon_of_receipts, worth_for_a_row
 from synth.privacy.more.perturbed_rows import PerturbedRows
 from synth.privacy.questions import Answer
@@ -108,6 +113,25 @@ def forged(
     members["certificate.json"] = canonical_json(document)
     write_zip(target, members)
     return altered(target, target, files=files, certificate=lambda _: None, sign_with=key)
+
+
+def following(bundle: Path, target: Path, key: Key) -> Path:
+    """Make all that follows from the model, the answers and the configuration again: rows, report, texts; and sign."""
+    members = members_of(bundle)
+    card, state = model_from_bytes(members["model.safetensors"])
+    config = parse_config(read_mapping(members["config.yaml"].decode(), sealed=True))
+    fitted = restore(card.generator, card.task, card.options, state)
+    drawn = rows_again(fitted, config)
+    made = {"report.json": report_of(answers_of(bundle), config, fitted, drawn)}
+    if isinstance(fitted, ReleasedModel):
+        made["model.json"] = model_to_json(card, fitted)
+    else:
+        files = {"synthetic.csv": io.BytesIO(), "synthetic.parquet": io.BytesIO()}
+        write_csv(drawn.codes, config.schema, files["synthetic.csv"], config.seed)
+        write_parquet(drawn.codes, config.schema, files["synthetic.parquet"], config.seed)
+        made |= {name: file.getvalue() for name, file in files.items()}
+    write_zip(target, members | made)
+    return forged(target, target, key)
 
 
 def failures(path: Path, **how: bool) -> Sequence[str]:

@@ -12,6 +12,7 @@ from forging import forged, only
 from golden_bundles import golden
 
 from synth.bundle.model_file import model_from_bytes, model_to_bytes
+from synth.bundle.verify import Outcome
 
 # Models ---------------------------------------------------------------------------------------------------------------
 
@@ -75,7 +76,11 @@ def test_identifiers_that_say_something(tmp_path: Path, key: Key) -> None:
 
     path = forged(golden("independent"), tmp_path / "f.zip", key, files={"synthetic.csv": csv})
     # The page shows the first rows.
-    only(path, "synthetic.csv is not what its own cells and identifiers are written as", "report.html")
+    reasons = ("synthetic.csv is not what its own cells and identifiers are written as", "report.html")
+    only(path, *reasons)
+    # No version gives rows other identifiers.
+    other = altered(path, path, certificate=lambda one: one["versions"].update(source="x"), sign_with=key)
+    only(other, reasons[0])
 
 
 def test_bounds_that_were_read_and_are_called_declared(tmp_path: Path, key: Key) -> None:
@@ -111,14 +116,16 @@ def test_a_text_that_says_something_else(tmp_path: Path, key: Key, name: str, ol
         forged(golden("independent"), tmp_path / "f.zip", key, files={name: other}),
         f"{name} does not follow, byte for byte, from the rest of the bundle",
     )
-    # Of another version it cannot be said, and that is said.
+    # Of another version it cannot be said, and that is said, without a yes.
     path = forged(golden("independent"), tmp_path / "o.zip", key)
     versions = {"certificate": lambda one: one["versions"].update(source="x")}
     path = altered(path, path, files={name: other}, sign_with=key, **versions)  # type: ignore[arg-type]
     verdict = checked(path)
-    assert verdict.json["failures"] == []
-    (said,) = verdict.json["not_checked"]
-    assert said.startswith(f"{name}: made again here, it differs")
+    assert verdict.outcome is Outcome.UNKNOWN, verdict.lines
+    (lack,) = verdict.json["not_checked"]
+    assert lack.startswith(f"{name}: made again here, it differs, and this computer is not like the one that made it.")
+    assert "The certificate states source x (here " in lack
+    assert f"NOT CHECKED: {lack}" in verdict.lines
 
 
 ACTIVE = [

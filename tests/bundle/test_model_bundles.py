@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from bundle_making import Key, altered, checked, config_of, members_of, simulated_codes
-from forging import costing, failures, forged, with_answer
+from forging import costing, failures, following, forged, with_answer
 from toy_models import CARDS
 from toy_models.line import Line
 
@@ -19,6 +19,7 @@ from synth.bundle.archive import canonical_json
 from synth.bundle.measurements import Measurements
 from synth.bundle.model_file import ModelCard, model_from_bytes, model_to_bytes, model_to_json, restored_model
 from synth.bundle.replay import replay
+from synth.bundle.verify import Outcome
 from synth.errors import PrivacyError
 from synth.estimators import MODELS
 from synth.privacy.accounting import epsilon_of_receipts
@@ -151,26 +152,35 @@ def other_numbers(data: bytes) -> bytes:
 def test_other_numbers_of_which_everything_else_follows_are_found_by_fitting_again(
     bundle: Path, tmp_path: Path, key: Key
 ) -> None:
-    """Verifying fits nothing again, and says so; replay does."""
+    """A check fits nothing again unless it is asked to, and says so; the report still has the numbers of the fit."""
     model = other_numbers(members_of(bundle)["model.safetensors"])
     files = {"model.safetensors": lambda _: model, "model.json": lambda _: written_again(model)}
     path = altered(bundle, tmp_path / "forged.zip", files=files, sign_with=key)
-    assert checked(path).ok
-    assert any("Not recomputed here: that the model was fitted" in line for line in checked(path).lines)
+    reported = ["report.json does not follow, byte for byte, from the rest of the bundle: it was altered."]
+    assert failures(path, quick=False) == reported
     again = replay(path, tmp_path / "again")
     assert not again.identical
     assert not again.as_certified
-    assert "differs from the certified model" in again.lines[0]
+    assert any("is not what the noisy answers give: it differs in 'line'" in line for line in again.lines)
+    # The forger makes report and page from the forged model too.
+    path = following(path, tmp_path / "forged.zip", key)
+    verdict = checked(path)
+    assert verdict.ok, verdict.lines
+    assert any("Not recomputed here: that the model was fitted" in line for line in verdict.lines)
+    (failure,) = failures(path, refit=True)
+    assert "is not what the noisy answers give: it differs in 'line'" in failure
 
 
-def test_words_of_another_version_are_not_compared_and_numbers_are(bundle: Path, tmp_path: Path, key: Key) -> None:
+def test_what_another_version_wrote_is_not_checked_and_a_far_model_still_fails(
+    bundle: Path, tmp_path: Path, key: Key
+) -> None:
     def other_version(document: dict[str, Any]) -> None:
         document["versions"]["source"] = "0" * 32
 
     def other_title(document: dict[str, Any]) -> None:
         document["title"] = "Line of old"
 
-    for change, identical in ((other_title, True), (slope, False)):
+    for change in (other_title, slope):
         path = altered(
             bundle,
             tmp_path / "forged.zip",
@@ -178,10 +188,19 @@ def test_words_of_another_version_are_not_compared_and_numbers_are(bundle: Path,
             certificate=other_version,
             sign_with=key,
         )
-        assert checked(path).json["not_compared"] == ["model.json"]
+        verdict = checked(path)
+        assert verdict.outcome is Outcome.UNKNOWN
+        assert [one.partition(":")[0] for one in verdict.json["not_checked"]] == ["model.json"]
         again = replay(path, tmp_path / "again")
-        assert again.identical == identical
-        assert ("Another version wrote its words" in again.lines[0]) == identical
+        assert not again.identical
+        assert again.outcome is Outcome.UNKNOWN
+        assert "the certificate states source" in again.lines[-1]
+    # A model that no other version explains.
+    files = {"model.safetensors": lambda data: model_to_bytes(model_from_bytes(data)[0], {"line": np.ones(3)})}
+    path = altered(bundle, tmp_path / "far.zip", files=files, certificate=other_version, sign_with=key)
+    assert replay(path, tmp_path / "again").outcome is Outcome.FAILS
+    assert checked(path).outcome is Outcome.UNKNOWN
+    assert checked(path, refit=True).outcome is Outcome.FAILS
 
 
 def test_a_tensor_that_model_json_does_not_tell_is_compared_too(
@@ -196,7 +215,11 @@ def test_a_tensor_that_model_json_does_not_tell_is_compared_too(
         "model.json": lambda _: written_again(members_of(bundle)["model.safetensors"]),
     }
     path = altered(bundle, tmp_path / "forged.zip", files=files, sign_with=key)
-    assert not replay(path, tmp_path / "again").identical
+    again = replay(path, tmp_path / "again")
+    assert again.identical, "model.json does not tell it"
+    assert again.outcome is Outcome.FAILS
+    assert any("is not what the noisy answers give" in line for line in again.lines)
+    assert any("is not what the noisy answers give" in one for one in failures(path, refit=True))
 
 
 def test_another_answer_is_found_by_fitting_again(bundle: Path, tmp_path: Path, key: Key) -> None:
@@ -209,6 +232,8 @@ def test_another_answer_is_found_by_fitting_again(bundle: Path, tmp_path: Path, 
     path = forged(bundle, tmp_path / "forged.zip", key, answers=shifted)
     assert checked(path).ok
     assert not replay(path, tmp_path / "again").identical
+    (failure,) = failures(path, refit=True)
+    assert "is not what the noisy answers give" in failure
 
 
 @pytest.mark.parametrize("step", range(STEPS))
@@ -233,9 +258,10 @@ def test_a_step_that_costs_less_is_found(bundle: Path, tmp_path: Path, key: Key)
 
     path = forged(bundle, tmp_path / "forged.zip", key, receipts=cheap)
     assert any("of the budget in config.yaml, but a run spends all of it" in one for one in failures(path))
+    for how in ({"quick": False}, {"refit": True}):
+        assert any("The receipt of 'gradient 1' has another noise scale" in one for one in failures(path, **how))
     again = replay(path, tmp_path / "again")
     assert again.identical
-    assert again.costs_differ
     assert not again.as_certified
 
 
@@ -288,7 +314,7 @@ def another(document: dict[str, Any]) -> None:
 
 
 CERTIFICATES: dict[str, tuple[Alter, str]] = {
-    "what is assumed left out": (unsaid, "leaves out an assumption of the model"),
+    "what is assumed left out": (unsaid, "The certificate leaves out an assumption: Steps of 2"),
     "a table's": (a_generator, "is about a table and the bundle holds a model, or the other way round"),
     "of both": (both, "has missing or unknown keys"),
     "a table's without rows": (no_rows, "has the wrong type"),

@@ -34,7 +34,7 @@ def test_a_card_is_stated_where_it_fitted_and_a_replay_goes_there(
     assert refitted.identical, refitted.lines
     assert stated(sealed) == ("cpu" if name == "independent" else CARD_NAME)
     verdict = checked(sealed)
-    assert verdict.ok, verdict.lines
+    assert verdict.ok, verdict.json["failures"]
     assert verdict.json["device"] == stated(sealed)
     here = replay(sealed, tmp_path / "here")
     told = f"The original was computed on {CARD_NAME}; this computer used cpu." in " ".join(here.lines)

@@ -179,7 +179,7 @@ LIES = [
     (set_unit, "protects a different unit"),
     (set_rows_per_unit, "protects a different unit"),
     (set_relation, "a different neighbouring relation"),
-    (drop_receipt, "not numbered"),
+    (drop_receipt, "at least one receipt"),
     (set_private, "test noise"),
     (set_rows, "rows"),
     (set_seed, "seed"),

@@ -84,7 +84,8 @@ def test_test_noise_never_enters_a_bundle(tmp_path: Path, key: Key) -> None:
 
 
 def test_an_answer_without_a_receipt_is_refused(tmp_path: Path, key: Key) -> None:
-    contents, _ = run(config_of(), tmp_path)
+    contents, _ = run(config_of(row_count="private"), tmp_path)
+    assert len(contents.certificate.receipts) > 1
     certificate = replace(contents.certificate, receipts=contents.certificate.receipts[:1])
     with pytest.raises(PrivacyError, match="no receipt in the certificate"):
         write_bundle(tmp_path / "bundle.zip", replace(contents, certificate=certificate), signer=key)
@@ -214,7 +215,9 @@ def test_a_table_where_everything_is_missing(tmp_path: Path, key: Key) -> None:
         np.tile(codes, (config.rows, 1)), schema, contents.synthetic_csv, contents.synthetic_parquet, config.seed
     )
     sealed = write_bundle(tmp_path / "bundle.zip", contents, signer=key)
-    assert checked(sealed.path).ok
+    assert checked(sealed.path, quick=True).ok
+    failures = checked(sealed.path).json["failures"]
+    assert any(one.startswith("synthetic.csv does not follow") for one in failures), "no model draws such a table"
 
 
 def test_nothing_is_left_behind_when_a_check_refuses(tmp_path: Path, key: Key) -> None:

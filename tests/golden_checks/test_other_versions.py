@@ -18,6 +18,7 @@ from synth.bundle.archive import canonical_json, parse_canonical, write_zip
 from synth.bundle.finding import Finding
 from synth.bundle.predicting import predict
 from synth.bundle.replay import drawn_table
+from synth.bundle.verify import Outcome
 from synth.cli import main
 from synth.errors import UnknownFormatError
 from synth.version import __version__
@@ -59,7 +60,7 @@ def of_another(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, st
 def test_a_bundle_is_not_checked(of_another: tuple[Path, str]) -> None:
     path, sentence = of_another
     verdict = synth.verify(path)
-    assert not verdict.ok
+    assert verdict.outcome is Outcome.UNKNOWN
     (said,) = verdict.json["not_checked"]
     assert said.startswith("The bundle was made by ")
     assert said.endswith(sentence)
@@ -87,7 +88,7 @@ def test_the_command_line_says_one_sentence(
     of_another: tuple[Path, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path, sentence = of_another
-    assert main(["verify", str(path)]) == 1
+    assert main(["verify", str(path)]) == 6
     said, ended = capsys.readouterr().out.splitlines()
     assert said.endswith(sentence)
     assert ended == "Nothing in the bundle was checked."

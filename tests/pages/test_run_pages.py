@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 import torch
 from driving import LABELLED, badges, described, errors, go, open_app, started, texts, wait_for_run
+from golden_bundles import golden
 from streamlit.testing.v1 import AppTest
 
 from pages.ui.evidence import BADGES, OWNER_ONLY_NOTE
-from synth.bundle.archive import zip_of
+from synth.bundle.archive import canonical_json, zip_of
 from synth.services.views import RunView
 
 TABS = (
@@ -370,6 +371,21 @@ def test_something_that_is_no_bundle_is_said_to_be_none() -> None:
     start.run()
     assert "This bundle does not match its certificate, or cannot be read." in texts(start)
     assert not start.exception
+
+
+def test_a_bundle_that_cannot_be_checked_here_is_no_forgery() -> None:
+    with zipfile.ZipFile(golden("independent")) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    document = json.loads(members["certificate.json"])
+    document |= {"version": 99, "versions": document["versions"] | {"hermitage": "9.0.0"}}
+    members["certificate.json"] = canonical_json(document)
+    later = b"".join(zip_of(members, attributes=stat.S_IFREG | 0o644))
+    start = go(open_app(), "start")
+    start.file_uploader[0].upload("bundle.zip", later, "application/zip")
+    start.run()
+    assert "Nothing wrong was found, but not everything could be checked here." in texts(start)
+    assert "The bundle was made by version 9.0.0 of this program" in texts(start)
+    assert not start.error
 
 
 def test_an_unreleased_bundle_is_refused(finished: AppTest) -> None:
