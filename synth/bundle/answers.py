@@ -37,6 +37,8 @@ from synth.privacy.more.found_values import (
     bound_of_row,
     key_delta_of,
     keys_of_unit,
+    largest_count,
+    threshold_of,
 )
 from synth.privacy.more.gradients import GradientQuestion, NoisyGradient, UnitQuestion
 from synth.privacy.more.lookups import Lookup
@@ -45,7 +47,6 @@ from synth.privacy.more.row_sensitivity import CellBound
 from synth.privacy.questions import Answer
 from synth.privacy.receipt import Receipt
 from synth.privacy.selection import SCORE_STEP, Candidate, Selection, sensitivity_of_choice
-from synth.reading.more.texts import is_value
 from synth.schema import Neighbours, Schema
 
 __all__ = ["ENTRIES", "ArrayFile", "Entry", "bytes_of", "from_description", "plain"]
@@ -471,22 +472,36 @@ def _values_problems(answer: FoundValues, schema: Schema) -> Iterator[str]:
         return
     yield from _sensitivity_problems(receipt, between_neighbours(bound_of_row(len(question.columns)), schema))
     yield from _variance_problems(receipt)
-    found = key_delta_of(
-        noise_std=receipt.noise_scale,
-        grid=receipt.grid,
-        rows_per_unit=schema.unit.rows_per_unit,
-        keys=keys,
-        threshold=answer.threshold,
-    )
-    if found > question.delta_key * (1 + _KEY_MARGIN):
-        yield f"{name} has a threshold that one {schema.unit.protects} alone reaches with probability {found:.3g}."
+    yield from _threshold_problems(answer, schema)
     if receipt.additive_delta < question.delta_key:
         yield f"The receipt of '{receipt.query}' leaves out the chance that one {schema.unit.protects} alone is found."
     if any(count < answer.threshold for _, _, count in answer.values):
         yield f"{name} contains a value that did not reach the threshold."
+    if any(count > largest_count(receipt.grid) for _, _, count in answer.values):
+        yield f"{name} contains a count that is larger than that of any table."
     keyed = [(question.columns.index(column), text) for column, text, _ in answer.values]
-    if not all(map(is_value, (text for _, text in keyed))) or any(a >= b for a, b in pairwise(keyed)):
-        yield f"{name} contains values that cannot be found, or that are out of order."
+    if any(a >= b for a, b in pairwise(keyed)):
+        yield f"{name} contains a value twice, or values that are out of order."
+
+
+def _threshold_problems(answer: FoundValues, schema: Schema) -> Iterator[str]:
+    """Yield a problem if the threshold is not the one that this noise gives; a second formula checks the first."""
+    receipt, name = answer.receipt, f"The answer to '{answer.receipt.query}'"
+    public: dict[str, Any] = {
+        "noise_std": receipt.noise_scale,
+        "grid": receipt.grid,
+        "rows_per_unit": schema.unit.rows_per_unit,
+        "keys": keys_of_unit(len(answer.question.columns), schema),
+    }
+    due = threshold_of(**public, delta_key=answer.question.delta_key)
+    found = key_delta_of(**public, threshold=answer.threshold)
+    if answer.threshold != due:
+        yield (
+            f"{name} has a threshold of {answer.threshold * receipt.grid:,.4f} rows; its noise and the chance that one "
+            f"{schema.unit.protects} alone is found give {due * receipt.grid:,.4f}."
+        )
+    elif found > answer.question.delta_key * (1 + _KEY_MARGIN):
+        yield f"{name} has a threshold that one {schema.unit.protects} alone reaches with probability {found:.3g}."
 
 
 def _values_to_json(answer: FoundValues, place: int, arrays: ArrayFile) -> dict[str, Any]:

@@ -25,7 +25,7 @@ class Check(StrEnum):
     BESIDE = "files next to the bundle"
     CONFIGURATION = "schema and configuration"
     BUDGET = "budget of the configuration"
-    FINDING = "what was found privately"
+    FINDING = "private finding: questions, shares, threshold, texts, columns"
     DOMAIN = "domain of every cell"
     RULES = "rules between columns in every row"
     ANSWERS = "receipts and sensitivities of the noisy answers"
@@ -179,7 +179,15 @@ FIELDS: tuple[Field, ...] = (
     Field(_ANSWERS, "row_releases[].labels", "the labels of the noisy rows"),
     Field(_ANSWERS, "gradients[].answer", "the noisy gradients and steps"),
     # A finding
-    Field("found.json", "**", "what was asked, what it cost and what was concluded", "found.npz and certificate.json", (Check.FINDING,)),
+    Field("found.json", "version", "format of the file", "this program", (Check.FINDING,)),
+    Field("found.json", "account", "the account that was charged", "certificate.json", (Check.FINDING,)),
+    Field("found.json", "epsilon", "what was asked for", "its receipts and certificate.json", (Check.FINDING,)),
+    Field("found.json", "delta", "what was asked for", "its receipts and certificate.json", (Check.FINDING,)),
+    Field("found.json", "receipts[].**", "what each answer cost", "the finding, made again from its budget and its answers", (Check.FINDING,)),
+    Field("found.json", "schema.**", "whose columns were asked about", "the unit in certificate.json, and the questions", (Check.FINDING,)),
+    Field("found.json", "answers", "hash of found.npz", "found.npz", (Check.FINDING,)),
+    Field("found.json", "columns.**", "what was concluded", "found.npz, by the public rule", (Check.FINDING,)),
+    Field("found.json", "cells.**", "which texts meant a missing cell, and whether blanks around a text were left out"),
     Field(_FOUND, "format", "format of the file", "this program", (Check.FINDING,)),
     Field(_FOUND, "rows.**", "nothing: a finding counts no rows", "this program", (Check.FINDING,)),
     Field(_FOUND, "*[].receipt.**", "what an answer cost", "found.json and the question", (Check.FINDING,)),

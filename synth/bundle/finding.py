@@ -1,46 +1,71 @@
 """A finding as two files, and what must hold between them and the release that uses it.
 
 ``found.json`` says what was asked, with its receipts and the resulting columns; ``found.npz`` holds the noisy answers,
-as ``measurements.npz`` does. The columns follow from the answers by a public rule, which a check applies again.
+as ``measurements.npz`` does. Each next question, its share of the budget and the columns follow from earlier noisy
+answers by public rules. A check makes the whole finding again from its schema, its budget and its answers.
 """
 
 from __future__ import annotations
 
 import hashlib
+import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import pyarrow as pa
+
 from synth.bundle.answers import ENTRIES
 from synth.bundle.archive import Archive, canonical_json, parse_canonical
 from synth.bundle.certificate import Certificate, FoundReceipts
 from synth.bundle.measurements import Measurements, measurements_from_bytes, measurements_to_bytes, pairing_problems
-from synth.errors import PrivacyError, UnknownFormatError, VerificationError
+from synth.bundle.recorded_session import RecordedSession
+from synth.errors import PrivacyError, SynthError, UnknownFormatError, VerificationError
+from synth.names import numbered
 from synth.privacy.accounting import epsilon_of_receipts
+from synth.privacy.answers import AnswerT, RowCount
+from synth.privacy.more.finding import find, finding_budget, key_delta, open_schema
 from synth.privacy.more.found_columns import FoundColumn, columns_found
+from synth.privacy.more.found_values import FoundValues
 from synth.privacy.more.together import reference_of
-from synth.privacy.questions import Answer
+from synth.privacy.questions import Answer, Question
 from synth.privacy.receipt import Receipt, misstated
+from synth.reading.more.texts import LONGEST_VALUE
 from synth.schema import (
     FOUND_THEN_EDITED,
     FoundReference,
     ModelledColumn,
     RunConfig,
     Schema,
+    TableFormat,
     is_found,
+    parse_format,
     schema_from_document,
     schema_to_document,
 )
+from synth.schema.encoding import values_of_cells
 from synth.version import __version__
 
-__all__ = ["Finding", "bears_finding", "finding_problems", "receipt_problems"]
+__all__ = ["Finding", "bears_finding", "finding_problems", "own_problems", "receipt_problems"]
 
 _VERSION = 2
 """Version of the format of ``found.json``; programs before 0.9.0 wrote 1."""
 
-_KEYS = {"version", "account", "epsilon", "delta", "schema", "receipts", "answers", "columns"}
+_KEYS = {"version", "account", "epsilon", "delta", "schema", "cells", "receipts", "answers", "columns"}
 _RELATIVE = 1e-8
+
+_LAST_DIGITS = 1e-9
+"""Two computers may search for the mu of a budget to ends that differ by less than this part."""
+
+_CALCULATED = ("sensitivity", "noise_scale", "mu_squared_units", "slack")
+"""Fields of a receipt that two computers calculate with different last digits."""
+
+_PLANNED = (
+    "sequence", "mechanism", "source", "neighbours", "protects", "rows_per_unit", "dimension", "grid",
+    "additive_delta", "private", "pure_units", "cells", "part",
+)  # fmt: skip
+"""Fields that are the same on every computer. The words of assumptions are those of a version."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +78,9 @@ class Finding:
         The account that was charged.
     schema : Schema
         What was asked: the unit, the neighbouring relation, and the open columns.
+    form : TableFormat
+        How the table was written. What is kept of it: which texts meant a missing cell, and whether blanks around a
+        text were left out.
     epsilon, delta : float
         The budget asked for; the receipts stay within it.
     receipts : tuple of Receipt
@@ -62,6 +90,7 @@ class Finding:
 
     account: str
     schema: Schema
+    form: TableFormat
     epsilon: float
     delta: float
     receipts: tuple[Receipt, ...]
@@ -87,6 +116,7 @@ class Finding:
             "epsilon": self.epsilon,
             "delta": self.delta,
             "schema": schema_to_document(self.schema),
+            "cells": {"missing": list(self.form.missing), "strip": self.form.strip},
             "receipts": [receipt.to_dict() for receipt in self.receipts],
             "answers": hashlib.sha256(answers).hexdigest(),
             "columns": self.mappings,
@@ -145,7 +175,8 @@ class Finding:
         except (PrivacyError, TypeError, ValueError, AttributeError):
             raise VerificationError("found.json contains a receipt that cannot be read.") from None
         answers = measurements_from_bytes(files["found.npz"], name="found.npz").answers
-        return cls(account, schema_from_document(document["schema"]), epsilon, delta, receipts, answers)
+        schema, form = schema_from_document(document["schema"]), parse_format(document["cells"], "cells")
+        return cls(account, schema, form, epsilon, delta, receipts, answers)
 
 
 def bears_finding(archive: Archive, certificate: Certificate, config: RunConfig) -> bool:
@@ -183,10 +214,9 @@ def finding_problems(archive: Archive, certificate: Certificate, config: RunConf
     if not digest == certified.digest == reference.digest:
         yield "found.json is not the finding that the certificate and config.yaml refer to."
     finding = Finding.of_files({"found.json": data, "found.npz": archive.read("found.npz")})
+    # First of all: nothing else can be derived from answers that are not those of a finding.
+    yield from own_problems(finding)
     yield from _paid_problems(finding, certificate, reference)
-    yield from pairing_problems(finding.answers, finding.receipts, name="found.npz", stated="found.json")
-    for answer in finding.answers:
-        yield from ENTRIES[type(answer)].problems(answer, finding.schema)
     if parse_canonical(data, name="found.json")["columns"] != finding.mappings:
         yield "The columns in found.json do not follow from its noisy answers by the public rule."
     elif data != finding.files["found.json"]:
@@ -212,6 +242,85 @@ def _paid_problems(finding: Finding, certificate: Certificate, reference: FoundR
         yield f"The receipts of the finding compose to epsilon = {spent:.9g}; {finding.epsilon:.9g} was asked for."
     if reference != finding.reference:
         yield "The costs of the finding in config.yaml are not those of its receipts."
+
+
+def own_problems(finding: Finding) -> Iterator[str]:
+    """Yield contradictions within a finding: between its schema, its budget, its receipts and its noisy answers."""
+    yield from pairing_problems(finding.answers, finding.receipts, name="found.npz", stated="found.json")
+    for answer in finding.answers:
+        yield from ENTRIES[type(answer)].problems(answer, finding.schema)
+        yield from _text_problems(answer, finding.form) if isinstance(answer, FoundValues) else ()
+    placed = [(list(ENTRIES).index(type(answer)), answer.receipts[0].sequence) for answer in finding.answers]
+    if placed != sorted(placed):
+        yield "found.npz lists its answers in another order than that in which they were given."
+    yield from _asked_problems(finding)
+
+
+def _text_problems(answer: FoundValues, form: TableFormat) -> Iterator[str]:
+    """Yield a problem if a text is not one that a cell of the declared format is counted as."""
+    texts = [text for _, text, _ in answer.values]
+    read, place = values_of_cells(pa.array(texts, pa.string()), missing=form.missing, strip=form.strip)
+    wrong = sum(text != read[at] or not _may_be_value(text) for text, at in zip(texts, place.tolist(), strict=True))
+    if wrong:
+        yield (
+            f"The answer to '{answer.query}' contains {numbered(wrong, 'text')} that no cell is counted as: blank or "
+            "missing, too long, not printable, or with blanks around it that were not read."
+        )
+
+
+def _may_be_value(text: str) -> bool:
+    """Whether a text can be a value; characters that this Python does not know may be printable in a later one."""
+    known = all(mark.isprintable() or unicodedata.category(mark) == "Cn" for mark in text)
+    return 0 < len(text) <= LONGEST_VALUE and known
+
+
+class _Again(RecordedSession):
+    """Repeats the answers of a finding, and plans every question as the session did that asked it."""
+
+    __slots__ = ()
+
+    def __init__(self, finding: Finding) -> None:
+        budget = finding_budget(finding.epsilon, finding.delta, finding.schema.neighbours)
+        # A finding asks nothing that depends on the number of rows.
+        super().__init__(finding.schema, budget, rows=RowCount(0.0, 0.0, public=True), answers=finding.answers)
+
+    def ask(self, question: Question[Any, AnswerT], *, share: float, query: str, source: str) -> AnswerT:
+        """Return the recorded answer, and note the receipt that its question is due."""
+        if query not in self._answers:
+            raise VerificationError(f"The finding lacks the question '{query}', which its noisy answers lead to.")
+        try:
+            return super().ask(question, share=share, query=query, source=source)
+        except PrivacyError:
+            raise VerificationError(f"The question '{query}' is not the one that the finding leads to.") from None
+
+
+def _asked_problems(finding: Finding) -> Iterator[str]:
+    """Yield where a finding did not ask what its schema, its budget and its own noisy answers lead to."""
+    if finding.schema != open_schema(finding.schema):
+        yield "The schema in found.json describes columns, which a finding does not."
+    try:
+        again = _Again(finding)
+        find(again, delta_key=key_delta(finding.delta))
+    except SynthError as refusal:
+        yield str(refusal)
+        return
+    planned = {receipt.query: receipt for receipt in again.repeated.receipts}
+    stated = {receipt.query: receipt for receipt in finding.receipts}
+    for query in stated:
+        if query not in planned:
+            yield f"The finding has a question that its noisy answers do not lead to: '{query}'."
+    if [query for query in stated if query in planned] != [query for query in planned if query in stated]:
+        yield "The questions of the finding are not in the order in which they were asked."
+    due = [(receipt, stated[query]) for query, receipt in planned.items() if query in stated]
+    fields = [name for name in (*_PLANNED, *_CALCULATED) if not all(_alike(name, *pair) for pair in due)]
+    if fields:
+        words = ", ".join(name.replace("_", " ") for name in fields)
+        yield f"The receipts of the finding are not what its budget and its plan give its questions: {words}."
+
+
+def _alike(name: str, due: Receipt, stated: Receipt) -> bool:
+    one, other = getattr(due, name), getattr(stated, name)
+    return bool(one == other) if name in _PLANNED else bool(abs(one - other) <= _LAST_DIGITS * abs(one))
 
 
 def receipt_problems(receipts: Iterable[Receipt], certificate: Certificate) -> Iterator[str]:

@@ -334,18 +334,19 @@ def carry_out(installation: Installation, work_id: str, progress: Progress) -> F
     if len(charges) != 1 or charges[0].account_id != table.account_id:
         raise JobError("Nothing is reserved for this finding. Start a new one.")
     charge = ledger.spend(charges[0], config=str(work.asked))
+    form = parse_format(asked["format"])
     rows = open_table(
         installation.vault,
         table.id,
         schema,
-        parse_format(asked["format"]),
+        form,
         account_key=installation.vault.split_key(table.account_id),
         undeclared=asked["undeclared"],
     )
     progress.phase("Finding privately")
     session = PrivateSession(rows, finding_budget(epsilon, delta, schema.neighbours))
     find(session, delta_key=key_delta(delta))
-    finding = Finding(str(asked["account"]), schema, epsilon, delta, session.receipts, session.answers)
+    finding = Finding(str(asked["account"]), schema, form, epsilon, delta, session.receipts, session.answers)
     _keep(installation.settings, work_id, finding.files)
     ledger.release(charge, finding.digest[:16])
     store.work.advance(work_id, WorkState.REPORTED)

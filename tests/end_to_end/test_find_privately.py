@@ -15,6 +15,7 @@ from canaries import heard, sung
 from serving import Server
 from walking import Walker, seal
 
+from synth.bundle.fields import Check
 from synth.bundle.verify import verify
 
 pytestmark = [pytest.mark.browser, pytest.mark.thorough]
@@ -130,7 +131,7 @@ def test_twenty_columns_from_nothing_to_a_release(server: Server, browser: Any, 
     assert download.value.path().read_bytes() == zipfile.ZipFile(bundle).read("synthetic.csv")
     verdict = verify(bundle)
     assert verdict.ok, verdict.json["failures"]
-    assert "what was found privately" in verdict.json["checked"]
+    assert Check.FINDING in verdict.json["checked"]
     assert 0.9 < verdict.json["epsilon"] < 1.0
     walker.visit("Ledger", "Ledger")
     assert "found privately" in walker.text()

@@ -104,8 +104,8 @@ def test_what_is_let_out_survives_a_bundle_and_is_checked_there() -> None:
     forged = {
         "did not reach": replace(answer, values=(("town", "Ayr", answer.threshold - 1),)),
         "out of order": replace(answer, values=answer.values[::-1] + answer.values),
-        "cannot be found": replace(answer, values=(("town", "x" * 101, answer.threshold),)),
-        "alone reaches": replace(answer, threshold=answer.threshold - ROW // 2),
+        "larger than that of any table": replace(answer, values=(("town", "Ayr", 2**60),)),
+        "has a threshold of": replace(answer, threshold=answer.threshold - ROW // 2),
         "leaves out the chance": replace(answer, receipt=replace(answer.receipt, additive_delta=0.0)),
         "smaller? sensitivity": replace(answer, receipt=replace(answer.receipt, sensitivity=1.0)),
         "not for values": replace(answer, receipt=replace(answer.receipt, dimension=2)),

@@ -19,7 +19,7 @@ from scipy.special import log_ndtr, ndtri
 
 from synth.errors import PrivacyError
 from synth.privacy.costs import Bound, GaussianPlan
-from synth.privacy.counting import PrivateRows
+from synth.privacy.counting import MAXIMUM_ROWS, PrivateRows
 from synth.privacy.noise import NoiseSource
 from synth.privacy.questions import Allowance, Answer, Digest, Numbers, OneReceipt, Question
 from synth.privacy.receipt import PlannedCost, Receipt
@@ -33,11 +33,15 @@ __all__ = [
     "bound_of_row",
     "key_delta_of",
     "keys_of_unit",
+    "largest_count",
     "threshold_of",
 ]
 
 VALUE_GRIDS = (12, 14, 16)
 """Halves of the bits of a row's grid, in order of preference; a count of 2^26 rows stays below 2^58 steps."""
+
+_LARGEST_NOISE = 2**53
+"""In grid steps; no magnitude of noise reaches it (:data:`synth.privacy.noise.MAXIMUM_SCALE`)."""
 
 _MARGIN = 1e-9
 """Relative margin over the errors of two distribution functions, on the safe side."""
@@ -49,6 +53,11 @@ _COARSE_BITS = 10
 def keys_of_unit(columns: int, schema: Schema) -> int:
     """Return how many texts can belong to one unit alone, in a table or its neighbour: one for each changed cell."""
     return columns * schema.unit.rows_per_unit * (1 if schema.neighbours is Neighbours.ADD_REMOVE else 2)
+
+
+def largest_count(grid: float) -> int:
+    """Return a bound on every noisy count, in grid steps: all rows of the largest table, and the largest noise."""
+    return MAXIMUM_ROWS * round(1 / grid) + _LARGEST_NOISE
 
 
 def threshold_of(*, noise_std: float, grid: float, rows_per_unit: int, keys: int, delta_key: float) -> int:
