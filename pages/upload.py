@@ -462,10 +462,10 @@ def show_stored(table: ReceivedTable) -> None:
             st.metric("Rows", count(table.n_rows))
             badge("owner_only")
             note("Not published unless you say so in step 2.")
-    if table.warning:
-        # It may tell how many lines are blank or cannot be read, and that a table is another account's too.
+    # How many lines are blank or cannot be read, and that a table is another account's too, depends on rows.
+    for said in filter(None, (table.warning, table.same_table)):
         badge("owner_only")
-        st.warning(plain(table.warning))
+        st.warning(plain(said))
     code = [visible(column.name).replace("`", "'") for column in table.columns]
     st.markdown("**Columns, names only:** " + ", ".join(f"`{name}`" for name in code))
     if table.renamed:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from synth.bundle.verify import Verdict
     from synth.cli.local import RunResult
     from synth.cli.release import Release
-    from synth.errors import SynthError
+    from synth.errors import SameTableWarning, SynthError
     from synth.rehearsal.estimating import Estimates
     from synth.schema import RunConfig, Schema
 
@@ -40,6 +40,7 @@ __all__ = [
     "Replay",
     "RunConfig",
     "RunResult",
+    "SameTableWarning",
     "Schema",
     "SynthError",
     "Verdict",
@@ -63,6 +64,7 @@ _TYPES = {
     "Replay": "synth.bundle.replay",
     "RunConfig": "synth.schema",
     "RunResult": "synth.cli.local",
+    "SameTableWarning": "synth.errors",
     "Schema": "synth.schema",
     "SynthError": "synth.errors",
     "Verdict": "synth.bundle.verify",
@@ -110,7 +112,13 @@ def find(
 
 
 def run(config: RunConfig, out: str | Path, *, table: str | Path | None = None) -> RunResult:
-    """Make a table or fit a model, and seal its bundle in ``out``; see :func:`synth.cli.local.run_locally`."""
+    """Make a table or fit a model, and seal its bundle in ``out``; see :func:`synth.cli.local.run_locally`.
+
+    Warns
+    -----
+    SameTableWarning
+        If the same table was taken in under another account; nothing is charged before.
+    """
     from synth.cli.local import run_locally
 
     return in_own_words(run_locally, config, out, table=table)

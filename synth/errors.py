@@ -24,6 +24,8 @@ Every message says what is wrong, where, and how to fix it; none ever contains a
     │   └── UnknownFormatError     a version made it that this one cannot read
     └── JobError                   a run stopped
         └── RunCancelledError      because it was cancelled                  exit 5
+
+One warning is beside the tree: :class:`SameTableWarning`.
 """
 
 from __future__ import annotations
@@ -50,6 +52,7 @@ __all__ = [
     "MissingPackageError",
     "PrivacyError",
     "RunCancelledError",
+    "SameTableWarning",
     "SchemaError",
     "SynthError",
     "TableError",
@@ -235,3 +238,14 @@ class RunCancelledError(JobError):
     """A run was cancelled."""
 
     exit_code = 5
+
+
+class SameTableWarning(UserWarning):
+    """A table has the same content as one that was taken in under another account.
+
+    If both are about the same people, neither account's total includes what the other spent. Python gives it before
+    anything is charged, at the line that called this program; turned into an error, it stops there.
+
+    It is for the owner only. Whether two tables are equal depends on every row of both, so no bundle says it: leave it
+    out when you publish the output of a notebook.
+    """

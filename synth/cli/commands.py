@@ -147,23 +147,27 @@ def _schema(parsed: argparse.Namespace) -> int:
 def _run(parsed: argparse.Namespace) -> int:
     from synth.cli.finding import completed_where_open, found_and_kept
     from synth.cli.local import run_locally
+    from synth.cli.received import Once
 
+    said = Once()
     if parsed.config is None:
-        parsed.config = completed_where_open(_asked_config(parsed.table), ask)
+        parsed.config = completed_where_open(_asked_config(parsed.table), ask, said)
     config = config_of(parsed)
     found = partial(found_and_kept, path=parsed.config, epsilon=parsed.find)
     with on_terminal() as shown:
+        warn = said.by(shown)
         result = _with_password(
             parsed,
             lambda password: run_locally(
                 config,
                 parsed.out,
                 password=password,
-                find=None if parsed.find is False else partial(found, password=password, say=shown),
+                find=None if parsed.find is False else partial(found, password=password, say=shown, warn=warn),
                 keep_table=parsed.keep_table,
                 owner_report=not parsed.no_owner_report,
                 force=parsed.force,
                 say=shown,
+                warn=warn,
             ),
         )
     say(*result.lines)
@@ -228,7 +232,8 @@ def _find(parsed: argparse.Namespace) -> int:
     with on_terminal() as shown:
         asked = {name: getattr(parsed, name) for name in ("table", "epsilon", "delta", "keep_table")}
         written = _with_password(
-            parsed, lambda password: find_locally(parsed.config, parsed.out, **asked, password=password, say=shown)
+            parsed,
+            lambda password: find_locally(parsed.config, parsed.out, **asked, password=password, say=shown, warn=shown),
         )
     say(f"Next: python -m synth run {written} --out release")
     return 0

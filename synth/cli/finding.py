@@ -15,7 +15,7 @@ import yaml
 
 from synth.application import Application
 from synth.cli.files import new_file
-from synth.cli.received import closing, received
+from synth.cli.received import Once, closing, received
 from synth.cli.speaking import Ask, Say, StoredAndSpokenProgress, agreed, on_terminal
 from synth.errors import InputError, SynthError
 from synth.jobs.processes import birth_of
@@ -76,6 +76,7 @@ def find_locally(
     keep_table: bool = False,
     password: str | None = None,
     say: Say | None = None,
+    warn: Say | None = None,
 ) -> Path:
     """Find the open columns of a configuration file, and write a configuration that can be run.
 
@@ -96,6 +97,8 @@ def find_locally(
     say : callable, optional
         Called with what the finding costs and loses, before it begins, with a line for every phase, and with what was
         found.
+    warn : callable, optional
+        As in :func:`synth.cli.local.run_locally`.
 
     Returns
     -------
@@ -122,14 +125,14 @@ def find_locally(
         named = {"table": parsed.table, "test_table": parsed.test_table}
         document |= {key: value for key, value in named.items() if value is not None}
     found = find_in_document(
-        document, parsed, epsilon=epsilon, delta=delta, keep_table=keep_table, password=password, say=say
+        document, parsed, epsilon=epsilon, delta=delta, keep_table=keep_table, password=password, say=say, warn=warn
     )
     _write(found, written, "check what was found, correct it where you know better, then run it", say)
     return written
 
 
 def found_and_kept(
-    config: RunConfig, path: str | Path, *, epsilon: float | None, password: str | None, say: Say
+    config: RunConfig, path: str | Path, *, epsilon: float | None, password: str | None, say: Say, warn: Say
 ) -> RunConfig:
     """Find the open columns of the configuration in ``path``, write the result beside it, and return it.
 
@@ -144,7 +147,7 @@ def found_and_kept(
         _beside(path_of(path, "the configuration")),
         "It was found before: run that file, which costs no second finding, or move it away to find again.",
     )
-    found = find_in_document(config_to_mapping(config), config, epsilon=epsilon, password=password, say=say)
+    found = find_in_document(config_to_mapping(config), config, epsilon=epsilon, password=password, say=say, warn=warn)
     _write(found, written, "if anything stops this run, correct that file where needed and run it", say)
     return found.config
 
@@ -181,7 +184,7 @@ def _write(found: FindResult, written: Path, then: str, say: Say | None) -> None
         (say or (lambda line: None))(line)
 
 
-def completed_where_open(config: Path, ask: Ask) -> Path:
+def completed_where_open(config: Path, ask: Ask, said: Once) -> Path:
     """Find the open columns of a configuration privately, if the user at the terminal agrees; return what to run.
 
     Raises
@@ -196,7 +199,7 @@ def completed_where_open(config: Path, ask: Ask) -> Path:
     if not agreed(f"Find {columns} privately now, for a tenth of epsilon", "y", ask=ask):
         raise InputError(f"Nothing was spent. Describe the open columns in {config}, or find them with synth find.")
     with on_terminal() as shown:
-        return find_locally(config, say=shown)
+        return find_locally(config, say=shown, warn=said.by(shown))
 
 
 def _with_numbers(value: Any) -> Any:
@@ -221,6 +224,7 @@ def find_in_document(
     password: str | None = None,
     first: bool = False,
     say: Say | None = None,
+    warn: Say | None = None,
 ) -> FindResult:
     """Find the open columns of a configuration that was read, in this process.
 
@@ -232,7 +236,7 @@ def find_in_document(
         The same as it was read.
     rows : binary file, optional
         The private table itself, in the format of ``config.format``, instead of a path.
-    epsilon, delta, keep_table, password, say
+    epsilon, delta, keep_table, password, say, warn
         As in :func:`find_locally`.
     first : bool
         Refuse a table that was taken in before, under another account.
@@ -250,7 +254,7 @@ def find_in_document(
             f"rows. {plan.loses}"
         )
         alone = replace(config, test_table=None)
-        with received(application, alone, rows, password=password, first=first, keep=keep_table) as tables:
+        with received(application, alone, rows, password=password, first=first, keep=keep_table, warn=warn) as tables:
             work = application.findings.reserve(config, table_id=tables[0], epsilon=plan.epsilon, delta=plan.delta)
             with closing(application, work.id):
                 store = application.store

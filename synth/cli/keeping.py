@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 import os
 import subprocess
 import sys
@@ -85,7 +86,11 @@ def _account(parsed: argparse.Namespace) -> int:
     }
     asked = [option for option, given in chosen.items() if given]
     about_one = (
-        parsed.name is not None or parsed.accept or parsed.epsilon_cap is not None or parsed.delta_cap is not None
+        parsed.name is not None
+        or parsed.open
+        or parsed.accept
+        or parsed.epsilon_cap is not None
+        or parsed.delta_cap is not None
     )
     if len(asked) > 1 or (asked and about_one):
         raise InputError(f"{asked[0]} is used alone. Leave out the name and every other option.")
@@ -96,7 +101,7 @@ def _account(parsed: argparse.Namespace) -> int:
     if parsed.enter is not None:
         return _enter(parsed.enter)
     if parsed.name is None:
-        raise InputError("Name an account. synth ledger lists them.")
+        raise InputError("Name an account. synth ledger lists those that something was spent on.")
     return _one_account(parsed)
 
 
@@ -104,6 +109,8 @@ def _one_account(parsed: argparse.Namespace) -> int:
     with open_application() as application:
         if (parsed.epsilon_cap is None) != (parsed.delta_cap is None):
             raise InputError("A cap needs both numbers: --epsilon-cap and --delta-cap.")
+        if not parsed.open and application.store.accounts.named(parsed.name) is None:
+            raise InputError(_no_account(parsed.name, [one.name for one in application.store.accounts.all()]))
         if parsed.epsilon_cap is not None:
             application.set_cap(parsed.name, parsed.epsilon_cap, parsed.delta_cap)
         if parsed.accept:
@@ -113,6 +120,12 @@ def _one_account(parsed: argparse.Namespace) -> int:
     if view.frozen:
         say(f"This account is frozen: no run can spend on it. {_FROZEN_REMEDY}")
     return 0
+
+
+def _no_account(name: str, others: list[str]) -> str:
+    near = difflib.get_close_matches(name, others, n=1)
+    meant = f" Did you mean '{near[0]}'?" if near else ""
+    return f"There is no account '{name}'.{meant} To open one with this name, add --open."
 
 
 def _heads() -> int:
@@ -252,7 +265,8 @@ def add_keeping_commands(commands: argparse._SubParsersAction[argparse.ArgumentP
     account = add_command(
         commands, "account", "show an account, cap what may be spent, or check that no ledger is behind", _account
     )
-    account.add_argument("name", metavar="NAME", nargs="?", help="the account; synth ledger lists them")
+    account.add_argument("name", metavar="NAME", nargs="?", help="the account; synth ledger lists those with charges")
+    account.add_argument("--open", action="store_true", help="open an account with this name, if there is none yet")
     account.add_argument("--epsilon-cap", type=float, metavar="E", help="the most that may be spent on these people")
     account.add_argument("--delta-cap", type=float, metavar="D", help="the delta at which epsilon is added up")
     account.add_argument(

@@ -82,6 +82,7 @@ def run_locally(
     owner_report: bool = True,
     force: bool = False,
     say: Say | None = None,
+    warn: Say | None = None,
 ) -> RunResult:
     """Take in a table, make the synthetic one, and write everything into ``out``.
 
@@ -109,6 +110,9 @@ def run_locally(
         Write into a folder that is not empty.
     say : callable, optional
         Called with one line for every phase.
+    warn : callable, optional
+        Called, before anything is charged, if the same table was taken in under another account; by default Python
+        warns with a :class:`synth.SameTableWarning`.
 
     Raises
     ------
@@ -139,11 +143,10 @@ def run_locally(
         check_config(config)
     with (
         Application.from_environment() as application,
-        received(application, config, rows, password=password, first=first, keep=keep_table) as tables,
+        received(
+            application, config, rows, password=password, first=first, keep=keep_table, say=tell, warn=warn
+        ) as tables,
     ):
-        for table_id in filter(None, tables):
-            if warning := application.intake.table(table_id).warning:
-                tell(warning)
         if application.account(config.account).epsilon_cap is None:
             tell(
                 f"The account '{config.account}' has no cap. To set one, use synth account NAME --epsilon-cap E "

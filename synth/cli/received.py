@@ -1,21 +1,31 @@
-"""Tables that a command takes in and deletes again, and work of this process whose charge is always settled."""
+"""Tables that a command takes in and deletes again, and work of this process whose charge is always settled.
+
+Whatever takes a table in, a run, a finding or a DataFrame, does so here. If the same table was taken in under another
+account, the caller is told here: on the command line as a line, from Python as a :class:`SameTableWarning`.
+"""
 
 from __future__ import annotations
 
+import inspect
+import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from types import FrameType
 from typing import BinaryIO, Literal
 
 from synth.application import Application
 from synth.cli.files import open_table
-from synth.errors import PrivacyError, RunCancelledError, SynthError
+from synth.cli.speaking import Say
+from synth.errors import PrivacyError, RunCancelledError, SameTableWarning, SynthError
 from synth.ledger.ledger import STAYED_SPENT, WAS_FREED
 from synth.schema import RunConfig, TableFormat
 from synth.services import run_folder
 from synth.services.incidents import own_error, record_incident
+from synth.services.views import ReceivedTable
 from synth.store import ChargeState, WorkState
 
-__all__ = ["SPENDS_AGAIN", "closing", "received"]
+__all__ = ["SPENDS_AGAIN", "Once", "closing", "received", "warn_caller"]
 
 SPENDS_AGAIN = (
     "Another fit to the same rows would spend again without anyone adding it up. Name the people they are about, "
@@ -27,6 +37,37 @@ _FRAME_NAME = "table in memory"
 
 _Kind = Literal["table", "test"]
 
+_OURS = Path(__file__).parents[1]
+
+
+def warn_caller(sentence: str) -> None:
+    """Warn about the same table under another account, at the line outside this program that led here."""
+    level, frame = 1, inspect.currentframe()
+    while frame is not None and _is_ours(frame):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(sentence, SameTableWarning, stacklevel=level)
+
+
+def _is_ours(frame: FrameType) -> bool:
+    return Path(frame.f_code.co_filename).is_relative_to(_OURS) or frame.f_globals.get("__name__") == "contextlib"
+
+
+class Once:
+    """Passes each sentence on a single time: a run that finds first takes its table in twice."""
+
+    def __init__(self) -> None:
+        self._said: set[str] = set()
+
+    def by(self, say: Say) -> Say:
+        """Return what passes a sentence on by ``say``, if it was not passed on before."""
+
+        def say_once(sentence: str) -> None:
+            if sentence not in self._said:
+                self._said.add(sentence)
+                say(sentence)
+
+        return say_once
+
 
 @contextmanager
 def received(
@@ -37,43 +78,51 @@ def received(
     password: str | None = None,
     first: bool = False,
     keep: bool,
+    say: Say | None = None,
+    warn: Say | None = None,
 ) -> Iterator[tuple[str, str | None]]:
     """Take in the table and the test table, and delete them at the end.
+
+    ``say`` is told what is odd about their lines; ``warn``, by default :func:`warn_caller`, that the same table was
+    taken in under another account. Nothing is charged yet.
 
     Raises
     ------
     PrivacyError
         If ``first`` is set and the table was taken in before, under another account.
     """
-    taken: list[str] = []
+    taken: list[ReceivedTable] = []
     try:
         if rows is not None:
             taken.append(_taken(application, config, rows, _FRAME_NAME, "table"))
         elif config.source is not None:
-            taken.append(
-                application.intake.receive_from(config.source, password, config.account, config.format).table_id
-            )
+            taken.append(application.intake.receive_from(config.source, password, config.account, config.format))
         else:
             taken.append(_receive(application, config, str(config.table), "table"))
         if config.test_table is not None:
             taken.append(_receive(application, config, config.test_table, "test"))
-        if first and application.vault.twins(application.store.tables[taken[0]]):
+        if first and taken[0].same_table:
             raise PrivacyError(SPENDS_AGAIN)
-        yield taken[0], taken[1] if len(taken) > 1 else None
+        for one in taken:
+            if one.warning and say is not None:
+                say(one.warning)
+            if one.same_table:
+                (warn or warn_caller)(one.same_table)
+        yield taken[0].table_id, taken[1].table_id if len(taken) > 1 else None
     finally:
         with ExitStack() as deleting:  # all of them, even if deleting one fails
-            for table_id in () if keep else taken:
-                deleting.callback(application.vault.delete, table_id, who="owner")
+            for one in () if keep else taken:
+                deleting.callback(application.vault.delete, one.table_id, who="owner")
 
 
-def _receive(application: Application, config: RunConfig, path: str, kind: _Kind) -> str:
+def _receive(application: Application, config: RunConfig, path: str, kind: _Kind) -> ReceivedTable:
     with open_table(path, _form_of(config, kind)) as (name, stream):
         return _taken(application, config, stream, name, kind)
 
 
-def _taken(application: Application, config: RunConfig, stream: BinaryIO, name: str, kind: _Kind) -> str:
+def _taken(application: Application, config: RunConfig, stream: BinaryIO, name: str, kind: _Kind) -> ReceivedTable:
     form = _form_of(config, kind)
-    return application.intake.receive(stream, account=config.account, name=name, table_format=form, kind=kind).table_id
+    return application.intake.receive(stream, account=config.account, name=name, table_format=form, kind=kind)
 
 
 def _form_of(config: RunConfig, kind: _Kind) -> TableFormat:

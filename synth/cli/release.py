@@ -19,7 +19,7 @@ from synth.cli.files import empty_folder
 from synth.cli.finding import FindResult, check_what_is_described, find_in_document
 from synth.cli.frames import FORMAT, frame_as_table, frame_of_table, names_of_frame
 from synth.cli.local import run_locally
-from synth.cli.received import SPENDS_AGAIN
+from synth.cli.received import SPENDS_AGAIN, Once, warn_caller
 from synth.cli.speaking import Say, on_terminal
 from synth.errors import InputError, PrivacyError, SynthError
 from synth.privacy.more.found_columns import open_columns
@@ -166,6 +166,11 @@ class Release:
             If the cap of the account would be exceeded; nothing is spent.
         InputError
             If the columns do not have the names in the schema, or the folder is not empty; nothing is spent.
+
+        Warns
+        -----
+        SameTableWarning
+            If the same table was taken in under another account.
         """
         if self._account is None and not self._may_fit:
             raise PrivacyError(SPENDS_AGAIN)
@@ -179,14 +184,15 @@ class Release:
             raise
 
     def _fitted(self, out: str | Path | None, owner_report: bool, say: Say | None) -> Self:
+        warn = Once().by(warn_caller)
         if open_columns(self._config.schema):
             check_what_is_described(self._config)
             if out is not None:
                 empty_folder(out, force=False)
-            self._find(say)
+            self._find(say, warn)
         rows = frame_as_table(self._frame, self._config.schema)
         result = run_locally(
-            self._config, out, rows=rows, owner_report=owner_report, first=self._account is None, say=say
+            self._config, out, rows=rows, owner_report=owner_report, first=self._account is None, say=say, warn=warn
         )
         self.bundle_ = result.bundle.absolute()
         self.spent_ = (result.epsilon, result.delta)
@@ -195,7 +201,7 @@ class Release:
         self.table_ = result.table
         return self
 
-    def _find(self, say: Say | None) -> None:
+    def _find(self, say: Say | None, warn: Say) -> None:
         """Find the open columns, once; afterwards this release uses what was found."""
         if self._found is None:
             self._found = find_in_document(
@@ -205,6 +211,7 @@ class Release:
                 epsilon=self._find_epsilon,
                 first=self._account is None,
                 say=say,
+                warn=warn,
             )
             said = self._found.document
             self.found_ = {key: said[key] for key in (*_OF_SCHEMA, *_OF_FINDING) if key in said}

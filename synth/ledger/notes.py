@@ -7,7 +7,16 @@ from collections.abc import Collection
 
 from synth.store import EventKind, Store
 
-__all__ = ["CHOSEN_AFTER_LOOKING", "LOOKED_AT", "NOTES", "SEEN_ELSEWHERE", "WENT_ON", "WENT_ON_ELSEWHERE", "notes_of"]
+__all__ = [
+    "CHOSEN_AFTER_LOOKING",
+    "LOOKED_AT",
+    "NOTES",
+    "SEEN_ELSEWHERE",
+    "WENT_ON",
+    "WENT_ON_ELSEWHERE",
+    "notes_of",
+    "same_table",
+]
 
 CHOSEN_AFTER_LOOKING = "chosen after looking at private rows; the choice itself is not covered by epsilon"
 LOOKED_AT = (
@@ -24,7 +33,17 @@ WENT_ON_ELSEWHERE = (
 NOTES = (CHOSEN_AFTER_LOOKING, WENT_ON, WENT_ON_ELSEWHERE)
 """All that a certificate may say about a run besides what was measured, in the order in which it says it."""
 
+# For the owner only, and in no certificate: whether two tables are equal depends on every row of both.
 SEEN_ELSEWHERE = "the same table was also uploaded under another account; both totals concern the same people"
+
+
+def same_table(accounts: Collection[str]) -> str:
+    """Return what the owner is told about a table that was taken in under other accounts too, by their names."""
+    which = f"account {min(accounts)}" if len(accounts) == 1 else f"accounts {', '.join(sorted(accounts))}"
+    return (
+        f"The same table was taken in under the {which}. If it is about the same people, use that account: otherwise "
+        "neither total includes the other. Only you are told this, because it depends on every row of both."
+    )
 
 
 def notes_of(store: Store, account_id: str, *, certified: Collection[str], of_one: bool) -> tuple[str, ...]:
@@ -57,6 +76,5 @@ def notes_of(store: Store, account_id: str, *, certified: Collection[str], of_on
     if looks and not chosen and not of_one:
         notes.append(LOOKED_AT)
     if not of_one and store.events.of_account(account_id, EventKind.SAME_TABLE):
-        # For the owner only: whether two tables are equal depends on every row of both.
         notes.append(SEEN_ELSEWHERE)
     return tuple(notes)

@@ -11,6 +11,7 @@ from typing import BinaryIO, Literal
 
 from synth.errors import TableError
 from synth.ledger.ledger import Ledger
+from synth.ledger.notes import same_table
 from synth.names import name_problem
 from synth.reading.reader import check_readable
 from synth.schema import RunConfig, TableFormat, format_to_mapping, parse_format
@@ -201,7 +202,6 @@ class Intake:
         return self._described(table, header, self._store.accounts[table.account_id].name)
 
     def _described(self, table: StoredTable, header: Header | None, account: str) -> ReceivedTable:
-        warnings = [None if header is None else _warning_of(header), self._twin_warning(table)]
         named = () if header is None else zip(header.names, header.kinds, strict=True)
         return ReceivedTable(
             table_id=table.id,
@@ -211,18 +211,13 @@ class Intake:
             columns=tuple(DraftColumn(name, kind or "") for name, kind in named),
             n_rows=None if header is None else header.n_rows,
             renamed={} if header is None else header.renamed,
-            warning=" ".join(filter(None, warnings)) or None,
+            warning=None if header is None else _warning_of(header),
+            same_table=self._same_table(table),
         )
 
-    def _twin_warning(self, table: StoredTable) -> str | None:
-        twins = self._vault.twins(table)
-        elsewhere = sorted({self._store.accounts[twin.account_id].name for twin in twins})
-        if not elsewhere:
-            return None
-        return (
-            f"The same table was taken in under the account {', '.join(elsewhere)}. If it is about the same people, "
-            "use that account: otherwise neither total includes the other."
-        )
+    def _same_table(self, table: StoredTable) -> str | None:
+        elsewhere = {self._store.accounts[twin.account_id].name for twin in self._vault.twins(table)}
+        return same_table(elsewhere) if elsewhere else None
 
     def check(self, table_id: str, account_id: str, config: RunConfig) -> None:
         """Refuse a table that would stop the run after its charge: of another account, or unreadable.

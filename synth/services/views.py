@@ -70,7 +70,8 @@ class DraftColumn:
 class ReceivedTable:
     """A table in the encrypted store; ``n_rows`` is for the owner only, and None once the rows are deleted.
 
-    ``renamed`` contains new names of columns, by position from 1.
+    ``renamed`` contains new names of columns, by position from 1. ``warning`` is about its lines, and ``same_table``
+    about the same table under other accounts; both depend on rows and are for the owner only.
     """
 
     table_id: str
@@ -80,6 +81,7 @@ class ReceivedTable:
     columns: tuple[DraftColumn, ...]
     n_rows: int | None
     warning: str | None = None
+    same_table: str | None = None
     renamed: Mapping[int, str] = field(default_factory=dict)
 
 

@@ -52,7 +52,7 @@ def make_home(target: Path, scratch: Path) -> None:
     cells = _config(
         scratch, "cells", one_row, row_count="public", extra=cell, generator="kahm, options: {mode: cell, n: 2}"
     )
-    assert main(["account", "survey", "--epsilon-cap", "6", "--delta-cap", "1e-5"]) == 0
+    assert main(["account", "survey", "--open", "--epsilon-cap", "6", "--delta-cap", "1e-5"]) == 0
     _run(survey, "--keep-table")
     _run(visits, "--no-owner-report")
     _run(cells, "--no-owner-report")
