@@ -19,6 +19,7 @@ from synth.bundle.archive import MEMBERS, canonical_json, write_zip, zip_of
 from synth.bundle.certificate import fingerprint_of
 from synth.bundle.measurements import measurements_from_bytes, measurements_to_bytes
 from synth.bundle.verify import verify
+from synth.cli import main
 from synth.errors import InputError
 from synth.schema import CategoryColumn
 
@@ -37,7 +38,7 @@ def test_a_bundle_says_what_is_promised_and_what_cannot_be_shown(bundle: Path, k
     assert verdict.lines[0] == "NOT covered by the guarantee: the domain of age, read from the private rows."
     text = "\n".join(verdict.lines)
     assert "replacing one row of one person with another's" in text
-    assert "Assumed: One person has one row." in text
+    assert "Assumed: No person has more than one row: declared by the owner, not enforced" in text
     assert "No check can show that the noise was really drawn" in text
     assert verdict.json["epsilon"] == pytest.approx(1.0, abs=1e-3)
     assert verdict.json["epsilon"] <= 1.0
@@ -372,7 +373,9 @@ def test_hostile_archives_are_refused_in_one_sentence(bundle: Path, tmp_path: Pa
         assert not (tmp_path.parent / "outside.txt").exists()
     target.write_bytes(b"not a zip")
     assert "cannot be read as a zip" in failures(target)
-    assert "must be a bundle" in failures(tmp_path / "absent.zip")
+    with pytest.raises(InputError, match=r"There is no bundle 'absent\.zip'\. Check the path\."):
+        verify(tmp_path / "absent.zip")
+    assert main(["verify", str(tmp_path / "absent.zip")]) == 2
 
 
 def test_a_bomb_is_refused_before_it_is_opened(bundle: Path, tmp_path: Path) -> None:
