@@ -161,7 +161,7 @@ FIELDS: tuple[Field, ...] = (
     Field(_ANSWERS, "row_releases[].tables[].**", "what was asked", "what the generator asks", _ASKED),
     Field(_ANSWERS, "selections[].columns[]", "the chosen candidate", "the candidates that the generator offers", _ASKED),
     Field(_ANSWERS, "selections[].table", "the chosen candidate", "the candidates that the generator offers", _ASKED),
-    Field(_ANSWERS, "selections[].bins[]", "the chosen candidate", "the candidates that the generator offers", _ASKED),
+    Field(_ANSWERS, "selections[].bins[].**", "the chosen candidate", "the candidates that the generator offers", _ASKED),
     Field(_ANSWERS, "selections[].weight", "the chosen candidate", "the candidates that the generator offers", _ASKED),
     Field(_ANSWERS, "selections[].penalty", "the chosen candidate", "the candidates that the generator offers", _ASKED),
     Field(_ANSWERS, "gradients[].parameters", "where a gradient was taken", "the answers before it", _ASKED),
