@@ -418,7 +418,7 @@ def test_another_share_for_a_question(tmp_path: Path, key: Key) -> None:
 
 def test_bounds_of_other_bins(tmp_path: Path, key: Key) -> None:
     def other(answer: NoisyAnswer) -> NoisyAnswer:
-        bins = answer.feature_map.bins[0].copy()  # type: ignore[attr-defined]
+        bins = np.array(FindColumn("age").number_bins())
         bins[0], bins[-1] = bins[-1], bins[0]
         return dataclasses.replace(answer, feature_map=OneHot(("age",), (bins,)))
 
