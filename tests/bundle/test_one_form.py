@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
+import json
 import os
 import zipfile
 from collections.abc import Iterator
@@ -17,8 +19,11 @@ import pytest
 from bundle_making import COLUMNS, Key, checked, config_of, members_of, seal
 
 from synth.bundle import archive
-from synth.bundle.archive import ExactZip, open_archive, write_zip, zip_of
+from synth.bundle.archive import ExactZip, canonical_json, open_archive, parse_canonical, write_zip, zip_of
 from synth.errors import VerificationError
+from synth.privacy.receipt import Receipt
+from synth.schema import Neighbours, NumberColumn, config_to_yaml
+from synth.schema.documents import as_number
 
 OF_NO_FILE = "contains bytes that belong to none of its files, or was "
 PACKED = {
@@ -117,6 +122,24 @@ def test_bundles_of_other_generators(tmp_path: Path, key: Key, changes: dict[str
     counts = forgeries.tried(seal(config, tmp_path, key).path.read_bytes(), tries=300, seed=4)
     assert sum(count.tries for count in counts.values()) > 300
     assert [told for count in counts.values() for told in count.passed] == []
+
+
+def test_zero_has_no_sign_wherever_numbers_are_written() -> None:
+    assert canonical_json({"a": [-0.0, {"b": -0.0}], "c": -1.0}) == canonical_json({"a": [0.0, {"b": 0.0}], "c": -1.0})
+    with pytest.raises(VerificationError, match="canonical form"):
+        parse_canonical(canonical_json({"a": 0.0}).replace(b"0.0", b"-0.0"), name="a.json")
+    signed, plain = (config_of((NumberColumn("x", low, 9.0, 1.0, missing=True),)) for low in (-0.0, 0.0))
+    assert config_to_yaml(signed) == config_to_yaml(plain)
+    assert as_number("-0").hex() == "0x0.0p+0"
+    receipt = dataclasses.replace(RECEIPT, slack=0, additive_delta=0)
+    assert json.dumps(receipt.to_dict()) == json.dumps(Receipt.from_dict(receipt.to_dict()).to_dict())
+
+
+RECEIPT = Receipt(
+    sequence=0, query="a", mechanism="discrete_gaussian", source="a", neighbours=Neighbours.REPLACE, protects="person",
+    rows_per_unit=1, sensitivity=1, noise_scale=1, dimension=7, grid=1, mu_squared_units=2**42, slack=1e-9,
+)  # fmt: skip
+"""With whole numbers where floats are kept."""
 
 
 # Folders -------------------------------------------------------------------------------------------------------------
