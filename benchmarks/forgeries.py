@@ -728,7 +728,7 @@ class Count:
     Attributes
     ----------
     tries, refused : int
-    other_content : int
+    other_content : list of str
         Passed, were signed anew, and hold something else for an ordinary reader.
     passed : list of str
         All others that passed.
@@ -736,7 +736,7 @@ class Count:
 
     tries: int = 0
     refused: int = 0
-    other_content: int = 0
+    other_content: list[str] = field(default_factory=list)
     passed: list[str] = field(default_factory=list)
 
 
@@ -767,7 +767,7 @@ def tried(zipped: bytes, *, tries: int, seed: int, name: str = "bundle") -> dict
         elif alike():
             count.passed.append(f"{name}: {told}")
         else:
-            count.other_content += 1
+            count.other_content.append(f"{name}: {told}")
     return counts
 
 
@@ -883,14 +883,16 @@ def main() -> None:
                 own.passed += count.passed
             print(f"{name}: {len(zipped):,} bytes, forged.", flush=True)
     print(f"\n{'kind':42} {'tries':>6} {'refused':>8} {'other content':>14} {'passed':>7}")
-    whole = Count(passed=[one for count in counts.values() for one in count.passed])
+    whole = Count()
     for count in counts.values():
         whole.tries, whole.refused = whole.tries + count.tries, whole.refused + count.refused
         whole.other_content += count.other_content
+        whole.passed += count.passed
     for kind, count in [*counts.items(), ("all", whole)]:
-        print(f"{kind:42} {count.tries:6,} {count.refused:8,} {count.other_content:14,} {len(count.passed):7,}")
-    for one in whole.passed:
-        print(f"passed: {one}")
+        print(f"{kind:42} {count.tries:6,} {count.refused:8,} {len(count.other_content):14,} {len(count.passed):7,}")
+    for what, names in (("other content", whole.other_content), ("passed", whole.passed)):
+        for one in names:
+            print(f"{what}: {one}")
     if asked.json is not None:
         asked.json.write_text(json.dumps({kind: vars(count) for kind, count in counts.items()}, indent=2))
 
