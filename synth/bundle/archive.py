@@ -86,7 +86,7 @@ def signed_by_hash(members: Sequence[str]) -> tuple[str, ...]:
 
 _SMALL = 64 * 2**20
 _LARGE = 16 * 2**30
-_ROW_FILES = ("synthetic.csv", "synthetic.parquet", "measurements.npz", "model.safetensors")
+_ROW_FILES = ("synthetic.csv", "synthetic.parquet", "measurements.npz", "found.npz", "model.safetensors")
 _ATTRIBUTES = stat.S_IFREG | 0o644
 _BLOCK = 1 << 20
 
