@@ -5,7 +5,7 @@
 Three levels: bytes of the zip, and of a file in it, with the owner's signature; and a file in it with hashes and
 certificate adapted and signed by another key, as whoever wants to be believed without the owner's key would do. Each is
 flipped, extended, cut, moved and repeated at random. Then every file is written anew by other programs or in other
-spellings (``RE_ENCODINGS``), each once.
+spellings (``RE_ENCODINGS``), each once, and numbers in documents as equal ones of another type (1 and 1.0).
 
 A forgery that was signed anew may hold other content, such as another noisy answer: what finds that is making things
 again, not their form. So it is read with ordinary libraries, and what reads the same as before is a form of its own.
@@ -25,6 +25,7 @@ import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,17 @@ from synth.bundle.archive import canonical_json, sha256_of, signed_by_hash, writ
 from synth.bundle.checks import check
 from synth.bundle.verify import Findings
 
-__all__ = ["RE_ENCODINGS", "Count", "members_of", "refusals", "repacked", "signed_anew", "tried"]
+__all__ = [
+    "RE_ENCODINGS",
+    "Count",
+    "members_of",
+    "re_encoded",
+    "refusals",
+    "repacked",
+    "signed_anew",
+    "spelled_otherwise",
+    "tried",
+]
 
 Members = dict[str, bytes]
 Change = Callable[[bytes], bytes]
@@ -622,6 +633,72 @@ def re_encoded(zipped: bytes, name: str, change: Change) -> bytes:
     return repacked(changed if own else signed_anew(changed))
 
 
+# Numbers, spelled as another type -------------------------------------------------------------------------------------
+
+
+def _places(document: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Yield where a JSON document holds a number or a truth value."""
+    if isinstance(document, dict | list):
+        children = document.items() if isinstance(document, dict) else enumerate(document)
+        for key, child in children:
+            yield from _places(child, (*path, key))
+    elif isinstance(document, bool | int | float):
+        yield path
+
+
+def _planted(document: Any, path: tuple[Any, ...], change: Callable[[Any], Any]) -> Any:
+    if not path:
+        return change(document)
+    other = document.copy()
+    other[path[0]] = _planted(document[path[0]], path[1:], change)
+    return other
+
+
+def _spellings(value: bool | int | float) -> list[Any]:
+    """Return other JSON values that equal this one for many readers."""
+    if isinstance(value, bool):
+        return [int(value), float(value)]
+    if isinstance(value, int):
+        return [float(value), *([bool(value)] if value in (0, 1) else [])]
+    return [*([int(value)] if value.is_integer() and abs(value) < 2**53 else []), *([-value] if value == 0 else [])]
+
+
+def spelled_otherwise(zipped: bytes, *, most: int) -> Iterator[tuple[str, str, bytes]]:
+    """Yield the name of a file, a place in it, and the bundle with the number there spelled as another type.
+
+    Parameters
+    ----------
+    zipped : bytes
+    most : int
+        How many numbers of each file are taken, as far apart as possible.
+    """
+    members = members_of(zipped)
+
+    def canonical(document: Any) -> Change:
+        return lambda _: (json.dumps(document, sort_keys=True, indent=2) + "\n").encode()
+
+    def index(document: Any) -> Change:
+        return _in_index(lambda _: json.dumps(document, sort_keys=True))
+
+    def card(document: Any) -> Change:
+        return _in_card(lambda _: json.dumps(document, sort_keys=True))
+
+    held: list[tuple[str, Any, Callable[[Any], Change]]] = [
+        (name, json.loads(data), canonical) for name, data in members.items() if name.endswith(".json")
+    ]
+    held.append(("measurements.npz", _content("measurements.npz", members["measurements.npz"])[0], index))
+    held.append(("model.safetensors", _content("model.safetensors", members["model.safetensors"])[0], card))
+    for name, document, written in held:
+        found = list(_places(document))
+        for path in found[:: max(-(-len(found) // most), 1)]:
+            value = document
+            for key in path:
+                value = value[key]
+            for other in _spellings(value):
+                change = written(_planted(document, path, lambda _, other=other: other))
+                yield name, f"{path}: {value!r} as {other!r}", re_encoded(zipped, name, change)
+
+
 # Bytes, changed at random ---------------------------------------------------------------------------------------------
 
 
@@ -718,6 +795,9 @@ def _content(name: str, data: bytes) -> Any:
     return data
 
 
+_MOST_NUMBERS = 40
+
+
 # Counting -------------------------------------------------------------------------------------------------------------
 
 
@@ -740,7 +820,9 @@ class Count:
     passed: list[str] = field(default_factory=list)
 
 
-def tried(zipped: bytes, *, tries: int, seed: int, name: str = "bundle") -> dict[str, Count]:
+def tried(
+    zipped: bytes, *, tries: int, seed: int, name: str = "bundle", at_random_only: bool = False
+) -> dict[str, Count]:
     """Forge one honest bundle in every way, and so many times at random.
 
     Parameters
@@ -752,6 +834,8 @@ def tried(zipped: bytes, *, tries: int, seed: int, name: str = "bundle") -> dict
     seed : int
     name : str
         What the bundle is called where a forgery of it passed.
+    at_random_only : bool
+        Leave out what is written anew and spelled otherwise.
 
     Returns
     -------
@@ -759,7 +843,8 @@ def tried(zipped: bytes, *, tries: int, seed: int, name: str = "bundle") -> dict
         The count of every kind.
     """
     counts: dict[str, Count] = {}
-    for kind, told, forged, alike in _forgeries(zipped, tries=tries, seed=seed):
+    written = iter(()) if at_random_only else _written_anew(zipped)
+    for kind, told, forged, alike in chain(written, _at_random(zipped, tries=tries, seed=seed)):
         count = counts.setdefault(kind, Count())
         count.tries += 1
         if refusals(forged, first=True):
@@ -771,8 +856,11 @@ def tried(zipped: bytes, *, tries: int, seed: int, name: str = "bundle") -> dict
     return counts
 
 
-def _forgeries(zipped: bytes, *, tries: int, seed: int) -> Iterator[tuple[str, str, bytes, Callable[[], bool]]]:
-    """Yield the kind of a forgery, its name, its bytes, and what says whether it holds the same as before."""
+Forgery = tuple[str, str, bytes, Callable[[], bool]]
+"""The kind of a forgery, its name, its bytes, and what says whether it holds the same as before."""
+
+
+def _written_anew(zipped: bytes) -> Iterator[Forgery]:
     members = members_of(zipped)
     for name, changes in RE_ENCODINGS.items():
         for how, change in changes.items():
@@ -784,7 +872,12 @@ def _forgeries(zipped: bytes, *, tries: int, seed: int) -> Iterator[tuple[str, s
                 continue  # there is nothing in it to be written in that way
             if _differ(zipped, forged, name):
                 yield f"written anew: {name}", f"{name}, {how}", forged, lambda: True
-    random = np.random.default_rng(seed)
+    for name, where, forged in spelled_otherwise(zipped, most=_MOST_NUMBERS):
+        yield f"a number's type: {name}", f"{name}, {where}", forged, lambda: True
+
+
+def _at_random(zipped: bytes, *, tries: int, seed: int) -> Iterator[Forgery]:
+    members, random = members_of(zipped), np.random.default_rng(seed)
     for number in range(tries):
         level, how = LEVELS[number % len(LEVELS)], list(MUTATIONS)[number // len(LEVELS) % len(MUTATIONS)]
         name, forged = _forgery(zipped, level, how, random)

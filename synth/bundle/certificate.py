@@ -378,7 +378,7 @@ def certificate_from_dict(document: object) -> Certificate:
             epsilon=_number(document["epsilon"]),
             delta=_number(document["delta"]),
             neighbours=Neighbours(document["neighbours"]),
-            unit=PrivacyUnit(**unit),
+            unit=PrivacyUnit(**unit | {"rows_per_unit": _whole(unit["rows_per_unit"], least=1)}),
             account=_text(document["account"]),
             generator=_text(document["model" if "model" in keys else "generator"]),
             options={name: option_of(value) for name, value in document["options"].items()},

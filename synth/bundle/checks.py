@@ -19,6 +19,7 @@ from synth.bundle.answers import ENTRIES
 from synth.bundle.archive import (
     Archive,
     canonical_json,
+    canonical_line,
     open_archive,
     parse_canonical,
     sha256_of,
@@ -567,10 +568,10 @@ def _schema_problems(archive: Archive, certificate: Certificate, schema: Schema,
         yield "config.yaml names the file of a private table, or its database."
     elif archive.read("config.yaml") != config_to_yaml(config).encode("utf-8"):
         yield "config.yaml contains a comment, or is not written as it was sealed."
-    run = (certificate.generator, dict(certificate.options), certificate.seed)
+    run = (certificate.generator, canonical_line(certificate.options), certificate.seed)
     if (config.account, config.rows) != (certificate.account, certificate.rows):
         yield "config.yaml and the certificate state different accounts or numbers of rows."
-    if (config.generator, dict(config.options), config.seed) != run:
+    if (config.generator, canonical_line(config.options), config.seed) != run:
         yield "config.yaml and the certificate state different generators, options or seeds."
 
 
@@ -610,8 +611,8 @@ def _budget_problems(config: RunConfig, certificate: Certificate) -> Iterator[st
 
 def _card_problems(card: ModelCard, certificate: Certificate, config: RunConfig) -> Iterator[str]:
     """Yield a problem if the model is not the certified one."""
-    run = (certificate.generator, dict(certificate.options), certificate.seed, certificate.is_model)
-    if (card.generator, dict(card.options), card.seed, card.is_model) != run:
+    run = (certificate.generator, canonical_line(certificate.options), certificate.seed, certificate.is_model)
+    if (card.generator, canonical_line(card.options), card.seed, card.is_model) != run:
         yield "model.safetensors was made with a different generator, options or seed from those certified."
     if canonical_json(schema_to_document(card.schema)) != canonical_json(schema_to_document(config.schema)):
         yield "model.safetensors belongs to a different schema."

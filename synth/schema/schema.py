@@ -17,7 +17,7 @@ from synth.names import listed, shown
 from synth.schema.columns import modelled_columns, parse_column
 from synth.schema.columns.base import Column, ModelledColumn, guarded
 from synth.schema.columns.find import FindColumn
-from synth.schema.documents import Needed, Number, Read, Text, Whole, read_as
+from synth.schema.documents import Needed, Number, Read, Text, Whole, as_number, read_as
 
 __all__ = [
     "Neighbours",
@@ -308,8 +308,10 @@ def schema_from_document(document: object) -> Schema:
         if set(document) & _OF_CELLS != set(cell) or cell.get("protection", "cell") != "cell":
             raise TypeError
         unit = document["unit"]
-        if document["row_count"] not in ("public", "private") or not isinstance(unit["rows_per_unit"], int):
+        if document["row_count"] not in ("public", "private") or type(unit["rows_per_unit"]) is not int:
             raise TypeError
+        if cell:
+            cell["cell_change"] = as_number(cell["cell_change"])
         number = document.get("number_of_units")
         if number is not None and (isinstance(number, bool) or not isinstance(number, int)):
             raise TypeError

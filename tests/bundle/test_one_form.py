@@ -20,6 +20,7 @@ from bundle_making import COLUMNS, Key, checked, config_of, members_of, seal
 
 from synth.bundle import archive
 from synth.bundle.archive import ExactZip, canonical_json, open_archive, parse_canonical, write_zip, zip_of
+from synth.bundle.model_file import model_from_bytes, model_to_bytes
 from synth.errors import VerificationError
 from synth.privacy.receipt import Receipt
 from synth.schema import Neighbours, NumberColumn, config_to_yaml
@@ -104,12 +105,25 @@ def test_the_same_written_in_another_way_is_refused(honest: bytes, name: str, wa
     assert any(REASONS[name][way] in problem for problem in found), found
 
 
+def test_a_number_of_another_type_is_refused(honest: bytes) -> None:
+    files = set()
+    for name, where, forged in forgeries.spelled_otherwise(honest, most=12):
+        assert forgeries.refusals(forged, first=True), (name, where)
+        files.add(name)
+    assert files == {"certificate.json", "schema.json", "report.json", "measurements.npz", "model.safetensors"}
+
+
+@pytest.mark.parametrize("name", ["certificate.json", "schema.json"])
+@pytest.mark.parametrize("number", [1.0, True])
+def test_the_rows_of_a_person_are_a_whole_number(honest: bytes, name: str, number: float) -> None:
+    document = json.loads(forgeries.members_of(honest)[name])
+    document["unit"]["rows_per_unit"] = number
+    forged = forgeries.re_encoded(honest, name, lambda _: canonical_json(document))
+    assert any(f"{name} does not describe" in one or "wrong type" in one for one in forgeries.refusals(forged))
+
+
 def test_bytes_changed_at_random_are_refused(honest: bytes) -> None:
-    counts = {
-        kind: count
-        for kind, count in forgeries.tried(honest, tries=72, seed=3).items()
-        if not kind.startswith("written anew")
-    }
+    counts = forgeries.tried(honest, tries=72, seed=3, at_random_only=True)
     assert len(counts) == len(forgeries.LEVELS) * len(forgeries.MUTATIONS)
     assert sum(count.tries for count in counts.values()) > 60
     assert [told for count in counts.values() for told in count.passed] == []
@@ -133,6 +147,25 @@ def test_zero_has_no_sign_wherever_numbers_are_written() -> None:
     assert as_number("-0").hex() == "0x0.0p+0"
     receipt = dataclasses.replace(RECEIPT, slack=0, additive_delta=0)
     assert json.dumps(receipt.to_dict()) == json.dumps(Receipt.from_dict(receipt.to_dict()).to_dict())
+
+
+@pytest.mark.parametrize("name", ["certificate.json", "config.yaml", "model.safetensors"])
+def test_an_option_that_is_a_fraction_in_one_file_and_whole_in_another(tmp_path: Path, key: Key, name: str) -> None:
+    """They are equal numbers, and so the same options; but each file would have two forms."""
+    config = config_of(COLUMNS[1:4], rows=40, options={"bins": 8})
+    members = members_of(seal(config, tmp_path, key).path)
+
+    def fraction(data: bytes) -> bytes:
+        old, new = (b"bins: 8", b"bins: 8.0") if name == "config.yaml" else (b'bins": 8', b'bins": 8.0')
+        if name != "model.safetensors":
+            assert old in data
+            return data.replace(old, new)
+        card, state = model_from_bytes(data)
+        return model_to_bytes(dataclasses.replace(card, options={"bins": 8.0}), state)
+
+    forged = forgeries.signed_anew(members | {name: fraction(members[name])})
+    found = forgeries.refusals(forgeries.repacked(forged))
+    assert any("different generator" in problem for problem in found), found
 
 
 RECEIPT = Receipt(
