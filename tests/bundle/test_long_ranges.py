@@ -1,0 +1,29 @@
+"""A check's memory follows what a bundle holds, not how many values a declared range has."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from bundle_making import Key, config_of, seal
+
+from synth.bundle.verify import verify
+from synth.schema import CategoryColumn, NumberColumn
+
+LONGEST = 2**24
+"""Values of the longest range that may be declared."""
+
+MEMORY = 3 * 2**28
+"""The check of a short range needs two thirds of it, and any array as long as these ranges more than is left."""
+
+
+def test_ranges_of_sixteen_million_values_take_no_more_memory_than_short_ones(tmp_path: Path) -> None:
+    columns = (
+        NumberColumn("income", 0, LONGEST - 1, 1),
+        NumberColumn("debt", 1 - LONGEST, -1000, 1, missing=True),
+        CategoryColumn("region", ("north", "south")),
+    )
+    key = Key()
+    sealed = seal(config_of(columns, generator="dp-hp-adaptive", evaluation_share=0.1, rows=300), tmp_path, key)
+    verdict = verify(sealed.path, key.public_key_pem, memory_bytes=MEMORY)
+    assert verdict.ok, verdict.lines
+    assert sealed.path.stat().st_size < LONGEST / 4
