@@ -161,12 +161,11 @@ def write(case: Case, folder: Path) -> Path:
         "people_at_most": 10 * count,
         "holdout": 0,
         "budget": {"epsilon": 3.0, "delta": 1e-6},
-        "generator": {"name": case.generator},
-        "rows": 0 if case.generator in MODELS else count,
         "columns": columns,
     }
+    what = {"model": case.generator} if case.generator in MODELS else {"generator": case.generator, "rows": count}
     path = folder / "config.yaml"
-    path.write_text(yaml.safe_dump(config | more, sort_keys=False))
+    path.write_text(yaml.safe_dump(config | what | more, sort_keys=False))
     return path
 
 

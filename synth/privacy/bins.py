@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from synth.errors import PrivacyError
 
-__all__ = ["MOST_RUNS", "PAGE", "Bins", "pieces"]
+__all__ = ["CODES_PER_ROW", "MOST_RUNS", "PAGE", "Bins", "pieces"]
 
 MOST_RUNS = 2**16
 """Binnings of more runs than this are kept as pages."""
@@ -29,6 +29,9 @@ PAGE = 10_000
 
 FEW_CODES = 2**12
 """Up to this many codes a plain table is quicker than a search, however few rows are looked up."""
+
+CODES_PER_ROW = 16
+"""Up to so many codes for each row that is looked up a plain table is quicker, too."""
 
 _AT_ONCE = 2**20
 
@@ -148,7 +151,7 @@ class Bins:
         codes = np.asarray(codes)
         if codes.size and not 0 <= int(codes.min()) <= int(codes.max()) < self.size:
             raise PrivacyError("A column holds a code that is not in its declaration; the table must be encoded again.")
-        if self.size <= max(codes.size, FEW_CODES):
+        if self.size <= max(CODES_PER_ROW * codes.size, FEW_CODES):
             return np.asarray(self.plain()[codes])
         if self.order is not None:
             page, inside = np.divmod(codes, PAGE)
@@ -156,7 +159,7 @@ class Bins:
         return np.asarray(self.table[1][np.searchsorted(self.table[0], codes, side="right") - 1])
 
     def plain(self, kind: type[np.integer[Any]] = np.int32) -> NDArray[Any]:
-        """Return the bin of every code, shape (size,): for columns that are no longer than the rows at hand."""
+        """Return the bin of every code, shape (size,): for columns that are not much longer than the rows at hand."""
         return self.between(0, self.size).astype(kind, copy=False)
 
     def between(self, start: int, end: int) -> Whole:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synth.errors import PrivacyError
-from synth.privacy.bins import Bins
+from synth.privacy.bins import CODES_PER_ROW, Bins
 
 __all__ = [
     "MAXIMUM_ROWS",
@@ -236,8 +236,8 @@ def _kind(axis: Axis) -> type[np.integer[Any]]:
 
 
 def _lookup(axis: Axis, n_rows: int) -> NDArray[Any] | None:
-    """Return the bin of every code where there are no more codes than rows, or few: then a table is quicker."""
-    plain = axis.bins is not None and axis.bins.size <= max(n_rows, SMALL_PIECE)
+    """Return the bin of every code where there are few codes for each row, or few at all: then a table is quicker."""
+    plain = axis.bins is not None and axis.bins.size <= max(CODES_PER_ROW * n_rows, PIECE)
     return axis.bins.plain(_kind(axis)) if plain and axis.bins is not None else None
 
 
