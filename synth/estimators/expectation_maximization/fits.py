@@ -19,9 +19,11 @@ from numpy.typing import NDArray
 
 from synth.errors import ConfigError, InputError
 from synth.estimators.expectation_maximization import GROUPS, INPUTS, REGRESSIONS, EMOptions
+from synth.generators.coarse_grid import coarse_grid
 from synth.generators.protocol import Card, Fact, GeneratorTask, Picture, ReleasedModel, State, Trace
 from synth.privacy.answers import AnswerSource, of_kind
-from synth.privacy.feature_maps import Constant, Stack
+from synth.privacy.bins import Bins
+from synth.privacy.feature_maps import Constant, Stack, binned
 from synth.privacy.more.em_models import GaussianPair, MissingCovariates, Model, RegressionPair
 from synth.privacy.more.em_steps import Bounding, EMStepQuestion
 from synth.privacy.more.gradients import LARGEST_CLIP, SMALLEST_CLIP, NoisyGradient
@@ -54,6 +56,8 @@ GRID = 2.0**20
 
 DRAWN_ROWS, APART = 2000, 2.0**-10
 WIDTH_95 = 1.959963984540054
+MOST_PLACES = 2**16
+"""Values of a range that are told apart; of longer ones neighbours share a place, far less than noise apart."""
 
 INTERVALS = (
     "Intervals cover 95 % of the noise alone: they are around the coefficients that the same steps on the same rows "
@@ -64,27 +68,40 @@ INTERVALS = (
 
 @dataclass(frozen=True, slots=True)
 class _Numbers:
-    """A column as numbers from -1 to 1 over its declared range, for every code; 0 for missing."""
+    """A column as numbers from -1 to 1 over its declared range; 0 for missing.
+
+    ``values`` are those of places, each of them one code where a range has at most ``MOST_PLACES``; ``bins`` say which
+    place a code has, and ``missing`` is the code of a missing cell.
+    """
 
     name: str
-    of_code: Vector
+    values: Vector
+    bins: Bins | None
     missing: int
     middle: float
     half: float
 
     @classmethod
     def of(cls, column: ModelledColumn) -> _Numbers:
-        grid, values = column.grid(), column.comparable_values()
-        low, high = float(grid[0]), float(grid[-1])
+        low, high = (float(end) for end in column.grid_at(np.array([0, column.levels - 1])))
         middle, half = (low + high) / 2, (high - low) / 2
+        grid = coarse_grid(column, grid=MOST_PLACES, atoms=column.size)
+        values = (column.comparable_at(grid.first) + column.comparable_at(grid.first + grid.width - 1)) / 2
         places = np.clip((np.nan_to_num(values, nan=middle) - middle) / half, -1.0, 1.0)
         code = column.missing_code
-        return cls(column.name, places, -1 if code is None else code, middle, half)
+        return cls(column.name, places, grid.bins, -1 if code is None else code, middle, half)
+
+    def lookup(self, of_places: Matrix) -> Lookup:
+        """Return what is looked up for every code, given the numbers of places, shape (places, width)."""
+        return Lookup(self.name, of_places, self.bins)
 
     @property
     def seen(self) -> Vector:
-        """1 for every code except that of a missing cell."""
-        return np.asarray(np.arange(self.of_code.size) != self.missing, dtype=np.float64)
+        """1 for every place except that of a missing cell."""
+        seen = np.ones(self.values.size)
+        if self.missing >= 0:
+            seen[binned(np.array([self.missing]), self.bins)] = 0.0
+        return seen
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -340,9 +357,7 @@ class _NoisyEM(ReleasedModel):
             seen = np.array([1.0 - missing if one.missing >= 0 else 1.0 for one in columns])
             return np.zeros(len(columns)), np.full(len(columns), self._options.spread), seen
         of_columns = [
-            Lookup(
-                one.name, np.stack([np.ones_like(one.of_code), one.of_code, one.of_code**2], 1) * one.seen[:, None] / 2
-            )
+            one.lookup(np.stack([np.ones_like(one.values), one.values, one.values**2], 1) * one.seen[:, None] / 2)
             for one in columns
         ]
         weight = 1 / math.sqrt(len(columns))
@@ -367,7 +382,7 @@ class _NoisyEM(ReleasedModel):
         bounding: Bounding = "coordinates" if options.truncation == "clip" else "soft"
         # Halved, as no entry of a lookup may exceed 1; the factor restores it.
         of_columns = [
-            Lookup(one.name, ((one.of_code - at) / 2 * one.seen)[:, None])
+            one.lookup(((one.values - at) / 2 * one.seen)[:, None])
             for one, at in zip(self._columns, centre, strict=True)
         ]
         return EMStepQuestion(
@@ -494,8 +509,8 @@ class _NoisyLines(_NoisyEM):
         found = np.zeros(len(codes))
         for place, one in enumerate(self._coordinates):
             given = codes[:, names.index(one.name)]
-            inputs = (one.of_code - result.centre[place]) / result.spread[place] * one.seen
-            found += inputs[given] * result.coefficients[place]
+            inputs = (one.values - result.centre[place]) / result.spread[place] * one.seen
+            found += inputs[binned(given, one.bins)] * result.coefficients[place]
         label, level, rise = self._own(-1)
         return np.clip(level + sign * rise * found, label.middle - label.half, label.middle + label.half)
 
@@ -567,14 +582,14 @@ class RegressionWithMissingInputs(_NoisyLines):
         result, weight = self._result, 1 / math.sqrt(len(self._columns))
         # Halved, as no entry of a lookup may exceed 1.
         inputs = [
-            Lookup(one.name, ((one.of_code - at) / 2 * one.seen)[:, None])
+            one.lookup(((one.values - at) / 2 * one.seen)[:, None])
             for one, at in zip(self._coordinates, result.centre[:-1], strict=True)
         ]
         slopes = 2 * result.spread[-1] / result.spread[:-1] * result.coefficients
         features = Stack((*inputs, Constant()), (weight,) * len(self._columns))
         parameters = within_reach(features, np.append(slopes, result.centre[-1])[None] / weight)[0]
         label = self._columns[-1]
-        return Losses(features, parameters, Lookup(label.name, label.of_code[:, None]))
+        return Losses(features, parameters, label.lookup(label.values[:, None]))
 
     def _drawn(self) -> tuple[Picture, ...]:
         return self._lines(fit=1.0)

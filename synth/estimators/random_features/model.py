@@ -54,6 +54,9 @@ Vector = NDArray[np.float64]
 PLACES, ATOMS = 4096, 256
 """Most levels of a number, and most other values of it or values of a category, that are distinguished."""
 
+LABEL_PLACES = 2**16
+"""Values of a label that its errors are told by; of a longer range neighbours share a place."""
+
 PHASES = 64
 """Categories that the angles of Fourier features distinguish; with more, categories this far apart share a position."""
 
@@ -446,11 +449,13 @@ class PrivateRegression(_Model):
 
     def predictor(self, bins: int) -> Losses:
         """Return the squared errors of its predictions, in units of the declared range."""
-        places = np.zeros(self._label.size)
-        places[: self._label.levels] = np.linspace(-0.5, 0.5, self._label.levels)
+        grid = coarse_grid(self._label, grid=LABEL_PLACES, atoms=self._label.size)
+        middles, last = grid.first[: grid.levels] + (grid.width[: grid.levels] - 1) / 2, self._label.levels - 1
+        places = np.zeros(grid.size)
+        places[: grid.levels] = np.where(middles == last, 0.5, middles * (1.0 / last) - 0.5)
         features = Stack((self._features.map, Constant()), (0.5, 0.5))
         parameters = within_reach(features, 2 * np.append(self._fit.coefficients[0], self._mean)[None])[0]
-        return Losses(features, parameters, Lookup(self._label.name, places[:, None]))
+        return Losses(features, parameters, Lookup(self._label.name, places[:, None], grid.bins))
 
     @property
     def _centre(self) -> float:
