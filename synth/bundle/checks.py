@@ -27,6 +27,8 @@ from synth.bundle.archive import (
 )
 from synth.bundle.certificate import (
     DECLARED,
+    PROCESSOR,
+    SOURCE,
     STATED,
     Certificate,
     certificate_from_bytes,
@@ -94,7 +96,12 @@ _SHARE = 1e-4
 """How far the cost of an answer may differ from its share, as a part of the budget."""
 
 _DIGEST = re.compile("[0-9a-f]{64}")
-_VERSION = re.compile(r"[\w.+!-]{1,64}", re.ASCII)
+_VERSION = re.compile(
+    r"\d{1,4}(\.\d{1,4}){1,3}((a|b|rc)\d{1,2})?(\.post\d{1,2})?(\.dev\d{1,3})?(\+[a-z0-9]{1,8})?", re.ASCII
+)
+_SOURCE = re.compile("[0-9a-f]{32}")
+_PROCESSOR = re.compile(r"[a-z0-9_]{1,12}(-(avx512|avx2|sve|neon))?(-[A-Za-z0-9]{1,16}){0,2}", re.ASCII | re.IGNORECASE)
+_MOST_CHARGES = 2**31
 
 _BLOCK = 2**20
 
@@ -498,17 +505,20 @@ def _facts(certificate: Certificate) -> dict[str, Any]:
         "row_epsilon": certificate.row_epsilon,
         "not_covered": list(certificate.read_columns),
         "device": certificate.device,
+        "elsewhere": differs_elsewhere(certificate),
     }
 
 
 def _receipt_problems(certificate: Certificate) -> Iterable[str]:
     yield from receipt_problems(certificate.receipts, certificate)
+    # Where it was computed on a computer like this one it is the same to the last bit.
+    elsewhere = bool(differs_elsewhere(certificate))
     recomputed = epsilon_of_receipts(certificate.all_receipts, certificate.delta)
-    if not abs(recomputed - certificate.epsilon) <= _RELATIVE * certificate.epsilon:
-        yield f"The receipts compose to epsilon = {recomputed:.9g}; the certificate states {certificate.epsilon:.9g}."
+    if not abs(recomputed - certificate.epsilon) <= elsewhere * _RELATIVE * certificate.epsilon:
+        yield f"The receipts compose to epsilon = {recomputed!r}; the certificate states {certificate.epsilon!r}."
     if certificate.row_epsilon is not None:
         of_row = worth_for_a_row(certificate.receipts, certificate.delta)
-        if of_row is None or not abs(of_row - certificate.row_epsilon) <= _ROW_RELATIVE * of_row:
+        if of_row is None or not abs(of_row - certificate.row_epsilon) <= elsewhere * _ROW_RELATIVE * of_row:
             yield (
                 f"For a whole row the receipts compose to epsilon = {of_row or 0.0:.6g}; the certificate states "
                 f"{certificate.row_epsilon:.6g}."
@@ -541,11 +551,18 @@ def _statement_problems(certificate: Certificate) -> Iterator[str]:
     """Yield malformed statements that no check can recompute: free text could hide a number from the private rows."""
     ledger = certificate.ledger
     charges, head = ledger.get("charges"), ledger.get("head")
-    stated_well = len(ledger) == 2 and isinstance(charges, int) and isinstance(head, str) and _DIGEST.fullmatch(head)
+    stated_well = (
+        len(ledger) == 2
+        and type(charges) is int
+        and 1 <= charges <= _MOST_CHARGES
+        and isinstance(head, str)
+        and _DIGEST.fullmatch(head)
+    )
     if ledger and not stated_well:
         yield "The certificate states more about its ledger than the head and the number of charges."
     stated = certificate.versions.items()
-    if not all(name in STATED and _VERSION.fullmatch(version) for name, version in stated):
+    forms = {SOURCE: _SOURCE, PROCESSOR: _PROCESSOR}
+    if not all(name in STATED and forms.get(name, _VERSION).fullmatch(version) for name, version in stated):
         yield "The certificate states the version of a package that no run uses, or text that is not a version."
     if not is_device_name(certificate.device):
         yield "The device in the certificate is neither a processor nor a graphics card."
@@ -557,6 +574,8 @@ def _schema_problems(archive: Archive, certificate: Certificate, schema: Schema,
     unknown = set(certificate.domain_source) - {column.name for column in schema}
     if unknown or not {column.name for column in schema.modelled} <= set(certificate.domain_source):
         yield "The certificate does not state the source of the domain for exactly the declared columns."
+    if not set(config.domain_source) <= {column.name for column in schema}:
+        yield "config.yaml states the source of the domain of something that is not a column."
     for name, source in certificate.domain_source.items():
         if source != config.domain_source.get(name, DECLARED):
             yield f"The certificate says that the domain of '{name}' was {source}; config.yaml does not."
@@ -564,10 +583,12 @@ def _schema_problems(archive: Archive, certificate: Certificate, schema: Schema,
         yield "schema.json is not written as it was sealed, or contains more than a schema."
     if schema_to_document(config.schema) != schema_to_document(schema):
         yield "config.yaml and schema.json declare different columns or units."
-    if config != config.published():
-        yield "config.yaml names the file of a private table, or its database."
-    elif archive.read("config.yaml") != config_to_yaml(config).encode("utf-8"):
+    if config != config.sealed():
+        yield "config.yaml names a private table, or states more than a sealed configuration does."
+    elif archive.read("config.yaml") != config_to_yaml(config.sealed()).encode("utf-8"):
         yield "config.yaml contains a comment, or is not written as it was sealed."
+    if not config.format.codec:
+        yield "config.yaml declares an encoding that no table is read in."
     run = (certificate.generator, canonical_line(certificate.options), certificate.seed)
     if (config.account, config.rows) != (certificate.account, certificate.rows):
         yield "config.yaml and the certificate state different accounts or numbers of rows."
@@ -611,6 +632,8 @@ def _budget_problems(config: RunConfig, certificate: Certificate) -> Iterator[st
 
 def _card_problems(card: ModelCard, certificate: Certificate, config: RunConfig) -> Iterator[str]:
     """Yield a problem if the model is not the certified one."""
+    if not config.format.codec:
+        yield "config.yaml declares an encoding that no table is read in."
     run = (certificate.generator, canonical_line(certificate.options), certificate.seed, certificate.is_model)
     if (card.generator, canonical_line(card.options), card.seed, card.is_model) != run:
         yield "model.safetensors was made with a different generator, options or seed from those certified."

@@ -141,7 +141,6 @@ FIELDS: tuple[Field, ...] = (
     Field(_CONFIG, "domain_source.*", "where bounds and categories come from", "certificate.json", (Check.CONFIGURATION, Check.FINDING)),
     Field(_CONFIG, "found.**", "what a finding cost", "found.json", (Check.FINDING,)),
     Field(_CONFIG, "format.**", "how the private table was written"),
-    Field(_CONFIG, "test_format.**", "how a private test table was written"),
     Field(_CONFIG, "people_at_most", "the most people there may be, as declared"),
     Field(_CONFIG, "holdout", "the part of the people that was held out"),
     Field(_CONFIG, "device", "the device that was asked for"),

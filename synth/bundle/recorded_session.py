@@ -24,6 +24,8 @@ from synth.privacy.answers import KINDS, AnswerSource, AnswerT, NoisyAnswer, Noi
 from synth.privacy.bins import Bins, pieces
 from synth.privacy.costs import between_neighbours
 from synth.privacy.feature_maps import FeatureMap, OneHot, Stack
+from synth.privacy.more.gradients import NoisyGradient
+from synth.privacy.more.perturbed_rows import PerturbedRows
 from synth.privacy.questions import Allowance, Answer, Question
 from synth.privacy.receipt import Part, Receipt
 from synth.privacy.selection import Selection
@@ -123,9 +125,11 @@ class RecordedSession(AnswerSource):
         if answer is None or type(answer) is not KINDS[type(question)]:
             raise PrivacyError(f"'{query}' was never asked; a recorded run can only repeat its answers.")
         found = _as_recorded(question, answer).again(answer)
+        if not _is_same(question, answer):
+            self.repeated.differences.append(f"The question '{query}' differs in last digits from the one asked here.")
         self._compare(question, answer, units=self._take(share), query=query, source=source)
         if isinstance(found, Selection) and not _is_same_choice(found, cast(Selection, answer)):
-            self.repeated.differences.append(f"'{query}' chose a candidate that the generator does not offer there.")
+            self.repeated.differences.append(f"'{query}' chose a candidate that the generator does not offer here.")
         self.repeated.left.discard(query)
         if self._ends and not self.repeated.left & self._ends:
             raise AllAskedError("Every recorded answer was given.")
@@ -179,13 +183,13 @@ class RecordedSession(AnswerSource):
 
 
 def _is_same_choice(ours: Selection, recorded: Selection) -> bool:
-    """Whether the chosen candidate is the one that is offered under its index, up to last digits of its table."""
+    """Whether the chosen candidate is the one that is offered under its index, to the last bit."""
     one, other = ours.candidate, recorded.candidate
-    numbers = (
-        (np.array([one.weight, one.penalty]), np.array([other.weight, other.penalty])),
-        (one.table, other.table),
+    return (
+        one.one_hot.is_same(other.one_hot)
+        and (one.weight, one.penalty) == (other.weight, other.penalty)
+        and one.table.tobytes() == other.table.tobytes()
     )
-    return one.one_hot.is_same(other.one_hot) and all(_agree(mine, theirs) for mine, theirs in numbers)
 
 
 def _different(planned: Sequence[Receipt], recorded: Sequence[Receipt]) -> str:
@@ -206,6 +210,15 @@ def _as_recorded(question: Question[Any, AnswerT], answer: Answer) -> Question[A
         if alike and all(_agree(array, others[name]) for name, array in arrays.items()):
             return cast("Question[Any, AnswerT]", NoisySum(answer.feature_map))
     return question
+
+
+def _is_same(question: Question[Any, Any], answer: Answer) -> bool:
+    """Whether a question is the recorded one to the last bit; a choice records only the chosen candidate."""
+    if isinstance(answer, NoisyAnswer):
+        return question.digest() == NoisySum(answer.feature_map).digest()
+    if isinstance(answer, PerturbedRows | NoisyGradient):
+        return question.digest() == answer.question.digest()
+    return True
 
 
 def _agree(one: NDArray[Any], other: NDArray[Any]) -> bool:

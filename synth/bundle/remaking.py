@@ -19,14 +19,15 @@ from synth.bundle.recorded_session import AllAskedError, RecordedSession, Repeat
 from synth.errors import VerificationError
 from synth.estimators import DrawnRows, drawn_rows, make
 from synth.generators import Generator, GeneratorTask, PrivateModel, State
+from synth.generators.protocol import ReleasedModel
 from synth.privacy.accounting import PrivacyBudget
 from synth.privacy.answers import ROW_COUNT_QUERY, NoisyAnswer, RowCount, of_kind
-from synth.privacy.feature_maps import Constant
+from synth.privacy.feature_maps import Constant, FeatureMap
 from synth.progress import NullProgress, Progress
 from synth.reports.code_tables import compare_marginals
 from synth.reports.document import published_evidence, published_rows, report_document
 from synth.reports.forecast import PREDICTIONS, budget_parts
-from synth.reports.holdout import PREDICTION_QUERY
+from synth.reports.holdout import PREDICTION_QUERY, model_question, trained_question
 from synth.reports.measured import EVALUATION_QUERY, evaluation_question
 from synth.schema import RunConfig, Schema
 from synth.system.machine import device_name, is_lack_of_means, resolved_device
@@ -184,11 +185,24 @@ def asked_again(
             )
         fitted = fitted_by(session.sub_session(session.remaining_share), config, device=device, progress=progress)
     if held is not None:
-        asked = [one for one in of_kind(known.answers, NoisyAnswer) if one.query == PREDICTION_QUERY]
-        for answer in asked:
+        asked = [one.feature_map for one in of_kind(known.answers, NoisyAnswer) if one.query == PREDICTION_QUERY]
+        if fitted is not None:
+            asked = [_prediction_asked(fitted, config)]
+        for question in asked:
             with suppress(AllAskedError):
-                held.noisy_sum(answer.feature_map, share=1.0, query=PREDICTION_QUERY, source="report")
+                held.noisy_sum(question, share=held.remaining_share, query=PREDICTION_QUERY, source="report")
     return fitted, session.repeated
+
+
+def _prediction_asked(fitted: PrivateModel, config: RunConfig) -> FeatureMap:
+    """Return the question about held-out rows: that of a released model, or of what is trained on the drawn rows."""
+    if isinstance(fitted, ReleasedModel):
+        return model_question(fitted, config)
+    return trained_question(rows_again(fitted, config).codes, config, failed=_raised)
+
+
+def _raised(error: Exception) -> None:
+    raise error
 
 
 def fitted_by(

@@ -43,7 +43,8 @@ CANNOT_SHOW = (
     "that bounds and categories marked as declared were chosen without looking at the rows",
     "what else was released about the same account, or about the same people under another: the certificate states the "
     "head of the account's ledger, not its entries",
-    "that words chosen by the owner (the account, the names of columns and questions) reveal nothing about single rows",
+    "that words chosen by the owner (the account, the names of columns, categories, rules, signs of the table format) "
+    "and the seed reveal nothing about single rows",
     "that what is only stated is true: " + "; ".join(dict.fromkeys(one.what for one in stated_only())),
 )
 """What no check of a bundle can establish: for this you rely on the program and on the owner."""
@@ -56,7 +57,7 @@ _NOT_ASKED = (
 _NOT_DRAWN = "that synthetic.csv is what the sealed model draws, and report.json what the rows and the answers give"
 _NOT_REPORTED = "that report.json is what the sealed model and the answers give"
 _NOT_TRAINED = "that the predictors of held-out rows, where charged predictions were made, were trained on these rows"
-_REFIT = "synth verify --refit fits it again"
+_REFIT = "synth verify --refit does"
 _QUICK = "synth verify without --quick does"
 
 
@@ -107,8 +108,8 @@ def left_out(generator: str, *, quick: bool = False, refit: bool = False) -> tup
         elif not card.asks_first:
             left.append(f"{_NOT_ASKED.format(generator)} ({_REFIT})")
         left.append(f"{_NOT_FITTED} ({_REFIT})")
-    if not of_model:
-        left.append(_NOT_TRAINED)
+        if not of_model:
+            left.append(f"{_NOT_TRAINED} ({_REFIT})")
     return tuple(left)
 
 
@@ -314,6 +315,9 @@ def verdict_of(findings: Findings, *, key_given: bool) -> Verdict:
         )
     lines += [f"NOT CHECKED: {lack}" for lack in findings.not_checked]
     lines += [f"FAILED: {failure}" for failure in findings.failures]
+    elsewhere = findings.facts.get("elsewhere")
+    if elsewhere:
+        lines.append(f"Stated, and different here: {elsewhere}.")
     if not nothing:
         lines += [f"Not recomputed here: {sentence}." for sentence in findings.left]
         lines += [f"No check can show {sentence}." for sentence in CANNOT_SHOW]

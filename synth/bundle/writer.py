@@ -161,7 +161,7 @@ def write_bundle(
 
 def _as_read(config: RunConfig) -> RunConfig:
     """Return a configuration as a reader of the bundle has it: a float that was given as 1 is 1.0."""
-    return parse_config(read_mapping(config_to_yaml(config.published()), sealed=True))
+    return parse_config(read_mapping(config_to_yaml(config.sealed()), sealed=True))
 
 
 def _table(contents: Contents) -> dict[str, bytes | Path]:

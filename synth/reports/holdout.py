@@ -10,8 +10,9 @@ Where the label is a number it is predicted as one, and the question is how larg
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,9 +27,16 @@ from synth.privacy.more.losses import Losses
 from synth.privacy.more.products import Product
 from synth.privacy.receipt import Receipt
 from synth.reports.features import Target
-from synth.reports.tree_predictors import constant_losses, every_code
+from synth.reports.tree_predictors import (
+    constant_forest,
+    constant_losses,
+    every_code,
+    synthetic_forest,
+    synthetic_losses,
+)
 from synth.schema import ModelledColumn, RunConfig
 from synth.schema.config import prediction_refusal
+from synth.system.machine import is_lack_of_means
 
 __all__ = [
     "MOST_GROUPS",
@@ -47,6 +55,7 @@ __all__ = [
     "paid_refusal",
     "planned_question",
     "prediction_question",
+    "trained_question",
 ]
 
 PREDICTION_QUERY = "predictions on the hold-out"
@@ -363,3 +372,53 @@ def _is_known(label: ModelledColumn, target: Target) -> OneHot:
     bins = np.ones(label.size, dtype=np.int32)
     bins[target.usable(every_code(target))] = 0
     return OneHot((label.name,), (Bins.of_codes(bins),))
+
+
+def trained_question(
+    codes: NDArray[np.int64], config: RunConfig, *, failed: Callable[[Exception], object] = lambda error: None
+) -> FeatureMap:
+    """Train what predicts held-out rows, and return the question that counts its errors.
+
+    If a library fails, the plainest guess is used, because the budget is already spent. A lack of memory or a failing
+    device is not such a fault: the run continues from its answers and trains again.
+
+    Parameters
+    ----------
+    codes : array of shape (n_rows, n_modelled)
+        The synthetic rows.
+    config : RunConfig
+        With a label, which is predicted.
+    failed : callable
+        Called with the error of a library.
+    """
+    schema, label, columns = config.schema, str(config.label), list(codes.T)
+    target = Target.of(schema, label)
+    if target.kind == "number":
+        losses = _trained(
+            lambda: synthetic_losses(columns, schema, label, seed=config.seed),
+            lambda: constant_losses(columns, schema, label),
+            failed,
+        )
+        return loss_question(losses, config)
+    bins = bins_of_confidence(target.n_classes)
+    forest = _trained(
+        lambda: synthetic_forest(columns, schema, label, bins=bins, seed=config.seed),
+        lambda: constant_forest(columns, schema, label, bins=bins),
+        failed,
+    )
+    return prediction_question(forest, config)
+
+
+_Trained = TypeVar("_Trained")
+
+
+def _trained(
+    train: Callable[[], _Trained], plainest: Callable[[], _Trained], failed: Callable[[Exception], object]
+) -> _Trained:
+    try:
+        return train()
+    except Exception as error:
+        if is_lack_of_means(error):
+            raise
+        failed(error)
+        return plainest()

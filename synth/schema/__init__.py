@@ -12,6 +12,7 @@ from synth.schema.columns.moments import DateColumn, DateStep, TimeColumn, TimeS
 from synth.schema.columns.number import NumberColumn
 from synth.schema.columns.unmodelled import DropColumn, IdentifierColumn
 from synth.schema.config import (
+    DECLARED,
     FOUND_THEN_EDITED,
     FoundReference,
     OptionValue,
@@ -45,6 +46,7 @@ from synth.schema.written import ENCODINGS, MOST_HEADER_ROWS, TYPED_KINDS, Table
 
 __all__ = [
     "COLUMN_TYPES",
+    "DECLARED",
     "ENCODINGS",
     "FOUND_THEN_EDITED",
     "MOST_HEADER_ROWS",

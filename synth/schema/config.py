@@ -136,6 +136,9 @@ def prediction_refusal(schema: Schema, label: str | None, holdout: float) -> str
 
 # Columns that were found privately: which finding it was, and what it cost --------------------------------------------
 
+DECLARED = "declared"
+"""Domain source of a column whose bounds or categories its owner declared."""
+
 FOUND_THEN_EDITED = "found privately, then edited"
 """Domain source of a column that was open in a finding, but that the owner declared differently."""
 
@@ -262,6 +265,8 @@ class RunConfig:
                 raise ConfigError(f"'{column.name}' and format: {problem}")
         if self.label is not None:
             self.schema.modelled_column(self.label)
+        if len(set(self.groups)) != len(self.groups):
+            raise ConfigError("groups names a column twice. Name each once.")
         for name in self.groups:
             self.schema.modelled_column(name)
         refusal = prediction_refusal(self.schema, self.label, self.holdout) if self.prediction_share else None
@@ -271,6 +276,20 @@ class RunConfig:
     def published(self) -> RunConfig:
         """Return the configuration as it may leave the machine: without paths and addresses."""
         return replace(self, table=None, source=None, test_table=None)
+
+    def sealed(self) -> RunConfig:
+        """Return the configuration as it is in a bundle: published, without the format of a test table, in one form.
+
+        Options are in the order of their names, and sources of domains in that of the columns; what is declared by
+        default is left out.
+        """
+        sources = {one.name: self.domain_source.get(one.name, DECLARED) for one in self.schema}
+        return replace(
+            self.published(),
+            test_format=None,
+            options=dict(sorted(self.options.items())),
+            domain_source={name: source for name, source in sources.items() if source != DECLARED},
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,9 @@ import resource
 import shutil
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
 
@@ -25,7 +24,6 @@ from synth.generators import Fact, GeneratorTask, Picture, PrivateModel, State
 from synth.generators.protocol import ReleasedModel
 from synth.privacy.accounting import PrivacyBudget
 from synth.privacy.answers import NoisyAnswer, RowCount, of_kind
-from synth.privacy.feature_maps import FeatureMap
 from synth.privacy.questions import Answer, KeptAnswers
 from synth.privacy.receipt import Receipt
 from synth.privacy.session import PrivateSession
@@ -33,24 +31,18 @@ from synth.privacy.table import PrivateTable
 from synth.progress import Progress, TellsOwner
 from synth.reports.document import published_evidence
 from synth.reports.evidence import Publishable
-from synth.reports.features import Target
 from synth.reports.forecast import PREDICTIONS, budget_parts
 from synth.reports.holdout import (
     PREDICTION_QUERY,
-    bins_of_confidence,
-    loss_question,
     model_question,
-    prediction_question,
+    trained_question,
 )
 from synth.reports.measured import EVALUATION_QUERY, evaluation_question
-from synth.reports.tree_predictors import constant_forest, constant_losses, synthetic_forest, synthetic_losses
 from synth.schema import RunConfig
 from synth.services.incidents import record_incident
-from synth.system.machine import device_name, is_lack_of_means
+from synth.system.machine import device_name
 
 __all__ = ["FittedRun", "PhaseTimer", "Sealing", "copy_outputs", "fit_and_sample", "peak_memory_bytes", "seal_release"]
-
-Trained = TypeVar("Trained")
 
 
 class PhaseTimer:
@@ -203,7 +195,11 @@ def fit_and_sample(
     codes = drawn.codes
     if held is not None:
         progress.phase("Predicting held-out rows" if config.is_model else "Predicting from synthetic rows")
-        asked = model_question(fitted, config) if isinstance(fitted, ReleasedModel) else _prediction(codes, config)
+        asked = (
+            model_question(fitted, config)
+            if isinstance(fitted, ReleasedModel)
+            else trained_question(codes, config, failed=record_incident)
+        )
         held.noisy_sum(asked, share=held.remaining_share, query=PREDICTION_QUERY, source="report")
     return FittedRun(
         codes,
@@ -216,38 +212,6 @@ def fit_and_sample(
         sealed.assumptions,
         device_name(fitted.device),
     )
-
-
-def _prediction(codes: np.ndarray, config: RunConfig) -> FeatureMap:
-    """Train what predicts held-out rows, and return the question that counts its errors."""
-    schema, label, columns = config.schema, str(config.label), list(codes.T)
-    target = Target.of(schema, label)
-    if target.kind == "number":
-        losses = _trained(
-            lambda: synthetic_losses(columns, schema, label, seed=config.seed),
-            lambda: constant_losses(columns, schema, label),
-        )
-        return loss_question(losses, config)
-    bins = bins_of_confidence(target.n_classes)
-    forest = _trained(
-        lambda: synthetic_forest(columns, schema, label, bins=bins, seed=config.seed),
-        lambda: constant_forest(columns, schema, label, bins=bins),
-    )
-    return prediction_question(forest, config)
-
-
-def _trained(train: Callable[[], Trained], plainest: Callable[[], Trained]) -> Trained:
-    """Train; if a library fails, use the plainest guess, because the budget is already spent.
-
-    A lack of memory or a failing device is not such a fault: the run continues from its answers and trains again.
-    """
-    try:
-        return train()
-    except Exception as error:
-        if is_lack_of_means(error):
-            raise
-        record_incident(error)
-        return plainest()
 
 
 def seal_release(
