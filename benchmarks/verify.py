@@ -163,7 +163,11 @@ def write(case: Case, folder: Path) -> Path:
         "budget": {"epsilon": 3.0, "delta": 1e-6},
         "columns": columns,
     }
-    what = {"model": case.generator} if case.generator in MODELS else {"generator": case.generator, "rows": count}
+    what = (
+        {"model": case.generator}
+        if case.generator in MODELS
+        else {"generator": {"name": case.generator}, "rows": count}
+    )
     path = folder / "config.yaml"
     path.write_text(yaml.safe_dump(config | what | more, sort_keys=False))
     return path
