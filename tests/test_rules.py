@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from synth.errors import ConfigError
-from synth.schema import CategoryColumn, DateColumn, DateStep, NumberColumn, Schema
+from synth.schema import CategoryColumn, DateColumn, DateStep, ModelledColumn, NumberColumn, Schema, rules
 from synth.schema.constraints import repair
 from synth.schema.rule_lines import read_rules
+from synth.schema.rules import values_of
 
 SCHEMA = Schema(
     (
@@ -94,3 +95,24 @@ def test_constants_are_kept(codes: np.ndarray) -> None:
 def test_what_is_not_a_rule_is_refused(rule: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         read_rules([rule], SCHEMA)
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        NumberColumn("cost", -500, 99_999.5, 0.5, special=(-1.0, 7e6), missing=True),
+        DateColumn("day", datetime.date(1700, 1, 1), datetime.date(2100, 1, 1), DateStep.DAY, missing=True),
+    ],
+    ids=lambda one: one.name,
+)
+def test_values_of_a_long_column_are_found_without_listing_them(column: ModelledColumn) -> None:
+    assert column.size > rules._SHORT
+    every, values = column.comparable_values(), values_of(column)
+    random = np.random.default_rng(8)
+    codes = np.concatenate([np.arange(column.levels - 3, column.size), random.integers(0, column.size, 200)])
+    np.testing.assert_array_equal(values[codes], every[codes])
+    targets = np.concatenate([every[codes], every[codes] + 0.25, [-np.inf, np.inf, np.nan]])
+    for side in ("left", "right"):
+        np.testing.assert_array_equal(
+            values.place(targets, side), np.searchsorted(every[: column.n_values], targets, side=side)
+        )

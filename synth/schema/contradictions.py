@@ -197,7 +197,7 @@ def _ends(column: ModelledColumn, spans: Spans) -> tuple[float, float, bool]:
     values, plain = values_of(column), column.n_values
     codes = [code for first, last in spans.tolist() for code in (min(first, plain), min(last, plain) - 1)]
     beside = codes_in(spans_within(spans, np.array([[plain, column.size]]), column.size))
-    found = values[[*(code for code in codes if 0 <= code < plain), *beside]]
+    found = values[np.array([*(code for code in codes if 0 <= code < plain), *beside], dtype=np.int64)]
     told = found[np.isfinite(found)]
     return (float(told.min()), float(told.max()), told.size < found.size) if told.size else (np.nan, np.nan, True)
 

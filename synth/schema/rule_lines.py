@@ -47,6 +47,7 @@ from synth.schema.rules import (
     codes_in,
     complement,
     spans_of,
+    spans_within,
     values_of,
 )
 from synth.schema.schema import Schema
@@ -55,6 +56,9 @@ __all__ = ["RuleSet", "quoted", "read_rules", "with_tables"]
 
 _SIGNS = (">=", "<=", "==", "!=", "<>", "=", ">", "<")
 _MOST_NAMED, _MOST_COMPARED = 6, 500
+_AT_ONCE = 2**20
+"""Codes of a column that are looked at together."""
+
 _HELP = "Write for example 'end >= start', 'total = a + b' or 'if age < 15 then income is missing'."
 
 
@@ -333,10 +337,13 @@ class _Line:
         step = self._number(text)
         if not step > 0:
             raise self._refused("needs a number above 0 after 'is a multiple of'.")
-        parts = values_of(column) / step
-        with np.errstate(invalid="ignore"):
-            on_it = np.abs(parts - np.rint(parts)) <= 1e-9 * np.maximum(1.0, np.abs(parts))
-        return Among(column, spans_of(np.flatnonzero(on_it)), line)
+        found = []
+        for start in range(0, column.size, _AT_ONCE):
+            parts = values_of(column)[np.arange(start, min(start + _AT_ONCE, column.size))] / step
+            with np.errstate(invalid="ignore"):
+                on_it = np.abs(parts - np.rint(parts)) <= 1e-9 * np.maximum(1.0, np.abs(parts))
+            found.append(start + np.flatnonzero(on_it))
+        return Among(column, spans_of(np.concatenate(found)), line)
 
     def _number(self, text: str) -> float:
         try:
@@ -418,7 +425,8 @@ class _Line:
         where = self._condition(text)
         if not where.column.levels:
             raise self._refused(f"is about rounded numbers or dates, but '{shown(where.column.name)}' is neither.")
-        if not np.isfinite(values_of(where.column)[codes_in(where.codes)]).any():
+        valued = codes_between(where.column, -np.inf, np.inf)
+        if not len(spans_within(where.codes, valued, where.column.size)):
             raise self._refused(
                 f"names values that '{shown(where.column.name)}' cannot have: check its lowest, highest and step."
             )

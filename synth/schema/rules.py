@@ -100,32 +100,56 @@ def _among(codes: CodeArray, spans: Spans) -> BoolArray:
 
 def codes_between(column: ModelledColumn, low: float, high: float) -> Spans:
     """Return the codes of the values from ``low`` to ``high``, both included, without that of an empty cell."""
-    values = values_of(column)
-    plain = column.n_values
-    first, last = np.searchsorted(values[:plain], low, "left"), np.searchsorted(values[:plain], high, "right")
-    beside = plain + np.flatnonzero((values[plain:] >= low) & (values[plain:] <= high))
+    values, plain = values_of(column), column.n_values
+    (first,), (last,) = values.place(np.array([low]), "left"), values.place(np.array([high]), "right")
+    others = values[np.arange(plain, column.size)]
+    beside = plain + np.flatnonzero((others >= low) & (others <= high))
     on_grid = np.array([[first, last]] if first < last else np.empty((0, 2)), dtype=np.int64)
     if not beside.size:
         return on_grid
     return complement(complement(np.concatenate([on_grid, spans_of(beside)]), column.size), column.size)
 
 
-def values_of(column: ModelledColumn) -> FloatArray:
-    """Return the value of every code of an ordered column, NaN for an empty cell."""
-    return _short_values(column) if column.size <= _SHORT else _long_values(column)
+@dataclass(frozen=True, slots=True)
+class Values:
+    """The values of the codes of an ordered column; those of a long one are calculated where they are asked for."""
+
+    column: ModelledColumn
+
+    def __getitem__(self, codes: CodeArray) -> FloatArray:
+        """Return the values of codes, NaN for an empty cell."""
+        return np.asarray(_short(self.column)[codes] if self._is_short else self.column.comparable_at(codes))
+
+    def place(self, targets: FloatArray, side: Literal["left", "right"]) -> CodeArray:
+        """Return how many plain values come before each target, as ``np.searchsorted`` does."""
+        plain = self.column.n_values
+        if self._is_short:
+            return np.asarray(np.searchsorted(_short(self.column)[:plain], targets, side=side), dtype=np.int64)
+        low, high = np.zeros(len(targets), dtype=np.int64), np.full(len(targets), plain, dtype=np.int64)
+        while (low < high).any():
+            middle = (low + high) // 2
+            found = self.column.comparable_at(np.minimum(middle, plain - 1))
+            # What is no number comes after all others.
+            beyond = ~(found >= targets) if side == "left" else ~(found > targets)
+            low, high = np.where(beyond & (low < high), middle + 1, low), np.where(beyond, high, middle)
+        return low
+
+    @property
+    def _is_short(self) -> bool:
+        return self.column.size <= _SHORT
 
 
 _SHORT = 2**16
-"""Most codes of a column whose values take little memory; of longer columns few are kept."""
+"""Most codes of a column whose values are kept."""
+
+
+def values_of(column: ModelledColumn) -> Values:
+    """Return the values of the codes of an ordered column."""
+    return Values(column)
 
 
 @lru_cache(maxsize=256)
-def _short_values(column: ModelledColumn) -> FloatArray:
-    return column.comparable_values()
-
-
-@lru_cache(maxsize=4)
-def _long_values(column: ModelledColumn) -> FloatArray:
+def _short(column: ModelledColumn) -> FloatArray:
     return column.comparable_values()
 
 
@@ -187,7 +211,7 @@ class Comparison:
         """How far apart two sides may be that count as equal."""
         if self.relation != "=" or len(self.right) < 2 or self.left.levels < 2:
             return 0.0
-        first, second = values_of(self.left)[:2]
+        first, second = values_of(self.left)[np.arange(2)]
         return float(second - first) / 2
 
     def sides(self, rows: Table) -> tuple[FloatArray, FloatArray]:
@@ -292,22 +316,22 @@ def holds(left: FloatArray, right: FloatArray, relation: Relation, tolerance: fl
 
 def nearest(column: ModelledColumn, target: FloatArray, relation: Relation) -> CodeArray:
     """Return the level nearest to ``target`` that has this relation to it, or the nearest end of the grid."""
-    grid = values_of(column)[: column.n_values]
+    grid, last = values_of(column), column.n_values - 1
     slack = 1e-9 * np.maximum(1.0, np.abs(target))
     if relation == ">=":
-        code = np.searchsorted(grid, target - slack, side="left")
+        code = grid.place(target - slack, "left")
     elif relation == ">":
-        code = np.searchsorted(grid, target + slack, side="right")
+        code = grid.place(target + slack, "right")
     elif relation == "<=":
-        code = np.searchsorted(grid, target + slack, side="right") - 1
+        code = grid.place(target + slack, "right") - 1
     elif relation == "<":
-        code = np.searchsorted(grid, target - slack, side="left") - 1
+        code = grid.place(target - slack, "left") - 1
     else:
-        after = np.clip(np.searchsorted(grid, target, side="left"), 1, max(len(grid) - 1, 1))
-        after = np.minimum(after, len(grid) - 1)
+        after = np.clip(grid.place(target, "left"), 1, max(last, 1))
+        after = np.minimum(after, last)
         before = np.maximum(after - 1, 0)
         code = np.where(np.abs(grid[after] - target) < np.abs(grid[before] - target), after, before)
-    return np.clip(code, 0, len(grid) - 1).astype(np.int64)
+    return np.clip(code, 0, last).astype(np.int64)
 
 
 # Cells of a table that no row can be in ------------------------------------------------------------------------------

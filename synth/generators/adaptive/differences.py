@@ -89,7 +89,7 @@ def _dates_without_order(
     # A value that two orders settle is not drawn again.
     settled = {d for one in orders for d in (one.earlier, one.later)}
     dates = [d for d, column in enumerate(columns) if column.kind == "date" and column.levels >= 2]
-    ends = {d: values_of(columns[d])[[0, columns[d].levels - 1]].tolist() for d in dates}
+    ends = {d: values_of(columns[d])[np.array([0, columns[d].levels - 1])].tolist() for d in dates}
     near = sorted(combinations(range(len(dates)), 2), key=lambda pair: (pair[1] - pair[0], pair))
     found = [
         (first, second)

@@ -24,7 +24,6 @@ from synth.privacy.feature_maps import Stack
 from synth.privacy.more.linear_guesses import LinearGuess
 from synth.privacy.more.lookups import Lookup
 from synth.schema import ModelledColumn
-from synth.schema.rules import values_of
 
 __all__ = [
     "CountedDifferences",
@@ -92,7 +91,7 @@ class Order:
         cls, columns: Sequence[ModelledColumn], earlier: int, later: int, *, strict: bool = False, both: bool = False
     ) -> Self:
         """Compute the steps: those of the finer grid, or powers of two of them if there are too many."""
-        values = [values_of(columns[position]) for position in (earlier, later)]
+        values = [columns[position].comparable_values() for position in (earlier, later)]
         known = np.concatenate([one[np.isfinite(one)] for one in values])
         least, most = float(known.min()), float(known.max())
         step = min(
