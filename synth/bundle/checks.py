@@ -380,11 +380,23 @@ class _Check:
         for answer in found.answers:
             yield from ENTRIES[type(answer)].problems(answer, schema)
         yield from row_count_problems(found, schema, holdout=config.holdout)
+        kind = "model" if certificate.is_model else "generator"
         of_answers = {one.sequence: answer.assumptions(schema) for answer in found.answers for one in answer.receipts}
         for receipt in certificate.receipts:
-            leans_on = [*schema.assumptions, *of_answers.get(receipt.sequence, ())]
+            if receipt.sequence not in of_answers:
+                continue  # said above
+            leans_on = [*schema.assumptions, *of_answers[receipt.sequence]]
             unsaid = [sentence for sentence in leans_on if sentence not in receipt.assumptions]
             yield from self._assumed(certificate, unsaid, f"The receipt of '{receipt.query}'")
+            # Free text could hide a number from the private rows.
+            strange = [sentence for sentence in receipt.assumptions if sentence not in leans_on]
+            if strange and not differs_elsewhere(certificate):
+                yield (
+                    f"The receipt of '{receipt.query}' states an assumption that neither the schema nor its question "
+                    f"gives: {strange[0]}"
+                )
+            if receipt.source not in (f"{kind} {certificate.generator}", "report", "number of rows"):
+                yield f"The receipt of '{receipt.query}' names somebody who asks nothing in such a run."
 
     def _assumption_problems(self, certificate: Certificate, config: RunConfig) -> Iterator[str]:
         """Yield assumptions that the certificate leaves out, or that nothing gives: they are free text."""
