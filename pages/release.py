@@ -182,15 +182,15 @@ def how_to_verify(run: RunView) -> None:
     st.header("How anyone can check it")
     of_what = "every cell" if run.rows else "every number of the model"
     st.markdown(f"With the package, offline: the promise, every file and {of_what} are checked again:")
-    st.code(f"python -m synth verify {_file_name(run)}", language="bash")
+    st.code(f"synth verify {_file_name(run)}", language="bash")
     again = "To make the same rows again, byte for byte, from the saved model"
     if not run.rows:
         again = "To fit the model again to the noisy answers, to the same bytes"
     st.markdown(f"{again}, with the versions that the certificate names:")
-    st.code(f"python -m synth replay {_file_name(run)} --out again", language="bash")
+    st.code(f"synth replay {_file_name(run)} --out again", language="bash")
     if not run.rows and describe(run.generator).predicts:
         st.markdown("To make predictions for rows of your own from the checked bundle:")
-        st.code(f"python -m synth model predict {_file_name(run)} TABLE --out predictions.csv", language="bash")
+        st.code(f"synth model predict {_file_name(run)} TABLE --out predictions.csv", language="bash")
     note("Or upload the bundle on the Start page.")
 
 

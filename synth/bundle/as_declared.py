@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from synth.bundle.archive import open_archive
-from synth.bundle.certificate import config_of
+from synth.bundle.certificate import certificate_of, config_of
 from synth.bundle.table_files import as_rows, pieces, printers_of, quoted, read_table
 from synth.errors import ConfigError, TableError
 from synth.schema import ModelledColumn, Schema, TableFormat, guarded
@@ -50,6 +50,7 @@ def rows_as_declared(bundle: str | Path) -> bytes:
         If a declared value cannot be written in the declared encoding.
     """
     with open_archive(Path(bundle)) as archive:
+        certificate_of(archive)
         config = config_of(archive)
         if config.is_model:
             raise ConfigError("This is the bundle of a model, which has no rows.")

@@ -6,7 +6,7 @@ import functools
 import hashlib
 import math
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from itertools import chain
@@ -18,7 +18,15 @@ from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_public_key
 
-from synth.bundle.archive import FORMAT, Archive, canonical_json, parse_canonical, require_format
+from synth.bundle.archive import (
+    FORMAT,
+    Archive,
+    canonical_json,
+    parse_canonical,
+    require_format,
+    sha256_of,
+    signed_by_hash,
+)
 from synth.errors import PrivacyError, SynthError, VerificationError
 from synth.privacy.accounting import epsilon_of_receipts, worth_for_a_row
 from synth.privacy.receipt import Receipt
@@ -47,6 +55,7 @@ __all__ = [
     "config_of",
     "current_versions",
     "fingerprint_of",
+    "hash_problems",
     "option_of",
     "promise",
     "signature_problem",
@@ -429,8 +438,31 @@ def _text(value: Any) -> str:
 
 
 def certificate_of(archive: Archive) -> Certificate:
-    """Read the certificate of a bundle."""
-    return certificate_from_bytes(archive.read("certificate.json"))
+    """Read the certificate of a bundle, which is not verified, but whole: what was signed is what is there.
+
+    Raises
+    ------
+    VerificationError
+        If the signature does not match, or a file is not the certified one.
+    """
+    data = archive.read("certificate.json")
+    signature, key = archive.read("certificate.json.sig"), archive.read("public-key.pem")
+    certificate = certificate_from_bytes(data)
+    problem = signature_problem(data, signature, key, None) or next(hash_problems(archive, certificate), None)
+    if problem is not None:
+        raise VerificationError(f"The bundle is not what it claims to be: {problem}")
+    return certificate
+
+
+def hash_problems(archive: Archive, certificate: Certificate) -> Iterator[str]:
+    """Yield files of a bundle that are not those in its certificate."""
+    signed = signed_by_hash(archive.members)
+    if set(certificate.files) != set(signed):
+        yield "The certificate does not list exactly the files in the bundle."
+    for name in signed:
+        with archive.open(name) as stream:
+            if sha256_of(stream) != certificate.files.get(name):
+                yield f"{name} is not the certified file: its hash differs."
 
 
 def config_of(archive: Archive) -> RunConfig:

@@ -5,6 +5,7 @@ Run as a module it is the confined process: it writes what was found so far, as 
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import re
@@ -23,7 +24,6 @@ from synth.bundle.archive import (
     open_archive,
     parse_canonical,
     sha256_of,
-    signed_by_hash,
 )
 from synth.bundle.certificate import (
     DECLARED,
@@ -34,6 +34,7 @@ from synth.bundle.certificate import (
     certificate_from_bytes,
     config_of,
     fingerprint_of,
+    hash_problems,
     promise,
     signature_problem,
 )
@@ -196,9 +197,10 @@ class _Check:
         self.findings.left += left_out(certificate.generator, quick=self.quick, refit=self.refit)
         self._step(Check.EPSILON, lambda: _receipt_problems(certificate))
         self._step(Check.FORM, lambda: _statement_problems(certificate))
-        self._step(Check.HASHES, lambda: _hash_problems(archive, certificate))
+        self._step(Check.HASHES, lambda: hash_problems(archive, certificate))
         if beside is not None:
-            self._step(Check.BESIDE, lambda: _beside_problems(beside, certificate, data))
+            signature = archive.read("certificate.json.sig"), archive.read("public-key.pem")
+            self._step(Check.BESIDE, lambda: _beside_problems(beside, certificate, data, signature))
         self._begin("schema.json")
         schema = schema_from_document(parse_canonical(archive.read("schema.json"), name="schema.json"))
         self._begin("config.yaml")
@@ -537,26 +539,19 @@ def _receipt_problems(certificate: Certificate) -> Iterable[str]:
             )
 
 
-def _hash_problems(archive: Archive, certificate: Certificate) -> Iterable[str]:
-    signed = signed_by_hash(archive.members)
-    if set(certificate.files) != set(signed):
-        yield "The certificate does not list exactly the files in the bundle."
-    for name in signed:
-        with archive.open(name) as stream:
-            if sha256_of(stream) != certificate.files.get(name):
-                yield f"{name} is not the certified file: its hash differs."
-
-
-def _beside_problems(folder: Path, certificate: Certificate, data: bytes) -> Iterable[str]:
-    for name in ("synthetic.csv", "synthetic.parquet", "model.json", "report.json"):
+def _beside_problems(
+    folder: Path, certificate: Certificate, data: bytes, signature: tuple[bytes, bytes]
+) -> Iterable[str]:
+    due = {**certificate.files, "certificate.json": hashlib.sha256(data).hexdigest()}
+    for name in due:
         loose = folder / name
         if loose.is_file():
             with loose.open("rb") as stream:
-                if sha256_of(stream) != certificate.files.get(name):
+                if sha256_of(stream) != due[name]:
                     yield f"{name} next to the bundle differs from the one inside it."
-    loose = folder / "certificate.json"
-    if loose.is_file() and loose.read_bytes() != data:
-        yield "certificate.json next to the bundle differs from the one inside it."
+    signed_here = folder / "certificate.json.sig", folder / "public-key.pem"
+    if any(one.is_file() and one.read_bytes() not in signature for one in signed_here):
+        yield "The signature or the key next to the bundle is not the one inside it."
 
 
 def _statement_problems(certificate: Certificate) -> Iterator[str]:

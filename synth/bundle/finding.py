@@ -62,10 +62,10 @@ _CALCULATED = ("sensitivity", "noise_scale", "mu_squared_units", "slack")
 """Fields of a receipt that two computers calculate with different last digits."""
 
 _PLANNED = (
-    "sequence", "mechanism", "source", "neighbours", "protects", "rows_per_unit", "dimension", "grid",
+    "sequence", "mechanism", "source", "assumptions", "neighbours", "protects", "rows_per_unit", "dimension", "grid",
     "additive_delta", "private", "pure_units", "cells", "part",
 )  # fmt: skip
-"""Fields that are the same on every computer. The words of assumptions are those of a version."""
+"""Fields that are the same on every computer."""
 
 
 @dataclass(frozen=True, eq=False)

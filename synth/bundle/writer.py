@@ -274,9 +274,9 @@ def _about_the_model(certificate: Certificate) -> list[str]:
         "",
         "Check, reproduce and use",
         "------------------------",
-        "python -m synth verify bundle.zip --public-key KEY.pem     makes it again from the model, and compares",
-        "python -m synth replay bundle.zip --out FOLDER             fits the model again and writes model.json",
-        "python -m synth model predict bundle.zip TABLE --out FILE  predicts for your own rows, if the model can",
+        "synth verify bundle.zip --public-key KEY.pem      makes it again from the model, and compares",
+        "synth replay bundle.zip --out FOLDER              fits the model again and writes model.json",
+        "synth model predict bundle.zip TABLE --out FILE   predicts for your own rows, if the model can",
         *_how_far_checks_go(certificate),
     ]
 
@@ -314,8 +314,8 @@ def _about_the_table(certificate: Certificate, schema: Schema) -> list[str]:
         "",
         "Check and reproduce",
         "-------------------",
-        "python -m synth verify bundle.zip --public-key KEY.pem     makes rows and report again, and compares",
-        "python -m synth replay bundle.zip --out FOLDER             writes them: synthetic.csv and report.json",
+        "synth verify bundle.zip --public-key KEY.pem      makes rows and report again, and compares",
+        "synth replay bundle.zip --out FOLDER              writes them: synthetic.csv and report.json",
         *_how_far_checks_go(certificate),
         "For how far to trust a count, see 'Accuracy you can expect' in report.html; small groups are mostly noise.",
         "",

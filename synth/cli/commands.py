@@ -113,7 +113,7 @@ def _demo(parsed: argparse.Namespace) -> int:
 
     table, config = write_demonstration(parsed.folder, CLINIC if parsed.small else NETWORK)
     say(f"Wrote {table} (simulated; it contains no real person) and {config}.")
-    say(f"Next: python -m synth run {config} --out {Path(parsed.folder) / 'release'}")
+    say(f"Next: synth run {config} --out {Path(parsed.folder) / 'release'}")
     return 0
 
 
@@ -235,7 +235,7 @@ def _find(parsed: argparse.Namespace) -> int:
             parsed,
             lambda password: find_locally(parsed.config, parsed.out, **asked, password=password, say=shown, warn=shown),
         )
-    say(f"Next: python -m synth run {written} --out release")
+    say(f"Next: synth run {written} --out release")
     return 0
 
 

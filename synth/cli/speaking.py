@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 import sys
 import time
@@ -37,7 +38,9 @@ Ask = Callable[[str, str], str]
 
 
 def say(*lines: str) -> None:
-    """Print lines of a result; invisible characters are printed as their numbers."""
+    """Print lines of a result; invisible characters, and those that a terminal lacks, are printed as their numbers."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
     sys.stdout.writelines(visible_lines(line) + "\n" for line in lines)
     sys.stdout.flush()
 
