@@ -116,7 +116,7 @@ def _(patch: pytest.MonkeyPatch) -> None:
 @fault("a window of the declared change that is too short", "cell, part of a range")
 def _(patch: pytest.MonkeyPatch) -> None:
     right = row_sensitivity._spans
-    patch.setattr(row_sensitivity, "_spans", lambda values, reach: right(values, max(1, reach // 2)))
+    patch.setattr(row_sensitivity, "_spans", lambda values, ends: right(values, (ends + np.arange(len(ends))) // 2))
 
 
 @fault("one column left out of a row's sensitivity", "rows")

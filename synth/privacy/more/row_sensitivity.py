@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from synth.privacy.bins import Bins, pieces
 from synth.privacy.more.lookups import LEAF_BITS, Lookup
 from synth.schema import ModelledColumn
 
@@ -72,32 +73,42 @@ def cell_bound(lookup: Lookup, column: ModelledColumn, *, bits: int, change: flo
     if change >= 1 or column.levels == 0:
         used = whole if lookup.bins is None else whole[lookup.bins.used]
         return _between(used, used)
-    by_code = whole if lookup.bins is None else whole[lookup.bins.plain()]
-    on_grid, atoms = by_code[: column.levels], by_code[column.levels :]
+    bins = Bins.of_codes(np.arange(len(whole))) if lookup.bins is None else lookup.bins
+    on_grid = list(pieces(0, column.levels, bins))
+    first, last = (np.concatenate([piece[end] for piece in on_grid]) for end in (0, 1))
+    runs, atoms = (
+        whole[np.concatenate([own for *_, (own,) in on_grid])],
+        whole[bins[np.arange(column.levels, bins.size)]],
+    )
     # A declared change of less than one step still hides the next level of the grid.
     reach = max(1, math.floor(change * (column.levels - 1)))
-    spans = np.stack([_spans(on_grid[:, place], reach) for place in range(on_grid.shape[1])], axis=1)
+    # Of the levels of a run the last one reaches farthest.
+    ends = np.searchsorted(first, last + reach, side="right") - 1
+    spans = np.stack([_spans(runs[:, place], ends) for place in range(runs.shape[1])], axis=1)
     near = CellBound(int(spans.sum(axis=1).max()), int(spans.max()), int((spans * spans).sum(axis=1).max()))
     if len(atoms) == 0:
         return near
-    far = _between(atoms, np.unique(by_code, axis=0))
+    far = _between(atoms, np.unique(whole[bins.used], axis=0))
     return CellBound(*(max(getattr(near, name), getattr(far, name)) for name in ("l1", "largest", "squared")))
 
 
-def _spans(values: Whole, reach: int) -> Whole:
-    """Return, for every level, the largest value less the smallest one among it and the ``reach`` levels after it."""
-    highest, lowest, covered = values, values, 1
-    while covered < reach + 1:
-        # Windows twice as long each time: a window is two shorter ones that may overlap.
-        step = min(covered, reach + 1 - covered)
-        highest = np.maximum(highest, _later(highest, step))
-        lowest = np.minimum(lowest, _later(lowest, step))
-        covered += step
-    return np.asarray(highest - lowest, dtype=np.int64)
+def _spans(values: Whole, ends: Whole) -> Whole:
+    """Return, for every place, the largest value less the smallest one from it to the place where it ends."""
+    places = np.arange(len(values))
+    lengths, found = ends - places + 1, np.zeros(len(values), dtype=np.int64)
+    highest, lowest, width = values, values, 1
+    while width <= lengths.max():
+        # Two windows of this width cover it, and may overlap.
+        here = (lengths >= width) & (lengths < 2 * width)
+        both = np.stack([places[here], ends[here] - width + 1])
+        found[here] = highest[both].max(axis=0) - lowest[both].min(axis=0)
+        highest, lowest = np.maximum(highest, _later(highest, width)), np.minimum(lowest, _later(lowest, width))
+        width *= 2
+    return found
 
 
 def _later(values: Whole, step: int) -> Whole:
-    """Return the values ``step`` levels later; past the end, the last one."""
+    """Return the values ``step`` places later; past the end, the last one."""
     return np.concatenate([values[step:], np.full(min(step, len(values)), values[-1])])
 
 
