@@ -29,6 +29,7 @@ __all__ = [
     "Rule",
     "Spans",
     "Table",
+    "Values",
     "codes_between",
     "codes_in",
     "complement",
