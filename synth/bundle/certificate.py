@@ -56,6 +56,7 @@ __all__ = [
     "current_versions",
     "fingerprint_of",
     "hash_problems",
+    "is_public_key",
     "option_of",
     "promise",
     "signature_problem",
@@ -530,6 +531,15 @@ def fingerprint_of(public_pem: bytes) -> str:
     """
     digits = hashlib.sha256(_raw_key(public_pem)).hexdigest()
     return " ".join(digits[start : start + 4] for start in range(0, len(digits), 4))
+
+
+def is_public_key(pem: bytes) -> bool:
+    """Whether a text is an Ed25519 public key in PEM format."""
+    try:
+        _public_key(pem)
+    except VerificationError:
+        return False
+    return True
 
 
 def signature_problem(message: bytes, signature: bytes, inside: bytes, expected: bytes | None) -> str | None:

@@ -35,6 +35,7 @@ from synth.bundle.certificate import (
     config_of,
     fingerprint_of,
     hash_problems,
+    is_public_key,
     promise,
     signature_problem,
 )
@@ -70,7 +71,7 @@ from synth.reports.evidence import (
     publishable,
 )
 from synth.reports.first_screen import TableRows, first_rows
-from synth.reports.holdout import PREDICTION_QUERY, model_question
+from synth.reports.holdout import PREDICTION_QUERY, asks_about, model_question
 from synth.reports.measured import EVALUATION_QUERY
 from synth.schema import RunConfig, Schema, config_to_yaml, schema_from_document, schema_to_document
 from synth.schema.constraints import unkept
@@ -305,11 +306,20 @@ class _Check:
         state = State.FAILED if failures else State.NOT_CHECKED if lacks else State.PASSED
         self.findings.end(what, state, *(failures or lacks))
 
-    def _signature(self, data: bytes) -> Iterable[str]:
+    def _signature(self, data: bytes) -> Iterator[str]:
         inside = self.archive.read("public-key.pem")
         self.findings.facts["fingerprint"] = fingerprint_of(inside)
-        problem = signature_problem(data, self.archive.read("certificate.json.sig"), inside, self.expected_key)
-        return [] if problem is None else [problem]
+        expected = self.expected_key
+        unusable = expected is not None and not is_public_key(expected)
+        given = None if unusable else expected
+        problem = signature_problem(data, self.archive.read("certificate.json.sig"), inside, given)
+        if problem is not None:
+            yield problem
+        elif unusable:
+            raise _NotCheckedError(
+                "The signer could not be checked: the public key that you gave is not an Ed25519 key in PEM format, "
+                "which says nothing about the bundle. Give the file that the owner sent you, such as public-key.pem."
+            )
 
     def _made_again(self, what: str, same: bool, certificate: Certificate) -> Iterator[str]:
         """Yield a problem if something that was made again differs, or say why that proves nothing here."""
@@ -382,6 +392,9 @@ class _Check:
         for answer in found.answers:
             yield from ENTRIES[type(answer)].problems(answer, schema)
         yield from row_count_problems(found, schema, holdout=config.holdout)
+        for answer in found.sums:
+            if answer.query == PREDICTION_QUERY and not asks_about(answer.feature_map, config):
+                yield "The charged predictions are not about the label and the groups in config.yaml."
         kind = "model" if certificate.is_model else "generator"
         of_answers = {one.sequence: answer.assumptions(schema) for answer in found.answers for one in answer.receipts}
         for receipt in certificate.receipts:

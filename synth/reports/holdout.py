@@ -46,6 +46,7 @@ __all__ = [
     "HoldoutLosses",
     "HoldoutTables",
     "LossTable",
+    "asks_about",
     "bins_of_confidence",
     "charged_groups",
     "holdout_losses",
@@ -146,6 +147,27 @@ def loss_question(losses: Losses, config: RunConfig) -> FeatureMap:
     sizes = [config.schema.modelled_column(name).size for name in groups]
     parts = [Product((*overall, OneHot((name,), (None,), (size,)))) for name, size in zip(groups, sizes, strict=True)]
     return Stack(tuple(parts), tuple(math.sqrt(1 / len(groups)) for _ in groups))
+
+
+def asks_about(question: FeatureMap, config: RunConfig) -> bool:
+    """Whether charged predictions are about the label and the groups of a configuration, whatever it is that predicts.
+
+    Parameters
+    ----------
+    question : FeatureMap
+        As it was recorded; untrusted.
+    config : RunConfig
+    """
+    first = question.parts[0] if isinstance(question, Stack) else question
+    if config.label is None or not isinstance(first, Product):
+        return False
+    predictor = first.factors[0]
+    try:
+        if isinstance(predictor, Losses):
+            return predictor.target.columns == (config.label,) and loss_question(predictor, config).is_same(question)
+        return isinstance(predictor, Guess) and prediction_question(predictor, config).is_same(question)
+    except (ConfigError, LookupError, ValueError):  # of a predictor that this table has no room for
+        return False
 
 
 def paid_refusal(card: Card, config: RunConfig) -> str | None:

@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 from bundle_making import Key, altered, checked, config_of, seal, simulated_codes
 from forging import Parts, costing, failures, only
+from golden_bundles import golden
 
 from synth.bundle.archive import canonical_json
 from synth.bundle.fields import stated_only
@@ -476,6 +477,22 @@ def test_it_is_refused_for_its_own_reason(
     only(path, *forgery.reasons, **HOWS[forgery.by])
     for weaker in list(HOWS)[: list(HOWS).index(forgery.by)]:
         assert failures(path, **HOWS[weaker]) == [], f"a {weaker} check finds it too: say so"
+
+
+OTHER_QUESTION = "The charged predictions are not about the label and the groups in config.yaml."
+
+
+@pytest.mark.parametrize("changes", [{"label": "smoker"}, {"groups": ("region",)}], ids=["label", "groups"])
+def test_predictions_of_another_label_or_by_other_groups(changes: dict[str, Any], tmp_path: Path, key: Key) -> None:
+    """The generator asks the same of the rows whatever the label is."""
+    mine = Parts.of(golden("independent"))
+    schema = mine.config.schema
+    if "groups" in changes:
+        few = [one.name for one in schema.modelled if one.size <= 20 and one.name != mine.config.label]
+        changes = {"groups": tuple(few[:1])}
+    assert set(changes.get("groups", ())) | {changes.get("label", "smoker")} <= set(schema.names)
+    mine.everywhere(**changes)
+    only(mine.written(tmp_path / "f.zip", key, follow=True), OTHER_QUESTION, quick=False)
 
 
 # Where it was made ----------------------------------------------------------------------------------------------------

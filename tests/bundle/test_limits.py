@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from bundle_making import Key, altered, npy, npz_with
+from bundle_making import Key, altered, checked, npy, npz_with
 from golden_bundles import golden
 
 from synth.bundle import verify as verifying
-from synth.bundle.verify import SECONDS, verify
+from synth.bundle.verify import SECONDS, Outcome, verify
 from synth.errors import InputError
 from synth.system.confined import Confined
 
@@ -140,6 +140,25 @@ def test_what_never_ends_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
         "of this bundle, allow more time: synth verify --seconds."
     ]
     assert verdict.lines[-1] == "Nothing in the bundle was checked."
+
+
+def test_a_check_that_needs_more_time_is_no_failure() -> None:
+    verdict = verify(GOLDEN, seconds=0.2)
+    assert verdict.outcome is Outcome.UNKNOWN
+    assert verdict.json["failures"] == []
+    (lack,) = verdict.json["not_checked"]
+    assert "could not be checked in the time allowed" in lack
+
+
+@pytest.mark.parametrize("kept", [0, 100, 0.5, 0.99])
+def test_a_download_that_broke_off_is_refused_in_a_sentence(tmp_path: Path, kept: float) -> None:
+    data = GOLDEN.read_bytes()
+    (tmp_path / "bundle.zip").write_bytes(data[: int(kept * len(data)) if kept < 1 else int(kept)])
+    verdict = checked(tmp_path / "bundle.zip")
+    assert verdict.outcome is Outcome.FAILS
+    (failure,) = verdict.json["failures"]
+    assert "bundle.zip" in failure or "bundle" in failure
+    assert failure.endswith(".")
 
 
 def test_a_process_that_dies_is_a_verdict(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,6 +29,7 @@ from synth.bundle.measurements import Measurements, measurements_from_bytes, mea
 from synth.bundle.model_file import model_from_bytes
 from synth.bundle.replay import replay
 from synth.bundle.table_files import read_table
+from synth.bundle.verify import Outcome
 from synth.errors import PrivacyError, TableError, VerificationError
 from synth.privacy.answers import RowCount
 from synth.schema import CategoryColumn, NumberColumn, Schema
@@ -88,7 +89,9 @@ def test_a_package_that_is_not_installed_is_left_out_of_the_versions(monkeypatch
 def test_a_key_of_another_kind(bundle: Path) -> None:
     other = generate_private_key(SECP256R1()).public_key()
     pem = other.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
-    assert "not an Ed25519 key" in " ".join(checked(bundle, pem).json["failures"])
+    verdict = checked(bundle, pem)
+    assert verdict.outcome is Outcome.UNKNOWN
+    assert "not an Ed25519 key in PEM format" in " ".join(verdict.json["not_checked"])
 
 
 def test_a_certificate_that_lists_other_files(tmp_path: Path, key: Key) -> None:

@@ -18,7 +18,7 @@ from bundle_making import Key, altered, checked, config_of, members_of, npz_with
 from synth.bundle.archive import MEMBERS, canonical_json, write_zip, zip_of
 from synth.bundle.certificate import fingerprint_of
 from synth.bundle.measurements import measurements_from_bytes, measurements_to_bytes
-from synth.bundle.verify import verify
+from synth.bundle.verify import Outcome, verify
 from synth.cli import main
 from synth.errors import InputError
 from synth.schema import CategoryColumn
@@ -402,7 +402,17 @@ def test_links_in_a_folder_are_not_followed(bundle: Path, tmp_path: Path) -> Non
     "pem", [b"", b"-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n", bytes(range(192, 256))]
 )
 def test_a_key_that_is_none_is_named(bundle: Path, pem: bytes) -> None:
-    assert "public key" in failures(bundle, public_key=pem)
+    """Nothing is wrong with the bundle."""
+    verdict = checked(bundle, pem)
+    assert verdict.outcome is Outcome.UNKNOWN, verdict.lines
+    assert verdict.json["signer"] == "not checked"
+    (lack,) = verdict.json["not_checked"]
+    assert lack.startswith("The signer could not be checked: the public key that you gave is not an Ed25519 key in PEM")
+
+
+def test_a_key_that_is_none_hides_no_altered_certificate(bundle: Path, tmp_path: Path) -> None:
+    path = altered(bundle, tmp_path / "f.zip", certificate=set_epsilon)
+    assert "signature does not match" in failures(path, public_key=b"no key")
 
 
 def test_add_remove_with_a_measured_number_of_rows(tmp_path: Path, key: Key) -> None:
