@@ -76,7 +76,7 @@ from synth.reports.measured import EVALUATION_QUERY
 from synth.schema import RunConfig, Schema, config_to_yaml, schema_from_document, schema_to_document
 from synth.schema.constraints import unkept
 from synth.schema.rule_lines import read_rules
-from synth.system.confined import answers_alone, confine
+from synth.system.confined import answers_alone, confine, memory_is_short
 from synth.system.machine import is_device_name, is_lack_of_means, resolved_device
 from synth.system.packages import missing_package
 
@@ -150,9 +150,12 @@ def check(
         findings.end(findings.step, State.FAILED, str(problem))
     except MemoryError:
         findings.end(findings.step, State.NOT_CHECKED, _too_much_memory(findings.step))
-    except Exception:  # of a library, on content that no honest bundle has
-        damaged = f"{findings.step[0].upper()}{findings.step[1:]} cannot be checked: it is damaged."
-        findings.end(findings.step, State.FAILED, damaged)
+    except Exception:
+        if memory_is_short():
+            findings.end(findings.step, State.NOT_CHECKED, _too_much_memory(findings.step))
+        else:  # of a library, on content that no honest bundle has
+            damaged = f"{findings.step[0].upper()}{findings.step[1:]} cannot be checked: it is damaged."
+            findings.end(findings.step, State.FAILED, damaged)
     findings.step = ""
     tell(findings)
     return findings
@@ -297,7 +300,7 @@ class _Check:
         except ModuleNotFoundError as lack:
             lacks.append(f"The {what}. {missing_package(lack) or 'A package is not installed here.'}")
         except Exception as error:
-            if is_lack_of_means(error):
+            if is_lack_of_means(error) or memory_is_short():
                 lacks.append(_too_much_memory(self.findings.step))
             elif remakes:
                 lacks.append(f"The {what}: making it again stopped with an error ({type(error).__name__}).")

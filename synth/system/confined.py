@@ -21,7 +21,7 @@ from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import BinaryIO, Self, cast
 
-__all__ = ["CHUNK", "Confined", "answers_alone", "confine"]
+__all__ = ["CHUNK", "Confined", "answers_alone", "confine", "memory_is_short"]
 
 CHUNK = 2**20
 """Most bytes to read from such a process at once."""
@@ -150,6 +150,19 @@ def confine(*, memory_bytes: int, cpu_seconds: int) -> None:
     _limit(resource.RLIMIT_CPU, cpu_seconds, grace=1)
     if sys.platform != "darwin":  # which does not count mapped memory
         _limit(resource.RLIMIT_DATA, memory_bytes)
+
+
+def memory_is_short() -> bool:
+    """Whether this process is close to its limit, where libraries fail in other ways than by a ``MemoryError``."""
+    try:
+        bytearray(_ROOM)
+    except MemoryError:
+        return True
+    return False
+
+
+_ROOM = 64 * 2**20
+"""Memory that a healthy process still has."""
 
 
 def _limit(kind: int, most: int, *, grace: int = 0) -> None:
