@@ -79,6 +79,23 @@ def test_exit_codes_are_those_of_the_errors_and_stand_in_every_help_and_in_the_d
     }
 
 
+def test_the_lines_that_a_reviewer_reads_are_counted_as_they_are() -> None:
+    def lines(*patterns: str) -> int:
+        return sum(
+            len(path.read_text(encoding="utf-8").splitlines())
+            for pattern in patterns
+            for path in (ROOT / "synth").glob(pattern)
+        )
+
+    always = lines("reading/*.py", "privacy/*.py", "ledger/charging.py")
+    some = lines("reading/more/*.py", "privacy/more/*.py", "schema/*.py", "schema/columns/*.py")
+    said = document("docs/guarantee.md")
+    found = re.search(r"about ([\d,]+) lines, docstrings included: ([\d,]+) in .* and ([\d,]+) in", said)
+    assert found is not None
+    for number, counted in zip(found.groups(), (always + some, always, some), strict=True):
+        assert abs(int(number.replace(",", "")) - counted) <= 0.03 * counted, (number, counted)
+
+
 def test_deploying_names_every_setting() -> None:
     source = (ROOT / "synth" / "system" / "settings.py").read_text(encoding="utf-8")
     deploying = (ROOT / "docs" / "deploying.md").read_text(encoding="utf-8")
