@@ -66,7 +66,7 @@ def test_a_generator_that_nobody_knows(tmp_path: Path, key: Key) -> None:
             "model.safetensors": other,
         },
     )
-    only(path, "which this program does not know")
+    only(path, "which this program does not know", "names somebody who asks nothing in such a run")
 
 
 def test_identifiers_that_say_something(tmp_path: Path, key: Key) -> None:
@@ -79,7 +79,7 @@ def test_identifiers_that_say_something(tmp_path: Path, key: Key) -> None:
     reasons = ("synthetic.csv is not what its own cells and identifiers are written as", "report.html")
     only(path, *reasons)
     # No version gives rows other identifiers.
-    other = altered(path, path, certificate=lambda one: one["versions"].update(source="x"), sign_with=key)
+    other = altered(path, path, certificate=lambda one: one["versions"].update(source="0" * 32), sign_with=key)
     only(other, reasons[0])
 
 
@@ -118,13 +118,13 @@ def test_a_text_that_says_something_else(tmp_path: Path, key: Key, name: str, ol
     )
     # Of another version it cannot be said, and that is said, without a yes.
     path = forged(golden("independent"), tmp_path / "o.zip", key)
-    versions = {"certificate": lambda one: one["versions"].update(source="x")}
+    versions = {"certificate": lambda one: one["versions"].update(source="0" * 32)}
     path = altered(path, path, files={name: other}, sign_with=key, **versions)  # type: ignore[arg-type]
     verdict = checked(path)
     assert verdict.outcome is Outcome.UNKNOWN, verdict.lines
     (lack,) = verdict.json["not_checked"]
     assert lack.startswith(f"{name}: made again here, it differs, and this computer is not like the one that made it.")
-    assert "The certificate states source x (here " in lack
+    assert "The certificate states source 00000000000000000000000000000000 (here " in lack
     assert f"NOT CHECKED: {lack}" in verdict.lines
 
 
@@ -146,6 +146,6 @@ ACTIVE = [
 @pytest.mark.parametrize("active", ACTIVE)
 def test_a_page_that_runs_or_fetches_or_hides_whatever_wrote_it(tmp_path: Path, key: Key, active: bytes) -> None:
     path = forged(golden("independent"), tmp_path / "o.zip", key)
-    versions = {"certificate": lambda one: one["versions"].update(source="x")}
+    versions = {"certificate": lambda one: one["versions"].update(source="0" * 32)}
     change = {"report.html": lambda data: data.replace(b"</main>", active + b"</main>")}
     only(altered(path, path, files=change, sign_with=key, **versions), "report.html contains")  # type: ignore[arg-type]

@@ -80,7 +80,7 @@ NEVER = "was never asked; a recorded run can only repeat its answers"
 COST = "has another noise scale than the generator's question and its share of the budget give."
 RUN = "state different generators, options or seeds"
 CARD = "was made with a different generator, options or seed from those certified"
-OFFERED = "chose a candidate that the generator does not offer there"
+OFFERED = "chose a candidate that the generator does not offer here"
 UNDRAWN = "No rows can be drawn from model.safetensors"
 SOMEBODY = "names somebody who asks nothing in such a run"
 STRANGE = "states an assumption that neither the schema nor its question gives"
@@ -185,7 +185,7 @@ def another_seed_than_the_model(mine: Parts, _: Parts) -> None:
 
 def other_options(**options: Any) -> Forge:
     def change(mine: Parts, _: Parts) -> None:
-        mine.everywhere(options=dict(mine.config.options) | options)
+        mine.everywhere(options=dict(sorted((dict(mine.config.options) | options).items())))
 
     return change
 

@@ -241,7 +241,7 @@ def test_an_assumption_of_the_table_that_everything_leaves_out(name: str, left: 
     only(path, "leaves out an assumption: ")
     # Another version might have worded it otherwise: the reader is told in the words of this one.
     other = forged(path, tmp_path / "o.zip", key)
-    other = altered(other, other, certificate=lambda one: one["versions"].update(source="x"), sign_with=key)
+    other = altered(other, other, certificate=lambda one: one["versions"].update(source="0" * 32), sign_with=key)
     verdict = checked(other)
     assert verdict.outcome is Outcome.UNKNOWN, verdict.lines
     assert any("words an assumption differently from this version" in one for one in verdict.json["not_checked"])
@@ -320,7 +320,9 @@ def test_line_breaks_in_cells_without_what_they_assume_of_the_table(declared: Pa
 
     path = forged(declared, tmp_path / "f.zip", key, files={"config.yaml": newlines})
     only(path, "The certificate leaves out an assumption: Every quotation mark")
-    other = altered(path, tmp_path / "o.zip", certificate=lambda one: one["versions"].update(source="x"), sign_with=key)
+    other = altered(
+        path, tmp_path / "o.zip", certificate=lambda one: one["versions"].update(source="0" * 32), sign_with=key
+    )
     verdict = checked(other)
     assert verdict.outcome is Outcome.UNKNOWN
     assert any(line.startswith("Assumed: Every quotation mark of the table is closed") for line in verdict.lines)

@@ -142,7 +142,7 @@ def test_a_configuration_that_names_a_private_file(tmp_path: Path, key: Key) -> 
         return b"table: patients.csv\n" + data
 
     path = forged(golden("independent"), tmp_path / "f.zip", key, files={"config.yaml": named})
-    only(path, "config.yaml names the file of a private table")
+    only(path, "config.yaml names a private table, or states more than a sealed configuration does")
 
 
 def test_a_folder_is_an_archive_like_any_other(bundle: Path, tmp_path: Path) -> None:
@@ -229,8 +229,10 @@ def test_a_card_with_an_option_that_is_none() -> None:
 # Replay --------------------------------------------------------------------------------------------------------------
 
 
-def test_a_configuration_that_is_no_text_makes_nothing(tmp_path: Path) -> None:
-    path = altered(golden("independent"), tmp_path / "f.zip", files={"config.yaml": lambda data: b"\xff" + data})
+def test_a_configuration_that_is_no_text_makes_nothing(tmp_path: Path, key: Key) -> None:
+    path = altered(
+        golden("independent"), tmp_path / "f.zip", files={"config.yaml": lambda data: b"\xff" + data}, sign_with=key
+    )
     with pytest.raises(VerificationError, match=r"config\.yaml cannot be read"):
         replay(path, tmp_path / "out")
 
