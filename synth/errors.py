@@ -229,6 +229,8 @@ class VerificationError(SynthError):
 class UnknownFormatError(VerificationError):
     """A bundle was made by a version of this program whose bundles this one does not read."""
 
+    exit_code = NOT_CHECKED
+
 
 class JobError(SynthError):
     """A run stopped before its end."""

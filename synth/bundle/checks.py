@@ -408,13 +408,21 @@ class _Check:
             yield from self._assumed(certificate, unsaid, f"The receipt of '{receipt.query}'")
             # Free text could hide a number from the private rows.
             strange = [sentence for sentence in receipt.assumptions if sentence not in leans_on]
-            if strange and not differs_elsewhere(certificate):
-                yield (
+            if strange:
+                yield from self._strange(
+                    certificate,
                     f"The receipt of '{receipt.query}' states an assumption that neither the schema nor its question "
-                    f"gives: {strange[0]}"
+                    f"gives: {strange[0]}",
                 )
             if receipt.source not in (f"{kind} {certificate.generator}", "report", "number of rows"):
                 yield f"The receipt of '{receipt.query}' names somebody who asks nothing in such a run."
+
+    def _strange(self, certificate: Certificate, problem: str) -> Iterator[str]:
+        """Yield a problem with words; they may be those of another version."""
+        elsewhere = differs_elsewhere(certificate)
+        if elsewhere:
+            raise _NotCheckedError(f"{problem} The certificate states {elsewhere}. Check it with those.")
+        yield problem
 
     def _assumption_problems(self, certificate: Certificate, config: RunConfig) -> Iterator[str]:
         """Yield assumptions that the certificate leaves out, or that nothing gives: they are free text."""
@@ -425,14 +433,8 @@ class _Check:
         notes = [sentence for sentence in certificate.assumptions if sentence in NOTES]
         due = dict.fromkeys((*own, *notes, *of_receipts))
         strange = [one for one in certificate.assumptions if one not in due]
-        elsewhere = differs_elsewhere(certificate)
-        if strange and elsewhere:
-            raise _NotCheckedError(
-                f"The certificate assumes what nothing in the bundle gives in the words of this version: {strange[0]} "
-                f"The certificate states {elsewhere}. Check it with those."
-            )
         for one in strange:
-            yield f"The certificate assumes what nothing in the bundle gives: {one}"
+            yield from self._strange(certificate, f"The certificate assumes what nothing in the bundle gives: {one}")
         if not strange and not unsaid and tuple(due) != certificate.assumptions:
             yield "The certificate lists its assumptions in another order than a run does, or one of them twice."
 
@@ -478,14 +480,14 @@ class _Check:
         """Yield differences between the recorded questions and those that the run asks."""
         known = measurements_from_bytes(self.archive.read("measurements.npz"))
         _, repeated = asked_again(known, config, device="cpu", fit=False)
-        yield from self._repeated_problems(repeated, certificate)
+        yield from self._repeated_problems(repeated, certificate, "cpu")
 
-    def _repeated_problems(self, repeated: Repeated, certificate: Certificate) -> Iterator[str]:
+    def _repeated_problems(self, repeated: Repeated, certificate: Certificate, device: str) -> Iterator[str]:
         yield from (f"'{query}' was answered, but the run does not ask it." for query in sorted(repeated.left))
-        if repeated.differences and differs_elsewhere(certificate):
+        elsewhere = differs_elsewhere(certificate, device=device)
+        if repeated.differences and elsewhere:
             raise _NotCheckedError(
-                f"{repeated.differences[0]} The certificate states {differs_elsewhere(certificate)}. Check it with "
-                "those."
+                f"{repeated.differences[0]} The certificate states {elsewhere}. Check it with those."
             )
         yield from repeated.differences
 
@@ -496,7 +498,7 @@ class _Check:
         if fitted is None:
             raise TypeError
         agreement = agreement_of_models(fitted, self._sealed(), config)
-        yield from self._repeated_problems(repeated, certificate)
+        yield from self._repeated_problems(repeated, certificate, resolved_device(device))
         if agreement.identical:
             return
         if agreement.is_close and (elsewhere := differs_elsewhere(certificate, device=resolved_device(device))):

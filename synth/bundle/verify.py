@@ -43,6 +43,8 @@ CANNOT_SHOW = (
     "that bounds and categories marked as declared were chosen without looking at the rows",
     "what else was released about the same account, or about the same people under another: the certificate states the "
     "head of the account's ledger, not its entries",
+    "that the owner did not look at the rows before choosing the configuration, and that the run was not interrupted: what "
+    "the certificate says of that is only stated",
     "that words chosen by the owner (the account, the names of columns, categories, rules, signs of the table format) "
     "and the seed reveal nothing about single rows",
     "that what is only stated is true: " + "; ".join(dict.fromkeys(one.what for one in stated_only())),

@@ -59,7 +59,7 @@ class Chooser(Generator):
         parts = [OneHot((column.name,), (None,), (column.size,)) for column in self._columns]
         wide = [OneHot((column.name,), (bins_of(column),)) for column in self._columns if column.levels > 0]
         question = Stack((*parts, *wide), (math.sqrt(1 / (len(parts) + len(wide))),) * (len(parts) + len(wide)))
-        release = session.noisy_sum(question, share=FIRST_SHARE, query="one-way tables", source="chooser")
+        release = session.noisy_sum(question, share=FIRST_SHARE, query="one-way tables", source="generator chooser")
         ends = np.cumsum([part.dimension for part in question.parts])
         pieces = np.split(release.value / question.weights[0], ends[:-1])
         self._tables = [project_to_simplex(piece / max(piece.sum(), 1.0)) for piece in pieces[: len(parts)]]
@@ -67,11 +67,14 @@ class Chooser(Generator):
         for number in range(ROUNDS):
             share = session.remaining_share / (ROUNDS - number)
             chosen = session.noisy_max(
-                self._candidates(session.rows.value, taken), share=share / 5, query=f"choice {number}", source="chooser"
+                self._candidates(session.rows.value, taken),
+                share=share / 5,
+                query=f"choice {number}",
+                source="generator chooser",
             )
             taken.add(chosen.candidate.columns)
             left = session.remaining_share if number == ROUNDS - 1 else share - share / 5
-            session.noisy_sum(chosen.candidate.one_hot, share=left, query=f"table {number}", source="chooser")
+            session.noisy_sum(chosen.candidate.one_hot, share=left, query=f"table {number}", source="generator chooser")
         return self
 
     def _candidates(self, rows: float, taken: set[tuple[str, ...]]) -> list[Candidate]:

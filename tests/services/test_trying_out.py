@@ -114,7 +114,8 @@ def test_the_bundle_of_a_trial_passes_for_none_wherever_it_is_found(
     verdict = verify(kept)
     assert not verdict.ok
     assert verdict.json["failures"] == [
-        "The signature does not match: certificate.json was altered after it was signed."
+        "The signature does not match: certificate.json was altered after it was signed.",
+        f"The certificate assumes what nothing in the bundle gives: {trying_out.NOT_PRIVATE}",
     ]
     assert f"Assumed: {trying_out.NOT_PRIVATE}" in verdict.lines
 
