@@ -205,6 +205,11 @@ class Certificate:
         return self.rows == 0
 
     @property
+    def predicts(self) -> bool:
+        """Whether predictions of held-out rows were charged."""
+        return any(receipt.part == "holdout" for receipt in self.receipts)
+
+    @property
     def all_receipts(self) -> tuple[Receipt, ...]:
         """The receipts of all questions asked about the rows, those of a finding first."""
         return (*(() if self.found is None else self.found.receipts), *self.receipts)

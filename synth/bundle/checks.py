@@ -102,7 +102,10 @@ _VERSION = re.compile(
     r"\d{1,4}(\.\d{1,4}){1,3}((a|b|rc)\d{1,2})?(\.post\d{1,2})?(\.dev\d{1,3})?(\+[a-z0-9]{1,8})?", re.ASCII
 )
 _SOURCE = re.compile("[0-9a-f]{32}")
-_PROCESSOR = re.compile(r"[a-z0-9_]{1,12}(-(avx512|avx2|sve|neon))?(-[A-Za-z0-9]{1,16}){0,2}", re.ASCII | re.IGNORECASE)
+_PROCESSOR = re.compile(
+    r"[a-z0-9_]{1,12}(-(avx512|avx2|sve|neon))?(-(intel|amd))?(-[A-Za-z0-9]{1,16}){0,2}(-set[0-9a-f]{8})?",
+    re.ASCII | re.IGNORECASE,
+)
 _MOST_CHARGES = 2**31
 
 _BLOCK = 2**20
@@ -198,7 +201,8 @@ class _Check:
             )
         self.findings.promised += promise(certificate)
         self.findings.facts |= _facts(certificate)
-        self.findings.left += left_out(certificate.generator, quick=self.quick, refit=self.refit)
+        predicted = certificate.predicts
+        self.findings.left += left_out(certificate.generator, quick=self.quick, refit=self.refit, predicted=predicted)
         self._step(Check.EPSILON, lambda: _receipt_problems(certificate))
         self._step(Check.FORM, lambda: _statement_problems(certificate))
         self._step(Check.HASHES, lambda: hash_problems(archive, certificate))
@@ -251,7 +255,7 @@ class _Check:
     def _remake(self, certificate: Certificate, config: RunConfig) -> None:
         """Make rows, report, questions and model again, as far as this check goes."""
         card = describe(certificate.generator)
-        if self.refit:
+        if self.refit or card.fits_at_once:
             self._step(
                 Check.FIT,
                 lambda: self._fit_problems(certificate, config),
@@ -494,7 +498,7 @@ class _Check:
     def _fit_problems(self, certificate: Certificate, config: RunConfig) -> Iterator[str]:
         known = measurements_from_bytes(self.archive.read("measurements.npz"))
         device = device_again(certificate, config)
-        fitted, repeated = asked_again(known, config, device=device, fit=True)
+        fitted, repeated = asked_again(known, config, device=device, fit=True, trained=self.refit)
         if fitted is None:
             raise TypeError
         agreement = agreement_of_models(fitted, self._sealed(), config)

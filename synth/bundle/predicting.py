@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,8 +84,9 @@ def predict(bundle: Path, table: Path, *, public_key: Path | None = None) -> Pre
     TableError
         If the table cannot be read, or lacks a column.
     """
-    with open_archive(bundle) as archive:
-        verdict = verify(bundle, public_key=public_key)
+    inside = bundle / "bundle.zip"
+    with _held(inside if inside.is_file() else bundle) as held, open_archive(held) as archive:
+        verdict = verify(held, public_key=public_key)
         for failure in verdict.json["failures"]:
             raise VerificationError(f"The bundle is not what it claims to be: {failure}")
         for lack in verdict.json["not_checked"]:
@@ -106,3 +109,13 @@ def _codes(table: Path, schema: Schema, label: str) -> NDArray[np.int64]:
     looked_at = Schema(tuple(column for column in schema.modelled if column.name != label))
     codes = read_table(table, looked_at, made_here=False)
     return np.insert(codes, schema.names.index(label), 0, axis=1)
+
+
+@contextmanager
+def _held(bundle: Path) -> Iterator[Path | BinaryIO]:
+    """Open a zip once, so that what is verified is what is used; a folder stays a folder."""
+    if not bundle.is_file():
+        yield bundle
+        return
+    with bundle.open("rb") as stream:
+        yield stream

@@ -140,7 +140,13 @@ def rows_measured(known: Measurements) -> RowCount:
 
 
 def asked_again(
-    known: Measurements, config: RunConfig, *, device: str, fit: bool, progress: Progress | None = None
+    known: Measurements,
+    config: RunConfig,
+    *,
+    device: str,
+    fit: bool,
+    trained: bool = True,
+    progress: Progress | None = None,
 ) -> tuple[PrivateModel | None, Repeated]:
     """Ask every question of a run again, of its recorded answers, as the run asked them of the rows.
 
@@ -153,6 +159,8 @@ def asked_again(
     fit : bool
         Whether to fit the generator or model to the last answers too. Otherwise it is stopped once all answers were
         given to it.
+    trained : bool
+        Where rows are fitted, whether to train the predictors of held-out rows again too.
     progress : Progress, optional
 
     Returns
@@ -186,7 +194,7 @@ def asked_again(
         fitted = fitted_by(session.sub_session(session.remaining_share), config, device=device, progress=progress)
     if held is not None:
         asked = [one.feature_map for one in of_kind(known.answers, NoisyAnswer) if one.query == PREDICTION_QUERY]
-        if fitted is not None:
+        if fitted is not None and (trained or isinstance(fitted, ReleasedModel)):
             asked = [_prediction_asked(fitted, config)]
         for question in asked:
             with suppress(AllAskedError):

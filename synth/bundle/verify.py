@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -43,8 +44,8 @@ CANNOT_SHOW = (
     "that bounds and categories marked as declared were chosen without looking at the rows",
     "what else was released about the same account, or about the same people under another: the certificate states the "
     "head of the account's ledger, not its entries",
-    "that the owner did not look at the rows before choosing the configuration, and that the run was not interrupted: what "
-    "the certificate says of that is only stated",
+    "that nobody looked at the rows before choosing the configuration, and that the run was not interrupted: what the "
+    "certificate says of that is only stated",
     "that words chosen by the owner (the account, the names of columns, categories, rules, signs of the table format) "
     "and the seed reveal nothing about single rows",
     "that what is only stated is true: " + "; ".join(dict.fromkeys(one.what for one in stated_only())),
@@ -58,7 +59,7 @@ _NOT_ASKED = (
 )
 _NOT_DRAWN = "that synthetic.csv is what the sealed model draws, and report.json what the rows and the answers give"
 _NOT_REPORTED = "that report.json is what the sealed model and the answers give"
-_NOT_TRAINED = "that the predictors of held-out rows, where charged predictions were made, were trained on these rows"
+_NOT_TRAINED = "that the predictors of held-out rows were trained on these rows"
 _REFIT = "synth verify --refit does"
 _QUICK = "synth verify without --quick does"
 
@@ -84,7 +85,7 @@ class State(StrEnum):
     NOT_CHECKED = "not checked"
 
 
-def left_out(generator: str, *, quick: bool = False, refit: bool = False) -> tuple[str, ...]:
+def left_out(generator: str, *, quick: bool = False, refit: bool = False, predicted: bool = False) -> tuple[str, ...]:
     """Return what a check does not recompute, in sentences that end with what does.
 
     Parameters
@@ -93,6 +94,8 @@ def left_out(generator: str, *, quick: bool = False, refit: bool = False) -> tup
         Name of the generator or model in the certificate; untrusted.
     quick, refit : bool
         As in :func:`verify`.
+    predicted : bool
+        Whether predictions of held-out rows were charged.
     """
     from synth.estimators import MODELS, describe
 
@@ -109,8 +112,9 @@ def left_out(generator: str, *, quick: bool = False, refit: bool = False) -> tup
             left.append(f"{_NOT_ASKED.partition(':')[0].format(generator)} ({_QUICK})")
         elif not card.asks_first:
             left.append(f"{_NOT_ASKED.format(generator)} ({_REFIT})")
-        left.append(f"{_NOT_FITTED} ({_REFIT})")
-        if not of_model:
+        if quick or not card.fits_at_once:
+            left.append(f"{_NOT_FITTED} ({_REFIT})")
+        if predicted and not of_model:
             left.append(f"{_NOT_TRAINED} ({_REFIT})")
     return tuple(left)
 
@@ -324,7 +328,9 @@ def verdict_of(findings: Findings, *, key_given: bool) -> Verdict:
         lines += [f"Not recomputed here: {sentence}." for sentence in findings.left]
         lines += [f"No check can show {sentence}." for sentence in CANNOT_SHOW]
     lines.append(_last_word(findings))
-    # Text from the bundle stays on its own line: no line breaks, nothing that moves the cursor of a terminal.
+    # Text from the bundle stays on its own line: no line breaks, nothing that moves the cursor of a terminal, and no
+    # runs of blanks that would begin a line of their own on a narrow one.
+    lines = [re.sub(" {2,}", " ", line) for line in lines]
     lines = ["".join(mark if mark.isprintable() else "\N{REPLACEMENT CHARACTER}" for mark in line) for line in lines]
     certified = dict.fromkeys(("epsilon", "delta", "neighbours", "row_epsilon", "fingerprint"))
     document = {

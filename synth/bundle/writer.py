@@ -341,7 +341,7 @@ def _how_far_checks_go(certificate: Certificate) -> tuple[str, ...]:
         "",
         "What verify does not recompute",
         "------------------------------",
-        *(f"- {sentence}" for sentence in left_out(certificate.generator)),
+        *(f"- {sentence}" for sentence in left_out(certificate.generator, predicted=certificate.predicts)),
         "",
     )
 

@@ -8,6 +8,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -342,10 +343,8 @@ def _verify(parsed: argparse.Namespace) -> int:
         memory_bytes=int(parsed.memory * 2**30),
         seconds=parsed.seconds,
     )
-    if parsed.json:
-        say(json.dumps(verdict.json, indent=2, sort_keys=True))
-    else:
-        say(*verdict.lines)
+    with suppress(BrokenPipeError):  # the exit code counts, whoever stops reading
+        say(*([json.dumps(verdict.json, indent=2, sort_keys=True)] if parsed.json else verdict.lines))
     return verdict.outcome.exit_code
 
 
@@ -355,7 +354,8 @@ def _replay(parsed: argparse.Namespace) -> int:
 
     folder = empty_folder(parsed.out, force=parsed.force)
     again = replay(parsed.bundle, folder, refit=parsed.refit, generator=parsed.generator)
-    say(*again.lines)
+    with suppress(BrokenPipeError):
+        say(*again.lines)
     return again.outcome.exit_code
 
 

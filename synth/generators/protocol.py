@@ -207,6 +207,8 @@ class Card:
     asks_first : bool
         Whether all of its questions are asked before anything is trained, so that a check can ask them again within
         moments; otherwise some follow from what was fitted on the way.
+    fits_at_once : bool
+        Whether fitting to the answers takes moments, whatever the table: every check then fits again.
     short_training : mapping of str to int
         Options that cost time and change no question, with values that are enough to try out a configuration.
     advice : callable
@@ -237,6 +239,7 @@ class Card:
     modes: tuple[Mode, ...] = ()
     questions: Mapping[str, str] = field(default_factory=dict)
     asks_first: bool = True
+    fits_at_once: bool = False
     short_training: Mapping[str, int] = field(default_factory=dict)
     advice: Callable[[Schema], str] = lambda schema: ""
     kind: Literal["generator", "model"] = "generator"

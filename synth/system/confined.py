@@ -21,6 +21,8 @@ from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import BinaryIO, Self, cast
 
+from synth.system.machine import CHOOSE_KERNELS
+
 __all__ = ["CHUNK", "Confined", "answers_alone", "confine", "memory_is_short"]
 
 CHUNK = 2**20
@@ -29,7 +31,7 @@ CHUNK = 2**20
 _KEPT_VARIABLES = (
     *("PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "PYTHONHOME", "PYTHONPATH", "SYSTEMROOT", "TZDIR"),
     # These choose how libraries take sums, and with that the last digits of what is computed.
-    *("OPENBLAS_CORETYPE", "NPY_DISABLE_CPU_FEATURES", "ATEN_CPU_CAPABILITY", "MKL_CBWR"),
+    *("OPENBLAS_CORETYPE", *CHOOSE_KERNELS),
 )
 
 

@@ -6,6 +6,7 @@ Importing torch takes a second, so it is imported where something is computed, a
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import os
 import platform
 import re
@@ -88,11 +89,15 @@ def processor_name() -> str:
     return next(filter(None, names), platform.processor() or platform.machine())
 
 
+CHOOSE_KERNELS = ("NPY_DISABLE_CPU_FEATURES", "ATEN_CPU_CAPABILITY", "MKL_CBWR")
+"""Environment variables by which libraries choose how they take sums; OpenBLAS says which kernels it chose."""
+
+
 @cache
 def processor_kind() -> str:
     """Return the architecture of the processor, its widest vector instructions, and the kernels of its linear algebra.
 
-    An example is "x86_64-avx512-SkylakeX". Libraries choose by them how sums are taken, so last digits may differ
+    An example is "x86_64-avx512-intel-SkylakeX". Libraries choose by them how sums are taken, so last digits may differ
     between two kinds.
     """
     try:
@@ -103,8 +108,12 @@ def processor_kind() -> str:
     kinds = (("avx512", "avx512f"), ("avx2", "avx2"), ("sve", "sve"), ("neon", "asimd"))
     widest = next((f"-{kind}" for kind, flag in kinds if flag in flags), "")
     machine = platform.machine() or "unknown"
+    vendors = {"GenuineIntel": "intel", "AuthenticAMD": "amd"}
+    named = next((line.partition(":")[2].strip() for line in lines if line.startswith("vendor_id")), "")
+    chosen = {name: os.environ[name] for name in CHOOSE_KERNELS if os.environ.get(name)}
     kernels = {str(library.get("architecture") or "") for library in threadpool_info()}
-    return "-".join(filter(None, (f"{machine}{widest}", *sorted(kernels))))
+    digest = f"set{hashlib.sha256(repr(sorted(chosen.items())).encode()).hexdigest()[:8]}" if chosen else ""
+    return "-".join(filter(None, (f"{machine}{widest}", vendors.get(named, ""), *sorted(kernels), digest)))
 
 
 def available_gpus(environment: Mapping[str, str] | None = None) -> tuple[str, ...]:

@@ -79,6 +79,7 @@ _NUMBERS_ALONE = "Uses columns of numbers only; other columns are ignored."
 
 GROUPS = Card(
     name="gaussian-mixture",
+    fits_at_once=True,
     title="Mixture of two groups",
     summary="Two groups of equal size whose centres lie on either side of the middle, found by noisy steps of EM. "
     f"{_NUMBERS_ALONE}",
@@ -92,6 +93,7 @@ GROUPS = Card(
 
 REGRESSIONS = Card(
     name="mixture-of-regressions",
+    fits_at_once=True,
     title="Mixture of two regressions",
     summary="Two opposite regression lines through the middle, each for half of the rows, found by noisy steps of EM. "
     f"{_NUMBERS_ALONE}",
@@ -107,6 +109,7 @@ REGRESSIONS = Card(
 
 INPUTS = Card(
     name="regression-with-missing-inputs",
+    fits_at_once=True,
     title="Regression with missing inputs",
     summary="A linear regression whose inputs are missing at random in some rows, found by noisy steps of EM. "
     f"{_NUMBERS_ALONE}",

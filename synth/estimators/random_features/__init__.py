@@ -58,6 +58,7 @@ GRADIENTS = {
 CARDS = (
     Card(
         name="private-regression",
+        fits_at_once=True,
         title="Private regression (a number)",
         summary=(
             "Predicts a number or a date from the other columns: a descent along noisy clipped gradients, or ridge "
@@ -81,6 +82,7 @@ CARDS = (
     ),
     Card(
         name="private-classifier",
+        fits_at_once=True,
         title="Private classification",
         summary="Predicts the probabilities of a column's values: logistic regression by a descent along noisy "
         "gradients.",

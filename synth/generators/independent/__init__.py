@@ -26,6 +26,7 @@ CONSTANTS = (Tuned("bins", "parts of a range whose counts are clear of the noise
 
 INDEPENDENT = Card(
     name="independent",
+    fits_at_once=True,
     title="Independent columns",
     summary="Counts every column on its own, with noise, and ignores how columns depend on each other.",
     best_for="Very small budgets or tables, and as the control that every other generator has to beat.",
@@ -39,6 +40,7 @@ INDEPENDENT = Card(
 
 BY_CLASS = Card(
     name="independent-by-class",
+    fits_at_once=True,
     title="Independent columns, by class",
     summary="Counts every column within each class of the label, with noise; columns are independent within a class.",
     best_for="Training a classifier at a small budget, and as the control that every other generator has to beat.",
