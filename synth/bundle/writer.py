@@ -329,6 +329,8 @@ def _found_files(certificate: Certificate, *, width: int) -> tuple[str, ...]:
 
 
 def _how_far_checks_go(certificate: Certificate) -> tuple[str, ...]:
+    left = left_out(certificate.generator, predicted=certificate.predicts)
+    head = ("What verify does not recompute", "------------------------------") if left else ()
     return (
         "Both need only this bundle and the program that wrote it (Hermitage, see 'versions' in certificate.json): no",
         "database, no account, no network. There are three outcomes: the bundle holds, it does not, or it could not be",
@@ -339,10 +341,9 @@ def _how_far_checks_go(certificate: Certificate) -> tuple[str, ...]:
         "----------------------",
         *(f"- {sentence}" for sentence in CANNOT_SHOW),
         "",
-        "What verify does not recompute",
-        "------------------------------",
-        *(f"- {sentence}" for sentence in left_out(certificate.generator, predicted=certificate.predicts)),
-        "",
+        *head,
+        *(f"- {sentence}" for sentence in left),
+        *([""] if left else []),
     )
 
 
