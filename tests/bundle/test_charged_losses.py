@@ -19,7 +19,6 @@ from synth.progress import NullProgress
 from synth.reports.forecast import forecast
 from synth.reports.holdout import PREDICTION_QUERY, holdout_losses
 from synth.schema import NumberColumn, RunConfig, Schema
-from synth.services import pipeline
 from synth.services.pipeline import Sealing, fit_and_sample, seal_release
 from synth.services.planning import prediction_lines
 
@@ -86,7 +85,7 @@ def test_a_charged_loss_that_was_made_smaller_is_noticed_by_whoever_replays(tmp_
         next(one for one in report["evidence"] if one["id"] == "predictions.mse")["value"] /= 2
         return canonical_json(report)
 
-    forged = altered(sealed.path, tmp_path / "forged.zip", files={"report.json": better})
+    forged = altered(sealed.path, tmp_path / "forged.zip", files={"report.json": better}, sign_with=key)
     assert not replay(forged, tmp_path / "again").report_identical
 
 
@@ -94,7 +93,7 @@ def test_a_fault_of_the_predictor_costs_no_paid_run(tmp_path: Path, key: Key, mo
     def fail(*arguments: object, **named: object) -> None:
         raise ValueError("a cell of the table")
 
-    monkeypatch.setattr(pipeline, "synthetic_losses", fail)
+    monkeypatch.setattr("synth.reports.holdout.synthetic_losses", fail)
     monkeypatch.setenv("HERMITAGE_HOME", str(tmp_path / "home"))
     sealed, held = made(of_a_number(groups=()), tmp_path / "run", key)
     found = charged(sealed.path)

@@ -33,7 +33,6 @@ from synth.reports.holdout import PREDICTION_QUERY, HoldoutTables, holdout_table
 from synth.reports.measured import measured_tables
 from synth.reports.prediction.charged import table_measures
 from synth.schema import CategoryColumn, IdentifierColumn, NumberColumn, PrivacyUnit, RunConfig, Schema, YesNoColumn
-from synth.services import pipeline
 from synth.services.pipeline import Sealing, fit_and_sample, seal_release
 
 COLUMNS = (
@@ -210,7 +209,7 @@ def test_a_charged_number_that_states_another_cost_is_noticed(
         entry[name] = value
         return canonical_json(report)
 
-    forged = altered(sealed.path, tmp_path / "forged.zip", files={"report.json": better})
+    forged = altered(sealed.path, tmp_path / "forged.zip", files={"report.json": better}, sign_with=key)
     verdict = checked(forged)
     assert not verdict.ok
     assert words in " ".join(verdict.lines)
@@ -258,7 +257,7 @@ def test_a_fault_of_the_predictor_costs_no_paid_run(tmp_path: Path, key: Key, mo
     def fail(*arguments: object, **named: object) -> None:
         raise ValueError("a cell of the table")
 
-    monkeypatch.setattr(pipeline, "synthetic_forest", fail)
+    monkeypatch.setattr("synth.reports.holdout.synthetic_forest", fail)
     monkeypatch.setenv("HERMITAGE_HOME", str(tmp_path / "home"))
     sealed, _ = made(config_of(), tmp_path / "run", key)
     found = charged(sealed.path)

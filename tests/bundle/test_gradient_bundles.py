@@ -60,14 +60,14 @@ class Descent(Generator):
     def fit(self, session: AnswerSource, progress: Progress) -> Self:
         parts = [OneHot((column.name,), (None,), (column.size,)) for column in self._columns]
         question = Stack(parts, (0.5,) * len(parts))
-        release = session.noisy_sum(question, share=0.3, query="one-way tables", source="descent")
+        release = session.noisy_sum(question, share=0.3, query="one-way tables", source="generator descent")
         ends = np.cumsum([part.dimension for part in parts])
         counts = np.split(release.value / 0.5, ends[:-1])
         self._tables = [project_to_simplex(one / max(one.sum(), 1.0)) for one in counts]
         for step in range(STEPS):
             asked = GradientQuestion(self.features, self.target, "squared", self._line, CLIP)
             share = session.remaining_share / (STEPS - step)
-            answer = session.noisy_gradient(asked, share=share, query=f"gradient {step}", source="descent")
+            answer = session.noisy_gradient(asked, share=share, query=f"gradient {step}", source="generator descent")
             self._line = asked.parameters - 2.0 * answer.gradient / max(session.rows.value, 1.0)
         return self
 

@@ -210,7 +210,7 @@ def test_rows_and_report_of_a_forged_model_are_found_by_a_refit(
     path = following(path, tmp_path / "2.zip", key)
     verdict = checked(path)
     assert verdict.ok, verdict.json["failures"]
-    assert any("synth verify --refit fits it again" in one for one in verdict.json["left_out"])
+    assert any("synth verify --refit does" in one for one in verdict.json["left_out"])
     (failure,) = failures(path, refit=True)
     assert "is not what the noisy answers give" in failure
     assert place in failure
