@@ -124,11 +124,11 @@ def run(config: RunConfig, out: str | Path, *, table: str | Path | None = None) 
     return in_own_words(run_locally, config, out, table=table)
 
 
-def verify(path: str | Path) -> Verdict:
+def verify(path: str | Path, public_key: str | Path | None = None, *, refit: bool = False) -> Verdict:
     """Check a bundle, a zip or a folder; see :func:`synth.bundle.verify.verify`."""
     from synth.bundle.verify import verify as check
 
-    return in_own_words(lambda: check(path_of(path, "the bundle")))
+    return in_own_words(lambda: check(path_of(path, "the bundle"), public_key, refit=refit))
 
 
 def replay(path: str | Path, out: str | Path, *, refit: bool = False) -> Replay:

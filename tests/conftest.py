@@ -21,6 +21,8 @@ import pytest
 from forked_children import ForkedChildren
 from xdist.scheduler import LoadFileScheduling
 
+from synth.bundle.checks import check
+from synth.bundle.verify import Verdict, verdict_of
 from synth.jobs import processes
 from synth.schema import Neighbours, PrivacyUnit
 from synth.store import Account, Store
@@ -114,6 +116,19 @@ _STARTED_ANEW = (
 """Tests of how confined processes start, end, and stay within their limits: theirs start as a release's do."""
 
 _CHILDREN = ForkedChildren()
+
+
+def checked_here(path: Path, key: bytes, **limits: float) -> Verdict:
+    """Check a run's own bundle in this process, which knows what a test has planted, and not in one of its own."""
+    return verdict_of(check(path, expected_key=key), key_given=True)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_check_here() -> Iterator[None]:
+    """Workers, the browser and tests/services/test_own_check.py check in a confined process, as the product does."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("synth.services.runs.verify", checked_here)
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)

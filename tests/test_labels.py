@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from synth.errors import SchemaError
+from synth.privacy.bins import Bins
 from synth.reports.code_tables import bin_labels
 from synth.schema import CategoryColumn, YesNoColumn, parse_column
 
@@ -34,7 +35,7 @@ def test_files_hold_codes_and_people_read_labels() -> None:
 
     assert column.printed_texts(every) == ["N", "?", "Y", "other", ""]
     assert column.shown_texts() == ["single", "not said", "Y", "other", "missing"]
-    assert bin_labels(column, every.astype(np.int32)) == ("single", "not said", "Y", "other", "missing")
+    assert bin_labels(column, Bins.of_codes(every.astype(np.int32))) == ("single", "not said", "Y", "other", "missing")
     assert "single" not in column.spellings(trim=None, typed=False)
 
 

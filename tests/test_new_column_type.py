@@ -16,7 +16,6 @@ from reading_here import read_here
 import synth
 from synth.bundle.checks import check
 from synth.bundle.table_files import read_table
-from synth.bundle.verify import verdict_of
 from synth.errors import SchemaError
 from synth.schema import COLUMN_TYPES, ModelledColumn, config_of_text, config_to_yaml, parse_column
 from synth.schema.columns.base import Cells, Coded, Fate
@@ -99,10 +98,6 @@ def _with_stars(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     # headers keeps its own way to such a process: it is imported before that of the rows is replaced.
     importlib.import_module("synth.services.inspection")
     monkeypatch.setattr("synth.reading.reader.ask", read_here)
-    monkeypatch.setattr(
-        "synth.services.runs.verify",
-        lambda path, key, **limits: verdict_of(check(path, expected_key=key), key_given=True),
-    )
     monkeypatch.setenv("HERMITAGE_HOME", str(tmp_path / "home"))
     monkeypatch.delenv("DATABASE_URL", raising=False)
 

@@ -107,6 +107,8 @@ _PROCESSOR = re.compile(
     re.ASCII | re.IGNORECASE,
 )
 _MOST_CHARGES = 2**31
+_MOST_STATED = 2**40
+_LONGEST_NAME = 500
 
 _BLOCK = 2**20
 
@@ -301,7 +303,7 @@ class _Check:
             failures.append(str(refusal))
         except MemoryError:
             lacks.append(_too_much_memory(self.findings.step))
-        except ModuleNotFoundError as lack:
+        except ImportError as lack:
             lacks.append(f"The {what}. {missing_package(lack) or 'A package is not installed here.'}")
         except Exception as error:
             if is_lack_of_means(error) or memory_is_short():
@@ -402,7 +404,8 @@ class _Check:
         for answer in found.sums:
             if answer.query == PREDICTION_QUERY and not asks_about(answer.feature_map, config):
                 yield "The charged predictions are not about the label and the groups in config.yaml."
-        kind = "model" if certificate.is_model else "generator"
+        asking = {*(f"{card.kind} {card.name}" for card in (*GENERATORS.values(), *MODELS.values())), "report"}
+        asking |= {f"{'model' if certificate.is_model else 'generator'} {certificate.generator}", "number of rows"}
         of_answers = {one.sequence: answer.assumptions(schema) for answer in found.answers for one in answer.receipts}
         for receipt in certificate.receipts:
             if receipt.sequence not in of_answers:
@@ -418,7 +421,7 @@ class _Check:
                     f"The receipt of '{receipt.query}' states an assumption that neither the schema nor its question "
                     f"gives: {strange[0]}",
                 )
-            if receipt.source not in (f"{kind} {certificate.generator}", "report", "number of rows"):
+            if receipt.source not in asking:
                 yield f"The receipt of '{receipt.query}' names somebody who asks nothing in such a run."
 
     def _strange(self, certificate: Certificate, problem: str) -> Iterator[str]:
@@ -616,13 +619,22 @@ def _schema_problems(archive: Archive, certificate: Certificate, schema: Schema,
         yield "config.yaml names a private table, or states more than a sealed configuration does."
     elif archive.read("config.yaml") != config_to_yaml(config.sealed()).encode("utf-8"):
         yield "config.yaml contains a comment, or is not written as it was sealed."
-    if not config.format.codec:
-        yield "config.yaml declares an encoding that no table is read in."
+    yield from _declared_problems(config, schema)
     run = (certificate.generator, canonical_line(certificate.options), certificate.seed)
     if (config.account, config.rows) != (certificate.account, certificate.rows):
         yield "config.yaml and the certificate state different accounts or numbers of rows."
     if (config.generator, canonical_line(config.options), config.seed) != run:
         yield "config.yaml and the certificate state different generators, options or seeds."
+
+
+def _declared_problems(config: RunConfig, schema: Schema) -> Iterator[str]:
+    """Yield declarations that no table needs: they would have room for something else."""
+    if not config.format.codec:
+        yield "config.yaml declares an encoding that no table is read in."
+    if max(config.format.skip_rows, config.people_at_most) >= _MOST_STATED:
+        yield "config.yaml states a number that is larger than that of any table."
+    if max(map(len, (config.account, schema.unit.protects))) > _LONGEST_NAME:
+        yield f"The account or the unit has a name of more than {_LONGEST_NAME} characters."
 
 
 def _budget_problems(config: RunConfig, certificate: Certificate) -> Iterator[str]:

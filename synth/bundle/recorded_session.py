@@ -25,7 +25,7 @@ from synth.privacy.bins import Bins, pieces
 from synth.privacy.costs import between_neighbours
 from synth.privacy.feature_maps import FeatureMap, OneHot, Stack
 from synth.privacy.more.gradients import NoisyGradient
-from synth.privacy.more.perturbed_rows import PerturbedRows
+from synth.privacy.more.perturbed_rows import PerturbedRows, RowsQuestion
 from synth.privacy.questions import Allowance, Answer, Question
 from synth.privacy.receipt import Part, Receipt
 from synth.privacy.selection import Selection
@@ -216,7 +216,10 @@ def _is_same(question: Question[Any, Any], answer: Answer) -> bool:
     """Whether a question is the recorded one to the last bit; a choice records only the chosen candidate."""
     if isinstance(answer, NoisyAnswer):
         return question.digest() == NoisySum(answer.feature_map).digest()
-    if isinstance(answer, PerturbedRows | NoisyGradient):
+    if isinstance(answer, PerturbedRows) and isinstance(question, RowsQuestion):
+        # The share of the label is not recorded: its receipt says what it cost.
+        return question.digest() == replace(answer.question, label_share=question.label_share).digest()
+    if isinstance(answer, NoisyGradient):
         return question.digest() == answer.question.digest()
     return True
 

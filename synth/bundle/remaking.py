@@ -30,7 +30,7 @@ from synth.reports.forecast import PREDICTIONS, budget_parts
 from synth.reports.holdout import PREDICTION_QUERY, model_question, trained_question
 from synth.reports.measured import EVALUATION_QUERY, evaluation_question
 from synth.schema import RunConfig, Schema
-from synth.system.machine import device_name, is_lack_of_means, resolved_device
+from synth.system.machine import device_name, is_lack_of_means, one_thread, resolved_device
 
 __all__ = [
     "MOST_DISTANCE",
@@ -88,6 +88,7 @@ def device_again(certificate: Certificate, config: RunConfig) -> str:
 # Rows and report ----------------------------------------------------------------------------------------------------
 
 
+@one_thread()
 def rows_again(fitted: PrivateModel, config: RunConfig) -> DrawnRows:
     """Draw the rows of a sealed generator, which is untrusted; a model has none.
 
@@ -106,6 +107,7 @@ def rows_again(fitted: PrivateModel, config: RunConfig) -> DrawnRows:
         ) from None
 
 
+@one_thread()
 def report_of(known: Measurements, config: RunConfig, fitted: PrivateModel, drawn: DrawnRows) -> bytes:
     """Return report.json: what the rows, the answers and the model say."""
     evidence = published_evidence(
@@ -139,6 +141,7 @@ def rows_measured(known: Measurements) -> RowCount:
     return rows
 
 
+@one_thread()
 def asked_again(
     known: Measurements,
     config: RunConfig,
@@ -276,6 +279,7 @@ class Agreement:
         )
 
 
+@one_thread()
 def agreement_of_models(ours: PrivateModel, sealed: PrivateModel, config: RunConfig) -> Agreement:
     """Compare a model that was fitted again with the sealed one; rules are not applied."""
     one, other = ours.state(), sealed.state()

@@ -46,8 +46,8 @@ CANNOT_SHOW = (
     "head of the account's ledger, not its entries",
     "that nobody looked at the rows before choosing the configuration, and that the run was not interrupted: what the "
     "certificate says of that is only stated",
-    "that words chosen by the owner (the account, the names of columns, categories, rules, signs of the table format) "
-    "and the seed reveal nothing about single rows",
+    "that words chosen by the owner (the account, the names of columns, categories, rules, options, signs of the table "
+    "format) and the seed reveal nothing about single rows",
     "that what is only stated is true: " + "; ".join(dict.fromkeys(one.what for one in stated_only())),
 )
 """What no check of a bundle can establish: for this you rely on the program and on the owner."""

@@ -40,7 +40,7 @@ from synth.reports.holdout import (
 from synth.reports.measured import EVALUATION_QUERY, evaluation_question
 from synth.schema import RunConfig
 from synth.services.incidents import record_incident
-from synth.system.machine import device_name
+from synth.system.machine import device_name, one_thread
 
 __all__ = ["FittedRun", "PhaseTimer", "Sealing", "copy_outputs", "fit_and_sample", "peak_memory_bytes", "seal_release"]
 
@@ -132,6 +132,7 @@ class Sealing:
     finding: Finding | None = None
 
 
+@one_thread()
 def fit_and_sample(
     config: RunConfig,
     table: PrivateTable,
@@ -214,6 +215,7 @@ def fit_and_sample(
     )
 
 
+@one_thread()
 def seal_release(
     config: RunConfig, fitted: FittedRun, folder: Path, *, sealing: Sealing, progress: Progress
 ) -> SealedBundle:

@@ -18,7 +18,7 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
-from threadpoolctl import threadpool_info
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from synth.errors import ConfigError
 
@@ -32,6 +32,7 @@ __all__ = [
     "device_name",
     "is_device_name",
     "is_lack_of_means",
+    "one_thread",
     "processor_kind",
     "processor_name",
     "quota_threads",
@@ -284,6 +285,15 @@ def _loads(library: str) -> bool:
 def single_thread() -> Iterator[None]:
     """Run torch on one CPU thread, so that sums have one order; restores the number of threads."""
     with _threads(1):
+        yield
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Run linear algebra on one thread, in a run as in its check, so that sums have one order; also a decorator."""
+    import scipy.linalg  # noqa: F401 - what it brings of its own is limited only once it is loaded
+
+    with threadpool_limits(1):
         yield
 
 

@@ -20,7 +20,7 @@ from synth.privacy.more.losses import Losses
 from synth.privacy.more.products import Product
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
-from synth.services import pipeline
+from synth.reports import holdout
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 PREDICTION_FAULTS: dict[str, Plant] = {}
@@ -57,13 +57,13 @@ def _(patch: pytest.MonkeyPatch) -> None:
     def question(forest: Forest, config: Any) -> Product:
         return Product((forest, OneHot((LABEL,), (None,), (2,))))
 
-    patch.setattr(pipeline, "synthetic_forest", seeing)
-    patch.setattr(pipeline, "prediction_question", question)
+    patch.setattr(holdout, "synthetic_forest", seeing)
+    patch.setattr(holdout, "prediction_question", question)
 
 
 @fault("bins fitted to held-out rows")
 def _(patch: pytest.MonkeyPatch) -> None:
-    right, opened = pipeline.synthetic_forest, held_out_opened(patch)
+    right, opened = holdout.synthetic_forest, held_out_opened(patch)
 
     def fitted(codes: Any, schema: Any, label: str, *, bins: int, seed: int) -> Forest:
         forest, table = right(codes, schema, label, bins=bins, seed=seed), opened[-1]
@@ -75,19 +75,19 @@ def _(patch: pytest.MonkeyPatch) -> None:
                 edges[one] = own[(np.arange(1, bins) * len(own)) // bins]
         return Forest(forest.columns, forest.places, forest.nodes, forest.values, forest.roots, edges)
 
-    patch.setattr(pipeline, "synthetic_forest", fitted)
+    patch.setattr(holdout, "synthetic_forest", fitted)
 
 
 @fault("predictor trained on held-out rows")
 def _(patch: pytest.MonkeyPatch) -> None:
-    right, opened = pipeline.synthetic_forest, held_out_opened(patch)
+    right, opened = holdout.synthetic_forest, held_out_opened(patch)
 
     def trained(codes: Any, schema: Any, label: str, **named: Any) -> Forest:
         private = [opened[-1]._column(name).astype(np.int64) for name in schema.names]
         both = [np.concatenate(pair) for pair in zip(codes, private, strict=True)]
         return right(both, schema, label, **named)
 
-    patch.setattr(pipeline, "synthetic_forest", trained)
+    patch.setattr(holdout, "synthetic_forest", trained)
 
 
 @fault("hold-out answered by the training part")
@@ -228,14 +228,14 @@ def _(patch: pytest.MonkeyPatch) -> None:
 
 @fault("predictor of a number trained on held-out rows")
 def _(patch: pytest.MonkeyPatch) -> None:
-    right, opened = pipeline.synthetic_losses, held_out_opened(patch)
+    right, opened = holdout.synthetic_losses, held_out_opened(patch)
 
     def trained(codes: Any, schema: Any, label: str, **named: Any) -> Losses:
         private = [opened[-1]._column(name).astype(np.int64) for name in schema.names]
         both = [np.concatenate(pair) for pair in zip(codes, private, strict=True)]
         return right(both, schema, label, **named)
 
-    patch.setattr(pipeline, "synthetic_losses", trained)
+    patch.setattr(holdout, "synthetic_losses", trained)
 
 
 @fault("half the noise on the hold-out")
