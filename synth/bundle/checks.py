@@ -61,6 +61,7 @@ from synth.estimators import MODELS, DrawnRows, describe, restore
 from synth.generators import GENERATORS, PrivateModel
 from synth.generators.protocol import ReleasedModel
 from synth.ledger.notes import NOTES
+from synth.limits import NAME_CHARACTERS
 from synth.privacy.accounting import PrivacyBudget, epsilon_of_receipts, worth_for_a_row
 from synth.reports.document import altered_evidence, owner_document
 from synth.reports.evidence import (
@@ -75,6 +76,7 @@ from synth.reports.holdout import PREDICTION_QUERY, asks_about, model_question
 from synth.reports.measured import EVALUATION_QUERY
 from synth.schema import RunConfig, Schema, config_to_yaml, schema_from_document, schema_to_document
 from synth.schema.constraints import unkept
+from synth.schema.contradictions import problems_of_rules
 from synth.schema.rule_lines import read_rules
 from synth.system.confined import answers_alone, confine, memory_is_short
 from synth.system.machine import is_device_name, is_lack_of_means, resolved_device
@@ -108,7 +110,8 @@ _PROCESSOR = re.compile(
 )
 _MOST_CHARGES = 2**31
 _MOST_STATED = 2**40
-_LONGEST_NAME = 500
+_MOST_SIGNS = 50
+_LONGEST_RULE = 2_000
 
 _BLOCK = 2**20
 
@@ -633,8 +636,13 @@ def _declared_problems(config: RunConfig, schema: Schema) -> Iterator[str]:
         yield "config.yaml declares an encoding that no table is read in."
     if max(config.format.skip_rows, config.people_at_most) >= _MOST_STATED:
         yield "config.yaml states a number that is larger than that of any table."
-    if max(map(len, (config.account, schema.unit.protects))) > _LONGEST_NAME:
-        yield f"The account or the unit has a name of more than {_LONGEST_NAME} characters."
+    form = config.format
+    names = (config.account, schema.unit.protects, form.comment or "", form.sheet or "", *form.missing, *form.dates)
+    if max(map(len, names)) > NAME_CHARACTERS or len(form.missing) > _MOST_SIGNS or len(form.dates) > _MOST_SIGNS:
+        yield "The account, the unit or the table format has a longer name or more signs than one needs."
+    if any(len(rule) > _LONGEST_RULE or "  " in rule for rule in config.constraints):
+        yield "A rule in config.yaml is longer than a rule, or has blanks that say nothing."
+    yield from filter(None, problems_of_rules(config.constraints, config.schema))
 
 
 def _budget_problems(config: RunConfig, certificate: Certificate) -> Iterator[str]:

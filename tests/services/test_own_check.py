@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import synth
 from synth.bundle import remaking
 from synth.bundle.verify import Outcome, verify
 from synth.cli.local import run_locally
@@ -75,3 +81,24 @@ def test_a_check_that_cannot_be_completed_is_no_release_either(
 
 def test_the_distance_that_other_versions_may_explain_is_stated() -> None:
     assert remaking.MOST_DISTANCE == 0.02
+
+
+@pytest.mark.thorough
+def test_a_run_on_several_threads_is_made_again_on_one(tmp_path: Path) -> None:
+    """Nobody sets a number of threads: products of matrices must not depend on it."""
+    random = np.random.default_rng(4)
+    cause = random.random(3000)
+    names = [f"c{place}" for place in range(12)]
+    codes = np.array([np.floor(6 * (0.6 * cause + 0.4 * random.random(3000))) for _ in names], dtype=int).T
+    lines = [",".join(names), *(",".join(f"v{code}" for code in row) for row in codes)]
+    (tmp_path / "t.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    columns = {name: {"type": "category", "values": [f"v{code}" for code in range(6)], "other": True} for name in names}
+    config = CONFIG | {"generator": {"name": "kahm"}, "rows": 3000, "people_at_most": 10_000, "columns": columns}
+    (tmp_path / "c.yaml").write_text(json.dumps(config | {"table": "t.csv"}), encoding="utf-8")
+    threads = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+    environment = {name: value for name, value in os.environ.items() if name not in threads}
+    environment |= {"HERMITAGE_HOME": str(tmp_path / "home"), "PYTHONPATH": str(Path(synth.__file__).parents[1])}
+    command = [sys.executable, "-m", "synth", "run", "c.yaml", "--out", "out", "--no-owner-report"]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert verify(tmp_path / "out" / "bundle.zip", refit=True, wait_seconds=600.0).outcome is Outcome.HOLDS
