@@ -407,8 +407,9 @@ class _Check:
         for answer in found.sums:
             if answer.query == PREDICTION_QUERY and not asks_about(answer.feature_map, config):
                 yield "The charged predictions are not about the label and the groups in config.yaml."
-        asking = {*(f"{card.kind} {card.name}" for card in (*GENERATORS.values(), *MODELS.values())), "report"}
-        asking |= {f"{'model' if certificate.is_model else 'generator'} {certificate.generator}", "number of rows"}
+        card = MODELS.get(certificate.generator) or GENERATORS.get(certificate.generator)
+        own = "" if card is None else card.asks_as or f"{card.kind} {card.name}"
+        asking = {own, "report", "number of rows"}
         of_answers = {one.sequence: answer.assumptions(schema) for answer in found.answers for one in answer.receipts}
         for receipt in certificate.receipts:
             if receipt.sequence not in of_answers:

@@ -204,6 +204,8 @@ class Card:
         Values of its option ``mode``, if it has one, and the guarantee of each; the first is the default.
     questions : mapping of str to str
         Its questions in words, by the name of the query, if that name does not explain it.
+    asks_as : str
+        Who its receipts name as their source, if another generator asks for it.
     asks_first : bool
         Whether all of its questions are asked before anything is trained, so that a check can ask them again within
         moments; otherwise some follow from what was fitted on the way.
@@ -238,6 +240,7 @@ class Card:
     measures_one_ways: bool = False
     modes: tuple[Mode, ...] = ()
     questions: Mapping[str, str] = field(default_factory=dict)
+    asks_as: str = ""
     asks_first: bool = True
     fits_at_once: bool = False
     short_training: Mapping[str, int] = field(default_factory=dict)

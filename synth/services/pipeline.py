@@ -20,7 +20,7 @@ from synth.bundle.table_files import write_table
 from synth.bundle.writer import Contents, SealedBundle, Signer, write_bundle
 from synth.errors import PrivacyError
 from synth.estimators import drawn_rows, make, restore
-from synth.generators import Fact, GeneratorTask, Picture, PrivateModel, State
+from synth.generators import Fact, GeneratorTask, Picture, State
 from synth.generators.protocol import ReleasedModel
 from synth.privacy.accounting import PrivacyBudget
 from synth.privacy.answers import NoisyAnswer, RowCount, of_kind
@@ -188,10 +188,8 @@ def fit_and_sample(
     fitted = make(config.generator, task, config.options).fit(session.sub_session(session.remaining_share), progress)
     if not config.is_model:
         progress.phase("Sampling")
-    sealed: PrivateModel = fitted
-    if fitted.device != "cpu":
-        # Rows are drawn on the processor, so that everyone can draw them again.
-        sealed = restore(config.generator, ModelCard.of(config).task, config.options, fitted.state())
+    # Rows are drawn from what is sealed, and on the processor, so that everyone can draw them again.
+    sealed = restore(config.generator, ModelCard.of(config).task, config.options, fitted.state())
     drawn = drawn_rows(sealed, config)
     codes = drawn.codes
     if held is not None:

@@ -37,13 +37,15 @@ class Copying(Independent):
     """What a rehearsal has to notice."""
 
     card = replace(Independent.card, name="copying")
+    _copied = np.empty((0, 0), dtype=np.int64)
 
     def fit(self, session: PrivateSession, progress: Progress) -> Self:
         super().fit(session, progress)
         if not isinstance(session, PrivateSession):
             return self  # a forecast, which has no rows
         held: dict[str, Any] = {name: session._table._column(name) for name in session.schema.names}
-        self._copied = np.column_stack([held[name].astype(np.int64) for name in session.schema.names])
+        # Kept by the class, as its cheat outlives what is sealed: rows are drawn from a generator that was restored.
+        type(self)._copied = np.column_stack([held[name].astype(np.int64) for name in session.schema.names])
         return self
 
     def sample(self, n_rows: int, seed: int) -> np.ndarray:

@@ -94,7 +94,7 @@ with Application(Settings(home=home, database_url=f"sqlite:///{home / 'hermitage
     sys.addaudithook(note)
     verdict = application.verify(io.BytesIO(bytes.fromhex(sys.argv[2])))
     assert not verdict.ok
-    assert any("The bundle is damaged" in line for line in verdict.lines), verdict.lines
+    assert any("The bundle ends too early" in line for line in verdict.lines), verdict.lines
     assert set(written) <= {os.devnull}, written
 """
 

@@ -210,7 +210,7 @@ def test_a_stranger_s_bundle_and_an_altered_one_are_not_entered(
     bundle.write_bytes(data.replace(b'"epsilon":0.', b'"epsilon":0.', 1)[:-40])
     (tmp_path / "no.zip").write_bytes(b"PK")
     capsys.readouterr()
-    for path, code in ((stranger, 2), (bundle, 1), (tmp_path / "no.zip", 1), (tmp_path / "none.zip", 1)):
+    for path, code in ((stranger, 2), (bundle, 1), (tmp_path / "no.zip", 1), (tmp_path / "none.zip", 2)):
         assert synth("account", "--enter", path) == code
         (line,) = capsys.readouterr().err.splitlines()
         assert line.startswith("synth: ")

@@ -36,9 +36,10 @@ from synth.privacy.answers import of_kind
 from synth.privacy.more.perturbed_rows import PerturbedRows
 from synth.privacy.selection import Selection
 from synth.progress import NullProgress
+from synth.reports import holdout
 from synth.schema import RunConfig, config_to_yaml, parse_config
 from synth.schema.documents import read_mapping
-from synth.services import pipeline, runs
+from synth.services import runs
 from synth.services.runs import carry_out
 from synth.services.views import run_view
 from synth.store import ChargeState, Run, WorkState
@@ -323,7 +324,7 @@ def test_predictors_that_memory_failed_are_trained_again(
 ) -> None:
     """The plainest guess is for faults of a library; where memory ran out, the run goes on and trains the real one."""
     trained: list[bool] = []
-    right = pipeline.synthetic_forest
+    right = holdout.synthetic_forest
 
     def short_of_memory(columns: Any, *arguments: Any, **named: Any) -> Any:
         if len(columns[0]) == config.rows and not trained:  # and not where the run is tried out
@@ -331,8 +332,8 @@ def test_predictors_that_memory_failed_are_trained_again(
             raise MemoryError
         return right(columns, *arguments, **named)
 
-    monkeypatch.setattr(pipeline, "synthetic_forest", short_of_memory)
-    monkeypatch.setattr(pipeline, "constant_forest", None)
+    monkeypatch.setattr(holdout, "synthetic_forest", short_of_memory)
+    monkeypatch.setattr(holdout, "constant_forest", None)
     config = replace(config, prediction_share=0.2)
     made = run_locally(config, home / "out", table=home / "people.csv", owner_report=False)
     assert trained

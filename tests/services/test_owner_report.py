@@ -75,7 +75,7 @@ def test_a_run_predicts_its_label_on_the_hold_out(table: Path, tmp_path: Path) -
     assert seconds["report"] > seconds["fit"]
     said = [phase.removeprefix("owner only: ") for phase in phases]
     spoken = [phase.removesuffix(" ...").lower().replace(" ", "_") for phase in said if phase.endswith(" ...")]
-    after = spoken[spoken.index("sealing") + 1 :]
+    after = spoken[spoken.index("checking_the_bundle") + 1 :]
     assert len(after) >= 6
     parts = _seconds_by_part(dict.fromkeys(after, 1.0))
     assert parts["report"] == parts["total"] == len(after), "a phase after sealing is counted as something else"

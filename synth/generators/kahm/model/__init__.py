@@ -26,6 +26,7 @@ class KahmClassifierOptions(KahmOptions):
 
 CARD = Card(
     name="kahm-classifier",
+    asks_as="generator kahm",
     title="KAHM classifier",
     summary="One kernel affine hull machine for each class, built from synthetic rows of the generator kahm.",
     best_for=(
