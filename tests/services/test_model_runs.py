@@ -6,6 +6,7 @@ import json
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 import pandas as pd
@@ -53,9 +54,10 @@ def _registered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(MODELS, "toy-line", CARDS[0])
 
     # A process of its own knows no toys: the same check in this one.
-    def checked_here(bundle: str | Path, public_key: Path | None = None, **limits: float) -> Verdict:
+    def checked_here(bundle: str | Path | BinaryIO, public_key: Path | None = None, **limits: float) -> Verdict:
         key = None if public_key is None else Path(public_key).read_bytes()
-        return verdict_of(check(Path(bundle), expected_key=key), key_given=key is not None)
+        held = Path(bundle) if isinstance(bundle, str | Path) else bundle
+        return verdict_of(check(held, expected_key=key), key_given=key is not None)
 
     monkeypatch.setattr(predicting, "verify", checked_here)
     monkeypatch.setattr(verifying, "verify", checked_here)
