@@ -127,8 +127,13 @@ def test_what_cannot_be_predicted_is_refused_in_a_sentence(command: Synth, tmp_p
     with pytest.raises(TableError, match=r"'empty.csv' cannot be read as a table. Save it"):
         synth.predict("release", "empty.csv")
     model = tmp_path / "release" / "model.json"
+    right = synth.predict("release", "people.csv").values
     model.write_bytes(model.read_bytes().replace(b"intercept", b"intercepT"))
-    with pytest.raises(VerificationError, match=r"model.json next to the bundle differs from the one inside it"):
+    assert np.array_equal(synth.predict("release", "people.csv").values, right), "only the sealed model is used"
+    assert "model.json next to the bundle differs from the one inside it" in command("verify", "release").stdout
+    sealed = tmp_path / "release" / "bundle.zip"
+    sealed.write_bytes(sealed.read_bytes().replace(b"intercept", b"intercepT"))
+    with pytest.raises(VerificationError, match="model.json is damaged inside the zip"):
         synth.predict("release", "people.csv")
     table = TEXT.replace("model: toy-line", "generator: {name: independent}\nrows: 50")
     (tmp_path / "table.yaml").write_text(table)
