@@ -133,7 +133,7 @@ def test_what_cannot_be_predicted_is_refused_in_a_sentence(command: Synth, tmp_p
     assert "model.json next to the bundle differs from the one inside it" in command("verify", "release").stdout
     sealed = tmp_path / "release" / "bundle.zip"
     sealed.write_bytes(sealed.read_bytes().replace(b"intercept", b"intercepT"))
-    with pytest.raises(VerificationError, match="model.json is damaged inside the zip"):
+    with pytest.raises(VerificationError, match=r"model\.json is damaged inside the zip"):
         synth.predict("release", "people.csv")
     table = TEXT.replace("model: toy-line", "generator: {name: independent}\nrows: 50")
     (tmp_path / "table.yaml").write_text(table)
