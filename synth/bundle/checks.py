@@ -101,11 +101,11 @@ _SHARE = 1e-4
 
 _DIGEST = re.compile("[0-9a-f]{64}")
 _VERSION = re.compile(
-    r"\d{1,4}(\.\d{1,4}){1,3}((a|b|rc)\d{1,2})?(\.post\d{1,2})?(\.dev\d{1,3})?(\+[a-z0-9]{1,8})?", re.ASCII
+    r"\d{1,4}(\.\d{1,4}){1,3}((a|b|rc)\d{1,2})?(\.post\d{1,2})?(\.dev\d{1,8})?(\+[a-z0-9.]{0,12})?", re.ASCII
 )
 _SOURCE = re.compile("[0-9a-f]{32}")
 _PROCESSOR = re.compile(
-    r"[a-z0-9_]{1,12}(-(avx512|avx2|sve|neon))?(-(intel|amd))?(-[A-Za-z0-9]{1,16}){0,2}(-set[0-9a-f]{8})?",
+    r"[a-z0-9_]{1,12}(-(avx512|avx2|sve|neon))?(-(intel|amd))?(-[A-Za-z0-9_]{1,16}){0,3}(-set[0-9a-f]{8})?",
     re.ASCII | re.IGNORECASE,
 )
 _MOST_CHARGES = 2**31
