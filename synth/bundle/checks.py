@@ -426,7 +426,7 @@ class _Check:
                     f"gives: {strange[0]}",
                 )
             if receipt.source not in asking:
-                yield f"The receipt of '{receipt.query}' names somebody who asks nothing in such a run."
+                yield f"The receipt of '{receipt.query}' names a source that such a run does not have."
 
     def _strange(self, certificate: Certificate, problem: str) -> Iterator[str]:
         """Yield a problem with words; they may be those of another version."""

@@ -66,7 +66,7 @@ def test_a_generator_that_nobody_knows(tmp_path: Path, key: Key) -> None:
             "model.safetensors": other,
         },
     )
-    only(path, "which this program does not know", "names somebody who asks nothing in such a run")
+    only(path, "which this program does not know", "names a source that such a run does not have")
 
 
 def test_identifiers_that_say_something(tmp_path: Path, key: Key) -> None:

@@ -82,7 +82,7 @@ RUN = "state different generators, options or seeds"
 CARD = "was made with a different generator, options or seed from those certified"
 OFFERED = "chose a candidate that the generator does not offer here"
 UNDRAWN = "No rows can be drawn from model.safetensors"
-SOMEBODY = "names somebody who asks nothing in such a run"
+SOMEBODY = "names a source that such a run does not have"
 STRANGE = "states an assumption that neither the schema nor its question gives"
 MODEL = "model.safetensors is not what the noisy answers give: it differs in"
 
