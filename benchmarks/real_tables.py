@@ -167,7 +167,8 @@ def measure(name: str, generator: str, asked: argparse.Namespace) -> dict[str, A
     begin = time.perf_counter()
     with installation(place / "home"), told_meanwhile() as told:
         try:
-            find = partial(found_and_kept, path=path, epsilon=asked.find, password=None, say=lambda line: None)
+            silent = {"password": None, "say": lambda line: None, "warn": lambda line: None}
+            find = partial(found_and_kept, path=path, epsilon=asked.find, **silent)
             result = run_locally(load_config(path), place / "out", find=find)
             said["seconds"] = time.perf_counter() - begin
             begin = time.perf_counter()
