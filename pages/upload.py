@@ -7,6 +7,7 @@ from typing import Any
 import streamlit as st
 
 from pages.server.uploads import incoming, stream_of, ticket_of, whole_stream
+from pages.ui.column_rows import host_of
 from pages.ui.draft import fill_from_config, rename_columns, take_table
 from pages.ui.evidence import badge
 from pages.ui.guards import through_the_application
@@ -590,9 +591,11 @@ def _receive(ticket: bytes, name: str, account: str) -> None:
 
 def _config_of_text(text: bytes) -> RunConfig:
     try:
-        return config_of_text(text.decode("utf-8-sig"))
+        decoded = text.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise ConfigError("This does not look like UTF-8 text. Save it as UTF-8.") from None
+    own = [row["name"] for row in draft()["columns"] if not host_of(row)]
+    return config_of_text(decoded, lambda _: own) if draft()["table_id"] else config_of_text(decoded)
 
 
 if __name__ == "__main__":

@@ -78,18 +78,18 @@ def __getattr__(name: str) -> Any:
     return getattr(importlib.import_module(_TYPES[name]), name)
 
 
-def load_config(path: str | Path) -> RunConfig:
-    """Read a configuration file; see :func:`synth.schema.load_config`."""
-    from synth.schema import load_config as load
+def load_config(path: str | Path, table: object = None) -> RunConfig:
+    """Read a configuration file; see :func:`synth.cli.loading.load_config`."""
+    from synth.cli.loading import load_config as load
 
-    return in_own_words(load, path)
+    return in_own_words(load, path, table)
 
 
-def load_schema(path: str | Path) -> Schema:
-    """Read what a file declares about a table; see :func:`synth.schema.load_schema`."""
-    from synth.schema import load_schema as load
+def load_schema(path: str | Path, table: object = None) -> Schema:
+    """Read what a file declares about a table; see :func:`synth.cli.loading.load_schema`."""
+    from synth.cli.loading import load_schema as load
 
-    return in_own_words(load, path)
+    return in_own_words(load, path, table)
 
 
 def draft_schema(frame: object) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 __all__ = [
     "COLUMNS",
+    "COLUMN_PATTERNS",
     "CONSTRAINTS",
     "DECLARED_VALUES",
     "DOCUMENT_BYTES",
@@ -26,6 +27,9 @@ NAME_CHARACTERS = 256
 
 COLUMNS = 5_000
 """Columns of one table."""
+
+COLUMN_PATTERNS = 100
+"""Patterns and entries by which many columns are declared at once (``columns_like:``) in one configuration."""
 
 DECLARED_VALUES = 100_000
 """Values that are declared one by one, in all columns together: categories, aliases, special values."""

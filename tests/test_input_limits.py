@@ -520,6 +520,7 @@ def test_no_pattern_runs_over_what_a_stranger_wrote() -> None:
     pattern can be repeated in two ways.
     """
     allowed = {
+        "synth/schema/columns_like.py",  # patterns of names, where no star gives back what it took
         "synth/dictionaries/values.py",  # short texts of a public codebook; lists are split sign by sign
         "pages/report.py", "pages/server/serving.py", "pages/server/uploads.py",
         "synth/cli/asking.py", "synth/reports/wording.py",

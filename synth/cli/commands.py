@@ -153,14 +153,13 @@ def _run(parsed: argparse.Namespace) -> int:
     said = Once()
     if parsed.config is None:
         parsed.config = completed_where_open(_asked_config(parsed.table), ask, said)
-    config = config_of(parsed)
     found = partial(found_and_kept, path=parsed.config, epsilon=parsed.find)
     with on_terminal() as shown:
         warn = said.by(shown)
         result = _with_password(
             parsed,
             lambda password: run_locally(
-                config,
+                config_of(parsed, password),
                 parsed.out,
                 password=password,
                 find=None if parsed.find is False else partial(found, password=password, say=shown, warn=warn),
@@ -248,17 +247,32 @@ def _forecast(parsed: argparse.Namespace) -> int:
     return 0
 
 
-def config_of(parsed: argparse.Namespace) -> RunConfig:
-    """Read the configuration and apply the options given; another generator keeps no option of the one it replaces."""
-    from synth.schema import load_config
+def config_of(parsed: argparse.Namespace, password: str | None = None) -> RunConfig:
+    """Read the configuration and apply the options given; another generator keeps no option of the one it replaces.
 
-    config = load_config(parsed.config)
-    source = _source_of(parsed, config.source) if hasattr(parsed, "from_") else config.source
+    ``password`` is that of the database whose columns the configuration declares by patterns.
+    """
+    from synth.schema import DeclaredTable, load_config
+
+    def source_of(told: DatabaseSource | None) -> DatabaseSource | None:
+        return _source_of(parsed, told) if hasattr(parsed, "from_") else told
+
+    def names(declared: DeclaredTable) -> Sequence[str]:
+        from synth.cli.loading import names_in_table
+
+        stand_in = getattr(parsed, "stand_in", None)
+        source = None if stand_in is not None else source_of(declared.source)
+        path = stand_in or parsed.table or declared.path
+        return names_in_table(replace(declared, path=path, source=source), password)
+
+    config = load_config(parsed.config, names)
+    source = source_of(config.source)
+    options = {"table", "test_table", "epsilon", "delta", "rows", "account", "device", "seed"}
     if source is not None:
         # The name after --table is that of the database's table then.
-        parsed.table, config = None, replace(config, table=None, source=source)
-    names = ("table", "test_table", "epsilon", "delta", "rows", "account", "device", "seed")
-    changes = {name: getattr(parsed, name) for name in names if getattr(parsed, name) is not None}
+        options.remove("table")
+        config = replace(config, table=None, source=source)
+    changes = {name: getattr(parsed, name) for name in options if getattr(parsed, name) is not None}
     if config.is_model and (parsed.generator is not None or parsed.rows is not None):
         raise InputError("The configuration names a model, which makes no rows. Leave --generator and --rows out.")
     if parsed.generator is not None and parsed.generator != config.generator:

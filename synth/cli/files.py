@@ -42,7 +42,15 @@ if TYPE_CHECKING:
     from synth.dictionaries import Description, Dictionary
     from synth.services.inspection import Header
 
-__all__ = ["draft_configuration", "empty_folder", "format_of", "new_file", "open_table", "said_of_format"]
+__all__ = [
+    "draft_configuration",
+    "empty_folder",
+    "format_of",
+    "names_in_source",
+    "new_file",
+    "open_table",
+    "said_of_format",
+]
 
 _MAGIC = set("*?[")
 
@@ -189,11 +197,11 @@ def _joined_blocks(paths: list[Path], *, header: bool) -> Iterator[bytes]:
                 raise TableError(f"The table '{path.name}' is damaged. Compress it again.") from None
 
 
-def format_of(said: Sequence[str], names: Sequence[str] = ()) -> TableFormat:
+def format_of(said: Sequence[str], names: Callable[[], Sequence[str]] = tuple) -> TableFormat:
     """Read the format of a file from texts such as ``encoding=latin-1``, with the keys of a configuration.
 
     The items of a list are separated by commas, a new name follows a colon (``rename=column_3:income``), and a tab is
-    written as the word tab. ``names`` are those of a dictionary, for a file without a header that names none.
+    written as the word tab. ``names`` gives those of a dictionary, for a file without a header that names none.
 
     Raises
     ------
@@ -210,8 +218,8 @@ def format_of(said: Sequence[str], names: Sequence[str] = ()) -> TableFormat:
         given[key] = [part.strip() for part in value.split(",")] if is_list else plain
         if key == "rename":
             given[key] = dict(part.strip().partition(":")[::2] for part in value.split(","))
-    if given.get("header") is False and names:
-        given.setdefault("names", list(names))
+    if given.get("header") is False and "names" not in given and (known := list(names())):
+        given["names"] = known
     form = parse_format(given, "--format")
     form.check()
     return form
@@ -257,9 +265,8 @@ def draft_configuration(
     from synth.dictionaries import chosen_presets, describe_columns
     from synth.services.inspection import inspect_header
 
-    read = [_dictionary(one) for one in dictionaries]
-    form = format_of(written, [column.name for column in read[0].columns] if read else ())
-    opened = _names_in(path, password) if isinstance(path, DatabaseSource) else open_table(path, form)
+    form = format_of(written, lambda: [one.name for path in dictionaries[:1] for one in _dictionary(path).columns])
+    opened = names_in_source(path, password) if isinstance(path, DatabaseSource) else open_table(path, form)
     with opened as (name, stream):
         header = inspect_header(stream, form, look=look_for is not None)
     if look_for is not None:
@@ -267,6 +274,7 @@ def draft_configuration(
 
         with Application.from_environment() as application:
             application.note_look(look_for, "kinds of columns")
+    read = [_dictionary(one, header.names) for one in dictionaries]
     known = describe_columns(header.names, read, chosen_presets(presets))
     for note in known.notes if tell is not None else ():
         tell(note)  # type: ignore[misc]
@@ -295,7 +303,7 @@ def _proposed(names: Sequence[str]) -> str:
 
 
 @contextmanager
-def _names_in(source: DatabaseSource, password: str | None) -> Iterator[tuple[str, BinaryIO]]:
+def names_in_source(source: DatabaseSource, password: str | None) -> Iterator[tuple[str, BinaryIO]]:
     """Open the table of a database without its rows, as :func:`open_table` opens a file."""
     from synth.services.databases import rows_of
 
@@ -307,8 +315,8 @@ def _names_in(source: DatabaseSource, password: str | None) -> Iterator[tuple[st
         yield source.name, stream
 
 
-def _dictionary(path: str) -> Dictionary:
-    """Read a data dictionary that a user names."""
+def _dictionary(path: str, names: Sequence[str] = ()) -> Dictionary:
+    """Read a data dictionary that a user names; ``names`` are those of the table."""
     from synth.dictionaries import LARGEST_BUNDLE, read_dictionary
 
     place = path_of(path, "the dictionary")
@@ -319,7 +327,7 @@ def _dictionary(path: str) -> Dictionary:
         raise InputError(
             f"The dictionary '{place.name}' cannot be opened. Check the path after --dictionary."
         ) from None
-    return read_dictionary(place.name, data)
+    return read_dictionary(place.name, data, names=names)
 
 
 def said_of_format(form: TableFormat) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -15,6 +16,7 @@ import yaml
 
 from synth.application import Application
 from synth.cli.files import new_file
+from synth.cli.loading import load_config, names_in_table
 from synth.cli.received import Once, closing, received
 from synth.cli.speaking import Ask, Say, StoredAndSpokenProgress, agreed, on_terminal
 from synth.errors import InputError, SynthError
@@ -25,7 +27,7 @@ from synth.schema import (
     FindColumn,
     RunConfig,
     config_to_mapping,
-    load_config,
+    in_full,
     parse_column,
     parse_config,
 )
@@ -119,6 +121,7 @@ def find_locally(
         document = {key: value for key, value in document.items() if key != "source"}
         document["table"] = str(path_of(table, "the table").absolute())
     base = path.resolve().parent
+    document = dict(in_full(document, partial(names_in_table, password=password), base=base))
     parsed = parse_config(document, base=base)
     if written.absolute().parent.resolve() != base:
         # Paths in a configuration are relative to its folder.

@@ -7,7 +7,7 @@ the vault, charged, read, queried with noise, sealed into a bundle, and deleted.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,7 +23,15 @@ from synth.cli.received import SPENDS_AGAIN, Once, warn_caller
 from synth.cli.speaking import Say, on_terminal
 from synth.errors import InputError, PrivacyError, SynthError
 from synth.privacy.more.found_columns import open_columns
-from synth.schema import RunConfig, Schema, config_of_schema, config_to_mapping, format_to_mapping, parse_schema
+from synth.schema import (
+    RunConfig,
+    Schema,
+    config_of_schema,
+    config_to_mapping,
+    format_to_mapping,
+    in_full,
+    parse_schema,
+)
 from synth.services.incidents import in_own_words
 
 if TYPE_CHECKING:
@@ -41,7 +49,8 @@ class Release:
         The private rows. Neither the index nor the types of the columns are read.
     schema : Schema or mapping
         What is public about them: from :func:`synth.load_schema`, a completed :func:`synth.draft_schema`, or the keys
-        ``columns``, ``unit`` and ``row_count`` (and ``number_of_units`` if it is public) of a configuration.
+        ``columns``, ``unit`` and ``row_count`` (and ``number_of_units`` if it is public) of a configuration;
+        ``columns_like`` goes by the names of ``frame``.
     epsilon : float
     delta : float, optional
         By default it follows from the number of people.
@@ -127,7 +136,8 @@ class Release:
         find_epsilon: float | None = None,
         **more: Any,
     ) -> None:
-        self._columns = len(in_own_words(names_of_frame, frame))
+        names = in_own_words(names_of_frame, frame)
+        self._columns = len(names)
         self._frame = frame
         self._account = account
         self._find_epsilon = find_epsilon
@@ -143,7 +153,7 @@ class Release:
         }
         if generator is not None:
             asked["generator"] = {"name": generator, "options": dict(options or {})}
-        self._config = in_own_words(_config_of, schema, asked, more)
+        self._config = in_own_words(_config_of, schema, names, asked, more)
         self._draws = 0
 
     def fit(self, out: str | Path | None = None, *, owner_report: bool = False, verbose: bool = False) -> Self:
@@ -265,7 +275,9 @@ _OF_FINDING = ("domain_source", "found")
 """Keys of a configuration that say which columns were found."""
 
 
-def _config_of(schema: Schema | Mapping[str, Any], asked: Mapping[str, Any], more: Mapping[str, Any]) -> RunConfig:
+def _config_of(
+    schema: Schema | Mapping[str, Any], names: Sequence[str], asked: Mapping[str, Any], more: Mapping[str, Any]
+) -> RunConfig:
     if not isinstance(schema, Schema | Mapping):
         raise InputError(
             "The schema must come from synth.load_schema, or be a mapping with the keys columns, unit and row_count."
@@ -276,6 +288,6 @@ def _config_of(schema: Schema | Mapping[str, Any], asked: Mapping[str, Any], mor
         raise InputError(f"A Release has no argument '{wrong[0]}': its rows are those of the DataFrame.")
     if not isinstance(schema, Schema):
         more = {**{key: schema[key] for key in _OF_FINDING if key in schema}, **more}
-        schema = {key: said for key, said in schema.items() if key not in _OF_FINDING}
+        schema = in_full({key: said for key, said in schema.items() if key not in _OF_FINDING}, lambda _: names)
     declared = schema if isinstance(schema, Schema) else parse_schema(schema)
     return config_of_schema(declared, {key: value for key, value in {**asked, **more}.items() if value is not None})

@@ -12,7 +12,7 @@ from synth.dictionaries.understanding import Dictionary, DictionaryColumn, Facts
 from synth.dictionaries.values import number_in
 from synth.errors import ConfigError, InputError, VerificationError
 from synth.names import shown
-from synth.schema import parse_column, schema_from_document
+from synth.schema import in_full, parse_column, schema_from_document
 from synth.schema.documents import read_mapping
 
 __all__ = ["dictionary_of_bundle", "dictionary_of_document", "dictionary_of_names"]
@@ -34,7 +34,7 @@ def dictionary_of_document(name: str, data: bytes, names: Sequence[str]) -> Dict
     found = _frictionless(document, names)
     if found is not None:
         return found
-    columns = document.get("columns")
+    columns = (in_full(document, lambda _: names) if names else in_full(document)).get("columns")
     if not isinstance(columns, Mapping):
         raise ConfigError(
             "This document describes no columns. A configuration has them under 'columns', a data package under "

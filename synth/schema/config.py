@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from dataclasses import fields as dataclass_fields
 from pathlib import Path
@@ -14,6 +14,7 @@ import yaml
 
 from synth.errors import ConfigError, SchemaError
 from synth.limits import CONSTRAINTS, GROUPS, NUMBER_CHARACTERS
+from synth.schema.columns_like import COLUMNS_LIKE, columns_in_full
 from synth.schema.documents import (
     Needed,
     Number,
@@ -41,7 +42,9 @@ from synth.system.paths import path_of
 __all__ = [
     "FOUND_THEN_EDITED",
     "MOST_CHARGED_CLASSES",
+    "DeclaredTable",
     "FoundReference",
+    "NamesOf",
     "OptionValue",
     "RunConfig",
     "config_of_schema",
@@ -49,6 +52,7 @@ __all__ = [
     "config_to_mapping",
     "config_to_yaml",
     "default_delta",
+    "in_full",
     "is_found",
     "load_config",
     "load_schema",
@@ -314,7 +318,7 @@ _KEYS = {
     "table", "format", "test_format", "account", "unit", "row_count", "number_of_units", "people_at_most", "budget",
     "holdout", "test_table", "generator", "rows", "label", "groups", "rules", "seed", "device", "columns",
     "undeclared", "evaluation_share", "prediction_share", "domain_source", "protection", "cell_change", "model",
-    "found", "source",
+    "found", "source", COLUMNS_LIKE,
 }  # fmt: skip
 _OF_ROWS_MADE = ("generator", "rows", "rules", "evaluation_share")
 """Keys about synthetic rows, of which a model releases none."""
@@ -322,8 +326,74 @@ _OF_ROWS_MADE = ("generator", "rows", "rules", "evaluation_share")
 _OF_SCHEMA = tuple(known.name for known in dataclass_fields(Schema) if known.init)
 
 
-def load_config(path: str | Path) -> RunConfig:
+# Columns that are declared by patterns of their names -----------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredTable:
+    """Where a document says that its table is, and how it is written: what it takes to read the names of columns."""
+
+    path: str | None
+    source: DatabaseSource | None
+    format: TableFormat
+
+
+NamesOf = Callable[[DeclaredTable], Sequence[str]]
+"""Returns the names of a table's columns, in order; it is called only where a document declares columns by patterns."""
+
+
+def _names_declared(table: DeclaredTable) -> Sequence[str]:
+    """Return the names that the format gives to a table without a header."""
+    if table.format.names is None:
+        raise ConfigError(
+            f"{COLUMNS_LIKE} goes by the names of a table, and no table is known here. Name one under 'table:', or "
+            "declare the columns by name."
+        )
+    return table.format.names
+
+
+def in_full(
+    document: Mapping[str, Any], names: NamesOf = _names_declared, *, base: Path | None = None
+) -> Mapping[str, Any]:
+    """Return a document with every column by name: this is the one place where ``columns_like`` is resolved.
+
+    Parameters
+    ----------
+    document : mapping
+        A configuration, or what it says of its table; one without ``columns_like`` is returned as it is.
+    names : callable
+        By default the names that the format of a table without a header gives.
+    base : Path, optional
+        Folder to which the path of the table is relative.
+
+    Raises
+    ------
+    InputError
+        If ``columns_like`` cannot be used, or the names cannot be read.
+    """
+    if COLUMNS_LIKE not in document:
+        return document
+    path, source = document.get("table"), document.get("source")
+    table = DeclaredTable(
+        path=_path(None if path is None else read("table", as_text, path), base),
+        source=None if source is None else read_as(DatabaseSource, source, within="source: "),
+        format=parse_format(_or_empty(document.get("format"))),
+    )
+    columns = columns_in_full(document.get("columns"), document[COLUMNS_LIKE], names(table))
+    return {key: said for key, said in document.items() if key != COLUMNS_LIKE} | {"columns": columns}
+
+
+# Reading --------------------------------------------------------------------------------------------------------------
+
+
+def load_config(path: str | Path, names: NamesOf = _names_declared) -> RunConfig:
     """Read a configuration file; table paths in it are relative to it.
+
+    Parameters
+    ----------
+    path : path
+    names : callable
+        As :func:`in_full` takes it.
 
     Raises
     ------
@@ -331,16 +401,18 @@ def load_config(path: str | Path) -> RunConfig:
         If the file cannot be read, has an unknown key, or a value that cannot be used.
     """
     path = path_of(path, "the configuration")
-    return config_of_text(read_text(path, "The configuration"), base=path.resolve().parent)
+    return config_of_text(read_text(path, "The configuration"), names, base=path.resolve().parent)
 
 
-def config_of_text(text: str, *, base: Path | None = None) -> RunConfig:
+def config_of_text(text: str, names: NamesOf = _names_declared, *, base: Path | None = None) -> RunConfig:
     """Read a configuration that a user gives, within the limits on one input (:mod:`synth.limits`).
 
     Parameters
     ----------
     text : str
         YAML, of which JSON is a part.
+    names : callable
+        As :func:`in_full` takes it.
     base : Path, optional
         Folder to which the paths of tables are relative.
 
@@ -349,7 +421,7 @@ def config_of_text(text: str, *, base: Path | None = None) -> RunConfig:
     InputError
         If it exceeds a limit, has an unknown key, or a value that cannot be used.
     """
-    config = parse_config(read_mapping(text), base=base)
+    config = parse_config(in_full(read_mapping(text), names, base=base), base=base)
     _require_size(config.schema)
     for what, entries, most in (("rules", config.constraints, CONSTRAINTS), ("groups", config.groups, GROUPS)):
         if len(entries) > most:
@@ -357,15 +429,22 @@ def config_of_text(text: str, *, base: Path | None = None) -> RunConfig:
     return config
 
 
-def load_schema(path: str | Path) -> Schema:
+def load_schema(path: str | Path, names: NamesOf = _names_declared) -> Schema:
     """Read what a file declares about a table; the other keys of a configuration are ignored.
+
+    Parameters
+    ----------
+    path : path
+    names : callable
+        As :func:`in_full` takes it.
 
     Raises
     ------
     InputError
         If the file cannot be read, has an unknown key, or a value that cannot be used.
     """
-    document = read_mapping(read_text(path_of(path, "the schema"), "The schema"))
+    path = path_of(path, "the schema")
+    document = in_full(read_mapping(read_text(path, "The schema")), names, base=path.resolve().parent)
     _require_keys(document)
     return parse_schema({name: document[name] for name in _OF_SCHEMA if name in document})
 
@@ -395,7 +474,7 @@ def parse_config(document: Mapping[str, Any], *, base: Path | None = None) -> Ru
     Parameters
     ----------
     document : Mapping
-        As :func:`synth.schema.documents.read_mapping` returns it.
+        As :func:`synth.schema.documents.read_mapping` returns it, with every column by name (:func:`in_full`).
     base : Path, optional
         Folder to which the paths of tables are relative.
     """
@@ -412,6 +491,8 @@ def _require_keys(document: Mapping[str, Any]) -> None:
             "This is not a configuration: none of its keys is known. It needs account, budget and columns."
         )
     refuse_unknown(document, _KEYS)
+    if COLUMNS_LIKE in document:
+        raise ConfigError(f"{COLUMNS_LIKE} cannot be used here. Declare every column by name, under columns.")
 
 
 def config_of_schema(schema: Schema, document: Mapping[str, Any], *, base: Path | None = None) -> RunConfig:

@@ -1,0 +1,95 @@
+"""Configurations read for this machine: where they declare columns by patterns, the names come from the table here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from synth.errors import ConfigError
+from synth.schema import DeclaredTable, RunConfig, Schema
+from synth.schema import load_config as read_config
+from synth.schema import load_schema as read_schema
+from synth.schema.columns_like import COLUMNS_LIKE
+from synth.system.paths import path_of
+
+__all__ = ["load_config", "load_schema", "names_in_table"]
+
+
+def load_config(path: str | Path, table: object = None) -> RunConfig:
+    """Read a configuration file; table paths in it are relative to it.
+
+    Parameters
+    ----------
+    path : path
+    table : path or pandas.DataFrame, optional
+        The table whose names ``columns_like`` goes by, instead of the one that the file names. No row of it is used,
+        and it is opened only if the file has that key.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, has an unknown key, or a value that cannot be used.
+    """
+    return read_config(path, partial(_names, table))
+
+
+def load_schema(path: str | Path, table: object = None) -> Schema:
+    """Read what a file declares about a table; the other keys of a configuration are ignored.
+
+    Parameters
+    ----------
+    path : path
+    table : path or pandas.DataFrame, optional
+        As for :func:`load_config`.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, has an unknown key, or a value that cannot be used.
+    """
+    return read_schema(path, partial(_names, table))
+
+
+def _names(given: object, declared: DeclaredTable) -> Sequence[str]:
+    if given is None:
+        return names_in_table(declared)
+    if isinstance(given, str | Path):
+        return names_in_table(replace(declared, path=str(path_of(given, "the table")), source=None))
+    from synth.cli.frames import names_of_frame
+
+    return names_of_frame(given)
+
+
+def names_in_table(declared: DeclaredTable, password: str | None = None) -> tuple[str, ...]:
+    """Return the names of the columns of a table, in order: those that its format gives, or those it has itself.
+
+    Parameters
+    ----------
+    declared : DeclaredTable
+    password : str, optional
+        Of the database.
+
+    Raises
+    ------
+    InputError
+        If no table is named, it cannot be read, or its first line looks like a row.
+    """
+    from synth.cli.files import names_in_source, open_table
+    from synth.services.inspection import inspect_header
+
+    if declared.source is not None and declared.source.columns:
+        return declared.source.columns
+    if declared.source is None and declared.format.names is not None:
+        return declared.format.names
+    if declared.source is not None:
+        with names_in_source(declared.source, password) as (_, stream):
+            return inspect_header(stream).names
+    if declared.path is None:
+        raise ConfigError(
+            f"{COLUMNS_LIKE} goes by the names of a table, and no table is named. Write 'table:' in the configuration, "
+            "or use --table."
+        )
+    with open_table(declared.path, declared.format) as (_, stream):
+        return inspect_header(stream, declared.format).names
