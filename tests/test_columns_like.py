@@ -309,3 +309,41 @@ def test_a_dictionary_is_read_with_the_names_of_the_table(tmp_path: Path, capsys
     assert main(["schema", str(tmp_path / "survey.csv"), "--dictionary", str(config)]) == 0
     drafted = read_mapping(capsys.readouterr().out)
     assert drafted["columns"]["q300"]["high"] == "5"
+
+
+def drafted(header: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    (folder / "table.csv").write_text(f"{header}\n")
+    assert main(["schema", str(folder / "table.csv")]) == 0
+    return read_mapping(capsys.readouterr().out)
+
+
+@pytest.mark.parametrize(
+    ("names", "entries"),
+    [
+        ([f"q{number}" for number in range(1, 301)], [{"like": "q*"}]),
+        (["quota", *(f"q{number}" for number in range(1, 301))], [{"like": "q[0-9]*"}]),
+        (["q1_text", *(f"q{number}" for number in range(1, 6))], [{"names": ["q1", "q2", "q3", "q4", "q5"]}]),
+        ([f"wave{number}_x" for number in range(5)], [{"like": "wave*_x"}]),
+        ([f"a*{number}" for number in range(5)], [{"like": "a[*]*"}]),
+        ([f"q{number}" for number in range(1, 5)], []),
+        (["a", "b", "c", "d", "e"], []),
+        ([f"q{number}_{part}" for part in range(5) for number in range(5)], [{"like": f"q{n}_*"} for n in range(5)]),
+    ],
+)
+def test_a_draft_asks_once_of_like_columns(
+    names: list[str], entries: list[dict[str, Any]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    draft = drafted(",".join(names), tmp_path, capsys)
+    assert draft.get("columns_like", []) == [{**entry, "type": None} for entry in entries]
+    shared = columns_in_full(None, draft["columns_like"], names) if entries else {}
+    assert {*draft.get("columns", {}), *shared} == set(names)
+
+
+def test_a_draft_asks_alone_of_columns_of_which_something_else_is_asked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    dates = [f"visited_at_{number}" for number in range(5)]
+    ages = [f"age_{number}" for number in range(5)]
+    draft = drafted(",".join([*dates, *ages, "age_of_mother"]), tmp_path, capsys)
+    assert list(draft["columns"]) == [*ages, "age_of_mother"]  # of each age a preset of its own is offered
+    assert draft["columns_like"] == [{"like": "visited_at_*", "type": "date", "low": None, "high": None, "step": "day"}]

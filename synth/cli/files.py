@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 import yaml
 
+from synth.cli.like_lines import like_lines
 from synth.errors import ConfigError, InputError, TableError
 from synth.names import shown
 from synth.reading.more.workbooks import WORKBOOK_ENDINGS
@@ -32,7 +33,7 @@ from synth.schema import (
     parse_format,
     preset_for,
 )
-from synth.schema.guesses import fate_of, holds_time_by_name, with_step
+from synth.schema.guesses import ColumnKind, fate_of, holds_time_by_name, with_step
 from synth.schema.rule_proposals import proposed_rules
 from synth.schema.source import DatabaseSource
 from synth.system.paths import path_of
@@ -75,6 +76,8 @@ people_at_most:          # otherwise a public upper bound on how many there are,
 budget: {{epsilon: 1.0}}
 rows:                    # how many synthetic rows to make
 """
+
+_OF_MANY = "columns_like:  # each line is for all columns whose names fit: * is any text, [0-9] one digit\n"
 
 
 @contextmanager
@@ -287,8 +290,7 @@ def draft_configuration(
     head = _HEAD.format(table=table, source=source, account=account)
     if form != TableFormat():
         head += f"format: {json.dumps(said_of_format(form), ensure_ascii=False)}\n"
-    drafted = "".join(_drafted_columns(header, known, empty))
-    return head + "columns:\n" + drafted + _sources(known) + _proposed(header.names)
+    return head + _drafted_columns(header, known, empty) + _sources(known) + _proposed(header.names)
 
 
 def _proposed(names: Sequence[str]) -> str:
@@ -346,22 +348,23 @@ def _tell_fates(header: Header, known: Description, tell: Callable[[str], None] 
             tell(f"  {shown(name)} would be {fate}")
 
 
-def _drafted_columns(header: Header, known: Description, empty: bool) -> list[str]:
-    """Return one line of YAML for every column: what is known of it, or a guess from its name.
+def _drafted_columns(header: Header, known: Description, empty: bool) -> str:
+    """Return the sections about columns: what is known of each, or a guess; many of which the same is asked share one.
 
     A guess that would drop or replace a column is followed by the reason.
     """
     from synth.dictionaries import line_of
 
+    kinds = dict(zip(header.names, header.kinds, strict=True))
+    guessed = {name: _guessed(name, kind) for name, kind in kinds.items() if name not in known.columns}
+    shared = like_lines({name: line for name, line in guessed.items() if not holds_time_by_name(name)}, header.names)
+    in_shared = {name for group in shared.values() for name in group}
     lines = []
-    for name, kind in zip(header.names, header.kinds, strict=True):
-        column, fate, preset = known.columns.get(name), fate_of(name, kind or ""), preset_for(name)
-        if column is not None:
-            line = line_of(column.body, empty=empty)
-        else:
-            line = with_step(_BLANKS[kind or ""], name) + (f"  # {fate}: is that right?" if fate else "")
-            # An offer from the name only; the owner decides.
-            line += "" if preset is None else f"  # or --preset {preset.key}={shlex.quote(name)}"
+    for name, kind in kinds.items():
+        if name in in_shared:
+            continue
+        column = known.columns.get(name)
+        line = guessed[name] if column is None else line_of(column.body, empty=empty)
         lines.append(f"  {_quoted(name)}: {line}\n")
         beside = {
             other: one.body
@@ -372,7 +375,16 @@ def _drafted_columns(header: Header, known: Description, empty: bool) -> list[st
         if column is None and kind == DateColumn.kind and holds_time_by_name(name) and not beside:
             offered = line_of({"type": TimeColumn.kind, "step": "quarter", "of": name}, empty=empty)
             lines.append(f"  # {_quoted(f'{name} time')}: {offered}  # to learn the time in its cells too\n")
-    return lines
+    of_one, of_many = "".join(lines), "".join(f"  - {entry}\n" for entry in shared)
+    return (f"columns:\n{of_one}" if of_one else "") + (f"{_OF_MANY}{of_many}" if of_many else "")
+
+
+def _guessed(name: str, kind: ColumnKind | None) -> str:
+    """Return the line of a column of which nothing is declared: its type as guessed, with blanks."""
+    fate, preset = fate_of(name, kind or ""), preset_for(name)
+    line = with_step(_BLANKS[kind or ""], name) + (f"  # {fate}: is that right?" if fate else "")
+    # An offer from the name only; the owner decides.
+    return line + ("" if preset is None else f"  # or --preset {preset.key}={shlex.quote(name)}")
 
 
 def _sources(known: Description) -> str:
