@@ -28,6 +28,7 @@ from pages.ui.dictionaries import dictionary_panel, preset_panel
 from pages.ui.draft import Draft, config_of, missing_answers
 from pages.ui.finding import find_panel, take_finding
 from pages.ui.guards import require, through_the_application
+from pages.ui.many_columns import many_columns_panel
 from pages.ui.notations import notations_fold
 from pages.ui.people import task_questions, unit_questions
 from pages.ui.rules import rule_problems, rules_panel
@@ -198,6 +199,7 @@ def _decide(names: list[str], role: str | None = None) -> None:
 
 
 WAYS: dict[str, Callable[[], None]] = {
+    "Set like columns together": many_columns_panel,
     "Use a data dictionary": dictionary_panel,
     "Use public presets": preset_panel,
 }

@@ -114,7 +114,7 @@ def with_times(rows: Sequence[Row], others: Sequence[Row]) -> list[Row]:
 
 
 def _step_of(name: str, role: str) -> str:
-    asked = next((field for field in _form(role) if field.cell == "step"), None)
+    asked = next((field for field in form_of(role) if field.cell == "step"), None)
     if asked is None:
         return ""
     return step_by_name(name) if asked.shape == "number" else asked.default
@@ -140,13 +140,13 @@ def lacks_fallback(row: Row) -> bool:
     return not (row["missing"] or row["fallback"] or (row["other"] and _asks_for_other(row["role"])))
 
 
-def _form(role: str) -> tuple[FormField, ...]:
-    """Return what is asked about a column of this role."""
+def form_of(role: str) -> tuple[FormField, ...]:
+    """Return what is asked about a column of a role."""
     return _TYPE_OF[role].form if role in _TYPE_OF else ()
 
 
 def _asks_for_other(role: str) -> bool:
-    return any(field.cell == "other" for field in _form(role))
+    return any(field.cell == "other" for field in form_of(role))
 
 
 def split_list(text: str) -> list[str]:
@@ -280,7 +280,7 @@ def state_of(row: Row, source: str = "") -> State:
         return State("○ role", sentence)
     if is_proposed(row):
         return State("○ replace?" if row["role"] == "identifier (replaced)" else "○ drop?", sentence)
-    needed = (field for field in _form(row["role"]) if field.needed and not field.default)
+    needed = (field for field in form_of(row["role"]) if field.needed and not field.default)
     absent = dict.fromkeys(_CELL_WORDS.get(field.cell, field.cell) for field in needed if not row[field.cell])
     if absent:
         return State(f"○ {', '.join(absent)}", sentence)
@@ -348,7 +348,7 @@ def _is_wrong(before: Row, after: Row) -> bool:
         if role != before["role"]:
             return True
         role = _role_of_cells(after)
-    asked = {field.cell: field for field in _form(role)}
+    asked = {field.cell: field for field in form_of(role)}
     typed = [cell for cell in _PASTED_INTO[1:] if after[cell]]
     if any(cell not in asked for cell in typed):
         return True
@@ -399,7 +399,7 @@ def _error_of_row(row: Row) -> str | None:
         return f"'{name}' would be {row['proposed']}. Accept that above the table, or choose another role."
     if host_of(row) and role != TimeColumn.role:
         return f"'{name}' is a time in the cells of '{host_of(row)}': its role must be '{TimeColumn.role}'."
-    form = {field.cell: field for field in _form(role)}
+    form = {field.cell: field for field in form_of(role)}
     listed = "categories" in form and (row["categories"] or form["categories"].default)
     if kind_by_name(name) == "identifier" and role in MODELLED_ROLES and not listed:
         return f"'{name}' looks like an identifier by its name. Mark it as identifier or leave it out."

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from glob import escape
 
-from synth.schema.columns_like import names_like
+from synth.schema.columns_like import around_number, names_like
 
 __all__ = ["like_lines"]
 
@@ -32,7 +32,7 @@ def like_lines(drafted: Mapping[str, str], names: Sequence[str]) -> dict[str, li
     """
     alike: dict[tuple[str, str, str], list[str]] = {}
     for name, line in drafted.items():
-        around = _around_number(name)
+        around = around_number(name)
         if around is not None:
             alike.setdefault((*around, line), []).append(name)
     return {
@@ -40,17 +40,6 @@ def like_lines(drafted: Mapping[str, str], names: Sequence[str]) -> dict[str, li
         for (before, after, line), group in alike.items()
         if len(group) >= _FEWEST
     }
-
-
-def _around_number(name: str) -> tuple[str, str] | None:
-    """Return what stands before and behind the last number of a name; None where it has no number."""
-    stem = name.rstrip("".join(sign for sign in set(name) if not _is_digit(sign)))
-    before = stem.rstrip("0123456789")
-    return (before, name[len(stem) :]) if stem else None
-
-
-def _is_digit(sign: str) -> bool:
-    return sign.isascii() and sign.isdigit()
 
 
 def _chosen(before: str, after: str, group: list[str], names: Sequence[str]) -> str:

@@ -20,7 +20,7 @@ from synth.limits import COLUMN_PATTERNS, DOCUMENT_NODES, NAME_CHARACTERS
 from synth.names import listed, shown
 from synth.schema.documents import as_text, each, read
 
-__all__ = ["COLUMNS_LIKE", "columns_in_full", "names_like"]
+__all__ = ["COLUMNS_LIKE", "around_number", "columns_in_full", "names_like"]
 
 COLUMNS_LIKE = "columns_like"
 """The key of a configuration."""
@@ -28,6 +28,7 @@ COLUMNS_LIKE = "columns_like"
 _LIKE, _EXCEPT, _NAMES = "like", "except", "names"
 _EXAMPLE = '- {like: "q*", type: number, low: 1, high: 5, step: 1, missing: true}'
 _MOST_NAMED = 3
+_DIGITS = "0123456789"
 
 
 def names_like(names: Sequence[str], pattern: str) -> list[str]:
@@ -39,6 +40,18 @@ def names_like(names: Sequence[str], pattern: str) -> list[str]:
     ['q1', 'q12', 'q12_text']
     """
     return [name for name in names if fnmatchcase(name, pattern)]
+
+
+def around_number(name: str) -> tuple[str, str] | None:
+    """Return what stands before and behind the last number in a name; None where there is none.
+
+    Examples
+    --------
+    >>> around_number("wave2_q17_text"), around_number("age")
+    (('wave2_q', '_text'), None)
+    """
+    end = next((place for place in range(len(name), 0, -1) if name[place - 1] in _DIGITS), 0)
+    return (name[:end].rstrip(_DIGITS), name[end:]) if end else None
 
 
 @dataclass(frozen=True, slots=True)
