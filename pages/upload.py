@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import streamlit as st
@@ -36,6 +37,7 @@ from synth.names import odd_names, visible
 from synth.schema import (
     ENCODINGS,
     MOST_HEADER_ROWS,
+    DeclaredTable,
     RunConfig,
     config_of_text,
     format_to_mapping,
@@ -594,8 +596,16 @@ def _config_of_text(text: bytes) -> RunConfig:
         decoded = text.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise ConfigError("This does not look like UTF-8 text. Save it as UTF-8.") from None
-    own = [row["name"] for row in draft()["columns"] if not host_of(row)]
-    return config_of_text(decoded, lambda _: own) if draft()["table_id"] else config_of_text(decoded)
+    return config_of_text(decoded, _names_of_columns)
+
+
+def _names_of_columns(declared: DeclaredTable) -> Sequence[str]:
+    """Return the names that patterns of a codebook go by."""
+    if draft()["table_id"] is not None:
+        return [row["name"] for row in draft()["columns"] if not host_of(row)]
+    if declared.format.names is None:
+        raise ConfigError("This file declares columns by patterns of their names. Upload the table first, then this.")
+    return declared.format.names
 
 
 if __name__ == "__main__":

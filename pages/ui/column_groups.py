@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from pages.ui.column_rows import MODELLED_ROLES, Row, form_of, host_of, mapping_of_row, new_row, state_of
+from pages.ui.column_rows import MODELLED_ROLES, Row, form_of, host_of, is_proposed, mapping_of_row, new_row, state_of
 from synth.dictionaries import DictionaryColumn
 from synth.errors import SchemaError
 from synth.names import listed, numbered, visible
@@ -145,26 +145,29 @@ def differences(before: Sequence[Row], after: Mapping[str, Row]) -> list[Differe
 def _said(row: Row) -> str:
     if not row["role"]:
         return "not described"
+    if is_proposed(row):
+        return f"{row['role']} (proposed)"
+    state = state_of(row).words
+    lacks = f" (still missing: {state.removeprefix('○ ')})" if state.startswith("○") else ""
     try:
-        return DictionaryColumn(row["name"], mapping_of_row(row)).said
+        return DictionaryColumn(row["name"], mapping_of_row(row)).said + lacks
     except SchemaError:
-        return str(row["role"])  # a cell of it cannot be read yet, which its line says
+        return f"{row['role']}{lacks}"  # a cell of it cannot be read yet, which its line says
 
 
 # One application, and its undoing ------------------------------------------------------------------------------------
 
 
 class Applied(NamedTuple):
-    """What was set in many rows at once, and what they and the sources of their bounds were before."""
+    """Rows that were replaced at once: what they and the sources of their bounds were before, and what they are."""
 
-    said: str
     before: Mapping[str, Row]
     after: Mapping[str, Row]
     sources: Mapping[str, str]
 
 
 def applied(
-    columns: list[Row], sources: Mapping[str, str], after: Mapping[str, Row], *, source: str | None, said: str
+    columns: list[Row], sources: Mapping[str, str], after: Mapping[str, Row], *, source: str | None
 ) -> tuple[list[Row], dict[str, str], Applied]:
     """Replace rows, and return all rows, the sources of their bounds, and what undoes it.
 
@@ -179,8 +182,6 @@ def applied(
     source : str, optional
         Where those of the replaced rows come from; None where the owner typed them. What was found privately was found
         for one column, and is declared for others.
-    said : str
-        What was set, in words.
     """
     before = {row["name"]: row for row in columns if row["name"] in after}
     kept = {name: text for name, text in sources.items() if name not in after}
@@ -188,7 +189,6 @@ def applied(
         kept |= dict.fromkeys(after, source)
     # A page may change the rows themselves; what they were is kept apart.
     undo = Applied(
-        said,
         before,
         {name: dict(row) for name, row in after.items()},
         {name: text for name, text in sources.items() if name in after},

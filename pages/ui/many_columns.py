@@ -44,11 +44,10 @@ _EMPTY_HELP = "Cells may be missing; one that cannot be read is then missing too
 
 
 class _Change(NamedTuple):
-    """The rows that would replace others, where their bounds come from, and a few words for all of it."""
+    """The rows that would replace others, and where their bounds come from."""
 
     after: dict[str, Row]
     source: str | None
-    said: str
 
 
 def many_columns_panel() -> None:
@@ -152,7 +151,7 @@ def _as_another(place: DeltaGenerator, chosen: list[Row], rows: list[Row]) -> _C
     if other is None:
         return None
     after = {row["name"]: as_another(row, ready[other]) for row in chosen if row["name"] != other}
-    return _Change(after, draft()["domain_source"].get(other), f"as {visible(other)}")
+    return _Change(after, draft()["domain_source"].get(other))
 
 
 def _by_preset(place: DeltaGenerator, chosen: list[Row], key: str) -> _Change | None:
@@ -169,7 +168,7 @@ def _by_preset(place: DeltaGenerator, chosen: list[Row], key: str) -> _Change | 
         return None
     empty = _empty(st.container(), chosen, key)
     after = {row["name"]: taken_row({**row, "missing": empty}, body) for row in chosen}
-    return _Change(after, preset.domain_source, preset.title)
+    return _Change(after, preset.domain_source)
 
 
 def _by_role(chosen: list[Row], role: str) -> _Change:
@@ -187,9 +186,9 @@ def _by_role(chosen: list[Row], role: str) -> _Change:
                 label, words = _LABELS[field.cell]
                 already = any(row[field.cell] for row in chosen)
                 cells[field.cell] = flags.checkbox(label, already, key=_key(f"{field.cell}-{role}"), help=words)
-        if any(row["role"] == role and any(row[field.cell] for field in typed) for row in chosen):
+        if any(row["role"] == role and any(row[cell] for cell in ("low", "high", "categories")) for row in chosen):
             note("A cell that you leave blank here stays as it is in each column.")
-    return _Change({row["name"]: set_in(row, role, cells) for row in chosen}, None, role)
+    return _Change({row["name"]: set_in(row, role, cells) for row in chosen}, None)
 
 
 def _empty(place: DeltaGenerator, chosen: list[Row], what: str) -> bool:
@@ -222,7 +221,7 @@ def _preview(chosen: Sequence[Row], change: _Change) -> None:
 def _apply(change: _Change) -> None:
     held = draft()
     held["columns"], held["domain_source"], undo = applied(
-        held["columns"], held["domain_source"], change.after, source=change.source, said=change.said
+        held["columns"], held["domain_source"], change.after, source=change.source
     )
     st.session_state[_done_key()] = [*_done(), undo][-_MOST_UNDONE:]
     _begin_anew()
@@ -248,8 +247,11 @@ def _undo_line() -> None:
     done = _done()
     if not done:
         return
-    words, button = st.columns([5, 1], vertical_alignment="center")
-    words.success(f"Set in {numbered(len(done[-1].after), 'column')}: {plain(done[-1].said)}.")
+    words, button = st.columns([6, 1], vertical_alignment="center")
+    told = differences(list(done[-1].before.values()), done[-1].after)
+    kinds = list(dict.fromkeys(one.then for one in told))
+    became = kinds[0] if len(kinds) == 1 else f"{len(kinds)} different declarations"
+    words.success(f"Set in {numbered(len(done[-1].after), 'column')}: {plain(became)}.")
     button.button("Undo", key="many-undo", on_click=_undo, help="Columns that you have changed since stay as they are.")
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from driving import errors, go, open_app, texts, upload_table
+from driving import CODEBOOK, errors, go, open_app, texts, upload_table, uploader
 from streamlit.testing.v1 import AppTest
 
 from pages.ui.column_groups import applied, as_another, differences, groups_of, set_in, undone
@@ -97,6 +97,7 @@ def test_three_hundred_like_columns_in_six_clicks() -> None:
     ]
     owner.press("many-apply")
     assert (owner.clicks, owner.typed) == (3, 3)  # and six of both
+    assert "Set in 300 columns: number 1 to 5; step 1; may be empty." in texts(owner.app)
     assert {(row["role"], row["low"], row["high"], row["step"], row["missing"]) for row in owner.rows.values()} == {
         ("number", "1", "5", "1", True)
     }
@@ -211,6 +212,32 @@ def test_undo_takes_back_one_application_and_leaves_what_was_changed_since() -> 
     assert [(row["role"], row["high"]) for row in owner.rows.values()] == [("", ""), ("number", "7"), ("", "")]
 
 
+CODEBOOK_OF_MANY = (
+    CODEBOOK.partition("columns:")[0]
+    + """
+columns: {age: {type: number, low: 0, high: 120, step: 1, missing: true}}
+columns_like:
+  - {like: "q*", type: number, low: 1, high: 5, step: 1, missing: true}
+"""
+)
+
+
+def test_a_codebook_with_patterns_goes_by_the_names_of_the_uploaded_table() -> None:
+    app = go(open_app(), "upload")
+    app.radio(key="people").set_value("No, new people").run()
+    app.text_input(key="field:account").set_value("survey").run()
+    uploader(app, "codebook").upload("survey.yaml", CODEBOOK_OF_MANY.encode(), "application/yaml")
+    app.run()
+    assert errors(app) == ["This file declares columns by patterns of their names. Upload the table first, then this."]
+    uploader(app, "table").upload("survey.csv", b"q2,age,q1\n1,30,5\n", "text/csv")
+    app.run()
+    uploader(app, "codebook").upload("survey.yaml", CODEBOOK_OF_MANY.encode(), "application/yaml")
+    app.run()
+    assert [(row["name"], row["high"]) for row in app.session_state["draft"]["columns"]] == [
+        ("q2", "5"), ("age", "120"), ("q1", "5"),
+    ]  # fmt: skip
+
+
 # Without the page ----------------------------------------------------------------------------------------------------
 
 
@@ -250,7 +277,7 @@ def test_what_was_found_privately_for_one_column_is_declared_for_others() -> Non
     one, other = row_of_mapping("a", {"type": "yes_no", "yes": "y", "no": "n", "missing": True}), new_row("b", "")
     for source, expected in (("found privately, epsilon 0.1", None), ("as the questionnaire says", True)):
         after = {"b": as_another(other, one)}
-        rows, sources, undo = applied([one, other], {"a": source, "b": "old"}, after, source=source, said="as a")
+        rows, sources, undo = applied([one, other], {"a": source, "b": "old"}, after, source=source)
         assert state_of(rows[1]).words == "● ready"
         assert sources == {"a": source} | ({"b": source} if expected else {})
         assert undone(rows, sources, undo) == ([one, other], {"a": source, "b": "old"}, ())
@@ -260,3 +287,9 @@ def test_changes_are_told_together_where_they_are_the_same() -> None:
     rows = [*rows_of("a", "b"), row_of_mapping("c", {"type": "drop"})]
     told = differences(rows, {row["name"]: set_in(row, "leave out", {}) for row in rows})
     assert [(one.columns, one.now, one.then) for one in told] == [("a and b", "not described", "leave out")]
+    (told_of,) = differences(rows[:1], {"a": set_in(rows[0], "number", {"step": "1", "missing": True})})
+    assert told_of.then == "number; step 1; may be empty (still missing: limits)"
+    (told_of,) = differences(rows[:1], {"a": set_in(rows[0], "yes/no", {"categories": "a, b, c", "missing": True})})
+    assert told_of.then == "yes/no"
+    (told_of,) = differences([new_row("user_id", "")], {"user_id": new_row("user_id", "identifier")})
+    assert told_of.then == "identifier (replaced) (proposed)"
