@@ -60,12 +60,15 @@ def many_columns_panel() -> None:
     change = _asked(what, chosen, rows)
     if change is None:
         return
+    own = {row["name"]: row for row in chosen}
+    change = change._replace(after={name: row for name, row in change.after.items() if row != own[name]})
     _preview(chosen, change)
-    first = next((state for row in change.after.values() if (state := state_of(row)).words.startswith("✕")), None)
-    if first is not None:
-        st.error(plain(first.sentence))
+    wrong = next((state for row in change.after.values() if (state := state_of(row)).words.startswith("✕")), None)
+    if wrong is not None:
+        st.error(plain(wrong.sentence))
     many = numbered(len(change.after), "column")
-    if st.button(f"Apply to {many}", key="many-apply", type="primary", disabled=first is not None or not change.after):
+    unusable = wrong is not None or not change.after
+    if st.button(f"Apply to {many}", key="many-apply", type="primary", disabled=unusable):
         _apply(change)
         st.rerun()
 

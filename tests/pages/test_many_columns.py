@@ -153,6 +153,7 @@ def test_a_pattern_leaves_complete_columns_alone_unless_it_is_told_otherwise() -
     owner.tick("leave")
     assert owner.preview[1] == ["q2 and q3_text", "2", "leave out", "number 1 to 5; step 1; may be empty"]
     owner.tick("leave")
+    assert owner.app.button(key="many-apply").label == "Apply to 2 columns"
     owner.press("many-apply")
     assert [owner.rows[name]["role"] for name in ("q1", "q2", "q3", "q3_text", "age")] == [
         "number", "leave out", "number", "leave out", "number",
@@ -170,7 +171,15 @@ def test_what_cannot_be_used_is_said_before_it_is_applied() -> None:
     assert owner.app.button(key="many-apply").disabled
     owner.type(low="0")
     assert not errors(owner.app)
-    assert not owner.app.button(key="many-apply").disabled
+    owner.press("many-apply")
+    owner.choose("which", "all declared like one column")
+    owner.choose("like", "q2")
+    assert "Nothing would change." in texts(owner.app)
+    assert owner.app.button(key="many-apply").disabled
+    owner.type(high="7")
+    assert owner.preview == [
+        ["q1, q2 and q3", "3", "number 0 to 1; step 1; may be empty", "number 0 to 7; step 1; may be empty"]
+    ]
 
 
 def test_columns_are_described_as_another_is() -> None:
