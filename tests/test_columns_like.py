@@ -297,6 +297,14 @@ def test_what_is_found_is_written_by_name(tmp_path: Path, monkeypatch: pytest.Mo
     assert "columns_like" not in yaml.safe_load((tmp_path / "survey-found.yaml").read_text())
 
 
+def test_the_example_describes_a_survey() -> None:
+    names = ["person", "rent", *NAMES, "region", "has_car", "has_garden", "income"]
+    config = synth.load_config(Path(__file__).parents[1] / "examples" / "survey.yaml", pd.DataFrame(columns=names))
+    assert [column.name for column in config.schema] == names
+    kinds = {name: config.schema[name].kind for name in ("q7", "q7_text", "has_car", "income")}
+    assert kinds == {"q7": "number", "q7_text": "drop", "has_car": "yes_no", "income": "number"}
+
+
 def test_a_configuration_with_patterns_is_a_dictionary_of_another_table() -> None:
     dictionary = read_dictionary("last-year.yaml", (HEAD + SURVEY).encode(), names=["q2", "age", "q7_text"])
     assert [column.name for column in dictionary.columns] == ["q2", "age", "q7_text"]
