@@ -76,7 +76,7 @@ def test_a_row_is_counted_where_its_difference_lies(line: str) -> None:
     (order,) = order_of(SHORT, line)
     assert (order.earlier, order.later) == (0, 1)
     assert order.strict == ("=" not in line)
-    question = order.question(SHORT.modelled)
+    question = order.question()
     came, left = SHORT.modelled[:2]
     pairs = np.array(list(itertools.product(range(came.size), range(left.size))))
     cells = question.cells({"came": pairs[:, 0], "left": pairs[:, 1]}.__getitem__, len(pairs))
@@ -101,9 +101,9 @@ def test_a_difference_is_whole_however_long_the_grids_are() -> None:
     random = np.random.default_rng(1)
     codes = random.integers(0, columns[0].size, 4000)
     other = np.minimum(codes + 5 + random.integers(-9, 9, 4000) ** 5, columns[1].size - 2).clip(0)
-    cells = order.question(columns).cells({"a": codes, "b": other}.__getitem__, 4000)
+    cells = order.question().cells({"a": codes, "b": other}.__getitem__, 4000)
     apart = other - 5 - codes
-    counts = order.kept(np.bincount(cells, minlength=order.question(columns).dimension).astype(float))
+    counts = order.kept(np.bincount(cells, minlength=order.question().dimension).astype(float))
     assert counts.tolist() == [((apart >= low) & (apart <= high)).sum() for low, high in zip(*order.bands, strict=True)]
     # Longer still, several steps are one.
     longer = (NumberColumn("a", 0, 3_000_000, 1), NumberColumn("b", 0, 3_000_000, 1))
@@ -150,7 +150,7 @@ def bins_of(codes: dict[str, np.ndarray], bins: int) -> tuple[ColumnBins, ...]:
 
 def known(codes: dict[str, np.ndarray], columns: Sequence[ModelledColumn]) -> CountedDifferences:
     (order,) = order_of(STAYS, *RULES)
-    question = order.question(columns)
+    question = order.question()
     cells = question.cells(codes.__getitem__, len(codes["came"]))
     return CountedDifferences(order, order.kept(np.bincount(cells, minlength=question.dimension).astype(float)), 1.0)
 
@@ -341,7 +341,7 @@ def of_days(name: str, first: int = 2020, last: int = 2024, **more: object) -> D
 def test_a_row_is_counted_where_its_difference_lies_both_ways(step: DateStep) -> None:
     columns = (of_days("a", 2023, 2024, missing=True), of_days("b", 2022, 2025, step=step, missing=True))
     order = Order.between(columns, 0, 1, both=True)
-    question = order.question(columns)
+    question = order.question()
     pairs = np.array(list(itertools.product(range(columns[0].size), range(columns[1].size))))
     cells = question.cells({"a": pairs[:, 0], "b": pairs[:, 1]}.__getitem__, len(pairs))
     counts = order.kept(np.bincount(cells, minlength=question.dimension).astype(float))
@@ -353,7 +353,7 @@ def test_a_row_is_counted_where_its_difference_lies_both_ways(step: DateStep) ->
     assert counts.tolist() == truly
     assert counts.sum() == np.isfinite(apart).sum()
     # Counted from the other column the same rows are on the other side.
-    other = order.turned().question(columns)
+    other = order.turned().question()
     cells = other.cells({"a": pairs[:, 0], "b": pairs[:, 1]}.__getitem__, len(pairs))
     turned = order.turned().kept(np.bincount(cells, minlength=other.dimension).astype(float))
     assert turned.tolist() == counts[::-1].tolist()

@@ -10,6 +10,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from synth.generators.adaptive.code_masses import SummedMasses, summed_masses
 from synth.generators.coarse_grid import CoarseGrid
 from synth.generators.code_chances import CodeChances
 from synth.generators.one_way_marginals import OneWayMarginal, fine_grid
@@ -126,14 +127,32 @@ class ColumnBins:
         rows = max(float(self.table.sum()), 1.0)
         return NoisyMarginal((position,), self.expected * rows, float(np.sqrt(np.mean(self.noise_std**2))))
 
-    def masses_of_codes(self) -> Vector:
-        """Return the share of the rows at every code of the grid, shape (levels,); an empty bin is even."""
+    @property
+    def n_codes(self) -> int:
+        """Number of codes of the grid."""
+        return int(self.grid.width[: self.grid.levels].sum())
+
+    @property
+    def ends(self) -> tuple[Whole, Whole]:
+        """First code of every bin on the grid, and the one after its last; bins without one are empty."""
         levels = self.grid.levels
-        first, width, bins = self.grid.first[:levels], self.grid.width[:levels], self.bin_of_place[:levels]
-        codes = int(width.sum())
-        each = np.ones(codes) if self.chances is None else self.chances.between(0, codes)
+        codes = np.concatenate([[0], np.cumsum(self.grid.width[:levels])])
+        bins = self.bin_of_place[:levels]  # ascending
+        low, high = (codes[np.searchsorted(bins, np.arange(self.size), side=side)] for side in ("left", "right"))
+        return low, high
+
+    @property
+    def edges(self) -> Whole:
+        """First code of every bin of the grid but the first, ascending."""
+        levels = self.grid.levels
+        return np.asarray(self.grid.first[:levels][1:][np.diff(self.bin_of_place[:levels]) != 0])
+
+    def summed_masses(self) -> SummedMasses:
+        """Return the shares of the rows at the codes of the grid, added up in their order; an empty bin is even."""
+        levels = self.grid.levels
+        width, bins = self.grid.width[:levels], self.bin_of_place[:levels]
         places = np.where(self.expected[bins] > 0, self.proportions[:levels], FAINT * width)
-        return np.asarray(each * np.repeat(places / np.add.reduceat(each, first), width))
+        return summed_masses(self.grid.first[:levels], width, places, self.chances)
 
     def codes(self, bins: NDArray[np.integer], random: np.random.Generator) -> Whole:
         """Draw a code inside every bin.

@@ -148,7 +148,7 @@ class Differences:
 
     def ask(self) -> None:
         """Count rows by the differences of all orders, in one question with the budget ``share``."""
-        parts = tuple(order.question(self._survey.columns) for order in self._orders)
+        parts = tuple(order.question() for order in self._orders)
         question = Stack(parts, (math.sqrt(1.0 / len(parts)),) * len(parts))
         query = "differences of dates" if any(one.both for one in self._orders) else "differences"
         answer = self._survey.session.noisy_sum(question, share=self.share, query=query, source=self._survey.source)

@@ -19,10 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synth.generators.adaptive.bins import ColumnBins
+from synth.generators.adaptive.code_masses import SummedMasses
+from synth.generators.adaptive.steps import LOW, Steps, common_steps
 from synth.models.marginals import JointModel, NoisyMarginal
 from synth.privacy.feature_maps import Stack
 from synth.privacy.more.linear_guesses import LinearGuess
-from synth.privacy.more.lookups import Lookup
 from synth.schema import ModelledColumn
 
 __all__ = [
@@ -36,12 +37,6 @@ __all__ = [
 
 Vector = NDArray[np.float64]
 Whole = NDArray[np.int64]
-
-_REACH = 2**20
-"""Maximum number of steps between the first and the last value of two columns; otherwise several count as one."""
-
-_LOW_BITS = 14
-"""Bits of a position in one lookup, so that all its entries are exact; another lookup holds the higher bits."""
 
 _BANDS = 56
 """Maximum number of bands of positive differences."""
@@ -73,17 +68,14 @@ class Order:
         Whether they are also never equal.
     both : bool
         Whether the later column may also be below the earlier one, with bands for negative differences.
-    places : tuple of arrays of shape (column size,), int64
-        For the earlier and the later column, steps of every code above the least value of both; -1 without a value.
-    reach : int
-        Maximum number of steps.
+    places : tuple of Steps
+        Of the earlier and the later column: how many steps every code lies above the least value of both.
     """
 
     earlier: int
     later: int
     strict: bool
-    places: tuple[Whole, Whole]
-    reach: int
+    places: tuple[Steps, Steps]
     both: bool = False
 
     @classmethod
@@ -91,19 +83,12 @@ class Order:
         cls, columns: Sequence[ModelledColumn], earlier: int, later: int, *, strict: bool = False, both: bool = False
     ) -> Self:
         """Compute the steps: those of the finer grid, or powers of two of them if there are too many."""
-        values = [columns[position].comparable_values() for position in (earlier, later)]
-        known = np.concatenate([one[np.isfinite(one)] for one in values])
-        least, most = float(known.min()), float(known.max())
-        step = min(
-            float(np.diff(one[: columns[d].levels]).min()) for one, d in zip(values, (earlier, later), strict=True)
-        )
-        while (most - least) / step > _REACH:
-            step *= 2.0
-        places = [
-            np.where(np.isfinite(one), np.floor((np.nan_to_num(one) - least) / step + 1e-9), -1).astype(np.int64)
-            for one in values
-        ]
-        return cls(earlier, later, strict, (places[0], places[1]), int(max(map(np.max, places))), both)
+        return cls(earlier, later, strict, common_steps(columns[earlier], columns[later]), both)
+
+    @property
+    def reach(self) -> int:
+        """Maximum number of steps."""
+        return max(one.reach for one in self.places)
 
     def turned(self) -> Self:
         """Return the same two columns with reversed differences."""
@@ -135,26 +120,24 @@ class Order:
         """Number of bands of negative differences, which come first."""
         return len(self.lasts) if self.both else 0
 
-    def question(self, columns: Sequence[ModelledColumn]) -> LinearGuess:
+    def question(self) -> LinearGuess:
         """Return the question about the sign and the size of the difference.
 
         A row without one of the two values counts as farther apart than any difference.
         """
         far = (2 * self.reach + 2, 4 * self.reach + 4)
-        tables = []
-        for position, places, beyond in zip((self.earlier, self.later), self.places, far, strict=True):
-            known = np.where(places < 0, beyond, places)
-            # Half of an entry is a whole number of steps of 2^-16, the unit of a confidence.
-            for part in (known % 2**_LOW_BITS, known >> _LOW_BITS):
-                tables.append(Lookup(columns[position].name, part[:, None] / 2.0**15))
-        signs = np.array([[-1.0, -(2.0**_LOW_BITS), 1.0, 2.0**_LOW_BITS]])
+        below, above = (one.lookups(beyond) for one, beyond in zip(self.places, far, strict=True))
+        tables = (*below, *above)
+        # Each lookup has a lower and a higher part; half of an entry is a whole number of steps of 2^-16, the unit of a
+        # confidence.
+        signs = np.array([[-1.0, -float(LOW)] * len(below) + [1.0, float(LOW)] * len(above)])
         lasts = self.lasts
         # Zero or negative: zero, negative, and no difference. Positive: the bands, and no difference.
         edges = np.stack([np.concatenate([[0], np.full(len(lasts) - 1, self.reach)]), lasts])
         if self.both:
             # Either way: zero (counted on one side only), the bands, and no difference.
             edges = np.stack([np.concatenate([[0], lasts])] * 2)
-        return LinearGuess(Stack(tuple(tables), (0.5,) * len(tables)), signs, edges.astype(np.int32))
+        return LinearGuess(Stack(tables, (0.5,) * len(tables)), signs, edges.astype(np.int32))
 
     def table_in(self, model: JointModel | None) -> Vector | None:
         """Return a model's table of both columns, with the earlier one along the rows."""
@@ -216,25 +199,18 @@ class CountedDifferences:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Later:
-    """The later column by codes: the first code at every position, and the cumulative mass over the codes of every bin.
+    """The later column by codes: its steps, the masses of its codes, and the codes of every bin.
 
-    ``first_at`` is the first code at or above every position, ``ends`` are the first code of each bin and the one after
-    its last, ``added`` is the mass of all codes before each; bins without a value on the grid are empty.
+    ``ends`` are the first code of each bin and the one after its last; bins without a value on the grid are empty.
     """
 
-    first_at: Whole
+    steps: Steps
     ends: tuple[Whole, Whole]
-    added: Vector
+    masses: SummedMasses
 
     @classmethod
-    def of(cls, places: Whole, reach: int, bins: ColumnBins) -> Self:
-        masses, codes = bins.masses_of_codes(), _bin_of_code(bins)
-        levels = len(masses)
-        first_at = np.searchsorted(places[:levels], np.arange(2 * reach + 3)).astype(np.int64)
-        starts, ends = (np.searchsorted(codes, np.arange(bins.size), side=side) for side in ("left", "right"))
-        return cls(
-            first_at, (starts.astype(np.int64), ends.astype(np.int64)), np.concatenate([[0.0], np.cumsum(masses)])
-        )
+    def of(cls, steps: Steps, bins: ColumnBins) -> Self:
+        return cls(steps, bins.ends, bins.summed_masses())
 
     def ranges(self, places: Whole, bins: Whole, bands: tuple[Whole, Whole]) -> tuple[Whole, Whole]:
         """Return the codes of a bin in each band above a position: the first, and the one after the last.
@@ -242,7 +218,7 @@ class _Later:
         ``places`` and ``bins`` have the same shape; the results have one more axis.
         """
         start, end = (one[bins][..., None] for one in self.ends)
-        low, high = (self.first_at[np.maximum(places[..., None] + one, 0)] for one in (bands[0], bands[1] + 1))
+        low, high = (self.steps.first_from(places[..., None] + one) for one in (bands[0], bands[1] + 1))
         first = np.clip(low, start, end)
         return first, np.maximum(np.clip(high, start, end), first)
 
@@ -349,10 +325,10 @@ class OrderedPair:
         settled : bool
             Whether the earlier column's values must no longer be exchanged between rows.
         """
-        known = np.flatnonzero((codes < [len(_bin_of_code(one)) for one in self.bins]).all(axis=1))
+        known = np.flatnonzero((codes < [one.n_codes for one in self.bins]).all(axis=1))
         if not len(known):
             return
-        later = _Later.of(self.order.places[1], self.order.reach, self.bins[1])
+        later = _Later.of(self.order.places[1], self.bins[1])
         likely = None if settled else self._exchange(bins[known], codes, known, later, random)
         for start in range(0, len(known), _AT_ONCE):
             part = slice(start, start + _AT_ONCE)
@@ -367,15 +343,15 @@ class OrderedPair:
         self, rows: Whole, bins: Whole, codes: Whole, later: _Later, random: np.random.Generator
     ) -> NDArray[np.bool_]:
         """Draw the later value of some rows, given the earlier value and the bin; return where one is possible."""
-        first, end = later.ranges(self.order.places[0][codes[rows, 0]], bins[rows, 1], self.order.bands)
-        weights = (later.added[end] - later.added[first]) * self.factors
+        first, end = later.ranges(self.order.places[0].of(codes[rows, 0]), bins[rows, 1], self.order.bands)
+        weights = later.masses.between(first, end) * self.factors
         summed = np.cumsum(weights, axis=1)
         drawn = random.random(len(rows)) * summed[:, -1]
         band = np.minimum((summed <= drawn[:, None]).sum(axis=1), len(self.factors) - 1)
         at = np.arange(len(rows))
         beyond = (drawn - (summed[at, band] - weights[at, band])) / self.factors[band]
         first, end = first[at, band], end[at, band]
-        found = np.searchsorted(later.added, later.added[first] + beyond, side="right") - 1
+        found = later.masses.code_at(later.masses.before(first) + beyond)
         kept = summed[:, -1] > 0
         codes[rows[kept], 1] = np.clip(found, first, np.maximum(end - 1, first))[kept]
         return np.asarray(kept)
@@ -415,19 +391,19 @@ class OrderedPair:
         """Return the share of every bin of the later column in each band above some codes; (codes, bins, bands)."""
         shape = (len(codes), self.bins[1].size)
         first, end = later.ranges(
-            np.broadcast_to(self.order.places[0][codes][:, None], shape),
+            np.broadcast_to(self.order.places[0].of(codes)[:, None], shape),
             np.broadcast_to(np.arange(shape[1]), shape),
             self.order.bands,
         )
         start, stop = later.ends
-        held = later.added[stop] - later.added[start]
-        masses = later.added[end] - later.added[first]
+        held = later.masses.between(start, stop)
+        masses = later.masses.between(first, end)
         parts = np.divide(masses, held[:, None], out=np.zeros_like(masses), where=held[:, None] > 0)
         return np.asarray(parts * self.factors)
 
     def shares(self) -> Vector:
         """Return the share of every pair of bins with a difference in each band; shape (bins, bins, bands)."""
-        later = _Later.of(self.order.places[1], self.order.reach, self.bins[1])
+        later = _Later.of(self.order.places[1], self.bins[1])
         found = np.zeros((self.bins[0].size, self.bins[1].size, len(self.factors)))
         for one, (codes, masses) in enumerate(self._slices()):
             # Bins without a value have no difference.
@@ -440,21 +416,19 @@ class OrderedPair:
 
         A bin is cut where a band begins to cross an edge of the later column's bins, and into parts of equal mass.
         """
-        places, bins = self.order.places, self.bins[0]
-        masses, of_code = bins.masses_of_codes(), _bin_of_code(bins)
-        added = np.concatenate([[0.0], np.cumsum(masses)])
-        later = _bin_of_code(self.bins[1])
-        edges = places[1][np.flatnonzero(np.diff(later)) + 1]
+        (earlier, later), bins = self.order.places, self.bins[0]
+        masses = bins.summed_masses()
+        edges = later.of(self.bins[1].edges)
         reached = edges[:, None] - np.concatenate([[0], self.order.bands[1]])[None, :]
-        over = np.unique(np.searchsorted(places[0][: len(masses)], reached))
-        starts, ends = (np.searchsorted(of_code, np.arange(bins.size), side=side) for side in ("left", "right"))
+        over = np.unique(earlier.first_from(reached))
         found = []
-        for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
-            even = np.searchsorted(added, added[start] + np.arange(1, _SLICES) / _SLICES * (added[end] - added[start]))
+        for start, end in np.stack(bins.ends, axis=1).tolist():
+            low, high = masses.before(np.array([start, end]))
+            even = masses.reached(low + np.arange(1, _SLICES) / _SLICES * (high - low))
             cuts = np.unique(np.concatenate([[start, end], even, over[(over > start) & (over < end)]]))
             cuts = cuts[(cuts >= start) & (cuts <= end)]
-            held = np.diff(added[cuts])
-            middles = np.searchsorted(added, added[cuts[:-1]] + held / 2, side="right") - 1
+            held = masses.between(cuts[:-1], cuts[1:])
+            middles = masses.code_at(masses.before(cuts[:-1]) + held / 2)
             kept = held > 0
             codes = np.clip(middles, cuts[:-1], np.maximum(cuts[1:] - 1, cuts[:-1]))[kept]
             found.append((codes.astype(np.int64), held[kept] / max(float(held.sum()), 1e-300)))
@@ -525,9 +499,3 @@ def place_in_order(pairs: Sequence[OrderedPair], bins: Whole, codes: Whole, rand
         pair.placed(bins[:, positions], own, random, settled=positions[0] in settled)
         codes[:, positions] = own
         settled.update(positions)
-
-
-def _bin_of_code(bins: ColumnBins) -> NDArray[np.int32]:
-    """Return the bin of every code of the grid, ascending."""
-    levels = bins.grid.levels
-    return np.repeat(bins.bin_of_place[:levels], bins.grid.width[:levels])
