@@ -305,7 +305,7 @@ class _Asked:
         elif question.kind == "table":
             numbers = column_of[question.column].astype(np.float64)
         else:
-            numbers = schema.modelled_column(question.column).comparable_values()[column_of[question.column]]
+            numbers = schema.modelled_column(question.column).comparable_at(column_of[question.column])
             looked = looked & np.isfinite(numbers)
         found = []
         for group in self.groups:
@@ -323,12 +323,12 @@ class _Asked:
             told, not_told = holds(question.share, self._columns, column_of)
             y, full = told.astype(np.float64), looked & (told | not_told)
         else:
-            y = self.schema.modelled_column(question.column).comparable_values()[column_of[question.column]]
+            y = self.schema.modelled_column(question.column).comparable_at(column_of[question.column])
             full = looked & np.isfinite(y)
         x = np.ones((len(y), len(self.groups)))
         for place, (name, code) in enumerate(self.terms, start=1):
             column, own = self.schema.modelled_column(name), column_of[name]
-            x[:, place] = own == code if code >= 0 else column.comparable_values()[own]
+            x[:, place] = own == code if code >= 0 else column.comparable_at(own)
             full = full & np.isfinite(x[:, place]) & (own < column.n_values)
         found = _regressed(x[full], y[full], logistic=question.share is not None)
         return found, np.full(len(self.groups), float(np.count_nonzero(full)))

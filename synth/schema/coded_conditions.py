@@ -50,27 +50,27 @@ def holds(found: Condition, columns: Mapping[str, ModelledColumn], codes: Mappin
         other = columns[found.right.column]
         if not column.levels or not other.levels:
             raise ConfigError("Two columns can be compared only if both are numbers, or both are dates.")
-        left, right = column.comparable_values()[own], other.comparable_values()[codes[found.right.column]]
+        left, right = column.comparable_at(own), other.comparable_at(codes[found.right.column])
         known = np.isfinite(left) & np.isfinite(right)
         yes = _compared(left, found.sign, right) & known
         return yes, known & ~yes
     if isinstance(found, Compared):
-        of_code = _code_flags(column, found.sign, found.right)
+        holding = _flags(column, own, found.sign, found.right)
     elif isinstance(found, Among):
-        of_code = np.any([_code_flags(column, "=", one) for one in found.constants], axis=0)
+        holding = np.any([_flags(column, own, "=", one) for one in found.constants], axis=0)
     elif isinstance(found, Between):
-        of_code = _code_flags(column, ">=", found.low) & _code_flags(column, "<=", found.high)
+        holding = _flags(column, own, ">=", found.low) & _flags(column, own, "<=", found.high)
     else:
         raise ConfigError("LIKE is not supported in estimates. Name the values: COLUMN IN ('one', 'another').")
-    yes = of_code[own] & ~missing
+    yes = holding & ~missing
     return yes, ~yes & ~missing
 
 
-def _code_flags(column: ModelledColumn, sign: str, constant: object) -> Flags:
-    """Return for every code of a column whether it compares like this with a constant."""
+def _flags(column: ModelledColumn, codes: Codes, sign: str, constant: object) -> Flags:
+    """Return for which codes of a column the value compares like this with a constant."""
     if column.levels:
         try:
-            return _compared(column.comparable_values(), sign, column.comparable(str(constant)))
+            return _compared(column.comparable_at(codes), sign, column.comparable(str(constant)))
         except SchemaError as error:
             raise ConfigError(f"'{column.name}' is compared with a value it cannot have: {error}") from None
     if sign not in ("=", "<>"):
@@ -81,7 +81,7 @@ def _code_flags(column: ModelledColumn, sign: str, constant: object) -> Flags:
     texts = column.texts()
     if text not in texts:
         raise ConfigError(f"'{column.name}' has no value '{text}'. Its values: {', '.join(texts[:10])}.")
-    same = np.array([one == text for one in texts])
+    same = np.array([one == text for one in texts])[codes]
     return same if sign == "=" else ~same
 
 

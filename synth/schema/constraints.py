@@ -26,10 +26,12 @@ from synth.schema.rules import (
     Among,
     Comparison,
     Dependency,
+    Determined,
     Rule,
     Spans,
     codes_between,
     codes_in,
+    complement,
     holds,
     nearest,
     spans_within,
@@ -118,12 +120,34 @@ def repair(
     return Repaired(repaired, int((repaired != before).any(axis=1).sum()), tuple(broken))
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Runs:
+    """Codes that are drawn equally often: ``single`` ones several times, or runs of codes once each.
+
+    ``first`` is the code, or the first of a run, and ``total`` how many there are up to and including it.
+    """
+
+    first: CodeArray
+    total: CodeArray
+    single: bool
+
+    def at(self, chances: FloatArray) -> CodeArray:
+        """Return the codes at which the cumulated share first exceeds each chance from 0 to below 1."""
+        whole = int(self.total[-1])
+        rank = np.minimum((chances * whole).astype(np.int64), whole - 1)
+        # A product may be rounded beyond the share that it is compared with.
+        rank -= (rank > 0) & (rank / whole > chances)
+        rank += (rank + 1 < whole) & ((rank + 1) / whole <= chances)
+        run = np.searchsorted(self.total, rank, side="right")
+        return np.asarray(self.first[run] + (0 if self.single else rank - np.append(0, self.total)[run]))
+
+
 class _Mending:
     """The rules, the public seed and the drawn rows that repair rows."""
 
     def __init__(self, rules: RuleSet, place: Mapping[str, int], seed: int, drawn: CodeArray | None) -> None:
         self.rules, self.place, self.seed, self.drawn = rules.rules, place, seed, drawn
-        self._chances: dict[int, FloatArray] = {}
+        self._runs: dict[int, _Runs] = {}
 
     def heap(self, where: Among, share: float, codes: CodeArray) -> int:
         """Move rows to heaps until about the declared share is there, counting those that were drawn there."""
@@ -170,39 +194,31 @@ class _Mending:
             if valued.any():
                 codes[broken[valued]] = _nearest_among(then, codes[broken[valued]])
             asked = broken[~valued]
-            chances = self._chances_of(rule, number) if len(asked) else np.empty(0)
-            if len(chances):
+            if len(asked) and len(then.codes):
                 drawn = _chance(open_rows[asked], self.seed, len(self.place) + number)
-                codes[asked] = np.minimum(np.searchsorted(chances, drawn, side="right"), len(chances) - 1)
+                codes[asked] = self._runs_of(then, rule, number).at(drawn)
 
-    def _chances_of(self, rule: Rule, number: int) -> FloatArray:
-        """Return the cumulated chances with which the model draws each code in rows that meet the rule and keep it."""
-        found = self._chances.get(number)
+    def _runs_of(self, then: Among, rule: Rule, number: int) -> _Runs:
+        """Return the codes that keep a rule, as often as the model draws each in rows that meet it."""
+        found = self._runs.get(number)
         if found is None:
-            found = self._chances[number] = self._added_up(rule)
+            found = self._runs[number] = self._drawn_runs(then, rule)
         return found
 
-    def _added_up(self, rule: Rule) -> FloatArray:
-        then = rule.then
-        if not isinstance(then, Among) or not len(then.codes):
-            return np.empty(0)
-        allowed = np.zeros(then.column.size)
-        allowed[codes_in(then.codes)] = 1.0
-        empty = then.column.missing_code
-        if empty is not None and allowed.sum() > 1:
-            allowed[empty] = 0.0
-        counts = np.zeros(then.column.size)
+    def _drawn_runs(self, then: Among, rule: Rule) -> _Runs:
+        allowed, empty, size = then.codes, then.column.missing_code, then.column.size
+        if empty is not None and (len(allowed) > 1 or allowed[0, 1] - allowed[0, 0] > 1):
+            allowed = spans_within(allowed, complement(np.array([[empty, empty + 1]]), size), size)
         if self.drawn is not None:
             rows = {name: self.drawn[:, self.place[name]] for name in rule.columns}
-            meets = np.ones(len(self.drawn), bool)
+            meets = Among(then.column, allowed, "").kept(rows)
             for one in rule.when:
                 meets &= one.kept(rows)
-            for which in (meets, np.ones_like(meets)):
-                counts = np.bincount(rows[then.column.name][which], minlength=then.column.size) * allowed
-                if counts.any():
-                    break
-        weights = counts if counts.any() else allowed
-        return np.asarray(np.cumsum(weights) / weights.sum())
+            for which in (meets, Among(then.column, allowed, "").kept(rows)):
+                if which.any():
+                    codes, times = np.unique(rows[then.column.name][which], return_counts=True)
+                    return _Runs(codes.astype(np.int64), np.cumsum(times), single=True)
+        return _Runs(allowed[:, 0], np.cumsum(allowed[:, 1] - allowed[:, 0]), single=False)
 
     def settle(self, codes: CodeArray, before: CodeArray, open_rows: CodeArray) -> None:
         """Give rows that no turn mends the values of a row that keeps all rules, then their own where allowed."""
@@ -302,7 +318,7 @@ def unkept(rules: RuleSet, schema: Schema, codes: npt.NDArray[np.integer[Any]]) 
     codes : array of shape (rows, modelled columns)
     """
     place = {name: index for index, name in enumerate(schema.names)}
-    seen = {number: np.full(one.source.size, -1, np.int64) for number, one in enumerate(rules.learnt)}
+    seen = {number: Determined.of({}) for number in range(len(rules.learnt))}
     said: set[int] = set()
     for first in range(0, len(codes), _AT_ONCE):
         rows = {name: codes[first : first + _AT_ONCE, place[name]].astype(np.int64) for name in rules.columns}
@@ -312,17 +328,21 @@ def unkept(rules: RuleSet, schema: Schema, codes: npt.NDArray[np.integer[Any]]) 
                 said.add(rule.line)
                 yield f"row {first + int(broken.argmax()) + 1:,} breaks '{shown(rule.text)}'"
         for number, one in enumerate(rules.learnt):
-            if number in seen and not _agree(one, rows[one.source.name], rows[one.target.name], seen[number]):
+            if number in seen:
+                agreed = _agreed(one, rows[one.source.name], rows[one.target.name], seen[number])
+                if agreed is not None:
+                    seen[number] = agreed
+                    continue
                 del seen[number]
                 yield f"'{shown(one.target.name)}' has two values where '{shown(one.source.name)}' has one"
 
 
-def _agree(then: Dependency, source: CodeArray, target: CodeArray, seen: CodeArray) -> bool:
-    """Return whether every value of one column has one value of the other; ``seen`` holds those of earlier rows."""
+def _agreed(then: Dependency, source: CodeArray, target: CodeArray, seen: Determined) -> Determined | None:
+    """Return the values of one column that go with those of another, with those of more rows; None if they differ."""
     valued = target != -2 if then.target.missing_code is None else target != then.target.missing_code
     if then.source.missing_code is not None:
         valued &= source != then.source.missing_code
-    source, target = source[valued], target[valued]
-    fresh = seen[source] < 0
-    seen[source[fresh]] = target[fresh]
-    return bool((seen[source] == target).all())
+    source = np.concatenate([seen.codes, source[valued]])
+    target = np.concatenate([seen.values, target[valued]])
+    codes, first, place = np.unique(source, return_index=True, return_inverse=True)
+    return Determined(codes, target[first]) if (target[first][place] == target).all() else None

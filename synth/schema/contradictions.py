@@ -339,7 +339,7 @@ def _says_nothing(rule: Rule) -> bool:
         domains[one.column.name] = met
     then = rule.then
     if isinstance(then, Dependency):
-        return not then.learnt and bool((then.wanted < 0).all())
+        return not then.learnt and then.wanted.is_empty
     if isinstance(then, Among):
         outside = complement(then.codes, then.column.size)
         return not len(spans_within(domains[then.column.name], outside, then.column.size))

@@ -39,6 +39,7 @@ from synth.schema.rules import (
     Comparison,
     Conclusion,
     Dependency,
+    Determined,
     Heap,
     Relation,
     Rule,
@@ -395,15 +396,15 @@ class _Line:
         determining, target = self._named(source), self._named(name)
         if determining.name == target.name:
             raise self._refused("has the same column on both sides.")
-        wanted = np.full(determining.size, -1, np.int64)
+        wanted: dict[int, int] = {}
         entries = [entry for entry in _split(pairs, ",") if entry]
         for entry in entries:
             compared = _sign(entry)
             if compared is None or compared[1] != "=":
                 raise self._refused("needs pairs of values, for example zone determines borough (1 = EWR, 2 = Queens).")
-            for first, last in self._codes(determining, compared[0]).tolist():
-                wanted[first:last] = self._codes(target, compared[2])[0, 0]
-        return Dependency(determining, target, wanted, learnt=not entries)
+            code = int(self._codes(target, compared[2])[0, 0])
+            wanted |= dict.fromkeys(codes_in(self._codes(determining, compared[0])).tolist(), code)
+        return Dependency(determining, target, Determined.of(wanted), learnt=not entries)
 
     def _exactly(self, left: str, right: str) -> Iterator[Rule]:
         empty = next((ending for ending, is_empty in _EMPTY if is_empty and left.lower().endswith(ending)), None)

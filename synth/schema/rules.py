@@ -12,7 +12,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal, Protocol
+from typing import Literal, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,7 @@ __all__ = [
     "BinsOfCodes",
     "Comparison",
     "Dependency",
+    "Determined",
     "Heap",
     "Rule",
     "Spans",
@@ -57,7 +58,9 @@ MIRROR: dict[Relation, Relation] = {">=": "<=", "<=": ">=", ">": "<", "<": ">", 
 
 def spans_of(codes: npt.ArrayLike) -> Spans:
     """Return a set of codes as ranges."""
-    found = np.unique(np.asarray(codes, dtype=np.int64))
+    found = np.asarray(codes, dtype=np.int64)
+    if (found[1:] <= found[:-1]).any():
+        found = np.unique(found)
     if not found.size:
         return np.empty((0, 2), np.int64)
     breaks = np.flatnonzero(np.diff(found) > 1)
@@ -230,15 +233,50 @@ class Comparison:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Determined:
+    """The code of a second column for every code of a first; -1 where nothing is declared.
+
+    Attributes
+    ----------
+    codes, values : arrays of shape (codes,), int64
+        Codes of the first column, ascending, and those of the second that go with them.
+    other : int
+        What goes with all other codes, which may be millions.
+    """
+
+    codes: CodeArray
+    values: CodeArray
+    other: int = -1
+
+    @classmethod
+    def of(cls, pairs: Mapping[int, int], other: int = -1) -> Self:
+        """Return the table of some pairs of codes."""
+        codes = np.array(sorted(pairs), dtype=np.int64)
+        return cls(codes, np.array([pairs[code] for code in codes.tolist()], dtype=np.int64), other)
+
+    def __getitem__(self, codes: CodeArray) -> CodeArray:
+        """Return what goes with each code."""
+        if not len(self.codes):
+            return np.full(np.shape(codes), self.other, dtype=np.int64)
+        place = np.minimum(np.searchsorted(self.codes, codes), len(self.codes) - 1)
+        return np.where(self.codes[place] == codes, self.values[place], self.other)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it says nothing about any code."""
+        return self.other < 0 and bool((self.values < 0).all())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Dependency:
     """One column determines another: ``wanted`` has the code of the second for every code of the first.
 
-    It is -1 where nothing is declared. ``learnt``: no table of values is declared, so it comes from the model.
+    ``learnt``: no table of values is declared, so it comes from the model.
     """
 
     source: ModelledColumn
     target: ModelledColumn
-    wanted: CodeArray
+    wanted: Determined
     learnt: bool = False
 
     @property
@@ -382,6 +420,8 @@ def possible_cells(rules: Sequence[Rule], bins: Mapping[str, BinsOfCodes]) -> Bo
     shape = tuple(own.count for own in bins.values())
     found = np.ones(shape, bool)
     for rule in rules:
+        if isinstance(rule.then, Dependency) and math.prod(own.size for own in bins.values()) > _MOST_LOOKED_AT:
+            continue
         codes = {name: _told_apart(rule, name, own) for name, own in bins.items()}
         if math.prod(map(len, codes.values())) > _MOST_LOOKED_AT:
             continue

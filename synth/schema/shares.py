@@ -26,7 +26,7 @@ import numpy.typing as npt
 
 from synth.schema.contradictions import Search, linked
 from synth.schema.rule_lines import RuleSet
-from synth.schema.rules import Among, Comparison, Dependency, Rule, spans_of
+from synth.schema.rules import Among, Comparison, Dependency, Determined, Rule, spans_of
 from synth.schema.schema import Schema
 
 __all__ = ["exchanged", "with_learnt_tables"]
@@ -84,42 +84,54 @@ def with_learnt_tables(rules: RuleSet, schema: Schema, drawn: CodeArray) -> Rule
     return replace(rules, rules=tuple(sorted(known, key=lambda rule: rule.line)))
 
 
-def _learnt(then: Dependency, source: CodeArray, target: CodeArray, known: Sequence[Rule]) -> CodeArray:
+def _learnt(then: Dependency, source: CodeArray, target: CodeArray, known: Sequence[Rule]) -> Determined:
     present = target != then.target.missing_code if then.target.missing_code is not None else np.ones(len(target), bool)
     source, target, size = source[present], target[present], then.target.size
     pairs, counts = np.unique(source * size + target, return_counts=True)
-    masses = np.bincount(source, minlength=then.source.size)
     left = np.bincount(target, minlength=size).astype(np.float64)
     overall = np.argsort(-left, kind="stable")
     overall = overall[overall != then.target.missing_code]
     shares = left / max(len(target), 1)
     beside = [rule for rule in known if set(rule.columns) & set(then.columns)]
     search = Search(beside) if beside else None
-    wanted = np.full(then.source.size, -1, np.int64)
-    codes = np.arange(then.source.size - then.source.missing)
+    drawn, times = np.unique(source[source != then.source.missing_code], return_counts=True)
+    # Of what was not drawn, only other rules could tell one value from another; a long range has too many to ask them.
+    alike = search is None or then.source.size > _MOST_ASKED
+    codes = drawn if alike else np.arange(then.source.size - then.source.missing)
+    masses = np.zeros(len(codes), dtype=np.int64)
+    masses[np.searchsorted(codes, drawn)] = times
 
-    def chances(code: int) -> FloatArray:
+    def chances(code: int, mass: int) -> FloatArray:
         first, last = np.searchsorted(pairs, [code * size, (code + 1) * size])
         likely = _SHRUNK * shares
         likely[pairs[first:last] % size] += counts[first:last]
-        return np.asarray(likely / (masses[code] + _SHRUNK))
+        return np.asarray(likely / (mass + _SHRUNK))
 
+    def choices(code: int, mass: int, *, known: bool) -> list[int]:
+        likely = chances(code, mass)
+        if not known:
+            likely *= np.clip(left / max(mass, 1), _LEAST_LEFT, 1.0)
+        return [int(one) for one in overall[np.argsort(-likely[overall], kind="stable")]]
+
+    each = zip(codes.tolist(), masses.tolist(), strict=True)
     # More than halfway from the share among all rows to certainty: the model knows the pair well.
-    known_well = np.array([bool((chances(code) > (1.0 + shares) / 2).any()) for code in codes.tolist()], bool)
-    for code in codes[np.lexsort((-masses[codes], ~known_well))].tolist():
-        likely = chances(code)
-        if not known_well[code]:
-            likely *= np.clip(left / max(masses[code], 1), _LEAST_LEFT, 1.0)
-        choices = overall[np.argsort(-likely[overall], kind="stable")].tolist()
-        fits = (one for one in choices if _fits(search, then, code, one))
+    known_well = np.array([bool((chances(*one) > (1.0 + shares) / 2).any()) for one in each], bool)
+    wanted = {} if then.source.missing_code is None else {then.source.missing_code: -1}
+    for place in np.lexsort((-masses, ~known_well)).tolist():
+        code, mass = int(codes[place]), int(masses[place])
+        likeliest = choices(code, mass, known=bool(known_well[place]))
+        fits = (one for one in likeliest if _fits(search, then, code, one))
         # Where nothing fits, no row can have the value, so what it determines does not matter.
-        wanted[code] = choices[0] if search is None else next(fits, choices[0])
-        left[wanted[code]] -= masses[code]
-    return wanted
+        wanted[code] = likeliest[0] if search is None else next(fits, likeliest[0])
+        left[wanted[code]] -= mass
+    return Determined.of(wanted, choices(-1, 0, known=False)[0])
 
 
 _SHRUNK = 5.0
 """Rows with the shares of the second column that are added to those drawn with each value of the first."""
+
+_MOST_ASKED = 2**16
+"""Most values of a column that are held against other rules although the model drew none of their rows."""
 
 _LEAST_LEFT = 0.05
 """Weight of a value without rows left: one that the model draws twenty times as often still wins."""
@@ -174,7 +186,7 @@ class _Exchange:
         self.tried = 0
         self.place = {name: at for at, name in enumerate(schema.names)}
         self.columns = schema.modelled
-        self._levels: dict[int, FloatArray] = {}
+        self._levels: dict[int, tuple[CodeArray, FloatArray]] = {}
         self._parts: dict[int, CodeArray] = {}
         self._shared: dict[tuple[int, int], float] = {}
 
@@ -303,23 +315,23 @@ class _Exchange:
         differ = (one != other).astype(np.float64)
         if not column.levels:
             return np.asarray(differ)
-        levels = self._level(at)
         both = (one < column.n_values) & (other < column.n_values)
-        return np.asarray(np.where(both, np.abs(levels[one] - levels[other]), differ))
+        return np.asarray(np.where(both, np.abs(self._level(at, one) - self._level(at, other)), differ))
 
-    def _level(self, at: int) -> FloatArray:
-        """Return the share of rows below each code, which exchanges do not change."""
+    def _level(self, at: int, codes: CodeArray) -> FloatArray:
+        """Return the share of rows below each of some codes of rows, which exchanges do not change."""
         if at not in self._levels:
-            counts = np.bincount(self.codes[:, at], minlength=self.columns[at].size)
-            self._levels[at] = (np.cumsum(counts) - counts / 2) / max(len(self.codes), 1)
-        return self._levels[at]
+            held, counts = np.unique(self.codes[:, at], return_counts=True)
+            self._levels[at] = held, (np.cumsum(counts) - counts / 2) / max(len(self.codes), 1)
+        held, levels = self._levels[at]
+        return np.asarray(levels[np.searchsorted(held, codes)])
 
     def _part(self, at: int) -> CodeArray:
         """Return a coarse code of one column for the first rows."""
         if at not in self._parts:
             column, codes = self.columns[at], self.codes[:_LOOKED_AT, at]
             if column.levels:
-                own = np.minimum((self._level(at)[codes] * _PARTS).astype(np.int64), _PARTS - 1)
+                own = np.minimum((self._level(at, codes) * _PARTS).astype(np.int64), _PARTS - 1)
                 self._parts[at] = np.where(codes < column.n_values, own, _PARTS)
             else:
                 order = np.argsort(-np.bincount(codes, minlength=column.size), kind="stable")

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 
+from synth.generators.adaptive import regression
 from synth.generators.adaptive.code_masses import SummedMasses, summed_masses
 from synth.generators.adaptive.orders import Order
 from synth.generators.coarse_grid import coarse_grid
@@ -120,6 +121,16 @@ def test_masses_are_those_added_up_code_by_code(levels: int, rounded: bool) -> N
 
 def near(found: Sequence[float], truly: Sequence[float]) -> None:
     np.testing.assert_allclose(found, truly, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("levels", [5000, 300_000])
+def test_the_mean_of_every_place_is_that_of_all_its_values(levels: int) -> None:
+    column = NumberColumn("a", 0.5, 0.5 + (levels - 1) * 0.3, 0.3, special=(-1.0,), missing=True)
+    grid = coarse_grid(column, grid=7, atoms=9)
+    parts = regression._parts_of(grid.width)
+    np.testing.assert_array_equal(np.concatenate(parts), np.arange(grid.size))
+    whole = np.add.reduceat(column.comparable_values(), grid.first) / grid.width
+    np.testing.assert_array_equal(regression._means(column, grid), whole)
 
 
 def test_long_columns_are_told_apart_in_little_memory_and_space() -> None:

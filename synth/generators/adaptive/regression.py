@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from synth.generators.adaptive.bins import ColumnBins
 from synth.generators.adaptive.survey import Survey
+from synth.generators.coarse_grid import CoarseGrid
 from synth.models.moments import Coordinates, CountedMoments
 from synth.privacy.answers import AnswerSource
 from synth.privacy.more.lookups import Lookup
@@ -38,6 +39,9 @@ _FARTHEST = 4.0
 
 _MOST_COORDINATES = 64
 """Maximum number of coordinates, in order of importance; each adds to the length of every row."""
+
+_CODES_AT_ONCE = 2**17
+"""Codes of a column whose values are calculated at a time."""
 
 _ROOM = 1.2
 """Length at which rows are shortened, in units of the expected one."""
@@ -158,9 +162,24 @@ def _coordinates(position: int, column: ModelledColumn, known: ColumnBins, noise
 
 def _values(column: ModelledColumn, known: ColumnBins) -> Vector:
     """Return the mean value of every place, or the column's mean for values outside the grid and missing cells."""
-    grid, values = known.grid, column.comparable_values()
-    places = np.add.reduceat(values, grid.first) / grid.width
+    grid, places = known.grid, _means(column, known.grid)
+    lowest, highest = column.comparable_at(np.array([0, column.levels - 1]))
     ordered, shares = places[: grid.levels], known.proportions[: grid.levels]
     mean = float((shares * ordered).sum() / max(float(shares.sum()), 1e-300))
-    within = (places >= values[0]) & (places <= values[column.levels - 1])
+    within = (places >= lowest) & (places <= highest)
     return np.where(within, places, mean)
+
+
+def _means(column: ModelledColumn, grid: CoarseGrid) -> Vector:
+    """Return the mean value of every place; NaN where one of its codes has none."""
+    ends, sums = grid.first + grid.width, []
+    for places in _parts_of(grid.width):
+        codes = np.arange(grid.first[places[0]], ends[places[-1]])
+        sums.append(np.add.reduceat(column.comparable_at(codes), grid.first[places] - codes[0]))
+    return np.asarray(np.concatenate(sums) / grid.width)
+
+
+def _parts_of(width: NDArray[np.int64]) -> list[NDArray[np.intp]]:
+    """Return all places in parts that have few codes together, or one place each."""
+    part = (np.cumsum(width) - 1) // _CODES_AT_ONCE
+    return np.split(np.arange(len(width)), np.flatnonzero(np.diff(part)) + 1)
