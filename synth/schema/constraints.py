@@ -188,13 +188,12 @@ class _Mending:
             codes = rows[then.column.name]
             valued = np.zeros(len(broken), bool)
             if then.column.has_order:
-                valued = np.isfinite(values_of(then.column)[codes[broken]]) & bool(
-                    len(_valued(then.column, then.codes))
-                )
+                some = then.count_in(_valued(then.column)) > 0
+                valued = np.isfinite(values_of(then.column)[codes[broken]]) & some
             if valued.any():
                 codes[broken[valued]] = _nearest_among(then, codes[broken[valued]])
             asked = broken[~valued]
-            if len(asked) and len(then.codes):
+            if len(asked) and then.count_in(np.array([[0, then.column.size]])):
                 drawn = _chance(open_rows[asked], self.seed, len(self.place) + number)
                 codes[asked] = self._runs_of(then, rule, number).at(drawn)
 
@@ -206,7 +205,7 @@ class _Mending:
         return found
 
     def _drawn_runs(self, then: Among, rule: Rule) -> _Runs:
-        allowed, empty, size = then.codes, then.column.missing_code, then.column.size
+        allowed, empty, size = then.listed(), then.column.missing_code, then.column.size
         if empty is not None and (len(allowed) > 1 or allowed[0, 1] - allowed[0, 0] > 1):
             allowed = spans_within(allowed, complement(np.array([[empty, empty + 1]]), size), size)
         if self.drawn is not None:
@@ -249,9 +248,9 @@ class _Mending:
         held[name] = np.where(broken, held[name], own)
 
 
-def _valued(column: ModelledColumn, spans: Spans) -> Spans:
-    """Return the codes of a set that have a value."""
-    return spans_within(spans, codes_between(column, -np.inf, np.inf), column.size)
+def _valued(column: ModelledColumn) -> Spans:
+    """Return the codes that have a value."""
+    return codes_between(column, -np.inf, np.inf)
 
 
 def _nearest_among(where: Among, codes: CodeArray) -> CodeArray:
@@ -260,8 +259,13 @@ def _nearest_among(where: Among, codes: CodeArray) -> CodeArray:
     values, plain = values_of(column), column.n_values
     on_grid = spans_within(where.codes, np.array([[0, plain]], dtype=np.int64), column.size)
     target = values[codes]
+    if where.every is not None:
+        place = nearest(column, target, "=")
+        low = np.maximum(where.every.at_or_before(place), where.every.first)
+        high = np.minimum(low + where.every.step, where.every.last)
+        return np.where(np.abs(values[low] - target) <= np.abs(values[high] - target), low, high)
     if not len(on_grid):
-        beside = codes_in(_valued(column, where.codes))
+        beside = codes_in(spans_within(where.codes, _valued(column), column.size))
         return np.asarray(beside[np.abs(values[beside][None, :] - target[:, None]).argmin(axis=1)])
     place = nearest(column, target, "=")
     after = np.searchsorted(on_grid[:, 0], place, side="right")

@@ -24,7 +24,7 @@ from synth.schema.rules import (
     Spans,
     codes_between,
     codes_in,
-    complement,
+    n_codes,
     spans_of,
     spans_within,
     values_of,
@@ -106,14 +106,14 @@ class Search:
             if domains_now is None:
                 stack.pop()
                 continue
-            open_columns = [name for name, spans in domains_now.items() if _count(spans) > 1]
+            open_columns = [name for name, spans in domains_now.items() if n_codes(spans) > 1]
             if not open_columns:
                 row = {name: int(spans[0, 0]) for name, spans in domains_now.items()}
                 table = {name: np.array([code]) for name, code in row.items()}
                 if not any(rule.broken(table)[0] for rule in self.rules):
                     return row
                 continue
-            name = min(open_columns, key=lambda one: _count(domains_now[one]))
+            name = min(open_columns, key=lambda one: n_codes(domains_now[one]))
             stack.append(self._branches(domains_now, name))
         self.given_up = True
         return None
@@ -140,7 +140,7 @@ class Search:
                 after = spans_within(before, spans, self.columns[name].size)
                 if not len(after):
                     return None
-                if _count(after) < _count(before):
+                if n_codes(after) < n_codes(before):
                     domains[name] = after
                     fresh = [one for one in self.about[name] if one not in queued]
                     waiting.extend(fresh)
@@ -151,16 +151,16 @@ class Search:
         open_conditions = []
         for one in rule.when:
             spans = domains[one.column.name]
-            both = spans_within(spans, one.codes, one.column.size)
-            if not len(both):
+            met = one.count_in(spans)
+            if not met:
                 return
-            if _count(both) < _count(spans):
+            if met < n_codes(spans):
                 open_conditions.append(one)
         if not open_conditions:
             yield from _enforced(rule.then, domains)
         elif len(open_conditions) == 1 and not _is_possible(rule.then, domains):
             one = open_conditions[0]
-            yield one.column.name, complement(one.codes, one.column.size)
+            yield one.column.name, one.outside(domains[one.column.name])
 
 
 def _columns_of(rule: Rule) -> Iterator[ModelledColumn]:
@@ -174,13 +174,9 @@ def _columns_of(rule: Rule) -> Iterator[ModelledColumn]:
     yield from (one.column for one in rule.when)
 
 
-def _count(spans: Spans) -> int:
-    return int((spans[:, 1] - spans[:, 0]).sum())
-
-
 def _parts(spans: Spans) -> Iterator[Spans]:
     """Yield the parts of a set to try one after the other; together they are the whole set."""
-    if _count(spans) <= _FEW:
+    if n_codes(spans) <= _FEW:
         yield from (spans_of([code]) for code in codes_in(spans))
         return
     first, last = int(spans[0, 0]), int(spans[-1, 1]) - 1
@@ -241,14 +237,14 @@ def _is_possible(then: Among | Comparison | Dependency, domains: Domains) -> boo
     if isinstance(then, Comparison):
         return _Bounds(then, domains).possible()
     if isinstance(then, Among):
-        return len(spans_within(domains[then.column.name], then.codes, then.column.size)) > 0
+        return then.count_in(domains[then.column.name]) > 0
     return all(len(spans) > 0 for _, spans in _determined(then, domains))
 
 
 def _enforced(then: Among | Comparison | Dependency, domains: Domains) -> Iterator[tuple[str, Spans]]:
     """Yield the codes that a conclusion leaves to its columns."""
     if isinstance(then, Among):
-        yield then.column.name, then.codes
+        yield then.column.name, then.within(domains[then.column.name])
     elif isinstance(then, Dependency):
         yield from _determined(then, domains)
     else:
@@ -261,7 +257,7 @@ def _enforced(then: Among | Comparison | Dependency, domains: Domains) -> Iterat
 
 def _determined(then: Dependency, domains: Domains) -> Iterator[tuple[str, Spans]]:
     known, told = domains[then.source.name], domains[then.target.name]
-    if _count(known) > _MOST_LISTED:
+    if n_codes(known) > _MOST_LISTED:
         return
     codes = codes_in(known)
     wanted, empty = then.wanted[codes], then.target.missing_code
@@ -324,8 +320,11 @@ def _problems(lines: tuple[str, ...], schema: Schema) -> tuple[str, ...]:
             continue
         for rule in together if few else ():
             met = _met(rule)
+            # What a search is restricted to leaves out the gaps between very many codes: a row has to keep these, too.
+            told = [*together, *(Rule(rule.line, rule.text, (), one) for one in rule.when if one.every is not None)]
+            search = Search(told)
             if met and not problems[rule.line] and search.row(met) is None and not search.given_up:
-                problems[rule.line] = _never_met(rule, [one for one in _core(together, met) if one.line != rule.line])
+                problems[rule.line] = _never_met(rule, [one for one in _core(told, met) if one.line != rule.line])
     return tuple(problems)
 
 
@@ -333,7 +332,7 @@ def _says_nothing(rule: Rule) -> bool:
     """Whether no combination of declared values breaks a rule."""
     domains: Domains = {column.name: np.array([[0, column.size]]) for column in _columns_of(rule)}
     for one in rule.when:
-        met = spans_within(domains[one.column.name], one.codes, one.column.size)
+        met = one.within(domains[one.column.name])
         if not len(met):
             return True
         domains[one.column.name] = met
@@ -341,8 +340,7 @@ def _says_nothing(rule: Rule) -> bool:
     if isinstance(then, Dependency):
         return not then.learnt and then.wanted.is_empty
     if isinstance(then, Among):
-        outside = complement(then.codes, then.column.size)
-        return not len(spans_within(domains[then.column.name], outside, then.column.size))
+        return not len(then.outside(domains[then.column.name]))
     told = {
         name: spans_within(domains[name], codes_between(column, -np.inf, np.inf), column.size)
         for name, column in ((c.name, c) for c in (then.left, *then.right))
@@ -441,8 +439,8 @@ def _met(rule: Rule) -> Domains:
     """Return the codes of a row that meets the conditions of a rule."""
     found: Domains = {}
     for one in rule.when:
-        own = found.get(one.column.name, one.codes)
-        found[one.column.name] = spans_within(own, one.codes, one.column.size)
+        own = found.get(one.column.name, np.array([[0, one.column.size]], dtype=np.int64))
+        found[one.column.name] = one.within(own)
     return found
 
 

@@ -21,13 +21,14 @@ from __future__ import annotations
 import csv
 import difflib
 import io
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import cast
 
 import numpy as np
+import numpy.typing as npt
 
 from synth.errors import ConfigError, InputError, SchemaError
 from synth.limits import TEXT_CHARACTERS
@@ -40,6 +41,7 @@ from synth.schema.rules import (
     Conclusion,
     Dependency,
     Determined,
+    Every,
     Heap,
     Relation,
     Rule,
@@ -48,17 +50,21 @@ from synth.schema.rules import (
     codes_in,
     complement,
     spans_of,
-    spans_within,
     values_of,
 )
 from synth.schema.schema import Schema
 
 __all__ = ["RuleSet", "quoted", "read_rules", "with_tables"]
 
+CodeArray = npt.NDArray[np.int64]
+
 _SIGNS = (">=", "<=", "==", "!=", "<>", "=", ">", "<")
 _MOST_NAMED, _MOST_COMPARED = 6, 500
-_AT_ONCE = 2**20
+_AT_ONCE = 2**18
 """Codes of a column that are looked at together."""
+
+_MOST_SINGLE = 2**16
+"""Most single codes of a condition that are listed where they are equally far apart."""
 
 _HELP = "Write for example 'end >= start', 'total = a + b' or 'if age < 15 then income is missing'."
 
@@ -338,13 +344,18 @@ class _Line:
         step = self._number(text)
         if not step > 0:
             raise self._refused("needs a number above 0 after 'is a multiple of'.")
-        found = []
-        for start in range(0, column.size, _AT_ONCE):
-            parts = values_of(column)[np.arange(start, min(start + _AT_ONCE, column.size))] / step
+
+        def found(start: int, end: int) -> CodeArray:
+            parts = values_of(column)[np.arange(start, end)] / step
             with np.errstate(invalid="ignore"):
                 on_it = np.abs(parts - np.rint(parts)) <= 1e-9 * np.maximum(1.0, np.abs(parts))
-            found.append(start + np.flatnonzero(on_it))
-        return Among(column, spans_of(np.concatenate(found)), line)
+            return start + np.flatnonzero(on_it)
+
+        starts = range(0, column.levels, _AT_ONCE)
+        on_grid = (found(start, min(start + _AT_ONCE, column.levels)) for start in starts)
+        listed, every = _listed(on_grid)
+        beside = found(column.levels, column.size)
+        return Among(column, spans_of(np.concatenate([listed, beside])), line, every=every)
 
     def _number(self, text: str) -> float:
         try:
@@ -418,7 +429,7 @@ class _Line:
         for one in when:
             if one.column.name == gone.column.name:
                 raise self._refused("has the same column on both sides.")
-            not_met = Among(one.column, complement(one.codes, one.column.size), f"not {one.text}")
+            not_met = Among(one.column, complement(one.listed(), one.column.size), f"not {one.text}")
             there = Among(gone.column, complement(gone.codes, gone.column.size), f"not {gone.text}", of_empty=True)
             yield self._rule((not_met,), there)
 
@@ -427,11 +438,32 @@ class _Line:
         if not where.column.levels:
             raise self._refused(f"is about rounded numbers or dates, but '{shown(where.column.name)}' is neither.")
         valued = codes_between(where.column, -np.inf, np.inf)
-        if not len(spans_within(where.codes, valued, where.column.size)):
+        if not where.count_in(valued):
             raise self._refused(
                 f"names values that '{shown(where.column.name)}' cannot have: check its lowest, highest and step."
             )
         return where
+
+
+def _listed(parts: Iterable[CodeArray]) -> tuple[CodeArray, Every | None]:
+    """Return ascending codes as a list, or without a list where they are very many and equally far apart."""
+    held: list[CodeArray] = []
+    every: Every | None = None
+    may_be_even = True
+    for part in filter(len, parts):
+        if every is not None and np.array_equal(part, every.last + every.step * np.arange(1, len(part) + 1)):
+            every = replace(every, last=int(part[-1]))
+            continue
+        if every is not None:
+            held, every, may_be_even = [np.arange(every.first, every.last + 1, every.step)], None, False
+        held.append(part)
+        if may_be_even and sum(map(len, held)) > _MOST_SINGLE:
+            codes = np.concatenate(held)
+            apart = np.diff(codes)
+            may_be_even = bool((apart == apart[0]).all())
+            if may_be_even:
+                held, every = [], Every(int(codes[0]), int(codes[-1]), int(apart[0]))
+    return np.concatenate([np.empty(0, np.int64), *held]), every
 
 
 _EMPTY = (

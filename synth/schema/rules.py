@@ -26,6 +26,7 @@ __all__ = [
     "Comparison",
     "Dependency",
     "Determined",
+    "Every",
     "Heap",
     "Rule",
     "Spans",
@@ -35,6 +36,8 @@ __all__ = [
     "codes_in",
     "complement",
     "holds",
+    "joined",
+    "n_codes",
     "nearest",
     "possible_cells",
     "spans_of",
@@ -92,6 +95,13 @@ def spans_within(one: Spans, other: Spans, size: int) -> Spans:
     return complement(np.stack([out[starts, 0], ends], axis=1), size)
 
 
+def joined(one: Spans, other: Spans, size: int) -> Spans:
+    """Return the codes that are in either of two sets."""
+    if not (len(one) and len(other)):
+        return other if len(other) else one
+    return complement(spans_within(complement(one, size), complement(other, size), size), size)
+
+
 def codes_in(spans: Spans) -> CodeArray:
     """Return the codes of a set, one by one."""
     codes = [np.arange(first, last, dtype=np.int64) for first, last in spans.tolist()]
@@ -112,6 +122,42 @@ def codes_between(column: ModelledColumn, low: float, high: float) -> Spans:
     if not beside.size:
         return on_grid
     return complement(complement(np.concatenate([on_grid, spans_of(beside)]), column.size), column.size)
+
+
+def n_codes(spans: Spans) -> int:
+    """Return how many codes a set has."""
+    return int((spans[:, 1] - spans[:, 0]).sum())
+
+
+@dataclass(frozen=True, slots=True)
+class Every:
+    """Every ``step``-th code of a long grid from ``first`` to ``last``: too many to be listed as ranges of one code."""
+
+    first: int
+    last: int
+    step: int
+
+    def kept(self, codes: CodeArray) -> BoolArray:
+        """Return which codes it has."""
+        return np.asarray((codes >= self.first) & (codes <= self.last) & ((codes - self.first) % self.step == 0))
+
+    def at_or_after(self, codes: CodeArray) -> CodeArray:
+        """Return the first of its codes from each code on, which may be beyond its last one."""
+        return np.asarray(self.first + np.maximum(-((self.first - codes) // self.step), 0) * self.step)
+
+    def at_or_before(self, codes: CodeArray) -> CodeArray:
+        """Return the last of its codes up to each code, which may be before its first one."""
+        return np.asarray(self.first + (np.minimum(codes, self.last) - self.first) // self.step * self.step)
+
+    def within(self, spans: Spans) -> Spans:
+        """Return ranges with all of its codes that are in a set; each begins and ends with one."""
+        low, high = self.at_or_after(spans[:, 0]), self.at_or_before(spans[:, 1] - 1)
+        return np.stack([low, high + 1], axis=1)[low <= high]
+
+    def count_in(self, spans: Spans) -> int:
+        """Return how many of its codes are in a set."""
+        within = self.within(spans)
+        return int(((within[:, 1] - 1 - within[:, 0]) // self.step + 1).sum())
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,13 +213,19 @@ Table = Mapping[str, CodeArray]
 class Among:
     """A cell has one of some codes: ``age < 15``, ``type in (child, teenager)``, ``income is missing``.
 
-    ``of_empty``: it says whether the cell is empty.
+    Attributes
+    ----------
+    of_empty : bool
+        It says whether the cell is empty.
+    every : Every, optional
+        Codes of the grid in addition to ``codes``, which then has none of the grid.
     """
 
     column: ModelledColumn
     codes: Spans
     text: str
     of_empty: bool = False
+    every: Every | None = None
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -182,15 +234,41 @@ class Among:
 
     def kept(self, rows: Table) -> BoolArray:
         """Return which rows it is true of."""
-        return _among(rows[self.column.name], self.codes)
+        return self._has(rows[self.column.name])
+
+    def _has(self, codes: CodeArray) -> BoolArray:
+        found = _among(codes, self.codes)
+        return found if self.every is None else found | self.every.kept(codes)
+
+    def within(self, spans: Spans) -> Spans:
+        """Return the codes of a set that meet it; with ``every``, ranges that begin and end with such codes."""
+        found = spans_within(spans, self.codes, self.column.size)
+        return found if self.every is None else joined(found, self.every.within(spans), self.column.size)
+
+    def outside(self, spans: Spans) -> Spans:
+        """Return the codes of a set that do not meet it; with ``every``, also some that do, unless all do."""
+        found = spans_within(spans, complement(self.codes, self.column.size), self.column.size)
+        return found if self.every is None or self.count_in(spans) < n_codes(spans) else found[:0]
+
+    def count_in(self, spans: Spans) -> int:
+        """Return how many codes of a set meet it."""
+        found = n_codes(spans_within(spans, self.codes, self.column.size))
+        return found if self.every is None else found + self.every.count_in(spans)
+
+    def listed(self) -> Spans:
+        """Return the set of the codes that meet it, without ``every``: those may be millions of ranges."""
+        if self.every is None:
+            return self.codes
+        codes = np.arange(self.every.first, self.every.last + 1, self.every.step)
+        return joined(self.codes, np.stack([codes, codes + 1], axis=1), self.column.size)
 
     def as_conclusion(self) -> Among:
         """Return the same with the empty cell among its codes, as an empty cell breaks nothing."""
         code = self.column.missing_code
-        if code is None or self.of_empty or _among(np.array([code]), self.codes)[0]:
+        if code is None or self.of_empty or self._has(np.array([code]))[0]:
             return self
-        both = np.concatenate([self.codes, [[code, code + 1]]])
-        return Among(self.column, complement(complement(both, self.column.size), self.column.size), self.text)
+        both = joined(self.codes, np.array([[code, code + 1]], dtype=np.int64), self.column.size)
+        return Among(self.column, both, self.text, every=self.every)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -458,6 +536,11 @@ def _told_apart(rule: Rule, name: str, bins: BinsOfCodes) -> CodeArray:
     for column in (*compared, *(one.column for one in conditions)):
         if column.name == name:
             edges.append(np.arange(column.levels, column.size))
+    of_grid = [one.every for one in conditions if one.every is not None]
+    for every in of_grid:
+        ends = np.concatenate(edges)
+        near = np.concatenate([every.at_or_after(ends), every.at_or_before(ends - 1), [every.first, every.last]])
+        edges += [near, near + 1]
     around = np.concatenate([*edges, *(one.codes.reshape(-1) for one in conditions)])
     around = np.concatenate([around - 1, around])
     return np.unique(around[(around >= 0) & (around < bins.size)])
