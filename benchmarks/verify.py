@@ -140,8 +140,9 @@ def number(low: int, high: int) -> dict[str, Any]:
 
 
 def labelled(case: Case, name: str) -> dict[str, Any]:
-    """Declare the label where there is something to predict."""
-    return {"label": name} if case.generator in MODELS or case.kind == "predictions" else {}
+    """Declare the label where there is something to predict, or where the generator needs one."""
+    needed = case.generator in MODELS or case.generator == "independent-by-class" or case.kind == "predictions"
+    return {"label": name} if needed else {}
 
 
 def write(case: Case, folder: Path) -> Path:

@@ -188,7 +188,16 @@ class Target:
 
         Of a numeric label, special values outside the declared bounds ("999: refused") are not known.
         """
-        return np.flatnonzero(self._known()[codes[self.place]])
+        return np.flatnonzero(self.is_known(codes[self.place]))
+
+    def is_known(self, codes: NDArray[np.integer[Any]]) -> NDArray[np.bool_]:
+        """Return which codes of the label are known."""
+        unknown = [] if self.column.missing_code is None else [self.column.missing_code]
+        if self.kind == "number":
+            low, high = self.bounds
+            beside = enumerate(self.column.special, self.column.levels)
+            unknown += [code for code, value in beside if not low <= value <= high]
+        return ~np.isin(codes, unknown)
 
     def values(self, codes: CodeTable, rows: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the label of some rows: the code of a class, or the number (of a date, steps since the lowest)."""
@@ -200,13 +209,3 @@ class Target:
         specials = self.column.special
         beside = np.array([*specials, low])[np.clip(chosen - self.column.levels, 0, len(specials))]
         return np.clip(np.where(chosen < self.column.levels, on_grid, beside), low, high)
-
-    def _known(self) -> NDArray[np.bool_]:
-        known = np.ones(self.column.size, dtype=bool)
-        if self.column.missing_code is not None:
-            known[self.column.missing_code] = False
-        if self.kind == "number":
-            specials, (low, high) = self.column.special, self.bounds
-            inside = [low <= value <= high for value in specials]
-            known[self.column.levels : self.column.levels + len(specials)] = inside
-        return known

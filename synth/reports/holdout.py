@@ -30,7 +30,6 @@ from synth.reports.features import Target
 from synth.reports.tree_predictors import (
     constant_forest,
     constant_losses,
-    every_code,
     synthetic_forest,
     synthetic_losses,
 )
@@ -391,9 +390,9 @@ def _by_class(label: ModelledColumn) -> OneHot:
 
 def _is_known(label: ModelledColumn, target: Target) -> OneHot:
     """Separate rows whose label is known (bin 0) from the others (bin 1)."""
-    bins = np.ones(label.size, dtype=np.int32)
-    bins[target.usable(every_code(target))] = 0
-    return OneHot((label.name,), (Bins.of_codes(bins),))
+    beside = np.arange(label.levels, label.size)
+    bins = Bins.of_runs([0, *~target.is_known(beside)], [label.levels, *np.ones_like(beside)])
+    return OneHot((label.name,), (bins,))
 
 
 def trained_question(

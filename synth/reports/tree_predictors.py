@@ -10,12 +10,15 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from synth.generators.coarse_grid import coarse_grid
+from synth.privacy.bins import Bins
 from synth.privacy.more.forests import LARGEST_VALUE, MAXIMUM_BINS, Forest, even_edges
 from synth.privacy.more.lookups import Lookup
 from synth.privacy.more.losses import Losses
@@ -26,7 +29,6 @@ from synth.schema import ModelledColumn, Schema
 __all__ = [
     "constant_forest",
     "constant_losses",
-    "every_code",
     "quiet_and_single",
     "synthetic_forest",
     "synthetic_losses",
@@ -43,6 +45,9 @@ _SMALLEST_LEAF = 10
 _MOST_COLUMNS_A_SPLIT = 40
 _STEPS = 2.0**12
 """Whole-number steps in one unit of a score (log odds)."""
+
+_MOST_NUMBERS = 2**15
+"""Different numbers of a label whose declared range has more than twice as many; half a step of it is no error."""
 
 _NUMBER_STEPS = 2.0**16
 """Whole-number steps in the range of a label that is a number."""
@@ -77,8 +82,7 @@ def synthetic_forest(codes: CodeTable, schema: Schema, label: str, *, bins: int,
         return constant_forest(codes, schema, label, bins=bins)
     places = [_places(column, codes[place][rows], truth, target.n_classes) for place, column in columns]
     grown = _grown(_matrix(places, columns, codes, rows), truth, target.n_classes, seed)
-    names = tuple(column.name for _, column in columns)
-    return _with_edges(names, tuple(places), grown, target.n_classes, codes, schema, bins)
+    return _with_edges(_cut(places, columns, grown), target.n_classes, codes, schema, bins)
 
 
 def constant_forest(codes: CodeTable, schema: Schema, label: str, *, bins: int) -> Forest:
@@ -112,14 +116,10 @@ def synthetic_losses(codes: CodeTable, schema: Schema, label: str, *, seed: int)
     if len(np.unique(truth)) < 2 or not columns:
         return constant_losses(codes, schema, label)
     places = [
-        _places_by_mean(column, codes[place][rows], truth)
-        if not column.levels
-        else np.arange(column.size, dtype=np.int32)
-        for place, column in columns
+        None if column.levels else _places_by_mean(column, codes[place][rows], truth) for place, column in columns
     ]
     grown = _grown_number(_matrix(places, columns, codes, rows), truth, seed)
-    names = tuple(column.name for _, column in columns)
-    forest = _with_edges(names, tuple(places), grown, 1, codes, schema, MAXIMUM_BINS)
+    forest = _with_edges(_cut(places, columns, grown), 1, codes, schema, MAXIMUM_BINS)
     by_name = dict(zip(schema.names, codes, strict=True))
     _, scores = forest.guesses(by_name.__getitem__, len(codes[0]))
     cells = forest.cells(by_name.__getitem__, len(codes[0]))
@@ -139,9 +139,13 @@ def constant_losses(codes: CodeTable, schema: Schema, label: str) -> Losses:
 
 def _losses_of(forest: Forest, predictions: NDArray[np.float64], schema: Schema, label: str) -> Losses:
     target = Target.of(schema, label)
-    every = np.arange(target.column.size)
-    places = _scaled(target, target.values(every_code(target), every))
-    return Losses(forest, predictions, Lookup(label, places[:, None]))
+    column = target.column
+    grid = coarse_grid(
+        column, grid=_MOST_NUMBERS if column.size > 2 * _MOST_NUMBERS else column.size, atoms=column.size
+    )
+    middles = grid.first + (grid.width - 1) // 2
+    values = target.values([middles] * (target.place + 1), np.arange(len(middles)))
+    return Losses(forest, predictions, Lookup(label, _scaled(target, values)[:, None], grid.bins))
 
 
 def _scaled(target: Target, values: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -150,28 +154,50 @@ def _scaled(target: Target, values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _matrix(
-    places: Sequence[NDArray[Any]],
+    places: Sequence[_CodePlaces],
     columns: Sequence[tuple[int, ModelledColumn]],
     codes: CodeTable,
     rows: NDArray[np.int64],
 ) -> NDArray[np.float32]:
     """Return the places of some rows, shape (n_rows, n_columns)."""
-    found = [one[codes[place][rows]] for one, (place, _) in zip(places, columns, strict=True)]
+    own = [codes[place][rows] for place, _ in columns]
+    found = [code if one is None else one[code] for one, code in zip(places, own, strict=True)]
     return np.stack(found, axis=1).astype(np.float32)
 
 
 _Grown = tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]
 """Nodes, values and roots of a forest."""
 
+_CodePlaces = NDArray[np.int32] | None
+"""Place of every code; None on a grid, where it is the code."""
 
-def _places(column: ModelledColumn, codes: NDArray[Any], truth: NDArray[np.int64], n_classes: int) -> NDArray[np.int32]:
+
+def _cut(places: Sequence[_CodePlaces], columns: Sequence[tuple[int, ModelledColumn]], grown: _Grown) -> Forest:
+    """Return a forest without edges; a grid, which may be long, is cut into places where its thresholds lie."""
+    nodes, values, roots = grown
+    nodes, bins = nodes.copy(), []
+    own = np.arange(len(nodes))
+    for which, (place, (_, column)) in enumerate(zip(places, columns, strict=True)):
+        if place is not None:
+            bins.append(Bins.of_codes(place))
+            continue
+        mine = (nodes[:, 0] == which) & (nodes[:, 2] != own)
+        thresholds, nodes[mine, 1] = np.unique(nodes[mine, 1], return_inverse=True)
+        bins.append(
+            Bins.of_runs(np.arange(len(thresholds) + 1), np.diff(thresholds, prepend=-1, append=column.size - 1))
+        )
+    names = tuple(column.name for _, column in columns)
+    return Forest(names, tuple(bins), nodes, values, roots, np.zeros((values.shape[1], 0), np.int32))
+
+
+def _places(column: ModelledColumn, codes: NDArray[Any], truth: NDArray[np.int64], n_classes: int) -> _CodePlaces:
     """Return the place of every code: as declared where it lies on a grid, else in the order of the label's shares.
 
     For two classes that is the order of the share of one of them, and the best cut of a list of categories is then
     among its cuts in two.
     """
     if column.levels:
-        return np.arange(column.size, dtype=np.int32)
+        return None
     counts = np.zeros((column.size, n_classes))
     np.add.at(counts, (codes.astype(np.int64), truth), 1.0)
     frequencies = counts.sum(axis=0) / counts.sum()
@@ -273,22 +299,8 @@ def _as_whole_numbers(
     return np.concatenate(nodes), np.concatenate(values).astype(np.int32), np.array(roots, np.int32)
 
 
-def _with_edges(
-    names: tuple[str, ...],
-    places: tuple[NDArray[np.int32], ...],
-    grown: _Grown,
-    n_classes: int,
-    codes: CodeTable,
-    schema: Schema,
-    bins: int,
-) -> Forest:
+def _with_edges(forest: Forest, n_classes: int, codes: CodeTable, schema: Schema, bins: int) -> Forest:
     """Cut the confidence of every guessed class where its synthetic rows fall into equal parts."""
-    forest = Forest(names, places, *grown, np.zeros((n_classes, 0), np.int32))
     by_name = dict(zip(schema.names, codes, strict=True))
     edges = even_edges(*forest.guesses(by_name.__getitem__, len(codes[0])), n_classes=n_classes, bins=bins)
-    return Forest(names, places, *grown, edges)
-
-
-def every_code(target: Target) -> CodeTable:
-    """Return a table with one row for each code of a label; its other columns are meaningless."""
-    return [np.arange(target.column.size)] * (target.place + 1)
+    return replace(forest, edges=edges)

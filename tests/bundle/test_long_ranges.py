@@ -27,3 +27,13 @@ def test_ranges_of_sixteen_million_values_take_no_more_memory_than_short_ones(tm
     verdict = verify(sealed.path, key.public_key_pem, memory_bytes=MEMORY)
     assert verdict.ok, verdict.lines
     assert sealed.path.stat().st_size < LONGEST / 4
+
+
+def test_a_rule_about_two_such_ranges_is_kept_and_checked_in_as_little(tmp_path: Path) -> None:
+    columns = (NumberColumn("a", 0, LONGEST - 1, 1), NumberColumn("b", 0, LONGEST - 1, 1))
+    rules = ("b >= a", "if a is a multiple of 3 then b is a multiple of 2")
+    key = Key()
+    sealed = seal(config_of(columns, generator="dp-hp-adaptive", constraints=rules, rows=300), tmp_path, key)
+    verdict = verify(sealed.path, key.public_key_pem, memory_bytes=MEMORY)
+    assert verdict.ok, verdict.lines
+    assert sealed.path.stat().st_size < LONGEST / 4

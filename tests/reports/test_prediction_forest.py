@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from synth.privacy.more.forests import Forest
+from synth.reports import tree_predictors
 from synth.reports.features import Target
 from synth.reports.tree_predictors import constant_forest, synthetic_forest
 from synth.schema import CategoryColumn, NumberColumn, Schema, YesNoColumn
@@ -67,7 +69,10 @@ def test_whole_numbers_say_what_the_library_said() -> None:
     forest = synthetic_forest(trained, SCHEMA, "ill", bins=2, seed=5)
     by_name = dict(zip(SCHEMA.names, trained, strict=True))
     guess, confidence = forest.guesses(by_name.__getitem__, 2000)
-    places = np.stack([one[by_name[name]] for name, one in zip(forest.columns, forest.places, strict=True)], axis=1)
+    # The library sees the codes of a grid; a forest cuts it at its thresholds.
+    on_grid = {column.name for column in SCHEMA.modelled if column.levels}
+    each = zip(forest.columns, forest.places, strict=True)
+    places = np.stack([by_name[name] if name in on_grid else one[by_name[name]] for name, one in each], axis=1)
     target = Target.of(SCHEMA, "ill")
     order = np.random.default_rng([5, len(target.usable(trained)), 31]).permutation(target.usable(trained))
     model = GradientBoostingClassifier(
@@ -114,3 +119,36 @@ def test_no_labels_at_all_are_no_reason_to_fail() -> None:
     table[-1] = np.full(40, 2)  # missing everywhere
     assert constant_forest(table, SCHEMA, "ill", bins=2).dimension == 4
     assert synthetic_forest(table, SCHEMA, "ill", bins=2, seed=0).columns == ()
+
+
+LONG = Schema((NumberColumn("income", 0, 2**24 - 200, 1, special=(-1.0,), missing=True), YesNoColumn("ill")))
+
+
+def test_a_long_grid_is_cut_where_thresholds_lie() -> None:
+    """The same rows end in the same leaves as with a place for every code, and the forest is small."""
+    random = np.random.default_rng(4)
+    income = random.integers(0, LONG.modelled[0].size, 3000)
+    table = [income, ((income > 5_000_000) ^ (random.random(3000) < 0.1)).astype(np.int64)]
+    forest = synthetic_forest(table, LONG, "ill", bins=3, seed=1)
+    assert sum(array.nbytes for array in forest.describe()[1].values()) < 2**20
+    # A row's place says between which thresholds its code lies; a tree that compares codes itself reads as well.
+    edges = forest.places[0].edges
+    assert len(edges) > 3
+    near = np.concatenate([edges, edges[1:] - 1, income])
+    np.testing.assert_array_equal(forest.places[0][near], np.searchsorted(edges, near, side="right") - 1)
+    guess, _ = forest.guesses({"income": income}.__getitem__, 3000)
+    assert (guess == table[1]).mean() > 0.85
+
+
+def test_a_forest_of_codes_and_one_of_places_say_the_same() -> None:
+    columns = [(0, NumberColumn("a", 0, 40, 1)), (1, CategoryColumn("b", tuple("pqrst")))]
+    inner = {0: (0, 7, 1, 2), 1: (1, 2, 3, 4), 2: (0, 30, 5, 6), 7: (0, 7, 8, 9)}
+    nodes = np.array([inner.get(own, (0, 0, own, own)) for own in range(10)], np.int32)
+    values, roots = np.random.default_rng(2).integers(0, 50, (10, 2)).astype(np.int32), np.array([0, 7], np.int32)
+    order = np.array([3, 0, 4, 1, 2], np.int32)
+    cut = tree_predictors._cut([None, order], columns, (nodes, values, roots))
+    whole = Forest(("a", "b"), (np.arange(41), order), nodes, values, roots, np.zeros((2, 0), np.int32))
+    codes = {"a": np.repeat(np.arange(41), 5), "b": np.tile(np.arange(5), 41)}
+    for one, other in zip(cut.guesses(codes.__getitem__, 205), whole.guesses(codes.__getitem__, 205), strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert cut.places[0].count == 3

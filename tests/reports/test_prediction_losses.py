@@ -124,3 +124,15 @@ def test_what_noise_hides_has_no_value() -> None:
     assert near.value == 0.0
     assert near.error is not None
     assert near.error < WIDEST_LOSS
+
+
+@pytest.mark.parametrize(("levels", "most"), [(500, 503), (2**24 - 300, 2**15 + 3)])
+def test_a_long_range_of_numbers_is_predicted_to_within_half_a_step_of_many(levels: int, most: int) -> None:
+    column = NumberColumn("cost", 0, levels - 1, 1, special=(-1.0, 99.0), missing=True)
+    losses = constant_losses([np.array([3, 9])], Schema((column,)), "cost")
+    assert len(losses.target.table) == most
+    random = np.random.default_rng(1)
+    codes = np.concatenate([random.integers(0, levels, 1000), np.arange(levels - 2, column.size)])
+    found = losses.target.evaluate({"cost": codes})[:, 0]
+    truly = np.concatenate([codes[:1002], [0, 99, 0]]) / (levels - 1)
+    assert np.abs(found - truly).max() <= 2**-20 + (2**-16 if levels > 2**16 else 0)

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from synth.errors import PrivacyError
+from synth.privacy.bins import Bins
 from synth.privacy.counting import Axis, ColumnOf, Computed
 from synth.privacy.feature_maps import (
     Arrays,
@@ -29,6 +30,7 @@ from synth.privacy.feature_maps import (
     SyntheticCodes,
     check_dimension,
     kept,
+    kept_bins,
     whole_array,
 )
 from synth.privacy.questions import name_of
@@ -174,8 +176,9 @@ class Forest(Guess):
     ----------
     columns : tuple of str
         Different modelled columns that are looked at; may be empty for a forest of leaves.
-    places : tuple of arrays of shape (column size,), int32
-        Place of every code, by column: what thresholds are compared with.
+    places : tuple of Bins
+        Place of every code, by column: what thresholds are compared with. An array of shape (column size,) is taken as
+        the places that it lists.
     nodes : array of shape (n_nodes, 4), int32
         Of every node: which of ``columns``, the threshold, the node for rows at or below it, the node for rows above.
         Both come after their parent. A leaf has itself as both.
@@ -195,7 +198,7 @@ class Forest(Guess):
     kind: ClassVar[str] = "forest"
 
     columns: tuple[str, ...] = field()
-    places: tuple[NDArray[np.int32], ...]
+    places: tuple[Bins, ...]
     nodes: NDArray[np.int32]
     values: NDArray[np.int32]
     roots: NDArray[np.int32]
@@ -205,8 +208,8 @@ class Forest(Guess):
 
     def __post_init__(self) -> None:
         columns = tuple(self.columns)
-        places = tuple(whole_array("places", "a forest", one, 1) for one in self.places)
-        if len(set(columns)) != len(columns) or len(places) != len(columns) or any(one.size == 0 for one in places):
+        places = tuple(one if isinstance(one, Bins) else Bins.of_codes(one) for one in self.places)
+        if len(set(columns)) != len(columns) or len(places) != len(columns):
             raise PrivacyError("A forest needs the place of every code, by column, each column named once.")
         nodes, values = (
             whole_array("nodes", "a forest", self.nodes, 2),
@@ -232,7 +235,7 @@ class Forest(Guess):
     @property
     def code_sizes(self) -> tuple[tuple[str, int], ...]:
         """Its columns, with the number of codes of each."""
-        return tuple((column, len(places)) for column, places in zip(self.columns, self.places, strict=True))
+        return tuple((column, places.size) for column, places in zip(self.columns, self.places, strict=True))
 
     def guesses(self, column: ColumnOf, n_rows: int) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
         """Return the class with the largest score of every row, and how far that lies above the second."""
@@ -253,14 +256,14 @@ class Forest(Guess):
         return {
             "kind": self.kind,
             "columns": list(self.columns),
-            "places": [kept(arrays, f"{name}.places.{place}", one) for place, one in enumerate(self.places)],
+            "places": [kept_bins(arrays, f"{name}.places.{place}", one) for place, one in enumerate(self.places)],
             **{part: kept(arrays, f"{name}.{part}", getattr(self, part)) for part in _PARTS},
         }
 
     @classmethod
     def from_json(cls, said: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], inner: Inner) -> Self:
         """Make the forest of columns, places and trees."""
-        places = tuple(arrays[name] for name in said["places"])
+        places = tuple(Bins.from_json(one, arrays) for one in said["places"])
         return cls(tuple(said["columns"]), places, *(arrays[said[part]] for part in _PARTS))
 
     def _scores(self, placed: NDArray[np.int32]) -> NDArray[np.int64]:
