@@ -71,8 +71,7 @@ def error_of_model(model: PrivateModel, codes: NDArray[np.int64], task: Generato
         return ()
     label = task.schema.modelled_column(task.label)
     true = codes[:, task.schema.names.index(task.label)]
-    numbers = label.grid()
-    known = true < len(numbers) if len(numbers) else true != label.missing_code
+    known = true < label.levels if label.levels else true != label.missing_code
     if not known.any():
         return ()
     predicted, true = model.predict(codes[known]), true[known]
@@ -81,9 +80,10 @@ def error_of_model(model: PrivateModel, codes: NDArray[np.int64], task: Generato
         value, title, unit = 100 * float(right.mean()), "Right on held-out rows", "%"
         beside = f"Always predicting the most common value: {100 * usual:.3g} %."
     else:
-        errors = numbers[true] - predicted
+        numbers = label.grid_at(true)
+        errors = numbers - predicted
         value, title, unit = float(np.sqrt(np.mean(errors**2))), "Error on held-out rows", ""
-        beside = f"Root mean square error; always predicting the mean: {float(np.std(numbers[true])):.4g}."
+        beside = f"Root mean square error; always predicting the mean: {float(np.std(numbers)):.4g}."
     return (SafeEvidence(id="model.on_stand_in", title=title, value=value, unit=unit, sentence=beside),)
 
 
