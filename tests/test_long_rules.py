@@ -30,7 +30,7 @@ SCHEMA = Schema(
 
 def drawn(seed: int) -> np.ndarray:
     random = np.random.default_rng(seed)
-    return np.stack([random.integers(0, column.size, 2000) for column in SCHEMA.modelled], axis=1)
+    return np.stack([random.integers(0, column.size, 500) for column in SCHEMA.modelled], axis=1)
 
 
 @pytest.mark.parametrize(
@@ -41,6 +41,8 @@ def drawn(seed: int) -> np.ndarray:
         ("a determines kind",),
         ("a determines kind", "if a > 1000 then kind in (p, q)"),
         ("a determines kind (5 = p, 7 = q)",),
+        ("kind determines a", "a is not missing"),
+        ("a determines b",),
         ("b = a + a",),
         ("a is a multiple of 2",),
         ("if a is a multiple of 3 then b >= a", "b is a multiple of 7"),

@@ -86,16 +86,19 @@ def with_learnt_tables(rules: RuleSet, schema: Schema, drawn: CodeArray) -> Rule
 
 def _learnt(then: Dependency, source: CodeArray, target: CodeArray, known: Sequence[Rule]) -> Determined:
     present = target != then.target.missing_code if then.target.missing_code is not None else np.ones(len(target), bool)
-    source, target, size = source[present], target[present], then.target.size
+    source, target = source[present], target[present]
+    # Of what was not drawn, only other rules could tell one value from another; a long range has too many to ask them.
+    values = np.unique(target) if then.target.size > _MOST_ASKED else np.arange(then.target.size)
+    values = values if len(values) else np.zeros(1, dtype=np.int64)
+    target, size = np.searchsorted(values, target), len(values)
     pairs, counts = np.unique(source * size + target, return_counts=True)
     left = np.bincount(target, minlength=size).astype(np.float64)
     overall = np.argsort(-left, kind="stable")
-    overall = overall[overall != then.target.missing_code]
+    overall = overall[values[overall] != then.target.missing_code]
     shares = left / max(len(target), 1)
     beside = [rule for rule in known if set(rule.columns) & set(then.columns)]
     search = Search(beside) if beside else None
     drawn, times = np.unique(source[source != then.source.missing_code], return_counts=True)
-    # Of what was not drawn, only other rules could tell one value from another; a long range has too many to ask them.
     alike = search is None or then.source.size > _MOST_ASKED
     codes = drawn if alike else np.arange(then.source.size - then.source.missing)
     masses = np.zeros(len(codes), dtype=np.int64)
@@ -107,11 +110,16 @@ def _learnt(then: Dependency, source: CodeArray, target: CodeArray, known: Seque
         likely[pairs[first:last] % size] += counts[first:last]
         return np.asarray(likely / (mass + _SHRUNK))
 
-    def choices(code: int, mass: int, *, known: bool) -> list[int]:
+    def choice(code: int, mass: int, *, known: bool) -> int:
         likely = chances(code, mass)
         if not known:
             likely *= np.clip(left / max(mass, 1), _LEAST_LEFT, 1.0)
-        return [int(one) for one in overall[np.argsort(-likely[overall], kind="stable")]]
+        likeliest = int(overall[likely[overall].argmax()])
+        if search is None or code < 0:
+            return likeliest
+        order = overall[np.argsort(-likely[overall], kind="stable")].tolist()
+        # Where nothing fits, no row can have the value, so what it determines does not matter.
+        return next((one for one in order if _fits(search, then, code, int(values[one]))), likeliest)
 
     each = zip(codes.tolist(), masses.tolist(), strict=True)
     # More than halfway from the share among all rows to certainty: the model knows the pair well.
@@ -119,12 +127,10 @@ def _learnt(then: Dependency, source: CodeArray, target: CodeArray, known: Seque
     wanted = {} if then.source.missing_code is None else {then.source.missing_code: -1}
     for place in np.lexsort((-masses, ~known_well)).tolist():
         code, mass = int(codes[place]), int(masses[place])
-        likeliest = choices(code, mass, known=bool(known_well[place]))
-        fits = (one for one in likeliest if _fits(search, then, code, one))
-        # Where nothing fits, no row can have the value, so what it determines does not matter.
-        wanted[code] = likeliest[0] if search is None else next(fits, likeliest[0])
-        left[wanted[code]] -= mass
-    return Determined.of(wanted, choices(-1, 0, known=False)[0])
+        chosen = choice(code, mass, known=bool(known_well[place]))
+        wanted[code] = int(values[chosen])
+        left[chosen] -= mass
+    return Determined.of(wanted, int(values[choice(-1, 0, known=False)]))
 
 
 _SHRUNK = 5.0
@@ -137,12 +143,9 @@ _LEAST_LEFT = 0.05
 """Weight of a value without rows left: one that the model draws twenty times as often still wins."""
 
 
-def _fits(search: Search | None, then: Dependency, code: int, wanted: int) -> bool:
+def _fits(search: Search, then: Dependency, code: int, wanted: int) -> bool:
     pair = {then.source.name: spans_of([code]), then.target.name: spans_of([wanted])}
-    return (
-        search is None
-        or search.row({name: pair[name] for name in pair if name in search.columns}, empty=True) is not None
-    )
+    return search.row({name: pair[name] for name in pair if name in search.columns}, empty=True) is not None
 
 
 # Exchanges -----------------------------------------------------------------------------------------------------------
