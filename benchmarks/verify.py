@@ -119,7 +119,7 @@ def drawn(case: Case) -> tuple[Table, dict[str, Any], dict[str, Any]]:
         "cost": number(0, 20_000),
         "ill": number(0, 1),
     }
-    more = labelled(case, "ill")
+    more = labelled(case, "cost" if case.generator == "private-regression" else "ill")
     if kind == "several rows":
         table["person"] = np.arange(rows) // case.size
         more["unit"] = {"protects": "person", "rows_per_unit": case.size, "id_column": "person"}
