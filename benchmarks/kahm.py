@@ -305,7 +305,7 @@ def main() -> None:
     cells = read_results(asked.json, resume=asked.resume)
     settings: dict[str, Any] = {"rows": asked.rows, "depth": asked.depth, "device": asked.device}
     for cell in cells_of(experiment, asked.tables, asked.epsilons, asked.repeats):
-        # Results of before machines kept their clusters, and all test pictures were scored, are measured anew.
+        # What another run measured with other settings is measured again.
         own = settings | ({"parts": asked.parts, "scored": "all test pictures"} if "accuracy" in cell.printed else {})
         done = cells.get(cell.key)
         if done is None or done["settings"] != own:

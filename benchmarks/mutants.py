@@ -224,9 +224,9 @@ def applied(mutant: Mutant) -> tuple[str, int, str] | None:
     return None
 
 
-def listed(seed: int, number: int) -> dict[str, Any]:
+def listed(seed: int, number: int, rooms: Iterable[str] = ROOMS) -> dict[str, Any]:
     """Return so many mutants in a random order, how many were passed over, and how many there were to choose from."""
-    everything = possible()
+    everything = [each for each in possible() if each[0].split("/")[1] in rooms]
     order = random.Random(seed)  # noqa: S311
     order.shuffle(everything)
     mutants: list[Mutant] = []
@@ -378,7 +378,7 @@ class Trial:
             earlier = json.loads(asked.mutants.read_text())
             mutants = [self._taken_over(each) for each in earlier["mutants"]]
             return {**earlier, **about, "earlier": earlier["commit"], "sound": [], "mutants": mutants}
-        return {**listed(asked.seed, asked.number), **about}
+        return {**listed(asked.seed, asked.number, asked.rooms), **about}
 
     def _taken_over(self, mutant: Mutant) -> Mutant:
         if "outcome" not in mutant:
@@ -507,6 +507,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--tests", nargs="+", default=["tests"], help="which are measured, beside those that were")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--number", type=int, default=400)
+    parser.add_argument("--rooms", nargs="+", choices=ROOMS, default=list(ROOMS), help="where they are drawn")
     parser.add_argument("--mutants", type=Path, help="run those of an earlier file again")
     parser.add_argument("--only-doubtful", action="store_true")
     parser.add_argument("--cap", type=float, default=60.0, help="seconds of tests for one mutant")
@@ -522,7 +523,7 @@ def main() -> None:
     asked = arguments()
     warnings.filterwarnings("ignore", category=SyntaxWarning)  # mutants compare literals with "is"
     if asked.only_list:
-        asked.json.write_text(json.dumps(listed(asked.seed, asked.number), indent=1))
+        asked.json.write_text(json.dumps(listed(asked.seed, asked.number, asked.rooms), indent=1))
         return
     if asked.measure:
         sys.exit(reached_lines.measure(asked.coverage.resolve(), asked.minutes, asked.tests))

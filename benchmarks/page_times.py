@@ -247,15 +247,6 @@ def main() -> None:
     chosen = ",".join(HEADINGS) if arguments.pages is None else arguments.pages
     names = [name for name in chosen.split(",") if name]
     serving.ROOT = arguments.checkout.resolve()
-    if not (serving.ROOT / "synth" / "cli" / "keeping.py").exists():
-        # From before `synth app`.
-        serving.starting = lambda port: [
-            "streamlit",
-            "run",
-            "app.py",
-            f"--server.port={port}",
-            "--server.headless=true",
-        ]
     os.environ["PYTHONPATH"] = str(serving.ROOT)
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     figures: dict[str, Any] = {"machine": platform.machine(), "python": platform.python_version()}

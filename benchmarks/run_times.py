@@ -1,7 +1,7 @@
 """What ``synth run`` takes in several checkouts, in turn on one machine, so that a processor's speed cancels out.
 
-    git worktree add ../before COMMIT   # such as "Version 0.6.0" in the log
-    HERMITAGE_DATA=FOLDER python benchmarks/run_times.py --checkouts ../before . --tables g10 scm_tree --times 3
+    HERMITAGE_DATA=FOLDER python benchmarks/run_times.py --checkouts . --tables g10 scm_tree --times 3
+    git worktree add ../before COMMIT   # a commit to compare with: --checkouts ../before .
 
 The default generator's runs are those of ``whole_row.py`` (epsilon 1, delta 1e-5, one row added or removed, default
 options, one thread), each with a fresh vault and account. Printed are every run's CPU seconds and peak memory, as they

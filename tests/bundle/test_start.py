@@ -60,6 +60,6 @@ make("dp-hp-adaptive", GeneratorTask(schema, "c0"), {"model": "field"}).fit(sess
 
 
 def test_the_default_generator_asks_fits_and_draws_without_heavy_libraries():
-    # What benchmarks/README.md says of its processes before 0.7.0; a whole release loads them for ledger, files and
-    # report. A look at all pairs is a matrix product, which torch makes, so it is left out.
+    # A whole release loads them for ledger, files and report. A look at all pairs is a matrix product, which torch
+    # makes, so it is left out.
     assert not loaded(FITTED) & {*DRAWING, *LEARNING, "torch", "pandas", "pyarrow", "autodp", "sqlalchemy", "sqlglot"}
