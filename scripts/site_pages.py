@@ -20,6 +20,7 @@ OUTSIDE = {
     "CHANGELOG.md": "changelog.md",
     "SECURITY.md": "security.md",
     "benchmarks/README.md": "benchmarks.md",
+    "benchmarks/papers.md": "papers.md",
 }
 """Documents outside docs/, and what they are called on the site."""
 
