@@ -155,6 +155,17 @@ def test_a_folder_is_an_archive_like_any_other(bundle: Path, tmp_path: Path) -> 
 # Leaks ---------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("size", [0, 1, 10, 11, 25])
+def test_a_bundle_in_memory_is_taken_from_the_stream_whole_and_no_further(
+    size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checks, "_BLOCK", 10)
+    stream = io.BytesIO(bytes(range(25)) + b"what follows")
+    taken = checks._rest(stream, size)
+    taken.seek(0)
+    assert (taken.read(), stream.tell()) == (bytes(range(size)), size)
+
+
 def test_a_user_without_a_name_is_no_word_to_look_for(monkeypatch: pytest.MonkeyPatch) -> None:
     def nobody() -> str:
         raise KeyError("uid not found")

@@ -110,6 +110,8 @@ def test_names_stand_where_it_is_declared() -> None:
         ("id", "income_2019", "income_2020"),
         [["1", "2", "3"]],
     )
+    made = xlsx_row(["# made by hand"]) + HEAD + xlsx_row(["# 1", "2"])
+    assert names_and_rows(xlsx(made), TableFormat(comment="#")) == (("a", "b"), [["# 1", "2"]])
     named = TableFormat(header=False, kind="xlsx", names=("x", "y"))
     assert names_and_rows(xlsx(xlsx_row(["1", "2"])), named) == (("x", "y"), [["1", "2"]])
 
@@ -218,5 +220,10 @@ def test_a_zip_bomb_and_a_huge_sheet_end_at_the_limits() -> None:
     many = ods_row(["1", "2"]).replace("<t:table-row", '<t:table-row t:number-rows-repeated="999999999"')
     with pytest.raises(TableError, match="more than 5,000 rows"):
         inspect_header(io.BytesIO(ods(ods_row(["a", "b"]) + many)), limits=ReaderLimits(rows=5_000))
+    # A thousand rows may stand above a table of sixteen.
+    limits = ReaderLimits(rows=16)
+    assert len(list(sheet_rows(io.BytesIO(xlsx(xlsx_row(["1"]) * 1_016)), limits=limits))) == 1_016
+    with pytest.raises(TableError, match="more than 16 rows"):
+        list(sheet_rows(io.BytesIO(xlsx(xlsx_row(["1"]) * 1_017)), limits=limits))
     texts = xlsx(HEAD + xlsx_row(["x" * 2_000_000, "2"]))
     assert inspect_header(io.BytesIO(texts)).n_rows == 1

@@ -167,7 +167,8 @@ def test_a_finding_costs_what_is_said_before(monkeypatch: pytest.MonkeyPatch) ->
         # The threshold that was foreseen is for texts in every column; with fewer it is lower.
         said = foreseen(session.schema, world.epsilon, world.delta)
         asked = [one for one in session.answers if isinstance(one, FoundValues)]
-        assert all(one.threshold * one.receipt.grid <= said.least_rows for one in asked)
+        largest = max(one.threshold * one.receipt.grid for one in asked)
+        assert largest <= said.least_rows < 1.5 * largest
 
 
 def test_codes_cost_no_more_than_their_budget(monkeypatch: pytest.MonkeyPatch) -> None:

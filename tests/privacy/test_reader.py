@@ -169,6 +169,14 @@ def test_a_text_that_begins_like_another_file_is_read_where_a_row_may_begin_so()
             served(data + PLAIN)
 
 
+@pytest.mark.parametrize(("data", "blank", "unreadable"), [(b"a,b\n1,2\n\n1,2,3\n", 1, 1), (b"a\n1\n\n2\n", 1, 0)])
+def test_a_blank_line_is_no_unreadable_one(data: bytes, blank: int, unreadable: int) -> None:
+    names = data.decode().splitlines()[0].split(",")
+    schema = Schema(tuple(NumberColumn(name, 0, 9, 1, missing=True) for name in names))
+    counts = read(data, schema=schema)._reading
+    assert (counts.blank_lines, counts.unreadable_lines) == (blank, unreadable)
+
+
 @pytest.mark.parametrize("name", ["comma", "gzip", "parquet", "parquet in gzip"])
 @pytest.mark.parametrize("stream", [io.BytesIO, Unseekable])
 def test_handled_by_the_parsing_process(name: str, stream: type[io.BytesIO]) -> None:
