@@ -120,6 +120,10 @@ def test_nothing_is_found_where_nothing_was_changed(tmp_path: Path, key: Key) ->
     assert Check.FINDING in verdict.json["checked"]
 
 
+def test_its_readme_names_what_was_found() -> None:
+    assert b"found.json, found.npz" in members_of(BUNDLE)["README.txt"]
+
+
 def test_a_finding_that_is_left_out(tmp_path: Path, key: Key) -> None:
     path = forge(tmp_path / "f.zip", key, without=("found.json", "found.npz"))
     only(path, "does not hold all of a finding", "but the bundle has no finding")

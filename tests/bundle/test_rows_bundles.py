@@ -174,15 +174,18 @@ def _forged(
     return altered(bundle, target, files={"measurements.npz": lambda _: answers}, certificate=agree, sign_with=key)
 
 
+@pytest.mark.parametrize(
+    "parts", [("l1",), ("row_largest",), ("l1", "row_l1", "row_largest")], ids=["l1", "largest", "all"]
+)
 def test_a_receipt_of_a_smaller_cell_is_found_by_the_question_itself(
-    sealed: dict[str, Path], tmp_path: Path, key: Key
+    parts: tuple[str, ...], sealed: dict[str, Path], tmp_path: Path, key: Key
 ) -> None:
+    def halved(cell: CellNoise) -> CellNoise:
+        return cell._replace(**{part: getattr(cell, part) // 2 for part in parts})
+
     def smaller(release: PerturbedRows) -> PerturbedRows:
         receipt = release.receipt
-        cells = tuple(
-            CellNoise(cell.l1 // 2, cell.row_l1 // 2, min(cell.row_largest, cell.row_l1 // 2), cell.scale)
-            for cell in receipt.cells
-        )
+        cells = tuple(map(halved, receipt.cells))
         honest = dataclasses.replace(receipt, cells=cells, pure_units=-(-receipt.pure_units // 2) + 1)
         return dataclasses.replace(release, receipts=(honest,))
 
@@ -214,6 +217,15 @@ def test_labels_without_a_receipt_are_found(sealed: dict[str, Path], tmp_path: P
         sealed["rows"], tmp_path / "f.zip", key, lambda one: dataclasses.replace(one, receipts=one.receipts[:1])
     )
     assert "without a receipt for a randomised response" in failures(forged)
+
+
+def test_a_receipt_for_labels_that_nobody_asked_for_is_found(sealed: dict[str, Path], tmp_path: Path, key: Key) -> None:
+    def unasked(release: PerturbedRows) -> PerturbedRows:
+        question = dataclasses.replace(release.question, label=None)
+        return dataclasses.replace(release, question=question, labels=None)
+
+    found = failures(_forged(sealed["rows"], tmp_path / "f.zip", key, unasked))
+    assert "has a receipt or list of labels, although the question has no label" in found
 
 
 def test_answers_come_back_as_they_were_and_are_small(sealed: dict[str, Path]) -> None:

@@ -148,6 +148,8 @@ def test_readme_and_citation_say_what_it_is(bundle: Path) -> None:
     assert "NOT covered by the guarantee: the domain of age" in text
     for sentence in CANNOT_SHOW:
         assert sentence in text
+    assert [name for name in members if name not in text] == ["README.txt", "CITATION.cff"]
+    assert "found.json" not in text
     for quoted in re.findall(r"see '([A-Z][^']+)' in report.html", text):
         assert quoted in members["report.html"].decode()
     citation = yaml.safe_load(members["CITATION.cff"])
