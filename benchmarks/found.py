@@ -23,7 +23,7 @@ import json
 import os
 import statistics
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -52,11 +52,15 @@ KEY = b"the key of nobody: public tables"
 
 @dataclass(frozen=True)
 class Described:
-    """A table's columns, the receipts they were paid with, and what they cannot hold."""
+    """A table's columns, the receipts they were paid with, and what they cannot hold.
+
+    ``outside`` is the part of each found column's cells that become an end of its range, of those that are not missing.
+    """
 
     schema: Schema
     receipts: tuple[Receipt, ...] = ()
     lost: float = 0.0
+    outside: dict[str, float] = field(default_factory=dict)
     left_out: int = 0
     otherwise: int = 0
 
@@ -75,20 +79,21 @@ def as_found(table: Table, epsilon: float) -> Described:
         kinds.get(one.kind) != declared[name].kind.replace("yes_no", "category") for name, one in found.items()
     )
     left_out = sum(isinstance(one.column, DropColumn) for one in found.values())
-    return Described(schema, session.receipts, _lost(table, schema, found), left_out, otherwise)
+    return Described(schema, session.receipts, *_lost(table, schema, found), left_out, otherwise)
 
 
-def _lost(table: Table, schema: Schema, found: dict[str, FoundColumn]) -> float:
-    """Return the mean part of cells that a column cannot hold; exact, as the tables are public."""
+def _lost(table: Table, schema: Schema, found: dict[str, FoundColumn]) -> tuple[float, dict[str, float]]:
+    """Return the mean part of cells that a column cannot hold, and that outside each range; of public tables, exact."""
     read = read_table(lambda: io.BytesIO(table.written), "", schema, table.form, account_key=KEY)
-    parts = []
+    parts, outside = [], {}
     for name, one in found.items():
         if isinstance(one.column, DropColumn):
             parts.append(1.0)
         else:
-            counts = read._reading.cells[name]  # noqa: SLF001  # of a public table
-            parts.append((counts.outside + counts.malformed) / read._n_rows)  # noqa: SLF001
-    return statistics.fmean(parts)
+            counts, rows = read._reading.cells[name], read._n_rows  # noqa: SLF001  # of a public table
+            parts.append((counts.outside + counts.malformed) / rows)
+            outside[name] = counts.outside / max(rows - counts.missing - counts.malformed, 1)
+    return statistics.fmean(parts), outside
 
 
 def left_over(receipts: tuple[Receipt, ...]) -> float:

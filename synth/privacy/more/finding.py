@@ -1,8 +1,8 @@
 """Finding columns privately: the questions about columns that have no description yet.
 
-The first question of every open column is the kind of its cells; then come, with the same noise on every count, the
-bounds of numbers and dates and the values of texts. Numbers that may be codes get both questions. The conclusions from
-the answers are a public rule, :mod:`synth.privacy.more.found_columns`.
+The first question of every open column is the kind of its cells; then come the bounds of numbers and dates, in fine
+bins and in blocks of bins, and the values of texts. Numbers that may be codes get both. The conclusions are a public
+rule, :mod:`synth.privacy.more.found_columns`.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from synth.privacy.feature_maps import OneHot
 from synth.privacy.more.found_columns import (
     CLEAR,
     FoundColumn,
+    blocks_query,
     bounds_query,
     columns_found,
     kind_of,
@@ -51,6 +52,9 @@ SOURCE = "find"
 
 KINDS_SHARE = 0.1
 """Part of a finding's budget that pays for kinds; the rest pays for bounds and values."""
+
+BLOCKS_SHARE = 0.5
+"""Part of what a column's bounds cost that pays for blocks: a block has as much noise as a bin, and many more cells."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,11 +201,16 @@ def find(session: AnswerSource, *, delta_key: float) -> tuple[FoundColumn, ...]:
     }
     bounded = [name for name, kind in kinds.items() if kind.has_bounds]
     texts = tuple(name for name, kind in kinds.items() if kind.kind == "text" or kind.may_be_codes)
-    # Every column gets one more question, some get two; each costs the same.
+    # Bounds or values of every column are asked, of some both; each of them costs the same.
     parts = max(len(columns), len(bounded) + len(texts))
     for name in bounded:
-        bins = columns[name].date_bins() if kinds[name].kind == "date" else columns[name].number_bins()
-        count(name, bins, (1 - KINDS_SHARE) / parts, bounds_query(name))
+        column, share = columns[name], (1 - KINDS_SHARE) / parts
+        dates = kinds[name].kind == "date"
+        bins, blocks = (
+            (column.date_bins(), column.date_blocks()) if dates else (column.number_bins(), column.number_blocks())
+        )
+        count(name, bins, (1 - BLOCKS_SHARE) * share, bounds_query(name))
+        count(name, blocks, BLOCKS_SHARE * share, blocks_query(name))
     if texts:
         share = (1 - KINDS_SHARE) * len(texts) / parts
         answers.append(

@@ -8,16 +8,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import date, timedelta
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from synth.errors import PrivacyError
 from synth.privacy.answers import NoisyAnswer
+from synth.privacy.more.found_ranges import OUTSIDE, Counted, likely_dates, likely_numbers, located
 from synth.privacy.more.found_values import FoundValues
 from synth.privacy.questions import Answer
 from synth.schema import (
@@ -30,7 +30,14 @@ from synth.schema import (
     Schema,
     guarded,
 )
-from synth.schema.columns.find import DATE_EDGES, MOST_DECIMALS, NUMBER_EDGES, CellKind
+from synth.schema.columns.find import (
+    DATE_BLOCKS,
+    DATE_EDGES,
+    MOST_DECIMALS,
+    NUMBER_BLOCKS,
+    NUMBER_EDGES,
+    CellKind,
+)
 from synth.schema.columns.labels import MAXIMUM_CATEGORIES
 from synth.schema.schema import COARSE_PLACES
 
@@ -38,6 +45,7 @@ __all__ = [
     "CLEAR",
     "FoundColumn",
     "FoundKind",
+    "blocks_query",
     "bounds_query",
     "columns_found",
     "kind_of",
@@ -51,6 +59,9 @@ __all__ = [
 CLEAR = 5.0
 """Standard deviations above which a noisy count is taken for more than noise."""
 
+UNCLEAR = 2.5
+"""Standard deviations within which a noisy count may be only noise, although it looks like more."""
+
 MOST_OF = 0.8
 """Part of the non-missing cells that must be of one kind, for a column to be of that kind and not text."""
 
@@ -63,6 +74,9 @@ SPIKE = 0.05
 
 MARKERS = 2
 """Words that may mark non-numbers in a column of numbers; if more are found, the numbers are codes."""
+
+YEAR, QUARTER = 12, 3
+"""Months: dates are found in whole years, or in whole quarters where they span less than two years."""
 
 MOST_PLACES = 2**18
 """Most levels of the grid of a found number; the step is made ten times as long until there are fewer."""
@@ -127,6 +141,11 @@ def bounds_query(name: str) -> str:
     return f"bounds of '{name}'"
 
 
+def blocks_query(name: str) -> str:
+    """Name the question of between which bounds they lie roughly, counted in blocks of bins."""
+    return f"rough bounds of '{name}'"
+
+
 def values_query(names: Sequence[str]) -> str:
     """Name the question of which values some columns hold."""
     return f"values of {len(names):,} column{'s' if len(names) > 1 else ''}"
@@ -155,14 +174,16 @@ def columns_found(schema: Schema, answers: Iterable[Answer]) -> tuple[FoundColum
         column = open_column(schema, name)
         if kinds_of.kind == "nothing":
             found.append(_left_out(name, kinds_of, "Too few of its cells can be distinguished from noise."))
-        elif kinds_of.kind == "date":
-            found.append(_date(column, kinds_of, _sum(given, bounds_query(name))))
-        elif values is None or name not in values.question.columns:
-            found.append(_number(column, kinds_of, _sum(given, bounds_query(name))))
-        elif kinds_of.kind == "text":
+        elif kinds_of.kind == "text" and values is not None:
             found.append(_category(column, kinds_of, values))
         else:
-            found.append(_number_or_codes(column, kinds_of, _sum(given, bounds_query(name)), values))
+            bounds = _Bounds.of(given, name, len(kinds))
+            if kinds_of.kind == "date":
+                found.append(_date(column, kinds_of, bounds))
+            elif values is None or name not in values.question.columns:
+                found.append(_number(column, kinds_of, bounds))
+            else:
+                found.append(_number_or_codes(column, kinds_of, bounds, values))
     return tuple(found)
 
 
@@ -208,6 +229,10 @@ class _Kinds:
         words = self.texts >= CLEAR * self.noise_std
         return (self.kind == "integer" and words) or (self.kind == "decimal" and (words or self.mostly_whole))
 
+    def least(self, cells: float) -> float:
+        """Return about how many cells of a kind there are, at least as many as stand out from noise."""
+        return max(cells, CLEAR * self.noise_std)
+
     @property
     def has_missing(self) -> bool:
         return self.missing >= CLEAR * self.noise_std
@@ -226,18 +251,18 @@ def kind_of(answer: NoisyAnswer) -> _Kinds:
         raise PrivacyError(f"'{answer.query}' does not tell kinds of cells apart.")
     by_decimals, (dates, texts, missing) = np.split(answer.value, [CellKind.DATE])
     numbers = float(by_decimals.sum())
-    # More decimals are rare, or noise: the step is that of the other numbers.
+    # More decimals are rare, or noise: the step is that of the other numbers. Where noise is large, half are enough.
     finer = np.cumsum(by_decimals[::-1])[::-1]
-    of_noise = CLEAR * answer.noise_std * np.sqrt(np.arange(len(finer), 0, -1))
-    clear = np.maximum(of_noise, RARE * numbers)
+    noise = answer.noise_std * np.sqrt(np.arange(len(finer), 0, -1))
+    clear = np.maximum(np.minimum(CLEAR * noise, np.maximum(UNCLEAR * noise, numbers / 2)), RARE * numbers)
     decimals = int(np.flatnonzero(finer >= clear).max(initial=0))
     present = numbers + dates + texts
     kind: FoundKind = "text"
     if max(numbers, dates, texts) < CLEAR * answer.noise_std:
         kind = "nothing"
-    elif dates >= MOST_OF * present:
+    elif _are_most(float(dates), 1, present, answer.noise_std):
         kind = "date"
-    elif numbers >= MOST_OF * present:
+    elif _are_most(numbers, len(by_decimals), present, answer.noise_std):
         kind = "decimal" if decimals else "integer"
     return _Kinds(
         kind,
@@ -249,6 +274,13 @@ def kind_of(answer: NoisyAnswer) -> _Kinds:
         float(missing),
         answer.noise_std,
     )
+
+
+def _are_most(part: float, counts: int, present: float, noise_std: float) -> bool:
+    """Whether a sum of so many counts is ``MOST_OF`` of the present cells, or is half of them and noise may hide it."""
+    others = CellKind.MISSING - counts
+    noise = noise_std * math.hypot((1 - MOST_OF) * math.sqrt(counts), MOST_OF * math.sqrt(others))
+    return part >= max(MOST_OF * present - UNCLEAR * noise, present / 2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,10 +298,38 @@ class _Lost:
             max(kinds.present - float(inside.sum()), 0.0), math.hypot(of_kinds, noise_std * math.sqrt(inside.size))
         )
 
-    def __str__(self) -> str:
-        """Return how many there may be, in two digits."""
+    @classmethod
+    def beside(cls, kinds: _Kinds, ranged: float) -> _Lost:
+        """Return the cells of other kinds, and those expected outside a range of the ``ranged`` ones."""
+        others = max(kinds.present - ranged, 0.0)
+        return cls(others + 2 * OUTSIDE * max(ranged, 0.0), kinds.noise_std * math.sqrt(2))
+
+    @property
+    def most(self) -> str:
+        """How many there may be, in two digits."""
         most = round(self.cells + 2 * self.noise_std)
         return f"up to about {round(most, 2 - len(str(most))):,} cells"
+
+
+@dataclass(frozen=True, slots=True)
+class _Bounds:
+    """The two answers about the bounds of one column, and how many columns have such answers at most."""
+
+    fine: NoisyAnswer
+    coarse: NoisyAnswer
+    columns: int
+
+    @classmethod
+    def of(cls, given: dict[str, Answer], name: str, columns: int) -> _Bounds:
+        return cls(_sum(given, bounds_query(name)), _sum(given, blocks_query(name)), columns)
+
+    def counted(self, edges: NDArray[np.float64], blocks: Sequence[int]) -> Counted:
+        """Return the counts between edges, without what lies beyond them and what is of another kind."""
+        for answer, size in ((self.fine, len(edges)), (self.coarse, len(blocks))):
+            if answer.value.shape != (size + 2,):
+                raise PrivacyError(f"'{answer.query}' does not count the bins that bounds are found in.")
+        fine, coarse = ((np.asarray(one.value)[1:-2], one.noise_std) for one in (self.fine, self.coarse))
+        return Counted.of(edges, np.array(blocks, dtype=np.intp), fine, coarse)
 
 
 def _left_out(name: str, kinds: _Kinds, why: str) -> FoundColumn:
@@ -278,59 +338,58 @@ def _left_out(name: str, kinds: _Kinds, why: str) -> FoundColumn:
     )
 
 
-def _span(counts: NDArray[np.float64], noise_std: float) -> tuple[int, int]:
-    """Return the first and the last bin between which cells certainly are; (0, -1) where none stand out from noise.
-
-    Windows of 1, 2, 4, ... bins are compared with noise. One counts if its sum is so large that noise alone would give
-    any window of any size such a sum in only one of a hundred columns. Of those that count, the ones without a smaller
-    one inside locate cells: a few spread-out cells are found as well as many in one place, only less precisely.
-    """
-    size = 1 << max(len(counts) - 1, 1).bit_length()
-    sums = np.concatenate([counts, np.zeros(size - len(counts))])
-    clear = -float(ndtri(0.01 / (2 * size))) * noise_std
-    inside, starts, ends, width = np.zeros(size, dtype=bool), [len(counts)], [0], 1
-    while True:
-        counted = np.asarray(sums >= clear * math.sqrt(width))
-        smallest = np.flatnonzero(counted & ~inside) * width
-        starts += smallest[:1].tolist()
-        ends += (smallest[-1:] + width).tolist()
-        if len(sums) == 1:
-            break
-        inside = np.asarray((counted | inside).reshape(-1, 2).any(axis=1))
-        sums, width = sums.reshape(-1, 2).sum(axis=1), 2 * width
-    return (min(starts), min(max(ends), len(counts)) - 1) if max(ends) else (0, -1)
-
-
-def _number(column: FindColumn, kinds: _Kinds, answer: NoisyAnswer) -> FoundColumn:
-    """Declare a number: bounds are edges of bins, the step is that of its decimals or ten thousandths of its range."""
+def _number(column: FindColumn, kinds: _Kinds, bounds: _Bounds) -> FoundColumn:
+    """Declare a number: bounds are round numbers, the step is that of its decimals or ten thousandths of its range."""
     # Numbers beyond the last edges have no bound, and cells that are not numbers have no bin.
-    counts = _bins(answer, len(NUMBER_EDGES))[1:-2]
-    first, last = _span(counts, answer.noise_std)
-    if last < first:
+    counted = bounds.counted(np.array(NUMBER_EDGES[1:-1]), NUMBER_BLOCKS)
+    ends = located(counted, (1, 2, 4), columns=bounds.columns)
+    if ends is None:
         return _left_out(column.name, kinds, "Its numbers are too spread out to be distinguished from noise.")
-    low, high = _ends(first + 1)[0], _ends(last + 1)[1]
-    if kinds.kind == "integer":
-        step, (low, high) = Decimal(1), _whole_ends(low, high)
+    whole = kinds.kind == "integer"
+    lowest, highest = map(_decimal, counted.edges[list(ends)].tolist())
+    low, high = map(_decimal, likely_numbers(counted, ends, cells=kinds.least(kinds.numbers), whole=whole))
+    if whole:
+        (lowest, highest), (low, high), step = _whole_ends(lowest, highest), _whole_ends(low, high), Decimal(1)
     elif kinds.decimals < MOST_DECIMALS:
         step = Decimal(1).scaleb(-kinds.decimals)
     else:
         step = Decimal(1).scaleb((high - low).adjusted() - 4 if high > low else -MOST_DECIMALS)
+    low, high = _round_ends(low, high, step)
     while (high - low) / step > MOST_PLACES:
         step *= 10
     low = (low / step).to_integral_value(ROUND_FLOOR) * step
     high = max((high / step).to_integral_value(ROUND_CEILING) * step, low + step)
     found = NumberColumn(column.name, float(low), float(high), float(step), missing=True, weight=column.weight)
     if found.levels > COARSE_PLACES:
-        found = replace(found, special=_spikes(counts, kinds, answer.noise_std))
-    lost = _Lost.outside(kinds, counts[first : last + 1], answer.noise_std)
+        found = replace(found, special=_spikes(counted.fine, kinds, bounds.fine.noise_std))
+    lost = _Lost.beside(kinds, kinds.numbers)
     words = "Whole numbers" if step >= 1 else f"Numbers in steps of {step:f}"
     said = (
-        f"{words} from {low.normalize():,f} to {high.normalize():,f}; {lost} are outside this range or are not numbers."
+        f"{words} from {_written(low)} to {_written(high)}, {_widened(_written(lowest), _written(highest))}; "
+        f"{lost.most} are outside this range or are not numbers."
     )
     return FoundColumn(column.name, kinds.kind, found, kinds.numbers, lost.cells, said)
 
 
-def _number_or_codes(column: FindColumn, kinds: _Kinds, answer: NoisyAnswer, values: FoundValues) -> FoundColumn:
+def _written(number: Decimal) -> str:
+    return f"{number.normalize():,f}"
+
+
+def _widened(lowest: str, highest: str) -> str:
+    """Say why a range is wider than where cells certainly are."""
+    where = f"from {lowest} to {highest}" if lowest != highest else f"at {lowest}"
+    return f"widened to what noise may hide (only {where} do cells stand out from it)"
+
+
+def _round_ends(low: Decimal, high: Decimal, step: Decimal) -> tuple[Decimal, Decimal]:
+    """Widen a range to multiples of 1, 2 or 5 times a power of ten: the largest that is at most an eighth of it."""
+    eighth = max(high - low, step) / 8
+    units = [Decimal(digit).scaleb(eighth.adjusted()) for digit in (1, 2, 5)]
+    unit = max(step, *(one for one in units if one <= eighth))
+    return (low / unit).to_integral_value(ROUND_FLOOR) * unit, (high / unit).to_integral_value(ROUND_CEILING) * unit
+
+
+def _number_or_codes(column: FindColumn, kinds: _Kinds, bounds: _Bounds, values: FoundValues) -> FoundColumn:
     """Declare numbers mixed with other values: as codes, written back unchanged, or as numbers after all.
 
     They are codes if several values are words and the found values cover most cells. Otherwise they are numbers, and
@@ -341,8 +400,8 @@ def _number_or_codes(column: FindColumn, kinds: _Kinds, answer: NoisyAnswer, val
     if len(words) > MARKERS and codes.lost <= (1 - MOST_OF) * kinds.present:
         return replace(codes, kind="text", said=f"Codes, most of which look like numbers: {codes.said}")
     if kinds.kind == "integer" or not kinds.mostly_whole:
-        return _number(column, kinds, answer)
-    whole = _number(column, replace(kinds, kind="integer", decimals=0), answer)
+        return _number(column, kinds, bounds)
+    whole = _number(column, replace(kinds, kind="integer", decimals=0), bounds)
     return replace(whole, said=f"{whole.said} The few values with decimals are rounded.")
 
 
@@ -360,9 +419,13 @@ def _spikes(counts: NDArray[np.float64], kinds: _Kinds, noise_std: float) -> tup
 
 def _ends(place: int) -> tuple[Decimal, Decimal]:
     """Return the numbers between which a bin lies; the one nearer to zero belongs to it."""
-    tiny = 2 * NUMBER_EDGES[len(NUMBER_EDGES) // 2]
-    low, high = (Decimal(0 if abs(edge) <= tiny else repr(edge)) for edge in NUMBER_EDGES[place : place + 2])
+    low, high = map(_decimal, NUMBER_EDGES[place : place + 2])
     return low, high
+
+
+def _decimal(edge: float) -> Decimal:
+    """Return an edge of a bin as it is written; the smallest number above zero stands for zero."""
+    return Decimal(0 if abs(edge) <= 2 * float(np.nextafter(0.0, 1.0)) else repr(edge))
 
 
 def _whole_ends(low: Decimal, high: Decimal) -> tuple[Decimal, Decimal]:
@@ -372,23 +435,29 @@ def _whole_ends(low: Decimal, high: Decimal) -> tuple[Decimal, Decimal]:
     return first, max(first, last)
 
 
-def _date(column: FindColumn, kinds: _Kinds, answer: NoisyAnswer) -> FoundColumn:
-    """Declare a date between the first day of one month and the last day of another."""
-    counts = _bins(answer, len(DATE_EDGES) + 2)[1:-2]
-    first, last = _span(counts, answer.noise_std)
-    if last < first:
+def _date(column: FindColumn, kinds: _Kinds, bounds: _Bounds) -> FoundColumn:
+    """Declare a date between the first day of a year or quarter and the last day of one."""
+    counted = bounds.counted(np.arange(len(DATE_EDGES), dtype=np.float64), DATE_BLOCKS)
+    ends = located(counted, (1, 3), columns=bounds.columns)
+    if ends is None:
         return _left_out(column.name, kinds, "Its dates are too spread out to be distinguished from noise.")
-    low, high = DATE_EDGES[first], DATE_EDGES[last + 1] - timedelta(days=1)
+    first, last = likely_dates(counted, ends, cells=kinds.least(kinds.dates))
+    months = QUARTER if last - first < 2 * YEAR else YEAR
+    first, last = first - first % months, last + -last % months
+    low, high = _month(first), _month(last) - timedelta(days=1)
+    lowest, highest = _month(ends[0]), _month(ends[1]) - timedelta(days=1)
     found = DateColumn(column.name, low, high, pattern=column.pattern, missing=True, weight=column.weight)
-    lost = _Lost.outside(kinds, counts[first : last + 1], answer.noise_std)
-    said = f"Dates from {low} to {high}; {lost} are outside this range or are not dates."
+    lost = _Lost.beside(kinds, kinds.dates)
+    said = (
+        f"Dates from {low} to {high}, {_widened(str(lowest), str(highest))}; {lost.most} are outside this range or are "
+        "not dates."
+    )
     return FoundColumn(column.name, kinds.kind, found, kinds.dates, lost.cells, said)
 
 
-def _bins(answer: NoisyAnswer, size: int) -> NDArray[np.float64]:
-    if answer.value.shape != (size,):
-        raise PrivacyError(f"'{answer.query}' does not count the bins that bounds are found in.")
-    return np.asarray(answer.value)
+def _month(place: int) -> date:
+    """Return the first day of a month by its place among the edges, or of the month after the last of them."""
+    return DATE_EDGES[place] if place < len(DATE_EDGES) else date(DATE_EDGES[-1].year + 1, 1, 1)
 
 
 def _category(column: FindColumn, kinds: _Kinds, answer: FoundValues) -> FoundColumn:
@@ -400,5 +469,7 @@ def _category(column: FindColumn, kinds: _Kinds, answer: FoundValues) -> FoundCo
         return _left_out(column.name, kinds, "No value, or too few values, occur in enough rows to be found.")
     lost = _Lost.outside(kinds, np.array([counts[text] for text in values]), answer.receipt.noise_scale)
     found = CategoryColumn(column.name, tuple(values), other=True, missing=kinds.has_missing, weight=column.weight)
-    said = f"{len(values):,} value{'s' if len(values) > 1 else ''}; {lost} hold other values, which become 'other'."
+    said = (
+        f"{len(values):,} value{'s' if len(values) > 1 else ''}; {lost.most} hold other values, which become 'other'."
+    )
     return FoundColumn(column.name, kinds.kind, found, kinds.texts, lost.cells, said)

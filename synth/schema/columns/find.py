@@ -19,7 +19,15 @@ import numpy.typing as npt
 from synth.schema.columns.base import Cells, Coded, Fate, ModelledColumn
 from synth.schema.written import Pattern
 
-__all__ = ["DATE_EDGES", "MOST_DECIMALS", "NUMBER_EDGES", "CellKind", "FindColumn"]
+__all__ = [
+    "DATE_BLOCKS",
+    "DATE_EDGES",
+    "MOST_DECIMALS",
+    "NUMBER_BLOCKS",
+    "NUMBER_EDGES",
+    "CellKind",
+    "FindColumn",
+]
 
 MOST_DECIMALS = 6
 """Numbers with this many decimals or more are of one kind."""
@@ -39,10 +47,22 @@ NUMBER_EDGES: tuple[float, ...] = (
 """Edges of the bins of a number, lowest first. A bin holds its lower edge if it is positive or zero, and its upper edge
 if that is negative; zero has a bin of its own, and so has every whole number from -19 to 19 among whole numbers."""
 
+_SIDE = len(_SIZES) - 2
+"""Bins of a side of zero that have two edges, without the one next to zero."""
+
+NUMBER_BLOCKS: tuple[int, ...] = (
+    *range(0, _SIDE + 1, 8), _SIDE + 1, _SIDE + 2, *range(_SIDE + 3, 2 * _SIDE + 4, 8)
+)  # fmt: skip
+"""Places of the edges of blocks among the finite :data:`NUMBER_EDGES`: three blocks for every power of ten, from 1, 1.8
+and 4, and zero by itself."""
+
 DATE_EDGES: tuple[datetime.date, ...] = tuple(
     datetime.date(year, month, 1) for year in range(_FIRST_YEAR, _LAST_YEAR + 1) for month in range(1, 13)
 )
 """First days of the bins of a date; the bin before the first one and the last bin hold everything outside."""
+
+DATE_BLOCKS: tuple[int, ...] = (*range(0, len(DATE_EDGES) - 1, 12), len(DATE_EDGES) - 1)
+"""Places of the edges of years among :data:`DATE_EDGES`; the last one lacks December."""
 
 _NUMBER_BINS, _DATE_BINS = len(NUMBER_EDGES) - 1, len(DATE_EDGES) + 1
 _FIRST_DATE = _NUMBER_BINS * (MOST_DECIMALS + 1)
@@ -119,6 +139,14 @@ class FindColumn(ModelledColumn):
         bins[_FIRST_DATE:_TEXT] = np.arange(_DATE_BINS)
         return bins
 
+    def number_blocks(self) -> npt.NDArray[np.int32]:
+        """Return the block of every code's bin: :data:`NUMBER_BLOCKS`, with what is beyond, and what is no number."""
+        return _in_blocks(self.number_bins(), NUMBER_BLOCKS)
+
+    def date_blocks(self) -> npt.NDArray[np.int32]:
+        """Return the year of every code's bin: :data:`DATE_BLOCKS`, with what is beyond, and what is no date."""
+        return _in_blocks(self.date_bins(), DATE_BLOCKS)
+
     def _texts(self, codes: Sequence[int], missing: str) -> list[str]:
         kinds = self.kinds()
         return [missing if code == self.missing_code else f"kind {kinds[code]} bin {code}" for code in codes]
@@ -129,6 +157,12 @@ class FindColumn(ModelledColumn):
 
     def _codes_near(self, text: str) -> list[int]:
         return []
+
+
+def _in_blocks(bins: npt.NDArray[np.int32], blocks: Sequence[int]) -> npt.NDArray[np.int32]:
+    """Return the block of each bin; beside those between edges, one is below, one above, and one of another kind."""
+    inside = np.repeat(np.arange(1, len(blocks)), np.diff(blocks))
+    return np.array([0, *inside, len(blocks), len(blocks) + 1], dtype=np.int32)[bins]
 
 
 def _decimals(values: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
