@@ -357,15 +357,18 @@ def _number(column: FindColumn, kinds: _Kinds, bounds: _Bounds) -> FoundColumn:
     low, high = _round_ends(low, high, step)
     while (high - low) / step > MOST_PLACES:
         step *= 10
-    low = (low / step).to_integral_value(ROUND_FLOOR) * step
-    high = max((high / step).to_integral_value(ROUND_CEILING) * step, low + step)
+    low = (low / step).to_integral_value(ROUND_FLOOR) * step + 0
+    high = max((high / step).to_integral_value(ROUND_CEILING) * step + 0, low + step)
     found = NumberColumn(column.name, float(low), float(high), float(step), missing=True, weight=column.weight)
     if found.levels > COARSE_PLACES:
         found = replace(found, special=_spikes(counted.fine, kinds, bounds.fine.noise_std))
     lost = _Lost.beside(kinds, kinds.numbers)
-    words = "Whole numbers" if step >= 1 else f"Numbers in steps of {step:f}"
+    words, ends_said = (
+        "Whole numbers" if step >= 1 else f"Numbers in steps of {step:f}",
+        (_written(low), _written(high)),
+    )
     said = (
-        f"{words} from {_written(low)} to {_written(high)}, {_widened(_written(lowest), _written(highest))}; "
+        f"{words} from {ends_said[0]} to {ends_said[1]}{_widened(_written(lowest), _written(highest), ends_said)}; "
         f"{lost.most} are outside this range or are not numbers."
     )
     return FoundColumn(column.name, kinds.kind, found, kinds.numbers, lost.cells, said)
@@ -375,10 +378,12 @@ def _written(number: Decimal) -> str:
     return f"{number.normalize():,f}"
 
 
-def _widened(lowest: str, highest: str) -> str:
-    """Say why a range is wider than where cells certainly are."""
-    where = f"from {lowest} to {highest}" if lowest != highest else f"at {lowest}"
-    return f"widened to what noise may hide (only {where} do cells stand out from it)"
+def _widened(lowest: str, highest: str, ends: tuple[str, str]) -> str:
+    """Say why a range is wider than where cells certainly are; nothing where it is not."""
+    if (lowest, highest) == ends:
+        return ""
+    seen = f"{lowest} to {highest} stand" if lowest != highest else f"{lowest} stands"
+    return f" ({seen} out from noise; the range is wider by what noise may hide, and ends at round values)"
 
 
 def _round_ends(low: Decimal, high: Decimal, step: Decimal) -> tuple[Decimal, Decimal]:
@@ -386,7 +391,9 @@ def _round_ends(low: Decimal, high: Decimal, step: Decimal) -> tuple[Decimal, De
     eighth = max(high - low, step) / 8
     units = [Decimal(digit).scaleb(eighth.adjusted()) for digit in (1, 2, 5)]
     unit = max(step, *(one for one in units if one <= eighth))
-    return (low / unit).to_integral_value(ROUND_FLOOR) * unit, (high / unit).to_integral_value(ROUND_CEILING) * unit
+    # Adding nothing turns a zero below zero into zero.
+    first, last = (low / unit).to_integral_value(ROUND_FLOOR), (high / unit).to_integral_value(ROUND_CEILING)
+    return first * unit + 0, last * unit + 0
 
 
 def _number_or_codes(column: FindColumn, kinds: _Kinds, bounds: _Bounds, values: FoundValues) -> FoundColumn:
@@ -449,8 +456,8 @@ def _date(column: FindColumn, kinds: _Kinds, bounds: _Bounds) -> FoundColumn:
     found = DateColumn(column.name, low, high, pattern=column.pattern, missing=True, weight=column.weight)
     lost = _Lost.beside(kinds, kinds.dates)
     said = (
-        f"Dates from {low} to {high}, {_widened(str(lowest), str(highest))}; {lost.most} are outside this range or are "
-        "not dates."
+        f"Dates from {low} to {high}{_widened(str(lowest), str(highest), (str(low), str(high)))}; {lost.most} are "
+        "outside this range or are not dates."
     )
     return FoundColumn(column.name, kinds.kind, found, kinds.dates, lost.cells, said)
 

@@ -112,8 +112,9 @@ def located(counted: Counted, parts: Sequence[int], *, columns: int) -> tuple[in
     """Return the places of the edges between which cells certainly are, or None if none stand out from noise.
 
     Windows of one bin, of several, of a block, and of 2, 4, ... blocks are compared with noise, from small to large.
-    One stands out if its sum, without what stands out inside it, is so large that noise alone would give any window of
-    any column such a sum with probability ``FALSE_ALARM``. A few spread-out cells are found as well as many in one
+    One stands out if its sum is so large that noise alone would give any window of any column such a sum with
+    probability ``FALSE_ALARM``. Up to a block, what stands out inside a window is taken off its sum first; wider ones
+    are looked at only where nothing inside them stands out. A few spread-out cells are found as well as many in one
     place, only less precisely.
 
     Parameters
@@ -128,18 +129,19 @@ def located(counted: Counted, parts: Sequence[int], *, columns: int) -> tuple[in
     tried = sum(len(each) - 1 for each in windows)
     clear = -float(ndtri(FALSE_ALARM / (tried * columns)))
     ends: list[tuple[int, int]] = []
-    sums, variances, edges = counted.fine, counted.fine_std**2, windows[0]
+    sums, variances, edges = counted.fine.copy(), counted.fine_std**2, windows[0]
+    held = np.zeros(len(sums), dtype=bool)
     for wider in windows:
         if len(wider) < len(edges):
-            starts = np.searchsorted(edges, wider[:-1])
-            sums, variances, edges = np.add.reduceat(sums, starts), np.add.reduceat(variances, starts), wider
+            starts, edges = np.searchsorted(edges, wider[:-1]), wider
+            sums, variances = np.add.reduceat(sums, starts), np.add.reduceat(variances, starts)
+            held = np.logical_or.reduceat(held, starts)
             if len(wider) == len(counted.blocks):
                 sums, variances = _with_blocks(counted, sums, variances, ends)
-        found = np.flatnonzero((variances > 0) & (sums >= clear * np.sqrt(variances)))
+        clear_here = (variances > 0) & (sums >= clear * np.sqrt(variances))
+        found = np.flatnonzero(clear_here & (~held if len(wider) < len(counted.blocks) else True))
         ends += [(int(edges[place]), int(edges[place + 1])) for place in found]
-        # What stands out is not counted again with what is around it.
-        sums, variances = sums.copy(), variances.copy()
-        sums[found] = variances[found] = 0.0
+        sums[found], variances[found], held[found] = 0.0, 0.0, True
     return (min(start for start, _ in ends), max(end for _, end in ends)) if ends else None
 
 
@@ -360,9 +362,9 @@ def _shapes_of_numbers(edges: Floats, low: float, high: float, *, across: bool) 
     for width in widths:
         centres = places(width, width / 1.5)
         yield _Group(ndtr((logs - centres) / width), centres, _SHARES["log-normal"] / len(widths))
-    for width in widths[:6]:
+    for width in widths[:5]:
         centres = places(width, width / 1.2)
-        yield _Group(_heavy((logs - centres) / width), centres, _SHARES["heavy"] / 6)
+        yield _Group(_heavy((logs - centres) / width), centres, _SHARES["heavy"] / 5)
     scales = places(3.4, math.log(10) / 10)
     sizes, both = above / np.exp(scales), edges / np.exp(scales)
     means = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0)
@@ -372,8 +374,8 @@ def _shapes_of_numbers(edges: Floats, low: float, high: float, *, across: bool) 
         yield _Group(-np.expm1(-(sizes**power)), scales, _SHARES["exponential"] / 2)
     for start in (0.0, 0.25, 0.5):
         yield _Group(np.clip((sizes - start) / (1 - start), 0, 1), scales, _SHARES["even"] / 3)
-    for power in (0.7, 1.5, 3.0):
-        yield _Group(1 - np.maximum(sizes, 1.0) ** -power, scales, _SHARES["power"] / 3)
+    for power in (1.5, 3.0):
+        yield _Group(1 - np.maximum(sizes, 1.0) ** -power, scales, _SHARES["power"] / 2)
     for mean in means[:5] if across else ():
         yield _Group(ndtr(both - mean), scales, _ACROSS_ZERO / 5)
 
