@@ -25,6 +25,7 @@ from synth.names import numbered
 from synth.privacy.more.found_columns import open_columns
 from synth.schema import (
     FindColumn,
+    ModelledColumn,
     RunConfig,
     config_to_mapping,
     in_full,
@@ -63,9 +64,17 @@ class FindResult:
         Raises
         ------
         InputError
-            If it cannot be used yet, for example because nothing was found for the label.
+            If it cannot be used yet, for example because nothing was found for the label, or in any column.
         """
-        return parse_config(self.document)
+        try:
+            return parse_config(self.document)
+        except SynthError:
+            if any(isinstance(parse_column(*one), ModelledColumn) for one in self.document["columns"].items()):
+                raise
+            raise InputError(
+                "Nothing was found in any open column: at this epsilon, the table has too few rows for so many open "
+                "columns. Describe them by hand, with presets or with a data dictionary."
+            ) from None
 
 
 def find_locally(
@@ -152,7 +161,12 @@ def found_and_kept(
     )
     found = find_in_document(config_to_mapping(config), config, epsilon=epsilon, password=password, say=say, warn=warn)
     _write(found, written, "if anything stops this run, correct that file where needed and run it", say)
-    return found.config
+    try:
+        return found.config
+    except SynthError as refusal:
+        raise InputError(
+            f"{refusal} The finding is paid for and is not charged again: correct {written}, and run that file."
+        ) from None
 
 
 def check_what_is_described(config: RunConfig) -> None:
@@ -267,7 +281,7 @@ def find_in_document(
     filled = completed(document, finding)
     lines = [f"{one.name}: {one.said}" for one in finding.columns]
     try:
-        parse_config(filled)
+        FindResult(filled, ()).config  # noqa: B018
     except SynthError as refusal:
         lines.append(f"It cannot be run yet: {refusal}")
     return FindResult(filled, tuple(lines))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -18,6 +19,7 @@ from synth.bundle.finding import Finding
 from synth.errors import ApprovalRequiredError, BudgetExceededError, ConfigError, JobError, TableError
 from synth.jobs import LocalEngine
 from synth.ledger.spending import Cost, fine_units_of
+from synth.names import numbered
 from synth.privacy.accounting import PrivacyBudget
 from synth.privacy.more.finding import (
     Foreseen,
@@ -35,6 +37,7 @@ from synth.schema import (
     FindColumn,
     Neighbours,
     RunConfig,
+    Schema,
     config_to_mapping,
     is_found,
     parse_format,
@@ -71,6 +74,14 @@ __all__ = [
 USUAL_SHARE = 0.1
 """The default share of the budget for a finding: a tenth of epsilon, and of delta."""
 
+SCARCE = 0.2
+"""Part of all rows from which on a value that is lost is worth a warning."""
+
+_FEWER = (
+    "The fewer columns are open, the more is found in each: describe what you know by hand, with presets or with a "
+    "data dictionary."
+)
+
 PURPOSE = "what was open, found privately"
 
 
@@ -84,7 +95,9 @@ class FindingPlan:
         The open columns.
     epsilon, delta : float
     foreseen : Foreseen
-        How many rows a value needs to be found, and how many rows beyond a bound are moved to it.
+        How many rows a value needs to be found, and a column.
+    rows_at_most : int
+        As many rows as the table can have, as declared.
     protects : str
         The protected unit.
     epsilon_before, epsilon_after : float
@@ -97,6 +110,7 @@ class FindingPlan:
     epsilon: float
     delta: float
     foreseen: Foreseen
+    rows_at_most: int
     protects: str
     epsilon_before: float
     epsilon_after: float
@@ -105,11 +119,21 @@ class FindingPlan:
     @property
     def loses(self) -> str:
         """What will be lost, as stated before the finding."""
+        least, rows = self.foreseen.least_rows, self.rows_at_most
+        most = (
+            "no value"
+            if least > rows
+            else f"no value that fewer than {100 * least / rows:.0f} % of them share"
+            if least > SCARCE * rows
+            else ""
+        )
+        scarce = f"Declared are at most {rows:,} rows: {most} can be found. {_FEWER} " if most else ""
         return (
-            f"Values in fewer than about {self.foreseen.least_rows:,} rows are lost: they become 'other'. A range of "
-            f"numbers or dates may leave out about {self.foreseen.tail_rows:,} rows at each end, which become its "
-            f"bounds. Ids and free text are left out: for each {self.protects}, the chance that a text of this "
-            f"{self.protects} alone is published is at most {key_delta(self.delta):.1g}."
+            f"Values in fewer than about {least:,} rows are lost: they become 'other'. Columns with fewer than about "
+            f"{self.foreseen.kind_rows:,} filled cells are left out. {scarce}Ranges of numbers and dates are widened "
+            "by what the noise may hide, so that rarely more than a twentieth of the cells lie outside. Ids and free "
+            f"text are left out: for each {self.protects}, the chance that a text of this {self.protects} alone is "
+            f"published is at most {key_delta(self.delta):.1g}."
         )
 
 
@@ -150,7 +174,8 @@ class Findings:
         Raises
         ------
         ConfigError
-            If no column is open, or if single cells are protected.
+            If no column is open, if single cells are protected, or if as few rows as are declared can show nothing at
+            this epsilon.
         PrivacyError
             If no noise can satisfy such a budget.
         """
@@ -164,6 +189,9 @@ class Findings:
         delta = config.delta * USUAL_SHARE if delta is None else delta
         neighbours = config.schema.neighbours
         expected = foreseen(open_schema(config.schema), epsilon, delta)
+        rows_at_most = config.people_at_most * config.schema.unit.rows_per_unit
+        if rows_at_most < expected.kind_rows:
+            raise ConfigError(_too_few(config, epsilon, delta, rows_at_most, expected.kind_rows))
         cost = cost_of_finding(epsilon, delta, neighbours)
         account = self._installation.store.accounts.named(config.account)
         before, after, refusal = 0.0, epsilon, None
@@ -180,7 +208,9 @@ class Findings:
         except ApprovalRequiredError as error:
             refusal = str(error)
         protects = config.schema.unit.protects
-        return FindingPlan(open_columns(config.schema), epsilon, delta, expected, protects, before, after, refusal)
+        return FindingPlan(
+            open_columns(config.schema), epsilon, delta, expected, rows_at_most, protects, before, after, refusal
+        )
 
     def reserve(self, config: RunConfig, *, table_id: str, epsilon: float, delta: float | None = None) -> Work:
         """Charge a finding and record its work, to be claimed and done in this process.
@@ -291,6 +321,36 @@ def _require_findable(config: RunConfig) -> None:
     if config.schema.needs_number_of_units and config.schema.number_of_units is None and problem is not None:
         raise ConfigError(problem)
     config.format.check()
+
+
+def _too_few(config: RunConfig, epsilon: float, delta: float, rows: int, needed: int) -> str:
+    """Say that a finding would be paid for and find nothing, and what can be done instead."""
+    schema = open_schema(config.schema)
+    k = len(open_columns(schema))
+    enough = _enough_epsilon(schema, config.epsilon, delta, rows)
+    more = (
+        f"Spend at least {enough:g} on finding"
+        if enough is not None
+        else f"Even nearly the whole budget of epsilon {config.epsilon:g} would not be enough"
+    )
+    return (
+        f"Finding {numbered(k, 'column')} at epsilon {epsilon:g} would find nothing: a column needs about {needed:,} "
+        f"filled cells, and as declared the table has at most {rows:,} rows. {more}, or leave fewer columns open: "
+        "describe the others by hand, with presets or with a data dictionary. Nothing was spent."
+    )
+
+
+def _enough_epsilon(schema: Schema, whole: float, delta: float, rows: int) -> float | None:
+    """Return the least epsilon, in two digits and below the whole, at which so many rows can show something."""
+    low, high = 0.0, whole
+    if foreseen(schema, high, delta).kind_rows > rows:
+        return None
+    while high - low > 1e-3 * high:
+        middle = (low + high) / 2
+        low, high = (low, middle) if foreseen(schema, middle, delta).kind_rows <= rows else (middle, high)
+    digit = 10.0 ** (math.floor(math.log10(high)) - 1)
+    enough = float(f"{math.ceil(high / digit) * digit:.2g}")
+    return enough if enough < whole else None
 
 
 def _open_config(config: RunConfig) -> RunConfig:

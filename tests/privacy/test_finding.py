@@ -29,7 +29,7 @@ from synth.privacy.more.finding import (
     open_table,
 )
 from synth.privacy.more.found_columns import FoundColumn, columns_found, open_columns
-from synth.privacy.more.found_values import FoundValues, ValuesQuestion
+from synth.privacy.more.found_values import FoundValues, ValuesQuestion, bound_of_row
 from synth.privacy.more.together import epsilon_together, reference_of
 from synth.privacy.questions import Allowance, Answer
 from synth.privacy.receipt import Receipt
@@ -198,7 +198,7 @@ def test_what_is_lost_is_foreseen_from_public_facts(epsilon: float, world: str) 
     more = foreseen(replace(schema, columns=(*schema.columns, FindColumn("more"))), epsilon, 1e-7)
     less = foreseen(schema, 1.5 * epsilon, 1e-7)
     assert more.least_rows > said.least_rows > less.least_rows
-    assert more.tail_rows >= said.tail_rows >= less.tail_rows
+    assert more.kind_rows > said.kind_rows > less.kind_rows
 
 
 def test_half_of_delta_is_for_noise() -> None:
@@ -462,4 +462,7 @@ def test_what_is_foreseen_is_what_is_planned_where_every_column_holds_texts(worl
     plan = question.plan(allowed)
     said = foreseen(schema, 1.0, delta)
     assert said.least_rows == math.ceil(plan.threshold * plan.gaussian.grid)
-    assert said.tail_rows == math.ceil(5 * plan.gaussian.noise_std)
+    # A kind has a tenth of the budget, which is shared between the columns, and is clear at five standard deviations.
+    of_values = plan.gaussian.noise_std / between_neighbours(bound_of_row(len(question.columns)), schema)
+    of_kinds = 3 * of_values * between_neighbours(bound_of_row(1), schema) * len(question.columns) ** 0.5
+    assert said.kind_rows == pytest.approx(5 * of_kinds, abs=1.1)

@@ -44,6 +44,7 @@ from synth.privacy.table import PrivateTable, TableSource, chosen_rows, read_tab
 from synth.reading.more.texts import TextCounts, count_texts
 from synth.reading.request import Request
 from synth.schema import DropColumn, FindColumn, Neighbours, Schema, TableFormat
+from synth.schema.columns.find import CellKind
 from synth.system.settings import ReaderLimits
 
 __all__ = ["Foreseen", "find", "finding_budget", "foreseen", "key_delta", "open_schema", "open_table"]
@@ -61,12 +62,12 @@ BLOCKS_SHARE = 0.5
 class Foreseen:
     """What a finding will lose, from public facts alone.
 
-    A value in fewer than ``least_rows`` rows is more likely lost than found. Bounds are drawn where about ``tail_rows``
-    rows share one bin; fewer rows beyond that may be moved to the end of the range.
+    A value in fewer than ``least_rows`` rows is more likely lost than found. A column with fewer than ``kind_rows``
+    cells that are not missing is more likely left out than found.
     """
 
     least_rows: int
-    tail_rows: int
+    kind_rows: int
 
 
 def open_schema(schema: Schema) -> Schema:
@@ -89,7 +90,7 @@ def key_delta(delta: float) -> float:
 
 
 def foreseen(schema: Schema, epsilon: float, delta: float) -> Foreseen:
-    """Estimate how many rows a value needs to be found.
+    """Estimate how many rows a value and a column need to be found.
 
     Parameters
     ----------
@@ -104,7 +105,14 @@ def foreseen(schema: Schema, epsilon: float, delta: float) -> Foreseen:
         If no column is open, or no noise can keep such a budget.
     """
     k = len(required_columns(schema))
-    units = math.floor((1 - KINDS_SHARE) * finding_budget(epsilon, delta, schema.neighbours).units)
+    all_units = finding_budget(epsilon, delta, schema.neighbours).units
+    kinds = gaussian_on_grid(
+        VALUE_GRIDS[0],
+        between_neighbours(bound_of_row(1), schema),
+        dimension=CellKind.MISSING + 1,
+        units=max(math.floor(KINDS_SHARE / k * all_units), 1),
+    )
+    units = math.floor((1 - KINDS_SHARE) * all_units)
     keys, sensitivity = keys_of_unit(k, schema), between_neighbours(bound_of_row(k), schema)
     noise = gaussian_on_grid(VALUE_GRIDS[0], sensitivity, dimension=keys, units=max(units, 1))
     threshold = threshold_of(
@@ -114,7 +122,7 @@ def foreseen(schema: Schema, epsilon: float, delta: float) -> Foreseen:
         keys=keys,
         delta_key=key_delta(delta),
     )
-    return Foreseen(math.ceil(threshold * noise.grid), math.ceil(CLEAR * noise.noise_std))
+    return Foreseen(math.ceil(threshold * noise.grid), math.ceil(CLEAR * kinds.noise_std))
 
 
 def open_table(
