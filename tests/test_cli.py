@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+import yaml
 
 from synth.application import Application
 from synth.cli import main
@@ -448,6 +449,29 @@ def test_find_and_run_in_one_go(synth: Synth, tmp_path: Path) -> None:
     assert 5 <= certificate["epsilon"] < 9
     again = synth(*asked[:-1], "again")
     assert "'open-found.yaml' already exists. It was found before: run that file" in again.stderr
+
+
+def test_a_finding_that_found_nothing_is_kept_and_gone_on_with(synth: Synth, tmp_path: Path) -> None:
+    """Declared are far more people than there are, so nobody can say beforehand that nothing will be found."""
+    votes(tmp_path)
+    lines = (tmp_path / "votes.csv").read_text().splitlines()
+    (tmp_path / "votes.csv").write_text("\n".join(lines[:31]) + "\n")
+    (tmp_path / "open.yaml").write_text(OPEN.replace("people_at_most: 1000", "people_at_most: 100000"))
+    asked = ("--no-owner-report", "--out", "release")
+    stopped = synth("run", "open.yaml", "--find", "0.5", *asked)
+    assert stopped.returncode == 2
+    assert "Nothing was found in any open column: at this epsilon, the table has too few rows" in stopped.stderr
+    assert "The finding is paid for and is not charged again: correct" in stopped.stderr
+    assert "No column is left to model" not in stopped.stderr
+    path = tmp_path / "open-found.yaml"
+    document = yaml.safe_load(path.read_text())
+    assert {name: body["type"] for name, body in document["columns"].items()} == {"age": "drop", "side": "drop"}
+    document["columns"]["side"] = {"type": "category", "values": ["left", "right"], "other": True}
+    path.write_text(yaml.safe_dump(document, sort_keys=False))
+    done = synth("run", "open-found.yaml", *asked)
+    assert done.returncode == 0, done.stderr
+    assert json.loads((tmp_path / "release" / "certificate.json").read_text())["found"]["epsilon"] == 0.5
+    assert synth("verify", "release").returncode == 0
 
 
 def test_whoever_is_asked_may_have_a_column_found(

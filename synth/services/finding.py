@@ -77,11 +77,6 @@ USUAL_SHARE = 0.1
 SCARCE = 0.2
 """Part of all rows from which on a value that is lost is worth a warning."""
 
-_FEWER = (
-    "The fewer columns are open, the more is found in each: describe what you know by hand, with presets or with a "
-    "data dictionary."
-)
-
 PURPOSE = "what was open, found privately"
 
 
@@ -120,14 +115,13 @@ class FindingPlan:
     def loses(self) -> str:
         """What will be lost, as stated before the finding."""
         least, rows = self.foreseen.least_rows, self.rows_at_most
-        most = (
-            "no value"
-            if least > rows
-            else f"no value that fewer than {100 * least / rows:.0f} % of them share"
-            if least > SCARCE * rows
-            else ""
-        )
-        scarce = f"Declared are at most {rows:,} rows: {most} can be found. {_FEWER} " if most else ""
+        scarce = ""
+        if least > SCARCE * rows:
+            scarce = (
+                f"Declared are at most {rows:,} rows: values that fewer than {100 * least / rows:.0f} % of them share "
+                "are not found. The fewer columns are open, the more is found in each: describe what you know by hand, "
+                "with presets or with a data dictionary. "
+            )
         return (
             f"Values in fewer than about {least:,} rows are lost: they become 'other'. Columns with fewer than about "
             f"{self.foreseen.kind_rows:,} filled cells are left out. {scarce}Ranges of numbers and dates are widened "

@@ -368,12 +368,16 @@ def with_sum(finding: Finding, query: str, change: Callable[[NoisyAnswer], Noisy
     )
 
 
-def test_a_question_left_out(tmp_path: Path, key: Key) -> None:
+BOTH_BOUNDS = pytest.mark.parametrize("query", ["bounds of 'age'", "rough bounds of 'age'"])
+
+
+@BOTH_BOUNDS
+def test_a_question_left_out(query: str, tmp_path: Path, key: Key) -> None:
     def without(finding: Finding) -> Finding:
-        left = (one for one in finding.answers if one.query != "bounds of 'age'")
+        left = (one for one in finding.answers if one.query != query)
         return concluding_as_before(renumbered(finding, left))
 
-    reason = "The finding lacks the question 'bounds of 'age'', which its noisy answers lead to"
+    reason = f"The finding lacks the question '{query}', which its noisy answers lead to"
     refused(forge(tmp_path / "f.zip", key, without), reason)
 
 
@@ -406,7 +410,8 @@ def test_answers_listed_in_another_order(tmp_path: Path, key: Key) -> None:
     only(forge(tmp_path / "f.zip", key, turned), "found.npz lists its answers in another order")
 
 
-def test_another_share_for_a_question(tmp_path: Path, key: Key) -> None:
+@BOTH_BOUNDS
+def test_another_share_for_a_question(query: str, tmp_path: Path, key: Key) -> None:
     def moved(finding: Finding) -> Finding:
         """Give the bounds of one column twice the noise, with all that follows from it."""
 
@@ -415,19 +420,21 @@ def test_another_share_for_a_question(tmp_path: Path, key: Key) -> None:
             noise = math.nextafter(math.sqrt(variance) * answer.receipt.grid, 0.0)
             return dataclasses.replace(answer, receipt=costing(dataclasses.replace(answer.receipt, noise_scale=noise)))
 
-        return with_sum(finding, "bounds of 'age'", noisier)
+        return with_sum(finding, query, noisier)
 
     only(forge(tmp_path / "f.zip", key, moved), f"{NOT_PLANNED} noise scale, mu squared units, slack.")
 
 
-def test_bounds_of_other_bins(tmp_path: Path, key: Key) -> None:
+@BOTH_BOUNDS
+def test_bounds_of_other_bins(query: str, tmp_path: Path, key: Key) -> None:
     def other(answer: NoisyAnswer) -> NoisyAnswer:
-        bins = np.array(FindColumn("age").number_bins())
+        column = FindColumn("age")
+        bins = np.array(column.number_blocks() if query.startswith("rough") else column.number_bins())
         bins[0], bins[-1] = bins[-1], bins[0]
         return dataclasses.replace(answer, feature_map=OneHot(("age",), (bins,)))
 
-    path = forge(tmp_path / "f.zip", key, lambda finding: with_sum(finding, "bounds of 'age'", other))
-    only(path, "The question 'bounds of 'age'' is not the one that the finding leads to")
+    path = forge(tmp_path / "f.zip", key, lambda finding: with_sum(finding, query, other))
+    only(path, f"The question '{query}' is not the one that the finding leads to")
 
 
 def test_kinds_that_lead_to_other_questions(tmp_path: Path, key: Key) -> None:

@@ -200,3 +200,21 @@ def test_the_average_over_how_many_cells_have_a_shape_is_the_integral() -> None:
         assert logs[place] == pytest.approx(np.log(np.trapezoid(values, grid) / cells), rel=1e-6, abs=1e-6)
         mean = np.trapezoid(values * grid, grid) / np.trapezoid(values, grid)
         assert parts[place] == pytest.approx(mean / cells, rel=1e-5)
+
+
+@pytest.mark.parametrize("made_up", ["far below zero", "as many as no table has", "nearly no noise", "no cells"])
+def test_an_answer_that_somebody_made_up_has_a_range_too(made_up: str) -> None:
+    """Whoever checks a bundle applies the rule to what it holds, before anything says that it is possible."""
+    random, noise = np.random.default_rng(7), 30.0
+    fine, coarse = (random.choice([0.0, 9e12], len(each) - 1) for each in (EDGES, BLOCKS))
+    if made_up == "far below zero":
+        fine, coarse = -fine, -coarse
+        coarse[80] = 9e12
+    elif made_up == "nearly no noise":
+        fine, coarse, noise = fine * 1e-15, coarse * 1e-15, 1e-7
+    counts = Counted.of(EDGES, BLOCKS, (fine, noise), (coarse, noise))
+    ends = ends_of(counts)
+    assert ends is not None
+    for whole in (True, False):
+        low, high = likely_numbers(counts, ends, cells=0.0 if made_up == "no cells" else 100.0, whole=whole)
+        assert EDGES[0] <= low < high <= EDGES[-1]

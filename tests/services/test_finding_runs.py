@@ -208,6 +208,45 @@ def test_nothing_is_charged_for_what_is_refused(application: Application, table_
     assert charges(application) == []
 
 
+def few(people: int, columns: int = 3) -> RunConfig:
+    """The open configuration of so many people at most."""
+    names = ("age", "side", "remark", *(f"more {place}" for place in range(columns - 3)))
+    opened = {name: {"type": "find"} for name in names}
+    return parse_config(read_mapping(CONFIG) | {"people_at_most": people, "columns": opened})
+
+
+def test_what_can_find_nothing_is_refused_with_the_epsilon_that_can(application: Application, table_id: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        application.findings.reserve(few(300), table_id=table_id, epsilon=0.1)
+    said = re.search(r"at most 300 rows\. Spend at least ([\d.]+) on finding, or leave fewer", str(refused.value))
+    assert said is not None, refused.value
+    assert "with presets or with a data dictionary. Nothing was spent." in str(refused.value)
+    enough = float(said[1])
+    assert application.findings.plan(few(300), epsilon=enough).foreseen.kind_rows <= 300
+    with pytest.raises(ConfigError, match="would find nothing"):
+        application.findings.plan(few(300), epsilon=0.9 * enough)
+    # Fewer open columns share the same budget, as the words say.
+    with pytest.raises(ConfigError, match="Finding 12 columns"):
+        application.findings.plan(few(300, columns=12), epsilon=enough)
+    with pytest.raises(ConfigError, match="Even nearly the whole budget of epsilon 4 would not be enough"):
+        application.findings.plan(few(10), epsilon=1.0)
+    # Several rows of one person are several rows, with noise for all of them.
+    several = dataclasses.replace(few(300).schema, unit=dataclasses.replace(few(300).schema.unit, rows_per_unit=5))
+    assert application.findings.plan(dataclasses.replace(few(300), schema=several), epsilon=enough).rows_at_most == 1500
+    assert charges(application) == []
+
+
+def test_what_finds_little_says_how_little(application: Application) -> None:
+    plan = application.findings.plan(few(300), epsilon=0.5)
+    part = plan.foreseen.least_rows / 300
+    assert 0.2 < part < 1
+    assert f"at most 300 rows: values that fewer than {100 * part:.0f} % of them share are not found" in plan.loses
+    assert "describe what you know by hand, with presets or with a data dictionary." in plan.loses
+    plenty = application.findings.plan(few(100_000), epsilon=0.5)
+    assert "Declared are" not in plenty.loses
+    assert f"Columns with fewer than about {plenty.foreseen.kind_rows:,} filled cells are left out." in plenty.loses
+
+
 def test_what_a_refusal_says_would_fit_fits_and_no_more(application: Application) -> None:
     config = open_config()
     application.set_cap("village", 1.0, 1e-6)

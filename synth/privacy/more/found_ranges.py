@@ -13,8 +13,9 @@ Everything here is calculated from noisy counts alone.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +32,9 @@ FALSE_ALARM = 0.01
 
 MISFIT = 0.25
 """Part of a count by which a table may differ from the shape that is nearest to it: no table follows one exactly."""
+
+LOWEST = 10.0
+"""Standard deviations below zero that no noisy count lies."""
 
 REACH = 3000.0
 """How many times as far from zero as the last located cells hidden ones are looked for."""
@@ -224,8 +228,8 @@ def _one_side(
     edges = near.edges
     if whole:
         edges = np.where(edges < 0, np.floor(edges) + 0.5, np.ceil(edges) - 0.5)
-    shapes, prior = _stacked(_shapes_of_numbers(edges, low, high, across=across), FARTHER if anywhere else 1.0)
-    return _all_but_few(near, shapes, prior, cells)
+    shapes = _numbers_around(edges.tobytes(), near.blocks.tobytes(), low, high, across, FARTHER if anywhere else 1.0)
+    return _all_but_few(near, shapes, cells)
 
 
 def likely_dates(counted: Counted, ends: tuple[int, int], *, cells: float) -> tuple[int, int]:
@@ -243,45 +247,33 @@ def likely_dates(counted: Counted, ends: tuple[int, int], *, cells: float) -> tu
     low, high = ends
     around = 8 * (high - low)
     near = counted.between(low - around, high + around)
-    shapes, prior = _stacked(_shapes_of_dates(near.edges, low, high))
-    bottom, top = _all_but_few(near, shapes, prior, cells)
+    shapes = _Shapes.of(_shapes_of_dates(near.edges, low, high), near.blocks)
+    bottom, top = _all_but_few(near, shapes, cells)
     return min(low, int(bottom)), max(high, int(top))
 
 
-def _all_but_few(counted: Counted, shapes: Floats, prior: Floats, cells: float) -> tuple[float, float]:
+def _all_but_few(counted: Counted, shapes: _Shapes, cells: float) -> tuple[float, float]:
     """Return the edges beyond which the weighted shapes have less than ``OUTSIDE`` of the cells, or the last ones."""
-    part = _weighted(counted, shapes, prior, max(cells, 1.0))
-    below = part @ shapes
+    part = _weighted(counted, shapes, max(cells, 1.0))
+    below = part @ shapes.below
     above = float(part.sum()) - below
     bottom, top = np.flatnonzero(below <= OUTSIDE), np.flatnonzero(above <= OUTSIDE)
     return float(counted.edges[bottom.max(initial=0)]), float(counted.edges[top.min(initial=len(below) - 1)])
 
 
-def _weighted(counted: Counted, shapes: Floats, prior: Floats, cells: float) -> Floats:
+def _weighted(counted: Counted, shapes: _Shapes, cells: float) -> Floats:
     """Return how much of a column's cells each shape is expected to hold, weighted by how likely the shape is.
 
     Of the column's cells, an unknown number has the shape, any from none to all being as likely. With probability one
     half, a further unknown number is one value, in the fullest bin. Both numbers are integrated out.
-
-    Parameters
-    ----------
-    counted : Counted
-    shapes : array of shape (m, n + 1)
-        Part of the cells of each shape below each edge.
-    prior : array of shape (m,)
-    cells : float
-
-    Returns
-    -------
-    array of shape (m,)
     """
     counts, stds = (
         np.concatenate([counted.fine, counted.coarse]),
         np.concatenate([counted.fine_std, counted.coarse_std]),
     )
     scale = 1 / np.hypot(stds, MISFIT * np.maximum(counts, 0))
-    bins = np.concatenate([np.diff(shapes), np.diff(shapes[:, counted.blocks])], axis=1) * scale
-    seen = counts * scale
+    # No noise takes a count lower than that: only an answer that somebody made up.
+    bins, seen = shapes.inside * scale, np.maximum(counts * scale, -LOWEST)
     products, squares = bins @ seen, np.einsum("ij,ij->i", bins, bins)
     logs, parts = _integrated(products, squares, cells)
     fullest = int(np.argmax(np.where(np.isfinite(counted.fine_std), counted.fine, -np.inf)))
@@ -291,10 +283,10 @@ def _weighted(counted: Counted, shapes: Floats, prior: Floats, cells: float) -> 
     length, along, shared = float(value @ value), float(value @ seen), bins @ value
     beside, others = _integrated(products - shared * along / length, squares - shared**2 / length, cells)
     beside += along**2 / (2 * length) + math.log(2 * math.pi / length) / 2 - math.log(cells)
-    likely = np.concatenate([logs, beside]) + np.tile(np.log(prior), 2)
+    likely = np.concatenate([logs, beside]) + np.tile(np.log(shapes.prior), 2)
     weights = np.exp(likely - likely.max())
     weights *= np.concatenate([parts, others]) / weights.sum()
-    return np.asarray(weights[: len(prior)] + weights[len(prior) :])
+    return np.asarray(weights[: len(bins)] + weights[len(bins) :])
 
 
 def _integrated(products: Floats, squares: Floats, cells: float) -> tuple[Floats, Floats]:
@@ -304,9 +296,9 @@ def _integrated(products: Floats, squares: Floats, cells: float) -> tuple[Floats
     start, end = -mean / std, (cells - mean) / std
     # Of two tails of the normal distribution the smaller one keeps its digits.
     low, high = np.where(start > 0, -end, start), np.where(start > 0, -start, end)
-    log_mass = log_ndtr(high) + np.log1p(-np.exp(log_ndtr(low) - log_ndtr(high)))
+    log_mass = log_ndtr(high) + np.log1p(-np.exp(np.minimum(log_ndtr(low) - log_ndtr(high), -1e-15)))
     logs = products * mean / 2 + log_mass + np.log(std * math.sqrt(2 * math.pi) / cells)
-    densities = [np.exp(-(each**2) / 2 - log_mass) / math.sqrt(2 * math.pi) for each in (start, end)]
+    densities = [np.exp(np.minimum(-(each**2) / 2 - log_mass, 700)) / math.sqrt(2 * math.pi) for each in (start, end)]
     inside = np.clip(mean + std * (densities[0] - densities[1]), 0, cells)
     return logs, inside / cells
 
@@ -333,12 +325,40 @@ class _Group:
     weight: float
 
 
-def _stacked(groups: Iterator[_Group], farther: float = 1.0) -> tuple[Floats, Floats]:
-    """Return all shapes and their prior weights: those of a group share its weight, less for those far from 1."""
-    every = list(groups)
-    far = [farther ** (np.abs(each.places[:, 0]) / math.log(10)) for each in every]
-    priors = [each.weight * one / one.sum() for each, one in zip(every, far, strict=True)]
-    return np.concatenate([each.shapes for each in every]), np.concatenate(priors)
+@dataclass(frozen=True, slots=True, eq=False)
+class _Shapes:
+    """All shapes of a list, m of them.
+
+    Attributes
+    ----------
+    below : array of shape (m, n + 1)
+        Part of the cells below each edge.
+    inside : array of shape (m, n + b)
+        Part of the cells inside each bin, and inside each block.
+    prior : array of shape (m,)
+    """
+
+    below: Floats
+    inside: Floats
+    prior: Floats
+
+    @classmethod
+    def of(cls, groups: Iterable[_Group], blocks: Places, farther: float = 1.0) -> _Shapes:
+        """Put groups together; shapes of a group share its weight, those far from 1 by powers of ``farther``."""
+        every = list(groups)
+        far = [farther ** (np.abs(each.places[:, 0]) / math.log(10)) for each in every]
+        below = np.concatenate([each.shapes for each in every])
+        inside = np.concatenate([np.diff(below), np.diff(below[:, blocks])], axis=1)
+        return cls(
+            below, inside, np.concatenate([g.weight * one / one.sum() for g, one in zip(every, far, strict=True)])
+        )
+
+
+@lru_cache(maxsize=4)
+def _numbers_around(edges: bytes, blocks: bytes, low: float, high: float, across: bool, farther: float) -> _Shapes:
+    """Return the shapes of numbers; kept, because many columns of a wide table are alike."""
+    groups = _shapes_of_numbers(np.frombuffer(edges), low, high, across=across)
+    return _Shapes.of(groups, np.frombuffer(blocks, dtype=np.intp), farther)
 
 
 def _heavy(places: Floats) -> Floats:
