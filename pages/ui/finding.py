@@ -18,7 +18,7 @@ from pages.ui.session import application, draft, renew_editor
 from pages.ui.words import amount, note, plain, upper
 from synth.bundle.finding import Finding
 from synth.privacy.more.together import epsilon_together
-from synth.schema import FindColumn, RunConfig, is_found, parse_config
+from synth.schema import DropColumn, FindColumn, RunConfig, is_found, parse_config
 from synth.services.finding import USUAL_SHARE, FindingPlan, remaining
 
 _TYPED = ("low", "high", "categories")
@@ -157,6 +157,11 @@ def _what_was_found(held: Draft, found: Finding | None) -> None:
         note("What was found came with this description and is not about the current table.")
         return
     show_table(_found_frame(found, held), alt="What was found privately, column by column", key="found-privately")
+    if all(isinstance(one.column, DropColumn) for one in found.columns):
+        note(
+            "Nothing was found: at this epsilon, the table has too few rows for so many columns. The finding is paid "
+            "for and is not charged again: describe columns by hand, with presets or with a data dictionary."
+        )
 
 
 def _anew(held: Draft, found: Finding | None) -> None:

@@ -45,6 +45,7 @@ def charges() -> list[str]:
 def test_a_worker_that_died_leaves_words_and_what_was_found_can_be_found_anew() -> None:
     app = go(upload_table(open_app(), TABLE.encode()), "describe")
     answer(app)
+    app.number_input(key="field:number_of_units").set_value(5000).run()
     assert open_lines(app) == ["age", "region", "flavour"]
     work = begun(app, alive=False)
     application().ledger.spend(application().ledger.charges_of(work.id)[0], config=str(work.asked))
@@ -69,3 +70,21 @@ def test_a_worker_that_died_leaves_words_and_what_was_found_can_be_found_anew() 
     assert (held["found"], held["domain_source"], held["epsilon"]) == (None, {}, 0.6)
     assert "Find 3 undescribed columns privately (spends 0.06)" in [one.label for one in app.button]
     assert charges() == ["failed-spent", "released"]
+
+
+def test_a_finding_that_found_nothing_says_how_to_go_on_and_one_that_cannot_is_not_offered() -> None:
+    few = "age,region\n" + "".join(f"{18 + number},{('north', 'south')[number % 2]}\n" for number in range(30))
+    app = go(upload_table(open_app(), few.encode()), "describe")
+    answer(app)
+    work = begun(app, alive=True)
+    carry_out(application().installation, work.id, NullProgress())
+    app.run()
+    assert not errors(app)
+    assert "Nothing was found: at this epsilon, the table has too few rows" in texts(app)
+    assert "is not charged again: describe columns by hand" in texts(app)
+
+    app.button(key="find-anew").click().run()
+    app.number_input(key="field:number_of_units").set_value(40).run()
+    assert any("would find nothing: a column needs about" in words for words in errors(app)), errors(app)
+    assert not [one for one in app.button if one.key == "find-privately"]
+    assert charges() == ["released"]
