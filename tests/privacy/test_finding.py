@@ -319,7 +319,7 @@ def test_bounds_are_drawn_where_cells_can_be_told_from_noise() -> None:
 def test_a_negative_end_and_one_value() -> None:
     far = [place for place in range(-100, -3) for _ in range(20)]
     assert concluded(far).column == NumberColumn("x", -110, 0, 1, missing=True, weight=Weight.HIGH)
-    assert concluded([4] * 200).column == NumberColumn("x", 0, 4, 1, missing=True, weight=Weight.HIGH)
+    assert concluded([4] * 200).column == NumberColumn("x", 0, 5, 1, missing=True, weight=Weight.HIGH)
     assert concluded([0] * 200).column == NumberColumn("x", 0, 1, 1, missing=True, weight=Weight.HIGH)
 
 
@@ -349,7 +349,7 @@ def test_decimals_say_the_step() -> None:
 def test_dates_are_bounded_by_whole_years() -> None:
     cells = [f"20{year:02}-{month:02}-15" for year in range(10, 20) for month in range(1, 13)] * 30
     found = concluded(cells)
-    low, high = datetime.date(2009, 1, 1), datetime.date(2020, 12, 31)
+    low, high = datetime.date(2008, 1, 1), datetime.date(2021, 12, 31)
     assert found.column == DateColumn("x", low, high, missing=True, weight=Weight.HIGH)
     last = concluded(["2199-11-30"] * 2000).column
     assert isinstance(last, DateColumn)

@@ -23,7 +23,7 @@ from scipy.special import log_ndtr, ndtr, ndtri
 
 __all__ = ["OUTSIDE", "Counted", "likely_dates", "likely_numbers", "located"]
 
-OUTSIDE = 0.0075
+OUTSIDE = 0.005
 """Expected part of a column's cells beyond each end of its range. The noise and shapes that are not in the list leave
 more in some tables: a twentieth is what may lie outside in all."""
 
@@ -39,9 +39,10 @@ LOWEST = 10.0
 REACH = 3000.0
 """How many times as far from zero as the last located cells hidden ones are looked for."""
 
-ANYWHERE, FARTHER = (1e-3, 1e8), 0.25
-"""Where other numbers are looked for if zero alone stands out, and how much less likely they are for each power of ten
-that they are away from 1."""
+ANYWHERE, FARTHER, OUTSIDE_ANYWHERE = (1e-3, 1e8), 0.25, 0.02
+"""Where other numbers are looked for if zero alone stands out, how much less likely they are for each power of ten that
+they are away from 1, and the part that may lie outside: counts say next to nothing of how far such numbers reach, and
+most columns of zeros hold few others."""
 
 _SHARES = {"log-normal": 0.32, "heavy": 0.2, "normal": 0.18, "exponential": 0.12, "even": 0.1, "power": 0.05}
 """Prior weight of each kind of shape of numbers; what is missing to 1 is that of normal ones on both sides of zero."""
@@ -179,7 +180,7 @@ def _with_blocks(
 
 
 def likely_numbers(counted: Counted, ends: tuple[int, int], *, cells: float, whole: bool) -> tuple[float, float]:
-    """Return edges between which all but ``OUTSIDE`` of the cells are expected on either side.
+    """Return edges beyond each of which less than ``OUTSIDE`` of the cells are expected.
 
     Numbers on both sides of zero are two sides of a column, each with a shape of its own; where cells were located on
     one side only, the other side belongs to the range if shapes that reach over zero are likely enough.
@@ -229,11 +230,11 @@ def _one_side(
     if whole:
         edges = np.where(edges < 0, np.floor(edges) + 0.5, np.ceil(edges) - 0.5)
     shapes = _numbers_around(edges.tobytes(), near.blocks.tobytes(), low, high, across, FARTHER if anywhere else 1.0)
-    return _all_but_few(near, shapes, cells)
+    return _all_but_few(near, shapes, cells, OUTSIDE_ANYWHERE if anywhere else OUTSIDE)
 
 
 def likely_dates(counted: Counted, ends: tuple[int, int], *, cells: float) -> tuple[int, int]:
-    """Return the places of the edges between which all but ``OUTSIDE`` of the cells are expected on either side.
+    """Return the places of edges beyond each of which less than ``OUTSIDE`` of the cells are expected.
 
     Parameters
     ----------
@@ -248,16 +249,16 @@ def likely_dates(counted: Counted, ends: tuple[int, int], *, cells: float) -> tu
     around = 8 * (high - low)
     near = counted.between(low - around, high + around)
     shapes = _Shapes.of(_shapes_of_dates(near.edges, low, high), near.blocks)
-    bottom, top = _all_but_few(near, shapes, cells)
+    bottom, top = _all_but_few(near, shapes, cells, OUTSIDE)
     return min(low, int(bottom)), max(high, int(top))
 
 
-def _all_but_few(counted: Counted, shapes: _Shapes, cells: float) -> tuple[float, float]:
-    """Return the edges beyond which the weighted shapes have less than ``OUTSIDE`` of the cells, or the last ones."""
+def _all_but_few(counted: Counted, shapes: _Shapes, cells: float, few: float) -> tuple[float, float]:
+    """Return the edges beyond which the weighted shapes have less than a ``few`` of the cells, or the last ones."""
     part = _weighted(counted, shapes, max(cells, 1.0))
     below = part @ shapes.below
     above = float(part.sum()) - below
-    bottom, top = np.flatnonzero(below <= OUTSIDE), np.flatnonzero(above <= OUTSIDE)
+    bottom, top = np.flatnonzero(below <= few), np.flatnonzero(above <= few)
     return float(counted.edges[bottom.max(initial=0)]), float(counted.edges[top.min(initial=len(below) - 1)])
 
 
