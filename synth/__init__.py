@@ -45,6 +45,7 @@ __all__ = [
     "SynthError",
     "Verdict",
     "__version__",
+    "check_again",
     "draft_schema",
     "estimate",
     "find",
@@ -122,6 +123,16 @@ def run(config: RunConfig, out: str | Path, *, table: str | Path | None = None) 
     from synth.cli.local import run_locally
 
     return in_own_words(run_locally, config, out, table=table)
+
+
+def check_again(run_id: str, out: str | Path | None = None, *, memory: float = 1.0, seconds: float = 60.0) -> RunResult:
+    """Check the bundle of a run that could not check it, and release it if it holds; nothing is charged.
+
+    :class:`synth.errors.UncheckedError` has the ``run_id``; see :func:`synth.cli.local.check_again_locally`.
+    """
+    from synth.cli.local import check_again_locally
+
+    return in_own_words(check_again_locally, run_id, out, memory=memory, seconds=seconds)
 
 
 def verify(path: str | Path, public_key: str | Path | None = None, *, refit: bool = False) -> Verdict:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import asdict
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, BinaryIO, Self
@@ -22,6 +23,7 @@ from synth.reports.first_screen import TableRows, first_rows
 from synth.reports.registry import renewal_called
 from synth.schema import RunConfig, config_to_mapping
 from synth.services import run_folder
+from synth.services.checking_again import Limits, require_unchecked
 from synth.services.comparing import Comparison, compared_runs
 from synth.services.finding import Findings, finding_of, marked
 from synth.services.installation import Installation
@@ -232,6 +234,32 @@ class Application:
     def config_of(self, run_id: str) -> RunConfig:
         """Return the configuration of a run."""
         return self.installation.config_of(run_id)
+
+    def check_again(self, run_id: str, limits: Limits) -> None:
+        """Start another check of an unchecked run in another process; if it holds, the run is reported.
+
+        Parameters
+        ----------
+        run_id : str
+        limits : Limits
+            What the check may use.
+
+        Raises
+        ------
+        JobError
+            If the run is not unchecked, or is being checked already.
+        """
+        run = self.store.runs[run_id]
+        require_unchecked(run, self.folder(run_id))
+        self.engine.begin(WorkKind.CHECK, run_id, asked=json.dumps(asdict(limits)), owner=SINGLE_USER)
+
+    def checking(self, run_id: str) -> Work | None:
+        """Return the latest other check of a run, or None if there was none."""
+        return self.engine.standing(WorkKind.CHECK, run_id)
+
+    def cancel_check(self, run_id: str) -> None:
+        """Stop that check; the run stays unchecked."""
+        self.engine.stop(WorkKind.CHECK, run_id)
 
     # Reports and releases -------------------------------------------------------------------------------------------
 

@@ -23,7 +23,8 @@ Every message says what is wrong, where, and how to fix it; none ever contains a
     ├── VerificationError          a bundle is not what it claims to be      exit 1
     │   └── UnknownFormatError     a version made it that this one cannot read
     └── JobError                   a run stopped
-        └── RunCancelledError      because it was cancelled                  exit 5
+        ├── RunCancelledError      because it was cancelled                  exit 5
+        └── UncheckedError         its sealed bundle could not be checked    exit 6
 
 One warning is beside the tree: :class:`SameTableWarning`.
 """
@@ -56,6 +57,7 @@ __all__ = [
     "SchemaError",
     "SynthError",
     "TableError",
+    "UncheckedError",
     "UnknownFormatError",
     "UnsupportedCostError",
     "VerificationError",
@@ -240,6 +242,23 @@ class RunCancelledError(JobError):
     """A run was cancelled."""
 
     exit_code = 5
+
+
+class UncheckedError(JobError):
+    """The bundle of a run is sealed, but could not be checked here; :func:`synth.check_again` does so later.
+
+    Parameters
+    ----------
+    message : str
+    run_id : str
+        The run whose bundle waits.
+    """
+
+    exit_code = NOT_CHECKED
+
+    def __init__(self, message: str, *, run_id: str) -> None:
+        super().__init__(message)
+        self.run_id = run_id
 
 
 class SameTableWarning(UserWarning):

@@ -148,6 +148,7 @@ def _heartbeat(store: Store, work_id: str) -> Iterator[None]:
 
 _SERVICES = {
     WorkKind.RUN: "synth.services.runs",
+    WorkKind.CHECK: "synth.services.checking_again",
     WorkKind.FINDING: "synth.services.finding",
     WorkKind.REPORT: "synth.services.reports",
     WorkKind.ESTIMATE: "synth.rehearsal.run_estimates",

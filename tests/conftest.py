@@ -127,7 +127,7 @@ def checked_here(path: Path, key: bytes, **limits: float) -> Verdict:
 def _own_check_here() -> Iterator[None]:
     """Workers, the browser and tests/services/test_own_check.py check in a confined process, as the product does."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("synth.services.runs.verify", checked_here)
+        patch.setattr("synth.services.own_check.verify", checked_here)
         yield
 
 

@@ -32,6 +32,7 @@ _MOST_BYTES = 2**17
 
 _WORK = (
     *("synth.services.runs", "synth.services.finding", "synth.services.reports", "synth.rehearsal.rehearsals"),
+    "synth.services.checking_again",
     *("autodp.rdp_acct", "torch._dynamo", "pandas", "pydantic.dataclasses", "pydantic.type_adapter"),
 )
 _LATER = {

@@ -16,6 +16,7 @@ from pages.ui.words import add_row_worth, amount, note, plain, row_note, row_wor
 from synth.estimators import describe
 from synth.reports.drawing import COLOURS
 from synth.reports.figures import MAXIMUM_POINTS
+from synth.services.checking_again import Limits
 from synth.services.course import OWNER_PHASE, Course
 from synth.services.devices import working_device
 from synth.services.views import RunView
@@ -24,6 +25,7 @@ from synth.store import Work, WorkState
 STATES = {
     "queued": "waiting",
     "running": "running",
+    "unchecked": "not checked yet",
     "reported": "report ready",
     "released": "released",
     "failed": "failed",
@@ -100,6 +102,8 @@ def _standing(run: RunView) -> None:
         st.success(f"Done in {_clock(run.elapsed_seconds)}{_device(run)}. The report is ready.")
         if st.button("Continue to 5 Report", type="primary", key="continue-report"):
             st.switch_page("pages/report.py")
+    elif run.state == "unchecked":
+        _check_again(run)
     elif run.state == "cancelled":
         st.info(plain(run.message or "The run was cancelled."))
         note(_fate(run))
@@ -107,6 +111,28 @@ def _standing(run: RunView) -> None:
         st.error(plain(run.message or "The run stopped before it finished."))
         note(_fate(run) + (f" Incident {run.incident}." if run.incident else ""))
     _losses(run)
+
+
+def _check_again(run: RunView) -> None:
+    """Say why the sealed bundle of a run is not released yet, and offer another check of it."""
+    check = LongWork(
+        standing=lambda: application().checking(run.run_id),
+        cancel=lambda: application().cancel_check(run.run_id),
+        stop_label="Stop checking",
+        steps="steps",
+        after_stop="Stopped. The bundle is kept as it was.",
+    )
+    st.warning(plain(run.message or "The bundle of this run could not be checked."))
+    note(_fate(run))
+    if follow_work(check, stop_key="stop-check"):
+        return
+    memory, seconds, button = st.columns([1, 1, 1], vertical_alignment="bottom")
+    gibibytes = memory.number_input("Memory (GiB)", min_value=1.0, max_value=1024.0, value=4.0, key="check-memory")
+    most = seconds.number_input("Processor time (seconds)", min_value=60, max_value=86_400, value=600, key="check-time")
+    if button.button("Check again", type="primary", key="check-again"):
+        with guard():
+            application().check_again(run.run_id, Limits(memory=gibibytes, seconds=float(most)))
+            st.rerun()
 
 
 def _list_runs(runs: list[RunView]) -> None:

@@ -304,6 +304,17 @@ def _rehearse(parsed: argparse.Namespace) -> int:
     return 0 if found.incident is None else AttackError.exit_code
 
 
+def _check_again(parsed: argparse.Namespace) -> int:
+    from synth.cli.local import check_again_locally
+
+    with on_terminal() as shown:
+        result = check_again_locally(
+            parsed.run, parsed.out, memory=parsed.memory, seconds=parsed.seconds, force=parsed.force, say=shown
+        )
+    say(*result.lines)
+    return 0
+
+
 def _report(parsed: argparse.Namespace) -> int:
     from synth.cli.local import owner_report_again
     from synth.reports.registry import options_of_reports
@@ -455,6 +466,17 @@ def _parser(*, options_of_reports: bool = True) -> argparse.ArgumentParser:
     _add_config_options(forecast)
     _add_rehearse(commands)
     _add_run(commands, "run", "make a synthetic table or fit a private model, and seal the bundle")
+
+    again = add_command(
+        commands,
+        "check-again",
+        "check the sealed bundle of a run again that could not check it, and release it if it holds; charges nothing",
+        _check_again,
+    )
+    again.add_argument("run", metavar="RUN", help="the id of the run, as its message and synth ledger name it")
+    again.add_argument("--out", required=True, metavar="DIR", help=_OUT)
+    _add_limits(again)
+    again.add_argument("--force", action="store_true", help=_FORCE)
 
     report = add_command(
         commands, "report", "write the owner's report of a finished run again; its table must have been kept", _report
@@ -611,8 +633,7 @@ def _add_bundle_commands(commands: argparse._SubParsersAction[argparse.ArgumentP
     words = "leave out what draws the rows and makes the report again, and say so"
     verify.add_argument("--quick", action="store_true", help=words)
     verify.add_argument("--refit", action="store_true", help="also fit the model to the noisy answers again")
-    verify.add_argument("--memory", type=float, default=1.0, metavar="GIB", help="memory limit in GiB (default 1)")
-    verify.add_argument("--seconds", type=float, default=60.0, metavar="S", help="time limit in seconds (default 60)")
+    _add_limits(verify)
 
     replay = add_command(
         commands,
@@ -643,6 +664,12 @@ def _add_bundle_commands(commands: argparse._SubParsersAction[argparse.ArgumentP
     words = "public seed of the rows in second releases (default 0)"
     estimate.add_argument("--seed", type=int, default=0, metavar="N", help=words)
     estimate.add_argument("--out", metavar="FILE", help="write the numbers to this file too, as CSV")
+
+
+def _add_limits(parser: argparse.ArgumentParser) -> None:
+    """Let a check use other than the usual memory and time."""
+    parser.add_argument("--memory", type=float, default=1.0, metavar="GIB", help="memory limit in GiB (default 1)")
+    parser.add_argument("--seconds", type=float, default=60.0, metavar="S", help="time limit in seconds (default 60)")
 
 
 def _add_model_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

@@ -26,6 +26,7 @@ from synth.rehearsal.simulation import Simulation, simulated_table
 from synth.reports.registry import renewals
 from synth.schema import RunConfig
 from synth.services import run_folder
+from synth.services.checking_again import Limits, check_again
 from synth.services.course import Course
 from synth.services.databases import as_read_from_source
 from synth.services.pipeline import copy_outputs
@@ -41,7 +42,7 @@ from synth.system.paths import path_of
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["RunResult", "owner_report_again", "rehearse_locally", "run_locally"]
+__all__ = ["RunResult", "check_again_locally", "owner_report_again", "rehearse_locally", "run_locally"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +163,50 @@ def run_locally(
                 application.store.work.count_attempt(run.id)
                 carry_out(application.installation, run.id, told, owner_report=owner_report)
         return _deliver(application, run.id, folder, owner_report=owner_report)
+
+
+def check_again_locally(
+    run_id: str,
+    out: str | Path | None,
+    *,
+    memory: float | None = None,
+    seconds: float | None = None,
+    force: bool = False,
+    say: Say | None = None,
+) -> RunResult:
+    """Check the bundle of a run again whose own check could not be completed; release it if it holds.
+
+    Nothing is charged.
+
+    Parameters
+    ----------
+    run_id : str
+        The id of the run, as its message and the ledger name it.
+    out : path, optional
+        A new or empty folder; without it, the files stay in the run's folder in the home of the installation.
+    memory, seconds : float, optional
+        What the check may use: gibibytes and seconds of processor time; by default 1 and 60.
+    force : bool
+        Write into a folder that is not empty.
+    say : callable, optional
+        Called with one line for every phase.
+
+    Raises
+    ------
+    InputError
+        If an argument cannot be used.
+    UncheckedError
+        If it could not be checked with these limits either; nothing has changed.
+    JobError
+        If it does not hold, and so is never released; or if this is not an unchecked run.
+    """
+    limits = Limits(**{name: given for name, given in (("memory", memory), ("seconds", seconds)) if given is not None})
+    folder = None if out is None else empty_folder(out, force=force)
+    with Application.from_environment() as application:
+        application.store.be_patient()
+        run = application.store.runs[str(run_id)]
+        check_again(application.installation, run.id, SpokenProgress(say or (lambda line: None)), limits=limits)
+        return _deliver(application, run.id, folder, owner_report=True)
 
 
 def owner_report_again(folder: str | Path, *, say: Say, **options: str | bool | int | None) -> Path:

@@ -131,11 +131,17 @@ def _form_of(config: RunConfig, kind: _Kind) -> TableFormat:
 
 @contextmanager
 def closing(application: Application, run_id: str) -> Iterator[None]:
-    """End the run and settle its charge, however the work ends; from here on, wait for a slow database."""
+    """End the run and settle its charge, however the work ends; from here on, wait for a slow database.
+
+    A run whose sealed bundle could not be checked has ended already, and its charge stays open until it is.
+    """
     application.store.be_patient()
     try:
         yield
     except BaseException as error:
+        ended = application.store.work.find(run_id)
+        if ended is not None and ended.state is WorkState.UNCHECKED:
+            raise
         cancelled = isinstance(error, RunCancelledError | KeyboardInterrupt)
         run_folder.clear(application.settings, run_id)
         charges = application.ledger.settle(run_id)

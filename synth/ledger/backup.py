@@ -199,7 +199,7 @@ def _freeze_everything(store: Store, ledger: Ledger, made: datetime) -> Restored
 def _led_to_report(store: Store, run_id: str) -> bool:
     """Whether a run can still be released; its charge is spent and stays open until then."""
     run = store.runs.find(run_id)
-    return run is not None and run.state in (WorkState.REPORTED, WorkState.RELEASED)
+    return run is not None and run.state in (WorkState.UNCHECKED, WorkState.REPORTED, WorkState.RELEASED)
 
 
 def _checked_manifest(folder: Path) -> dict[str, Any]:

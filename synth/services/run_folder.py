@@ -16,7 +16,9 @@ from synth.system.settings import Settings
 from synth.vault.kept_answers import forget_answers
 
 __all__ = [
+    "BESIDE",
     "FOUND",
+    "INCIDENT",
     "PUBLISHABLE",
     "PUBLISHABLE_OF_MODEL",
     "UNRELEASED",
@@ -26,6 +28,7 @@ __all__ = [
     "of",
     "private_stream",
     "read_json",
+    "withdraw",
     "write_owner_json",
 ]
 
@@ -35,8 +38,14 @@ PUBLISHABLE = ("synthetic.csv", "synthetic.parquet", "bundle.zip", "certificate.
 PUBLISHABLE_OF_MODEL = ("model.json", *PUBLISHABLE[2:])
 """The same for a run that fitted a model."""
 
+BESIDE = {*PUBLISHABLE, *PUBLISHABLE_OF_MODEL} - {"bundle.zip"}
+"""Files of the bundle that lie beside it too."""
+
 UNRELEASED = "unreleased.zip"
 """A sealed bundle that did not pass its own check, in the owner's part; it contains every noisy answer."""
+
+INCIDENT = "incident.txt"
+"""What did not hold in it, for a report; it quotes the bundle, not the table."""
 
 FOUND = ("found.json", "found.npz")
 """Files of a finding, which is charged like a run and has a folder of its own."""
@@ -55,13 +64,17 @@ def make(settings: Settings, run_id: str) -> Path:
     return folder
 
 
+def withdraw(folder: Path) -> None:
+    """Remove what a run wrote to be published."""
+    for name in {*PUBLISHABLE, *PUBLISHABLE_OF_MODEL, *FOUND}:
+        (folder / name).unlink(missing_ok=True)
+
+
 def clear(settings: Settings, run_id: str) -> None:
     """Remove what a run wrote that ended early: it is incomplete, and no run continues from it."""
     folder = of(settings, run_id)
-    for path in (
-        *(folder / name for name in {*PUBLISHABLE, *PUBLISHABLE_OF_MODEL, *FOUND}),
-        *(folder / "owner").glob("*.json*"),
-    ):
+    withdraw(folder)
+    for path in (folder / "owner").glob("*.json*"):
         path.unlink(missing_ok=True)
     forget_answers(settings.home, run_id)
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import replace
-from pathlib import Path
 
-from synth.bundle.verify import SECONDS, Outcome, verify
-from synth.errors import JobError, LedgerError, SynthError, TableError, VerificationError
+from synth.errors import JobError, LedgerError, SynthError, TableError
 from synth.ledger.charging import OTHER_THAN_RESERVED, charge_in, require_as_reserved, require_open
 from synth.ledger.ledger import Ledger
 from synth.ledger.notes import WENT_ON, WENT_ON_ELSEWHERE
@@ -20,6 +18,7 @@ from synth.services.course import OWNER_PHASE
 from synth.services.finding import finding_of
 from synth.services.incidents import record_incident
 from synth.services.installation import Installation
+from synth.services.own_check import require_check
 from synth.services.pipeline import FittedRun, PhaseTimer, Sealing, fit_and_sample, peak_memory_bytes, seal_release
 from synth.services.planning import check_config
 from synth.services.reports import build_owner_report
@@ -29,7 +28,10 @@ from synth.store import Charge, ChargeState, Run, TableState, WorkState
 from synth.system.machine import resolved_device
 from synth.vault.kept_answers import AnswerFile, answers_path
 
-__all__ = ["carry_out"]
+__all__ = ["CHECKING", "carry_out", "report_to_owner"]
+
+CHECKING = "Checking the bundle"
+"""The phase in which a sealed bundle is checked."""
 
 
 def carry_out(installation: Installation, run_id: str, progress: Progress, *, owner_report: bool = True) -> None:
@@ -41,6 +43,8 @@ def carry_out(installation: Installation, run_id: str, progress: Progress, *, ow
 
     Raises
     ------
+    UncheckedError
+        If the sealed bundle could not be checked here; the run has ended, unchecked, and its charge stays open.
     SynthError
         What stopped the run; the caller settles the charge.
     """
@@ -91,8 +95,16 @@ def _seal_and_report(
 ) -> None:
     folder = run_folder.of(installation.settings, run.id)
     seal_release(config, fitted, folder, sealing=sealing, progress=timer)
-    timer.phase("Checking the bundle")
-    _require_check(folder, installation.keys.public_key_pem)
+    timer.phase(CHECKING)
+    require_check(installation, run.id)
+    report_to_owner(installation, run, config, timer, device=device, owner_report=owner_report)
+
+
+def report_to_owner(
+    installation: Installation, run: Run, config: RunConfig, timer: PhaseTimer, *, device: str, owner_report: bool
+) -> None:
+    """Write the owner's files of a run whose bundle is sealed and holds: the report if asked for, times, and its id."""
+    folder = installation.folder(run.id)
     if owner_report:
         timer.phase(OWNER_PHASE)
         # Its phases show how many classes are predicted and whether anyone was held out, so they are for the owner.
@@ -121,30 +133,6 @@ def _seal_and_report(
         {"run_id": run.id, "table_id": run.table_id, "test_table_id": run.test_table_id, "state": "reported"},
     )
 
-
-def _require_check(folder: Path, public_key: bytes) -> None:
-    """Check the sealed bundle as a stranger would, with the same limits, before anyone hears of a release.
-
-    Raises
-    ------
-    JobError
-        If it does not hold, or cannot be checked within the limits: a fault of this program. The bundle, and in it the
-        noisy answers, is kept for the owner, so nothing has to be asked again.
-    """
-    verdict = verify(folder / "bundle.zip", public_key, wait_seconds=_PATIENCE * SECONDS)
-    if verdict.outcome is Outcome.HOLDS:
-        return
-    fault = VerificationError(next(iter((*verdict.json["failures"], *verdict.json["not_checked"]))))
-    (folder / "bundle.zip").replace(folder / "owner" / run_folder.UNRELEASED)
-    raise JobError(
-        f"The bundle of this run did not pass its own check, so nothing was released (incident "
-        f"{record_incident(fault)}): {fault} Its noisy answers are kept in owner/{run_folder.UNRELEASED} of the run's "
-        "folder. Do not run again, which would be charged again: report the incident."
-    )
-
-
-_PATIENCE = 10
-"""How much longer than its processor time the check of an own bundle may take, on a busy machine."""
 
 _PARTS = {
     "checking_the_bundle": "bundle",

@@ -41,7 +41,7 @@ __all__ = [
     "worth_of_charges",
 ]
 
-RunState = Literal["queued", "running", "reported", "released", "failed", "cancelled"]
+RunState = Literal["queued", "running", "unchecked", "reported", "released", "failed", "cancelled"]
 
 RowWorth = tuple[float | None, float]
 """Epsilon and delta for replacing a whole row by one with the same label; None if that is no longer known."""
@@ -51,6 +51,7 @@ _SHOWN: dict[WorkState, RunState] = {
     WorkState.QUEUED: "queued",
     WorkState.RUNNING: "running",
     WorkState.MEASURED: "running",
+    WorkState.UNCHECKED: "unchecked",
     WorkState.REPORTED: "reported",
     WorkState.RELEASED: "released",
     WorkState.FAILED: "failed",

@@ -69,6 +69,9 @@ class WorkKind(StrEnum):
     ESTIMATE = "estimate"
     """Population estimates from the bundle of a finished run, by the run's id."""
 
+    CHECK = "check"
+    """The check of a sealed bundle that its run could not complete, by the run's id; nothing is charged."""
+
     FINDING = "finding"
     """A finding about the open columns of a table, by the table's id; charged under the id of the work."""
 
@@ -79,12 +82,13 @@ class WorkKind(StrEnum):
 
 
 class WorkState(StrEnum):
-    """State of work; only runs are ever planned, queued, measured or released."""
+    """State of work; only runs are ever planned, queued, measured, unchecked or released."""
 
     PLANNED = "planned"
     QUEUED = "queued"
     RUNNING = "running"
     MEASURED = "measured"
+    UNCHECKED = "unchecked"
     REPORTED = "reported"
     RELEASED = "released"
     FAILED = "failed"
@@ -94,7 +98,13 @@ class WorkState(StrEnum):
 ACTIVE_STATES = (WorkState.RUNNING, WorkState.MEASURED)
 """States in which a process is working."""
 
-FINISHED_STATES = (WorkState.REPORTED, WorkState.RELEASED, WorkState.FAILED, WorkState.CANCELLED)
+FINISHED_STATES = (
+    WorkState.UNCHECKED,
+    WorkState.REPORTED,
+    WorkState.RELEASED,
+    WorkState.FAILED,
+    WorkState.CANCELLED,
+)
 """States in which no process is working or will be."""
 
 SOURCES: Mapping[WorkState, tuple[WorkState, ...]] = MappingProxyType(
@@ -102,9 +112,11 @@ SOURCES: Mapping[WorkState, tuple[WorkState, ...]] = MappingProxyType(
         WorkState.QUEUED: (WorkState.PLANNED,),
         WorkState.RUNNING: (WorkState.PLANNED, WorkState.QUEUED),
         WorkState.MEASURED: (WorkState.RUNNING,),
-        WorkState.REPORTED: (WorkState.RUNNING, WorkState.MEASURED),
+        # Sealed, but its own check could not be completed; a later check decides.
+        WorkState.UNCHECKED: ACTIVE_STATES,
+        WorkState.REPORTED: (*ACTIVE_STATES, WorkState.UNCHECKED),
         WorkState.RELEASED: (WorkState.REPORTED,),
-        WorkState.FAILED: (WorkState.PLANNED, WorkState.QUEUED, *ACTIVE_STATES),
+        WorkState.FAILED: (WorkState.PLANNED, WorkState.QUEUED, *ACTIVE_STATES, WorkState.UNCHECKED),
         WorkState.CANCELLED: (WorkState.PLANNED, WorkState.QUEUED, *ACTIVE_STATES),
     }
 )

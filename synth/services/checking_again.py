@@ -1,0 +1,160 @@
+"""Check the bundle of a run again that could not check it, and let the run go on to its report if it holds.
+
+Nothing is asked of the rows and nothing is charged: the charge of the run is still open, as that of any run between its
+seal and its release.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import uuid4
+
+from synth.bundle.archive import open_archive
+from synth.bundle.certificate import certificate_of
+from synth.bundle.verify import MEMORY_BYTES, SECONDS, Outcome
+from synth.errors import InputError, JobError, SynthError
+from synth.ledger.ledger import STAYED_SPENT
+from synth.progress import Progress
+from synth.services import run_folder
+from synth.services.installation import Installation
+from synth.services.own_check import checked, require_passed
+from synth.services.pipeline import PhaseTimer
+from synth.services.runs import CHECKING, report_to_owner
+from synth.store import ChargeState, Run, TableState, WorkState
+
+__all__ = ["Limits", "carry_out", "check_again", "require_unchecked"]
+
+_MOST_GIBIBYTES = 2**20
+_MOST_SECONDS = 10**7
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a check may use.
+
+    Attributes
+    ----------
+    memory : float
+        Gibibytes.
+    seconds : float
+        Of processor time.
+
+    Raises
+    ------
+    InputError
+        If one is not positive, or more than any machine has.
+    """
+
+    memory: float = MEMORY_BYTES / 2**30
+    seconds: float = SECONDS
+
+    def __post_init__(self) -> None:
+        if not (0 < self.memory <= _MOST_GIBIBYTES and 0 < self.seconds <= _MOST_SECONDS):
+            raise InputError(
+                f"A check may use from 0 to {_MOST_GIBIBYTES:,} GiB of memory and from 0 to {_MOST_SECONDS:,} seconds; "
+                f"got {self.memory:g} GiB and {self.seconds:g} seconds. Give positive numbers within these limits."
+            )
+
+
+def check_again(
+    installation: Installation, run_id: str, progress: Progress, *, limits: Limits, owner_report: bool = True
+) -> None:
+    """Check the kept bundle of an unchecked run; if it holds, the run is reported and can be released.
+
+    Parameters
+    ----------
+    installation : Installation
+    run_id : str
+    progress : Progress
+    limits : Limits
+    owner_report : bool
+        Compare with the private rows, if they are still stored.
+
+    Raises
+    ------
+    UncheckedError
+        If it could not be checked with these limits either; nothing has changed.
+    JobError
+        If it does not hold: the run has failed, and its charge is settled. Also if the run is not unchecked, or its
+        bundle is missing or another one.
+    """
+    run, config = installation.store.runs[run_id], installation.config_of(run_id)
+    folder = installation.folder(run_id)
+    kept = require_unchecked(run, folder)
+    timer = PhaseTimer(progress)
+    timer.phase(CHECKING)
+    verdict = checked(installation, kept, memory_bytes=int(limits.memory * 2**30), seconds=limits.seconds)
+    if verdict.outcome is Outcome.HOLDS:
+        _require_own(installation, run, kept)
+    try:
+        require_passed(installation, run_id, verdict)
+    except JobError as fault:
+        if verdict.outcome is Outcome.FAILS:
+            _fail(installation, run_id, fault)
+        raise
+    _publish(kept, folder)
+    stored = run.table_id is not None and installation.store.tables[run.table_id].state is TableState.STORED
+    report_to_owner(installation, run, config, timer, device=run.device or "cpu", owner_report=owner_report and stored)
+    # Last, so that a check that was interrupted can be repeated.
+    installation.store.work.advance(run_id, WorkState.REPORTED)
+    kept.unlink(missing_ok=True)
+
+
+def carry_out(installation: Installation, work_id: str, progress: Progress) -> None:
+    """Check a bundle again, as it was requested."""
+    work = installation.store.work[work_id]
+    check_again(installation, work.subject, progress, limits=Limits(**json.loads(str(work.asked))))
+    installation.store.work.advance(work_id, WorkState.REPORTED)
+
+
+def require_unchecked(run: Run, folder: Path) -> Path:
+    """Return the kept bundle of an unchecked run.
+
+    Raises
+    ------
+    JobError
+        If the run is not unchecked, or its bundle is missing.
+    """
+    kept = folder / "owner" / run_folder.UNRELEASED
+    if run.state is not WorkState.UNCHECKED:
+        raise JobError(f"This run is {run.state}: only one whose own check could not be completed is checked again.")
+    if not kept.is_file():
+        raise JobError(
+            f"The bundle of this run, {kept.name}, is missing from {kept.parent}. Put it back, for example from a "
+            "backup."
+        )
+    return kept
+
+
+def _require_own(installation: Installation, run: Run, kept: Path) -> None:
+    """Refuse a bundle that holds, but whose certificate does not state the charge of this run."""
+    charges = [charge for charge in installation.ledger.charges_of(run.id) if charge.state is ChargeState.SPENT]
+    with open_archive(kept) as archive:
+        stated = certificate_of(archive).ledger
+    if not any(stated == {"charges": charge.position, "head": charge.digest} for charge in charges):
+        raise JobError(f"The file {kept} is the bundle of another run. Put back that of this run.")
+
+
+def _fail(installation: Installation, run_id: str, fault: SynthError) -> None:
+    if installation.store.work.move(
+        run_id, WorkState.FAILED, message=f"{fault} {STAYED_SPENT}", only_from=(WorkState.UNCHECKED,)
+    ):
+        installation.ledger.settle(run_id)
+
+
+def _publish(kept: Path, folder: Path) -> None:
+    """Write the bundle, and the files in it that are also kept beside it; each is whole as soon as it is there."""
+    draft = folder / f"bundle.{uuid4().hex}"
+    try:
+        with open_archive(kept) as archive:
+            for name in run_folder.BESIDE & {*archive.members}:
+                with archive.open(name) as packed, draft.open("wb") as stream:
+                    shutil.copyfileobj(packed, stream)
+                draft.replace(folder / name)
+        shutil.copyfile(kept, draft)
+        draft.replace(folder / "bundle.zip")
+    finally:
+        draft.unlink(missing_ok=True)
