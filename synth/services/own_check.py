@@ -96,6 +96,6 @@ def _unchecked(run_id: str, verdict: Verdict) -> str:
     )
     return (
         "The bundle of this run is sealed, but could not be checked here, so it is not released yet. "
-        f"{reason} {remedy}: with the button on the page of the run, or synth check-again {run_id} --out DIR --memory 4 --seconds 600. "
-        "That costs nothing. Do not run again, which would be charged again."
+        f"{reason} {remedy}: with the button on the page of the run, or synth check-again {run_id} --out DIR "
+        "--memory 4 --seconds 600. That costs nothing. Do not run again, which would be charged again."
     )
