@@ -1,4 +1,6 @@
-"""Untrusted text as it is shown: invisible characters and look-alike letters appear as their code points.
+"""Untrusted text as it is shown, and the owner's words as they are kept: nothing in either is invisible.
+
+Where text is shown, invisible characters and look-alike letters appear as their code points.
 
 No regular expressions are used here: every function looks at each character a bounded number of times.
 """
@@ -6,7 +8,7 @@ No regular expressions are used here: every function looks at each character a b
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import groupby
 
 from synth.limits import NAME_CHARACTERS
@@ -17,6 +19,7 @@ __all__ = [
     "name_problem",
     "numbered",
     "odd_names",
+    "one_form",
     "shown",
     "visible",
     "visible_lines",
@@ -71,6 +74,36 @@ def visible(text: str) -> str:
 def visible_lines(text: str) -> str:
     """Return a text of ours, which may have line breaks, with any untrusted part of it made visible."""
     return "\n".join(map(visible, text.split("\n")))
+
+
+def one_form(text: str, *, keeping: Iterable[str] = ()) -> str:
+    """Return words of the owner in their one form, in which nothing can be hidden between letters.
+
+    Letters are composed and of one kind (NFKC); invisible characters, and any run of blanks, are one space between
+    words. Applying it again changes nothing.
+
+    Parameters
+    ----------
+    text : str
+    keeping : iterable of str
+        Names of the table in the text, which stay as the table has them.
+
+    Examples
+    --------
+    >>> one_form("  city\u2003\u200bsurvey ")
+    'city survey'
+    >>> one_form("the  column  a  b", keeping=["a  b"])
+    'the column a  b'
+    """
+    names = sorted(filter(None, keeping), key=len, reverse=True)
+    name = next((one for one in names if one in text), None)
+    if name is not None:
+        before, _, after = text.partition(name)
+        # A blank beside the name stays; what it stands beside meanwhile composes with nothing.
+        start = one_form(f"{before}|", keeping=names).removesuffix("|")
+        return start + name + one_form(f"|{after}", keeping=names).removeprefix("|")
+    composed = unicodedata.normalize("NFKC", text)
+    return " ".join("".join(" " if _is_unseen(character) else character for character in composed).split())
 
 
 def words_of(name: str) -> list[str]:

@@ -281,6 +281,7 @@ COMMANDS: dict[str, list[Callable[[str], list[str]]]] = {
         lambda text: ["find", "town.yaml", "--table", text],
         lambda text: ["find", "town.yaml", "--out", text],
     ],
+    "check-again": [lambda text: ["check-again", "none", "--out", text]],
     "report": [lambda text: ["report", text]],
     "rehearse": [
         lambda text: ["rehearse", text, "--simulate"],

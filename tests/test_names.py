@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from synth.errors import ConfigError, SchemaError
-from synth.names import name_problem, odd_names, shown, visible, words_of
+from synth.names import name_problem, odd_names, one_form, shown, visible, words_of
 from synth.schema import NumberColumn, Schema
 
 CYRILLIC_A = "\u0430"
@@ -107,3 +108,49 @@ def test_a_table_of_the_pages_shows_names_as_they_are(monkeypatch: pytest.Monkey
     monkeypatch.setattr(charts.st, "table", lambda styled, **_: drawn.append(styled.data))
     charts.show_table(pd.DataFrame({"column\u200b": ["a\u202eb"], "count": [1]}), alt="t", key="t")
     assert drawn[0].to_dict("records") == [{"column⟨U+200B⟩": "a⟨U+202E⟩b", "count": 1}]
+
+
+@pytest.mark.parametrize(
+    ("typed", "kept"),
+    [
+        ("  city\u2003 survey\u00a0", "city survey"),
+        ("city\u200bsurvey", "city survey"),
+        ("cit\u0065\u0301", "cit\u00e9"),
+        ("\uff43ity", "city"),
+        ("a\ufe0f\U000e0142b", "a b"),
+        ("one\ntwo\tthree\x07", "one two three"),
+        ("\u3164\u2800", ""),
+    ],
+)
+def test_words_have_one_form(typed: str, kept: str) -> None:
+    assert one_form(typed) == kept == one_form(kept)
+
+
+def test_one_form_is_a_fixed_point_of_any_characters() -> None:
+    random = np.random.default_rng(40)
+    signs = [
+        " ",
+        "a",
+        "e",
+        "\u0301",
+        "\u0338",
+        "<",
+        "|",
+        "\u00b4",
+        "\ufdfa",
+        "\u1160",
+        "\u200d",
+        "\U000e0101",
+        "\u0f73",
+    ]
+    for _ in range(3000):
+        text = "".join(random.choice(signs, random.integers(1, 9)))
+        assert one_form(one_form(text)) == one_form(text)
+        assert not set(one_form(text)) & {"\u1160", "\u200d", "\U000e0101"}
+
+
+def test_names_of_the_table_stay_as_they_are_in_a_rule() -> None:
+    names = ["net  pay", "gross\u00a0pay", "pay"]
+    rule = "  net  pay   <=\u2003gross\u00a0pay "
+    assert one_form(rule, keeping=names) == "net  pay <= gross\u00a0pay"
+    assert one_form(one_form(rule, keeping=names), keeping=names) == one_form(rule, keeping=names)

@@ -641,8 +641,8 @@ def _declared_problems(config: RunConfig, schema: Schema) -> Iterator[str]:
     names = (config.account, schema.unit.protects, form.comment or "", form.sheet or "", *form.missing, *form.dates)
     if max(map(len, names)) > NAME_CHARACTERS or len(form.missing) > _MOST_SIGNS or len(form.dates) > _MOST_SIGNS:
         yield "The account, the unit or the table format has a longer name or more signs than one needs."
-    if any(len(rule) > _LONGEST_RULE or "  " in rule for rule in config.constraints):
-        yield "A rule in config.yaml is longer than a rule, or has blanks that say nothing."
+    if any(len(rule) > _LONGEST_RULE for rule in config.constraints):
+        yield "A rule in config.yaml is longer than a rule."
     yield from filter(None, problems_of_rules(config.constraints, config.schema))
 
 

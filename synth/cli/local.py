@@ -19,6 +19,7 @@ from synth.cli.received import closing, received
 from synth.cli.speaking import Say, SpokenProgress, StoredAndSpokenProgress
 from synth.errors import DiskFullError, InputError, JobError
 from synth.jobs.processes import birth_of
+from synth.names import shown
 from synth.progress import Progress
 from synth.rehearsal.grid import Grid, GridRehearsal
 from synth.rehearsal.rehearsals import Rehearsal
@@ -204,7 +205,9 @@ def check_again_locally(
     folder = None if out is None else empty_folder(out, force=force)
     with Application.from_environment() as application:
         application.store.be_patient()
-        run = application.store.runs[str(run_id)]
+        run = application.store.runs.find(str(run_id))
+        if run is None:
+            raise InputError(f"There is no run '{shown(str(run_id))}' here. synth ledger names every run.")
         check_again(application.installation, run.id, SpokenProgress(say or (lambda line: None)), limits=limits)
         return _deliver(application, run.id, folder, owner_report=True)
 

@@ -80,7 +80,7 @@ class Naming:
         Raises
         ------
         ConfigError
-            If a column does not exist, or fewer than two are named.
+            If a column does not exist, fewer than two are named, or they are not written as :meth:`written` does.
         """
         _, of, asked = value.partition(f"{self.names} of ")
         if not of:
@@ -103,6 +103,10 @@ class Naming:
             )
         if len(set(found)) < max(len(found), 2):
             raise ConfigError(f"'{shown(value)}': name an outcome and at least one other column, each once.")
+        written = self.written(found[0], found[1:])
+        if value != written:
+            # Blanks and quotation marks that say nothing would be room in a bundle.
+            raise ConfigError(f"'{shown(value)}' has one form only. Write: {written}.")
         return found
 
 

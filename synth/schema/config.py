@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from dataclasses import fields as dataclass_fields
 from pathlib import Path
@@ -14,6 +14,7 @@ import yaml
 
 from synth.errors import ConfigError, SchemaError
 from synth.limits import CONSTRAINTS, GROUPS, NUMBER_CHARACTERS
+from synth.names import one_form
 from synth.schema.columns_like import COLUMNS_LIKE, columns_in_full
 from synth.schema.documents import (
     Needed,
@@ -34,7 +35,7 @@ from synth.schema.documents import (
     without_signed_zeros,
 )
 from synth.schema.rule_lines import with_tables
-from synth.schema.schema import Neighbours, Schema, size_problem
+from synth.schema.schema import Neighbours, Schema, schema_to_document, size_problem
 from synth.schema.source import DatabaseSource
 from synth.schema.written import TableFormat, WholeOrBlank, format_to_mapping, parse_format
 from synth.system.paths import path_of
@@ -240,7 +241,8 @@ class RunConfig:
         for key in ("holdout", "evaluation_share", "prediction_share"):
             if not 0 <= getattr(self, key) < 1:
                 raise ConfigError(f"{key} must be at least 0 and below 1, got {getattr(self, key):g}.")
-        if not self.account.strip():
+        self._put_words_in_one_form()
+        if not self.account:
             raise ConfigError("account must name the people the ledger protects, for example city-survey-2026.")
         if self.table is not None and self.source is not None:
             raise ConfigError("table and source are both given. Keep the one that holds the rows.")
@@ -256,6 +258,15 @@ class RunConfig:
         self._check_columns()
         if self.is_model and self.constraints:
             raise ConfigError("rules are about synthetic rows, and a model releases none. Leave the rules out.")
+
+    def _put_words_in_one_form(self) -> None:
+        """Leave no room between the owner's words: a bundle with other ones is not as it was sealed."""
+        object.__setattr__(self, "account", one_form(self.account))
+        if any(one_form(rule) != rule for rule in self.constraints):
+            declared = _texts_of(schema_to_document(self.schema)["columns"])
+            # As they are, and as they are inside quotation marks.
+            odd = {form for text in declared if one_form(text) != text for form in (text, text.replace('"', '""'))}
+            object.__setattr__(self, "constraints", tuple(one_form(rule, keeping=odd) for rule in self.constraints))
 
     @property
     def is_model(self) -> bool:
@@ -460,6 +471,18 @@ def parse_schema(document: Mapping[str, Any]) -> Schema:
     schema = read_as(Schema, document)
     _require_size(schema)
     return schema
+
+
+def _texts_of(document: object) -> Iterator[str]:
+    """Yield every text of a document, keys included."""
+    if isinstance(document, str):
+        yield document
+    elif isinstance(document, Mapping):
+        for key, value in document.items():
+            yield from _texts_of([key, value])
+    elif isinstance(document, Sequence):
+        for value in document:
+            yield from _texts_of(value)
 
 
 def _require_size(schema: Schema) -> None:

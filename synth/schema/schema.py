@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 
 from synth.errors import InputError, PrivacyError, SchemaError, VerificationError
 from synth.limits import COLUMNS, DECLARED_VALUES, PLACES, TEXT_CHARACTERS
-from synth.names import listed, shown
+from synth.names import listed, one_form, shown
 from synth.schema.columns import modelled_columns, parse_column
 from synth.schema.columns.base import Column, ModelledColumn, guarded
 from synth.schema.columns.find import FindColumn
@@ -76,7 +76,8 @@ class PrivacyUnit:
     def __post_init__(self) -> None:
         if self.rows_per_unit < 1:
             raise SchemaError(f"unit: rows_per_unit must be at least 1, got {self.rows_per_unit}.")
-        if not self.protects.strip():
+        object.__setattr__(self, "protects", one_form(self.protects))
+        if not self.protects:
             raise SchemaError("unit: 'protects' must say who you are protecting, for example person.")
 
     @property

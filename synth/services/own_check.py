@@ -18,7 +18,7 @@ from synth.services.installation import Installation
 from synth.store import WorkState
 from synth.vault.kept_answers import forget_answers
 
-__all__ = ["PATIENCE", "require_check", "require_passed"]
+__all__ = ["PATIENCE", "checked", "require_check", "require_passed"]
 
 PATIENCE = 10
 """How much longer than its processor time the check of an own bundle may take, on a busy machine."""

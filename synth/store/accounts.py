@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -26,6 +25,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects import postgresql, sqlite
 
 from synth.errors import InputError, PrivacyError
+from synth.names import one_form
 from synth.schema import Neighbours, PrivacyUnit
 from synth.store.engine import Transactions, patient
 from synth.store.layout import IDENTITY, METADATA, Moment, Named, now
@@ -192,7 +192,7 @@ class Accounts:
 
 
 def display_name(text: str, *, what: str) -> str:
-    """Return a typed name in a normal form: NFKC, no control characters, single spaces, at most 120 characters.
+    """Return a typed name in its one form, with at most 120 characters.
 
     It is for display only, and never used as a path.
 
@@ -208,11 +208,7 @@ def display_name(text: str, *, what: str) -> str:
     InputError
         If nothing printable is left.
     """
-    printable = "".join(
-        " " if unicodedata.category(character)[0] in "CZ" else character
-        for character in unicodedata.normalize("NFKC", text)
-    )
-    name = " ".join(printable.split())[:MAXIMUM_NAME_LENGTH].rstrip()
+    name = one_form(text)[:MAXIMUM_NAME_LENGTH].rstrip()
     if not name:
         raise InputError(f"{what} has no name. Give it a name with at least one letter or digit.")
     return name

@@ -33,6 +33,7 @@ from synth.privacy.more.perturbed_rows import PerturbedRows
 from synth.privacy.questions import Answer
 from synth.privacy.receipt import Part, Receipt
 from synth.privacy.selection import Selection
+from synth.schema import PrivacyUnit
 
 ALONE = [name for name in GOLDEN if name != "found"]
 """Bundles without a finding; ``test_found_bundles.py`` forges the other."""
@@ -370,6 +371,29 @@ def test_words_of_the_owner_are_shown_and_never_vouched_for(tmp_path: Path, key:
     verdict = checked(forged(golden("independent"), tmp_path / "f.zip", key, certificate=certificate))
     assert f"Assumed: {said}" in verdict.lines
     assert any(line.startswith("No check can show that words chosen by the owner") for line in verdict.lines)
+
+
+@pytest.fixture(scope="module")
+def worded(tmp_path_factory: pytest.TempPathFactory, key: Key) -> Path:
+    """A bundle with several words wherever the owner chooses them freely."""
+    rules = ["if region = west then age >= 18"]
+    config = config_of(account="people of a survey", unit=PrivacyUnit("grown person"), constraints=tuple(rules))
+    return seal(config, tmp_path_factory.mktemp("worded"), key).path
+
+
+@pytest.mark.parametrize("hidden", ["  ", "\u2003", " \u200b", "\u00a0", "\U000e0141 ", "\u3164", "\n"])
+@pytest.mark.parametrize("where", ["account", "unit", "rules"])
+def test_room_between_the_words_of_the_owner(where: str, hidden: str, worded: Path, tmp_path: Path, key: Key) -> None:
+    def other(data: bytes) -> bytes:
+        mapping = yaml.safe_load(data)
+        said, name = {"account": (mapping, "account"), "unit": (mapping["unit"], "protects")}.get(
+            where, (mapping["rules"], 0)
+        )
+        said[name] = said[name].replace(" ", hidden, 1)
+        return yaml.safe_dump(mapping, sort_keys=False, allow_unicode=True, width=120).encode()
+
+    path = altered(worded, tmp_path / "f.zip", files={"config.yaml": other}, certificate=lambda _: None, sign_with=key)
+    only(path, "config.yaml contains a comment, or is not written as it was sealed")
 
 
 def test_a_word_in_the_schema(tmp_path: Path, key: Key) -> None:

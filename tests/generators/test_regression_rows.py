@@ -192,6 +192,10 @@ def test_of_a_regression_that_is_named_only_its_columns_are_asked_about() -> Non
         ("regression of y on y", "name an outcome and at least one other column"),
         ("regression of y on ", "name an outcome and at least one other column"),
         ("regression of y", "does not name an outcome in the table"),
+        ("regression of y on x0,x2", "has one form only. Write: regression of y on x0, x2."),
+        ("regression of y on x0,   x2 ", "Write: regression of y on x0, x2."),
+        ("regression of y on \u2003x0, x2", "Write: regression of y on x0, x2."),
+        ('regression of y on "x0", x2', "Write: regression of y on x0, x2."),
         (1, "purpose must be text"),
     ],
 )

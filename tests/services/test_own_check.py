@@ -151,7 +151,7 @@ def test_a_check_with_too_little_changes_nothing(
     assert state_of(run_id) == (WorkState.UNCHECKED, [ChargeState.SPENT], 2.0)
     with pytest.raises(InputError, match="A check may use"):
         synth.check_again(run_id, memory=float("inf"))
-    with pytest.raises(JobError, match="There is no such run"):
+    with pytest.raises(InputError, match="There is no run 'no run' here"):
         synth.check_again("no run")
 
     # A process that ends after the check, but before the run is reported, leaves it to be repeated.
