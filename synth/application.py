@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Self
 
 from synth.bundle.as_declared import rows_as_declared
-from synth.bundle.verify import Verdict, verify
+from synth.bundle.verify import Limits, Verdict, verify
 from synth.demonstration import NETWORK, Demonstration, demonstration_bytes, demonstration_config
 from synth.errors import InputError, JobError, LedgerError, SynthError
 from synth.jobs import LocalEngine
@@ -23,7 +23,7 @@ from synth.reports.first_screen import TableRows, first_rows
 from synth.reports.registry import renewal_called
 from synth.schema import RunConfig, config_to_mapping
 from synth.services import run_folder
-from synth.services.checking_again import Limits, require_unchecked
+from synth.services.checking_again import require_unchecked
 from synth.services.comparing import Comparison, compared_runs
 from synth.services.finding import Findings, finding_of, marked
 from synth.services.installation import Installation

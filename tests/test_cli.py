@@ -160,6 +160,7 @@ def test_the_cap_is_kept_and_what_is_refused_costs_nothing(synth: Synth, config:
         (("epsilon: 2.0", "epsilon: -2.0"), "epsilon must be positive"),
         (("epsilon: 2.0", "epsilon: 1000"), "too large to account for, and would promise nothing. Choose epsilon of"),
         (("delta: 1.0e-5", "delta: 1.0e-300"), "delta 1e-300 is too small for noise on a grid. Choose delta of"),
+        (("delta: 1.0e-5", "delta: 1.0e-320"), "e-321 is too small for noise on a grid. Choose delta of"),
         (("number_of_units: 200\npeople_at_most: 1000\n", ""), "people_at_most is missing. Write a public upper bound"),
         (("number_of_units: 200\n", ""), "The number of persons is declared public but not given"),
         (("number_of_units: 200\n", "number_of_units: 2000\n"), "people_at_most must be at least number_of_units"),

@@ -13,10 +13,10 @@ from pages.ui.charts import show_plot, show_table
 from pages.ui.guards import guard, require
 from pages.ui.session import application, draft
 from pages.ui.words import add_row_worth, amount, note, plain, row_note, row_worth
+from synth.bundle.verify import Limits
 from synth.estimators import describe
 from synth.reports.drawing import COLOURS
 from synth.reports.figures import MAXIMUM_POINTS
-from synth.services.checking_again import Limits
 from synth.services.course import OWNER_PHASE, Course
 from synth.services.devices import working_device
 from synth.services.views import RunView

@@ -26,6 +26,7 @@ __all__ = [
     "MEMORY_BYTES",
     "SECONDS",
     "Findings",
+    "Limits",
     "Outcome",
     "State",
     "Step",
@@ -121,6 +122,43 @@ def left_out(generator: str, *, quick: bool = False, refit: bool = False, predic
 
 MEMORY_BYTES = 2**30
 SECONDS = 60.0
+
+_MOST_GIBIBYTES = 2**20
+_MOST_SECONDS = 10**6
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a check may use, as a user gives it.
+
+    Attributes
+    ----------
+    memory : float
+        Gibibytes.
+    seconds : float
+        Of processor time.
+
+    Raises
+    ------
+    InputError
+        If one is not positive, or more than any machine has.
+    """
+
+    memory: float = MEMORY_BYTES / 2**30
+    seconds: float = SECONDS
+
+    def __post_init__(self) -> None:
+        if not (0 < self.memory <= _MOST_GIBIBYTES and 0 < self.seconds <= _MOST_SECONDS):
+            raise InputError(
+                f"The limits of a check must be positive: at most {_MOST_GIBIBYTES:,} GiB of memory and "
+                f"{_MOST_SECONDS:,} seconds, got {self.memory:g} GiB and {self.seconds:g} seconds."
+            )
+
+    @property
+    def memory_bytes(self) -> int:
+        """The memory in bytes, at least one."""
+        return max(1, int(self.memory * 2**30))
+
 
 _LIBRARIES = 192 * 2**20
 """Memory of the libraries' own pages, which the limit on a process does not count."""
@@ -265,10 +303,10 @@ def verify(
     Raises
     ------
     InputError
-        If there is no such bundle, the file of the public key cannot be read, or a limit is not positive.
+        If there is no such bundle, the file of the public key cannot be read, or a limit is not positive or larger
+        than any machine allows.
     """
-    if not (memory_bytes > 0 and seconds > 0):
-        raise InputError("The memory and time limits must be positive.")
+    memory_bytes = Limits(min(memory_bytes, 2**60) / 2**30, seconds).memory_bytes
     if quick and refit:
         raise InputError("A quick check fits nothing again: use --quick or --refit, not both.")
     if isinstance(path, str | Path) and not Path(path).exists():

@@ -353,20 +353,21 @@ def _compare(parsed: argparse.Namespace) -> int:
 
 def _verify(parsed: argparse.Namespace) -> int:
     from synth.bundle.fields import explained
-    from synth.bundle.verify import verify
+    from synth.bundle.verify import Limits, verify
 
     if parsed.explain:
         say(*explained())
         return 0
     if parsed.bundle is None:
         raise InputError("Name the bundle to check, or use --explain.")
+    limits = Limits(parsed.memory, parsed.seconds)
     verdict = verify(
         parsed.bundle,
         public_key=parsed.public_key,
         quick=parsed.quick,
         refit=parsed.refit,
-        memory_bytes=int(parsed.memory * 2**30),
-        seconds=parsed.seconds,
+        memory_bytes=limits.memory_bytes,
+        seconds=limits.seconds,
     )
     with suppress(BrokenPipeError):  # the exit code counts, whoever stops reading
         say(*([json.dumps(verdict.json, indent=2, sort_keys=True)] if parsed.json else verdict.lines))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from synth.application import Application
 from synth.bundle.certificate import ROW_EPSILON
+from synth.bundle.verify import Limits
 from synth.cli.files import empty_folder, new_file, open_table
 from synth.cli.finding import check_what_is_described
 from synth.cli.frames import frame_of_table
@@ -27,7 +28,7 @@ from synth.rehearsal.simulation import Simulation, simulated_table
 from synth.reports.registry import renewals
 from synth.schema import RunConfig
 from synth.services import run_folder
-from synth.services.checking_again import Limits, check_again
+from synth.services.checking_again import check_again
 from synth.services.course import Course
 from synth.services.databases import as_read_from_source
 from synth.services.pipeline import copy_outputs

@@ -118,6 +118,8 @@ def mu_of_budget(epsilon: float, delta: float) -> float:
     """
     _require_budget(epsilon, delta)
     cuts = tuple(_cuts(SLACK_ALLOWANCE, COORDINATE_ALLOWANCE))
+    if not delta * _TAIL_PART:  # too small for a float, and so for a logarithm
+        raise _unaffordable(epsilon, delta, cuts)
 
     def fits(mu: float) -> bool:
         return any(_is_within(mu, epsilon, delta, cut) for cut in cuts)

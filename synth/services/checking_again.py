@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
 
 from synth.bundle.archive import open_archive
 from synth.bundle.certificate import certificate_of
-from synth.bundle.verify import MEMORY_BYTES, SECONDS, Outcome
-from synth.errors import InputError, JobError, SynthError
+from synth.bundle.verify import Limits, Outcome
+from synth.errors import JobError, SynthError
 from synth.ledger.ledger import STAYED_SPENT
 from synth.progress import Progress
 from synth.services import run_folder
@@ -25,38 +24,7 @@ from synth.services.pipeline import PhaseTimer
 from synth.services.runs import CHECKING, report_to_owner
 from synth.store import ChargeState, Run, TableState, WorkState
 
-__all__ = ["Limits", "carry_out", "check_again", "require_unchecked"]
-
-_MOST_GIBIBYTES = 2**20
-_MOST_SECONDS = 10**7
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What a check may use.
-
-    Attributes
-    ----------
-    memory : float
-        Gibibytes.
-    seconds : float
-        Of processor time.
-
-    Raises
-    ------
-    InputError
-        If one is not positive, or more than any machine has.
-    """
-
-    memory: float = MEMORY_BYTES / 2**30
-    seconds: float = SECONDS
-
-    def __post_init__(self) -> None:
-        if not (0 < self.memory <= _MOST_GIBIBYTES and 0 < self.seconds <= _MOST_SECONDS):
-            raise InputError(
-                f"A check may use from 0 to {_MOST_GIBIBYTES:,} GiB of memory and from 0 to {_MOST_SECONDS:,} seconds; "
-                f"got {self.memory:g} GiB and {self.seconds:g} seconds. Give positive numbers within these limits."
-            )
+__all__ = ["carry_out", "check_again", "require_unchecked"]
 
 
 def check_again(
@@ -86,7 +54,7 @@ def check_again(
     kept = require_unchecked(run, folder)
     timer = PhaseTimer(progress)
     timer.phase(CHECKING)
-    verdict = checked(installation, kept, memory_bytes=int(limits.memory * 2**30), seconds=limits.seconds)
+    verdict = checked(installation, kept, limits)
     if verdict.outcome is Outcome.HOLDS:
         _require_own(installation, run, kept)
     try:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from synth.bundle.verify import MEMORY_BYTES, SECONDS, Outcome, Verdict, verify
+from synth.bundle.verify import Limits, Outcome, Verdict, verify
 from synth.errors import JobError, UncheckedError, VerificationError
 from synth.services import run_folder
 from synth.services.incidents import record_incident
@@ -37,19 +37,22 @@ def require_check(installation: Installation, run_id: str) -> None:
         If it does not hold.
     """
     folder = installation.folder(run_id)
-    verdict = checked(installation, folder / "bundle.zip")
+    verdict = checked(installation, folder / "bundle.zip", Limits())
     if verdict.outcome is not Outcome.HOLDS:
         (folder / "bundle.zip").replace(folder / "owner" / run_folder.UNRELEASED)
         run_folder.withdraw(folder)
     require_passed(installation, run_id, verdict)
 
 
-def checked(
-    installation: Installation, bundle: Path, *, memory_bytes: int = MEMORY_BYTES, seconds: float = SECONDS
-) -> Verdict:
+def checked(installation: Installation, bundle: Path, limits: Limits) -> Verdict:
     """Check a bundle of this installation, signed by its key, and wait as long as a busy machine needs."""
-    key = installation.keys.public_key_pem
-    return verify(bundle, key, memory_bytes=memory_bytes, seconds=seconds, wait_seconds=PATIENCE * seconds)
+    return verify(
+        bundle,
+        installation.keys.public_key_pem,
+        memory_bytes=limits.memory_bytes,
+        seconds=limits.seconds,
+        wait_seconds=PATIENCE * limits.seconds,
+    )
 
 
 def require_passed(installation: Installation, run_id: str, verdict: Verdict) -> None:

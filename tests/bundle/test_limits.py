@@ -18,6 +18,7 @@ from golden_bundles import golden
 
 from synth.bundle import verify as verifying
 from synth.bundle.verify import SECONDS, Outcome, verify
+from synth.cli import main
 from synth.errors import InputError
 from synth.system.confined import Confined
 
@@ -222,6 +223,30 @@ def test_memory_follows_what_a_bundle_holds_and_not_what_it_declares() -> None:
 def test_limits_are_what_they_are_said_to_be() -> None:
     assert (verifying.MEMORY_BYTES, SECONDS) == (2**30, 60.0)
     for limits in ({"memory_bytes": 0}, {"seconds": 0.0}):
-        with pytest.raises(InputError, match="limits must be positive"):
+        with pytest.raises(InputError, match="limits of a check must be positive"):
             verify(GOLDEN, **limits)  # type: ignore[arg-type]
     assert verify(GOLDEN, memory_bytes=2 * 2**30, seconds=120.0).ok
+
+
+@pytest.mark.parametrize("command", [["verify", str(GOLDEN)], ["check-again", "none", "--out", "new"]])
+@pytest.mark.parametrize("option", ["--memory", "--seconds"])
+@pytest.mark.parametrize("given", ["inf", "-inf", "nan", "0", "-1", "1e308", "9" * 400])
+def test_no_number_is_too_odd_for_a_sentence(
+    command: list[str],
+    option: str,
+    given: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main([*command, f"{option}={given}"]) == InputError.exit_code
+    (said,) = capsys.readouterr().err.splitlines()
+    assert said.startswith("synth: The limits of a check must be positive: at most 1,048,576 GiB of memory and 1,000,0")
+    assert not list(tmp_path.iterdir()), "nothing was begun"
+
+
+def test_memory_that_no_float_holds_is_refused_from_python_too() -> None:
+    for odd in (10**400, float("nan"), float("inf")):
+        with pytest.raises(InputError, match="limits of a check must be positive"):
+            verify(GOLDEN, memory_bytes=odd)  # type: ignore[arg-type]

@@ -149,7 +149,7 @@ def test_a_check_with_too_little_changes_nothing(
     assert f"synth check-again {run_id} --out DIR" in words
     assert "synth verify" not in words
     assert state_of(run_id) == (WorkState.UNCHECKED, [ChargeState.SPENT], 2.0)
-    with pytest.raises(InputError, match="A check may use"):
+    with pytest.raises(InputError, match="The limits of a check must be positive"):
         synth.check_again(run_id, memory=float("inf"))
     with pytest.raises(InputError, match="There is no run 'no run' here"):
         synth.check_again("no run")
