@@ -42,7 +42,7 @@ from synth.services.views import (
     ledger_row,
     run_view,
 )
-from synth.store import ChargeState, Event, EventKind, Run, TableState, Work, WorkKind, WorkState, now
+from synth.store import Account, ChargeState, Event, EventKind, Run, TableState, Work, WorkKind, WorkState, now
 from synth.system.machine import require_device
 from synth.system.settings import Settings
 
@@ -122,7 +122,17 @@ class Application:
         return [account_view(account, self.ledger, self.store) for account in self.store.accounts.all()]
 
     def account(self, name: str) -> AccountView:
-        """Return one account; a new name opens an account without a cap."""
+        """Return one account.
+
+        Raises
+        ------
+        InputError
+            If there is no such account.
+        """
+        return account_view(self._account(name), self.ledger, self.store)
+
+    def open_account(self, name: str) -> AccountView:
+        """Return the account of this name, opened without a cap if there is none."""
         return account_view(self.store.accounts.open(name), self.ledger, self.store)
 
     def set_cap(self, name: str, epsilon: float, delta: float) -> AccountView:
@@ -142,13 +152,17 @@ class Application:
         LedgerError
             If its chain is broken.
         """
-        account = self.store.accounts.named(name)
-        if account is None:
-            raise InputError(f"There is no account '{name}'. synth ledger lists the accounts.")
+        account = self._account(name)
         if not who.strip():
             raise InputError("Give your name: it is kept with the ledger that you accept.")
         self.vault.accept_ledger(account.id, who=who.strip())
         return self.account(name)
+
+    def _account(self, name: str) -> Account:
+        account = self.store.accounts.named(name)
+        if account is None:
+            raise InputError(f"There is no account '{name}'. synth ledger lists the accounts.")
+        return account
 
     def ledger_rows(self, account: str | None = None) -> list[LedgerRow]:
         """Return the rows of the ledger, oldest first, after checking every chain against marks and table headers."""

@@ -55,7 +55,7 @@ from synth.bundle.remaking import (
 )
 from synth.bundle.table_files import Places, check_csv, is_written_as
 from synth.bundle.verify import Findings, State, left_out
-from synth.bundle.writer import written_texts
+from synth.bundle.writer import sealed_config, written_texts
 from synth.errors import MissingPackageError, SynthError, UnknownFormatError, VerificationError
 from synth.estimators import MODELS, DrawnRows, describe, restore
 from synth.generators import GENERATORS, PrivateModel
@@ -619,9 +619,11 @@ def _schema_problems(archive: Archive, certificate: Certificate, schema: Schema,
         yield "schema.json is not written as it was sealed, or contains more than a schema."
     if schema_to_document(config.schema) != schema_to_document(schema):
         yield "config.yaml and schema.json declare different columns or units."
-    if config != config.sealed():
+    known = certificate.generator in (*MODELS, *GENERATORS)
+    sealed = sealed_config(config) if known else config.sealed()
+    if config != sealed:
         yield "config.yaml names a private table, or states more than a sealed configuration does."
-    elif archive.read("config.yaml") != config_to_yaml(config.sealed()).encode("utf-8"):
+    elif archive.read("config.yaml") != config_to_yaml(sealed).encode("utf-8"):
         yield "config.yaml contains a comment, or is not written as it was sealed."
     yield from _declared_problems(config, schema)
     run = (certificate.generator, canonical_line(certificate.options), certificate.seed)

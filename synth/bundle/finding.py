@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -34,6 +34,7 @@ from synth.privacy.receipt import Receipt, misstated
 from synth.reading.more.texts import LONGEST_VALUE
 from synth.schema import (
     FOUND_THEN_EDITED,
+    DropColumn,
     FoundReference,
     ModelledColumn,
     RunConfig,
@@ -77,7 +78,8 @@ class Finding:
     account : str
         The account that was charged.
     schema : Schema
-        What was asked: the unit, the neighbouring relation, and the open columns.
+        What was asked: the unit, the neighbouring relation, and the open columns. Columns that were left out, and a
+        declared number of people, played no part and are not kept.
     form : TableFormat
         How the table was written. What is kept of it: which texts meant a missing cell, and whether blanks around a
         text were left out.
@@ -95,6 +97,11 @@ class Finding:
     delta: float
     receipts: tuple[Receipt, ...]
     answers: tuple[Answer, ...]
+
+    def __post_init__(self) -> None:
+        asked = open_schema(self.schema)
+        kept = tuple(column for column in asked.columns if not isinstance(column, DropColumn))
+        object.__setattr__(self, "schema", replace(asked, columns=kept, number_of_units=None))
 
     @cached_property
     def columns(self) -> tuple[FoundColumn, ...]:
@@ -250,9 +257,6 @@ def own_problems(finding: Finding) -> Iterator[str]:
     for answer in finding.answers:
         yield from ENTRIES[type(answer)].problems(answer, finding.schema)
         yield from _text_problems(answer, finding.form) if isinstance(answer, FoundValues) else ()
-    placed = [(list(ENTRIES).index(type(answer)), answer.receipts[0].sequence) for answer in finding.answers]
-    if placed != sorted(placed):
-        yield "found.npz lists its answers in another order than that in which they were given."
     yield from _asked_problems(finding)
 
 
@@ -296,8 +300,6 @@ class _Again(RecordedSession):
 
 def _asked_problems(finding: Finding) -> Iterator[str]:
     """Yield where a finding did not ask what its schema, its budget and its own noisy answers lead to."""
-    if finding.schema != open_schema(finding.schema):
-        yield "The schema in found.json describes columns, which a finding does not."
     try:
         again = _Again(finding)
         find(again, delta_key=key_delta(finding.delta))

@@ -221,7 +221,7 @@ def pairing_problems(
     name: str = "measurements.npz",
     stated: str = "the certificate",
 ) -> Iterator[str]:
-    """Yield receipts without an answer or with two, and answers without their receipt.
+    """Yield receipts without an answer or with two, answers without their receipt, and those not in order.
 
     Parameters
     ----------
@@ -233,12 +233,20 @@ def pairing_problems(
     """
     by_sequence = {receipt.sequence: receipt for receipt in receipts}
     seen: set[int] = set()
-    for receipt in (receipt for answer in answers for receipt in answer.receipts):
+    # A file lists the answers of each kind together, as they were asked: another order would be room for something.
+    last: dict[type[Answer], int] = {}
+    in_order = True
+    for kind, receipt in ((type(answer), receipt) for answer in answers for receipt in answer.receipts):
         if by_sequence.get(receipt.sequence) != receipt:
             yield f"The answer to '{receipt.query}' has a different receipt from the one in {stated}."
         if receipt.sequence in seen:
             yield f"{name} contains a second answer to '{receipt.query}', but only one was charged."
+        else:
+            in_order = in_order and receipt.sequence > last.get(kind, -1)
         seen.add(receipt.sequence)
+        last[kind] = receipt.sequence
+    if not in_order:
+        yield f"{name} lists its answers in another order than that in which they were given."
     for receipt in receipts:
         if receipt.sequence not in seen:
             yield f"{name} lacks the answer to '{receipt.query}'."

@@ -28,10 +28,11 @@ from synth.privacy.questions import Answer
 from synth.reports.document import report_document, report_page
 from synth.reports.evidence import Publishable, publishable
 from synth.reports.first_screen import TableRows, first_rows, first_screen
+from synth.reports.forecast import budget_parts
 from synth.schema import Neighbours, RunConfig, Schema, config_to_yaml, parse_config, schema_to_document
 from synth.schema.documents import read_mapping
 
-__all__ = ["Contents", "SealedBundle", "Signer", "write_bundle", "written_texts"]
+__all__ = ["Contents", "SealedBundle", "Signer", "sealed_config", "write_bundle", "written_texts"]
 
 _MADE_BY_A_MODEL = (
     "The rows in synthetic.csv were drawn from a model that was fitted to noisy answers about a private table. None",
@@ -159,9 +160,21 @@ def write_bundle(
     return SealedBundle(path, certificate, certificate_json, report_json, model_json)
 
 
+def sealed_config(config: RunConfig) -> RunConfig:
+    """Return a configuration as it is in a bundle, where nothing is free that nothing is asked with.
+
+    A generator that measures one-way tables itself leaves no question for the report, whose share is then the usual
+    one, whatever was declared.
+    """
+    sealed = config.sealed()
+    if sealed.is_model or not sealed.evaluation_share or "evaluation" in {part.name for part in budget_parts(sealed)}:
+        return sealed
+    return replace(sealed, evaluation_share=RunConfig.__dataclass_fields__["evaluation_share"].default)
+
+
 def _as_read(config: RunConfig) -> RunConfig:
     """Return a configuration as a reader of the bundle has it: a float that was given as 1 is 1.0."""
-    return parse_config(read_mapping(config_to_yaml(config.sealed()), sealed=True))
+    return parse_config(read_mapping(config_to_yaml(sealed_config(config)), sealed=True))
 
 
 def _table(contents: Contents) -> dict[str, bytes | Path]:

@@ -111,6 +111,8 @@ def _one_account(parsed: argparse.Namespace) -> int:
             raise InputError("A cap needs both numbers: --epsilon-cap and --delta-cap.")
         if not parsed.open and application.store.accounts.named(parsed.name) is None:
             raise InputError(_no_account(parsed.name, [one.name for one in application.store.accounts.all()]))
+        if parsed.open:
+            application.open_account(parsed.name)
         if parsed.epsilon_cap is not None:
             application.set_cap(parsed.name, parsed.epsilon_cap, parsed.delta_cap)
         if parsed.accept:

@@ -34,6 +34,7 @@ from synth.ledger.charging import (
 from synth.ledger.heads import Marks, no_mark
 from synth.ledger.notes import notes_of
 from synth.ledger.spending import Cost, CostOf, Spent, checked_cap, over_cap_error, stays_within_cap
+from synth.names import numbered
 from synth.privacy.accounting import PrivacyBudget
 from synth.schema import Neighbours
 from synth.store import (
@@ -382,10 +383,11 @@ class Ledger:
         marked = self._marks.accounts()  # first: an account is in the database before it is marked
         unknown = set(marked) - {account.id for account in self._store.accounts.all()}
         if unknown:
+            are = "is" if len(unknown) == 1 else "are"
             raise LedgerError(
-                f"The vault in {self._store.settings.home} has records of spending on {len(unknown)} accounts that are "
-                "not in the database: the database was deleted, or is an older or a different one. Restore it (synth "
-                "restore), or set DATABASE_URL to the right one."
+                f"The vault in {self._store.settings.home} has records of spending on "
+                f"{numbered(len(unknown), 'account')} that {are} not in the database: the database was deleted, or is "
+                "an older or a different one. Restore it (synth restore), or set DATABASE_URL to the right one."
             )
 
     def check_whole(self, account_id: str, seen: Iterable[LedgerHead] = ()) -> None:

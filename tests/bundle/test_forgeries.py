@@ -214,6 +214,21 @@ def test_a_second_answer_under_one_receipt(name: str, tmp_path: Path, key: Key) 
     only(forged(golden(name), tmp_path / "f.zip", key, answers=second), "a second answer to")
 
 
+@pytest.mark.parametrize("kind", [NoisyAnswer, Selection])
+def test_answers_in_another_order_than_they_were_asked(kind: type[Answer], tmp_path: Path, key: Key) -> None:
+    """Any order of the answers of a kind would be read the same, and a hundred of them have room for 60 bytes."""
+
+    def swapped(found: Measurements) -> Measurements:
+        *first, one, other = of_kind(found.answers, kind)
+        return dataclasses.replace(
+            found, answers=(*(each for each in found.answers if type(each) is not kind), *first, other, one)
+        )
+
+    path = forged(golden("dp-hp-adaptive"), tmp_path / "f.zip", key, answers=swapped)
+    assert answers_of(path).answers != answers_of(golden("dp-hp-adaptive")).answers
+    only(path, "measurements.npz lists its answers in another order than that in which they were given")
+
+
 def test_two_questions_of_one_name(tmp_path: Path, key: Key) -> None:
     def renamed(receipt: Receipt) -> Receipt:
         return dataclasses.replace(receipt, query="one-way tables")
@@ -278,6 +293,31 @@ def test_held_out_rows_that_no_prediction_was_paid_for(tmp_path: Path, key: Key)
 
     path = forged(golden("independent"), tmp_path / "f.zip", key, files={"config.yaml": other})
     only(path, "config.yaml pays for no prediction", "gives it 0.000%")
+
+
+@pytest.mark.parametrize("name", ["independent", "independent-by-class", "dp-hp-adaptive", "kahm", "kahm-rows"])
+def test_another_share_for_the_report(name: str, tmp_path: Path, key: Key) -> None:
+    """Where the generator measures one-way tables itself, nothing is asked with this share, and it is room."""
+    noisy_rows = name == "kahm-rows"  # which measure no tables
+    path = forged(
+        golden(name),
+        tmp_path / "f.zip",
+        key,
+        files={"config.yaml": lambda data: data.replace(b"share: 0.1\n", b"share: 0.12\n")},
+    )
+    assert b"evaluation_share: 0.12\n" in members_of(path)["config.yaml"]
+    if noisy_rows:
+        assert any("config.yaml gives it 12.000%" in one for one in failures(path))
+    else:
+        only(path, "states more than a sealed configuration does")
+
+
+def test_a_share_that_nothing_is_asked_with_is_sealed_as_the_usual_one(tmp_path: Path, key: Key) -> None:
+    for share, sealed in ((0.123, 0.1), (0.0, 0.0)):
+        made = seal(config_of(evaluation_share=share), tmp_path, key).path
+        assert yaml.safe_load(members_of(made)["config.yaml"])["evaluation_share"] == sealed
+        assert checked(made).ok, checked(made).lines
+        made.unlink()
 
 
 def test_a_number_of_rows_that_was_not_paid_for(tmp_path: Path, key: Key) -> None:

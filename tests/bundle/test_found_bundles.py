@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from bundle_making import Key, checked, members_of
+from bundle_making import Key, altered, checked, members_of
 from forging import costing, failures, forged, only
 from found_worlds import WORLDS, OpenWorld, as_csv, ordinary
 from golden_bundles import golden
@@ -394,6 +394,36 @@ def test_a_question_added(tmp_path: Path, key: Key) -> None:
     only(path, "do not lead to: 'bounds of 'town''", "compose to epsilon")
 
 
+@pytest.mark.parametrize(
+    ("more", "column"),
+    [
+        ({"number_of_units": 12345, "row_count": "public"}, None),
+        ({}, {"name": "exactly 12345", "type": "drop"}),
+        ({}, {"name": "ill", "type": "yes_no", "yes": "yes", "no": "no", "missing": True}),
+    ],
+)
+def test_more_of_a_schema_than_a_finding_asks_with(
+    more: dict[str, Any], column: dict[str, Any] | None, tmp_path: Path, key: Key
+) -> None:
+    """Columns that were left out, and how many people there are, would be words that nothing can be compared with."""
+    document = json.loads(members_of(BUNDLE)["found.json"])
+    asked = document["schema"] | more
+    found = canonical_json(document | {"schema": asked | {"columns": [*asked["columns"], *filter(None, [column])]}})
+    digest = hashlib.sha256(found).hexdigest()
+
+    def said(data: bytes) -> bytes:
+        return data.replace(Finding.of_files(members_of(BUNDLE)).digest.encode(), digest.encode())
+
+    path = altered(
+        BUNDLE,
+        tmp_path / "f.zip",
+        files={"found.json": lambda _: found, "config.yaml": said},
+        certificate=lambda stated: stated["found"].update(digest=digest),
+        sign_with=key,
+    )
+    assert "found.json is not written as it was sealed, or contains more than a finding." in failures(path)
+
+
 def test_questions_in_another_order(tmp_path: Path, key: Key) -> None:
     def turned(finding: Finding) -> Finding:
         first, second, *rest = finding.answers
@@ -529,9 +559,8 @@ def test_another_source_of_a_receipt(tmp_path: Path, key: Key) -> None:
 
 
 def with_columns(finding: Finding, *columns: Column) -> Finding:
-    named = {column.name: column for column in columns}
-    every = tuple(named.get(column.name, column) for column in finding.schema)
-    return dataclasses.replace(finding, schema=dataclasses.replace(finding.schema, columns=every))
+    named = {column.name: column for column in (*finding.schema, *columns)}
+    return dataclasses.replace(finding, schema=dataclasses.replace(finding.schema, columns=tuple(named.values())))
 
 
 def test_a_finding_of_other_columns(tmp_path: Path, key: Key) -> None:
@@ -547,13 +576,6 @@ def test_a_finding_of_fewer_columns(tmp_path: Path, key: Key) -> None:
 
     path = forge(tmp_path / "f.zip", key, narrower)
     refused(path, "has a question that its noisy answers do not lead to: 'kind of 'seen''")
-
-
-def test_a_finding_that_describes_a_column(tmp_path: Path, key: Key) -> None:
-    def described(finding: Finding) -> Finding:
-        return with_columns(finding, CategoryColumn("ill", ("yes", "no", "Uri"), other=True))
-
-    only(forge(tmp_path / "f.zip", key, described), "The schema in found.json describes columns")
 
 
 def test_more_words_about_how_cells_were_read(tmp_path: Path, key: Key) -> None:

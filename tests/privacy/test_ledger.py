@@ -803,7 +803,7 @@ def test_marks_of_accounts_that_the_database_does_not_know_refuse_to_start(
     ledger.check_marks()
     for table in ("charges", "decisions", "accounts"):
         without_triggers(store, f"DELETE FROM {table}")  # noqa: S608 - names from the line above
-    with pytest.raises(LedgerError, match="has records of spending on 1 accounts that are not in the database"):
+    with pytest.raises(LedgerError, match="has records of spending on 1 account that is not in the database"):
         ledger.check_marks()
 
 

@@ -21,7 +21,7 @@ from town import CONFIG, TABLE
 from synth.application import Application
 from synth.cli.local import run_locally
 from synth.demonstration import CLINIC, demonstration_config
-from synth.errors import BudgetExceededError, ConfigError, JobError, LedgerError, TableError
+from synth.errors import BudgetExceededError, ConfigError, InputError, JobError, LedgerError, TableError
 from synth.progress import NullProgress
 from synth.rehearsal.grid import Grid
 from synth.schema import RunConfig, TableFormat, parse_config
@@ -323,7 +323,7 @@ def test_a_configuration_edited_while_its_run_waits_reads_no_row(
     application: Application, config: RunConfig, table: ReceivedTable, edited: dict[str, object]
 ) -> None:
     """What was reserved is spent, and nothing else: a waiting configuration stands in the database."""
-    application.account("village")
+    application.open_account("village")
     run = application.reserve(config, table_id=table.table_id)
     mapping = {**json.loads(run.config), **edited}
     changed = json.dumps({name: value for name, value in mapping.items() if value is not None})
@@ -361,3 +361,13 @@ def test_a_demonstration_too_small_for_its_budget_is_ready_to_run_too(applicatio
     assert plan.refusal is None
     enough = application.plan(demonstration_config()).forecast
     assert all(10 * a.moved < b.moved for a, b in zip(enough.columns, plan.forecast.columns, strict=True))
+
+
+def test_to_read_of_an_account_opens_none(settings: Settings) -> None:
+    with Application(settings) as application:
+        with pytest.raises(InputError, match="There is no account 'nobody'"):
+            application.account("nobody")
+        assert application.accounts() == []
+        assert application.open_account(" some  body").name == "some body"
+        assert application.account("some body") == application.open_account("some\u2003body")
+        assert application.account_names() == ["some body"]

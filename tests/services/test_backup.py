@@ -339,13 +339,13 @@ def test_a_log_that_a_killed_program_left_behind_is_not_read_into_a_restored_dat
     home = tmp_path / "home"
     settings = Settings(home=home, database_url=f"sqlite:///{home / 'hermitage.sqlite'}")
     with Application(settings) as application:
-        application.account("town")
+        application.open_account("town")
     back_up(settings, tmp_path / "saved")
     killed = (
         "import os, sys; from pathlib import Path; from synth.system.settings import Settings;"
         "from synth.application import Application;"
         "application = Application(Settings(home=Path(sys.argv[1]), database_url=sys.argv[2]));"
-        "application.account('village'); os._exit(0)"
+        "application.open_account('village'); os._exit(0)"
     )
     subprocess.run([sys.executable, "-c", killed, str(home), settings.database_url], check=True, timeout=300)
     for part in ("keys", "vault"):
@@ -406,7 +406,7 @@ def test_a_database_that_is_gone_or_older_refuses_to_start(
     for part in ("keys", "vault"):
         shutil.copytree(kept / part, settings.home / part)
     assert synth("ledger") == 3
-    assert "has records of spending on 1 accounts that are not in the database" in capsys.readouterr().err
+    assert "has records of spending on 1 account that is not in the database" in capsys.readouterr().err
 
 
 @pytest.mark.thorough

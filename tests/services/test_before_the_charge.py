@@ -147,7 +147,7 @@ def carried_out(application: Application, config: RunConfig, table_id: str) -> N
     from synth.progress import NullProgress
     from synth.services.runs import carry_out
 
-    application.account("town")
+    application.open_account("town")
     if config.account != "town":
         # The table is of another account then, which has a refusal of its own.
         with Path(application.settings.home).parent.joinpath("people.csv").open("rb") as stream:
