@@ -74,6 +74,16 @@ def screen() -> None:
             "Upload the bundle you received. Its promise and every file are checked, its rows are drawn again, and "
             "its report is made again."
         )
+        # Before the bundle, which is checked as soon as it is there.
+        owners = st.text_area(
+            "The owner's public key, if you have it",
+            key="verify-key",
+            height=80,
+            max_chars=2_000,
+            placeholder="-----BEGIN PUBLIC KEY-----",
+            help="The text of public-key.pem, as the owner sent it to you apart from the bundle. Without it, anyone "
+            "may have signed.",
+        )
         bundle = st.file_uploader(
             "Bundle (zip)", type="zip", key=uploader_key("bundle"), max_upload_size=MOST_BUNDLE_MEGABYTES
         )
@@ -81,7 +91,7 @@ def screen() -> None:
     if bundle is not None:
         st.session_state.pop("verdict", None)
         with taking("bundle"), whole_stream(bundle, most=MOST_BUNDLE_MEGABYTES * 2**20) as stream:
-            verdict = application().verify(stream)
+            verdict = application().verify(stream, owners.strip().encode() or None)
             st.session_state["verdict"] = (verdict.outcome, list(verdict.lines))
     show_refusal("bundle")
     if "verdict" in st.session_state:

@@ -142,12 +142,16 @@ def verify(path: str | Path, public_key: str | Path | None = None, *, refit: boo
     return in_own_words(lambda: check(path_of(path, "the bundle"), public_key, refit=refit))
 
 
-def replay(path: str | Path, out: str | Path, *, refit: bool = False) -> Replay:
+def replay(path: str | Path, out: str | Path, public_key: str | Path | None = None, *, refit: bool = False) -> Replay:
     """Make the table of a bundle again in the empty folder ``out``; see :func:`synth.bundle.replay.replay`."""
     from synth.bundle.replay import replay as again
     from synth.cli.files import empty_folder
 
-    return in_own_words(lambda: again(path_of(path, "the bundle"), empty_folder(out, force=False), refit=refit))
+    def replayed() -> Replay:
+        bundle, folder = path_of(path, "the bundle"), empty_folder(out, force=False)
+        return again(bundle, folder, refit=refit, public_key=public_key)
+
+    return in_own_words(replayed)
 
 
 def predict(path: str | Path, table: str | Path) -> Predictions:

@@ -407,9 +407,9 @@ class Application:
         self.stops.check(self.config_of(run_id))
         return (self.folder(run_id) / name).read_bytes()
 
-    def verify(self, bundle: BinaryIO) -> Verdict:
-        """Check a bundle; it is piped to the process that checks it, and not written to disk."""
-        return verify(bundle)
+    def verify(self, bundle: BinaryIO, public_key: bytes | None = None) -> Verdict:
+        """Check a bundle, and whose key signed it; it is piped to the process that checks it, not written to disk."""
+        return verify(bundle, public_key)
 
     def _finished(self, run_id: str) -> Run:
         run = self.store.runs[run_id]

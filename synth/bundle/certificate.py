@@ -443,18 +443,24 @@ def _text(value: Any) -> str:
     return str(_of_kind(value, str))
 
 
-def certificate_of(archive: Archive) -> Certificate:
+def certificate_of(archive: Archive, expected: bytes | None = None) -> Certificate:
     """Read the certificate of a bundle, which is not verified, but whole: what was signed is what is there.
+
+    Parameters
+    ----------
+    archive : Archive
+    expected : bytes, optional
+        PEM of the key that the reader trusts.
 
     Raises
     ------
     VerificationError
-        If the signature does not match, or a file is not the certified one.
+        If the signature does not match, another key made it, or a file is not the certified one.
     """
     data = archive.read("certificate.json")
     signature, key = archive.read("certificate.json.sig"), archive.read("public-key.pem")
     certificate = certificate_from_bytes(data)
-    problem = signature_problem(data, signature, key, None) or next(hash_problems(archive, certificate), None)
+    problem = signature_problem(data, signature, key, expected) or next(hash_problems(archive, certificate), None)
     if problem is not None:
         raise VerificationError(f"The bundle is not what it claims to be: {problem}")
     return certificate

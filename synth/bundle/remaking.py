@@ -5,7 +5,8 @@ Checks compare what is made here with what was sealed; a replay writes it for th
 
 from __future__ import annotations
 
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,10 +15,10 @@ from numpy.typing import NDArray
 from synth.bundle.archive import canonical_json
 from synth.bundle.certificate import Certificate, current_versions
 from synth.bundle.measurements import Measurements
-from synth.bundle.model_file import differing
+from synth.bundle.model_file import ModelCard, differing
 from synth.bundle.recorded_session import AllAskedError, RecordedSession, Repeated
 from synth.errors import VerificationError
-from synth.estimators import DrawnRows, drawn_rows, make
+from synth.estimators import DrawnRows, drawn_rows, make, restore
 from synth.generators import Generator, GeneratorTask, PrivateModel, State
 from synth.generators.protocol import ReleasedModel
 from synth.privacy.accounting import PrivacyBudget
@@ -42,6 +43,7 @@ __all__ = [
     "distance_of_tables",
     "fitted_by",
     "report_of",
+    "restored",
     "rows_again",
     "rows_measured",
 ]
@@ -88,6 +90,18 @@ def device_again(certificate: Certificate, config: RunConfig) -> str:
 # Rows and report ----------------------------------------------------------------------------------------------------
 
 
+def restored(card: ModelCard, state: State) -> PrivateModel:
+    """Rebuild a sealed generator or model, which is untrusted.
+
+    Raises
+    ------
+    VerificationError
+        If it cannot be rebuilt.
+    """
+    with _of_untrusted("model.safetensors cannot be used"):
+        return restore(card.generator, card.task, card.options, state)
+
+
 @one_thread()
 def rows_again(fitted: PrivateModel, config: RunConfig) -> DrawnRows:
     """Draw the rows of a sealed generator, which is untrusted; a model has none.
@@ -97,14 +111,19 @@ def rows_again(fitted: PrivateModel, config: RunConfig) -> DrawnRows:
     VerificationError
         If no rows can be drawn from it.
     """
-    try:
+    with _of_untrusted("No rows can be drawn from model.safetensors"):
         return drawn_rows(fitted, config)
-    except (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError) as error:  # on what no fit leaves
+
+
+@contextmanager
+def _of_untrusted(problem: str) -> Iterator[None]:
+    """Raise a :class:`VerificationError` where a library stumbles over a state that no fit leaves."""
+    try:
+        yield
+    except (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError) as error:
         if is_lack_of_means(error):
             raise
-        raise VerificationError(
-            "No rows can be drawn from model.safetensors: it was altered or damaged. Ask for the bundle again."
-        ) from None
+        raise VerificationError(f"{problem}: it was altered or damaged. Ask for the bundle again.") from None
 
 
 @one_thread()

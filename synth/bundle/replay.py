@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from synth.bundle.archive import Archive, open_archive, sha256_of
-from synth.bundle.certificate import Certificate, certificate_of, config_of
+from synth.bundle.certificate import Certificate, certificate_of, config_of, is_public_key
 from synth.bundle.measurements import Measurements, measurements_from_bytes
 from synth.bundle.model_file import ModelCard, model_from_bytes, model_to_bytes, model_to_json, restored_model
 from synth.bundle.recorded_session import DerivedSession
@@ -23,19 +23,20 @@ from synth.bundle.remaking import (
     differs_elsewhere,
     distance_of_tables,
     report_of,
+    restored,
     rows_again,
     rows_measured,
 )
 from synth.bundle.table_files import read_table, write_parquet, write_table
-from synth.bundle.verify import Outcome
-from synth.errors import ConfigError, VerificationError
+from synth.bundle.verify import Outcome, key_of
+from synth.errors import ConfigError, InputError, VerificationError
 from synth.estimators import make, restore
 from synth.generators import Generator, GeneratorTask, PrivateModel, State
 from synth.privacy.accounting import PrivacyBudget
 from synth.privacy.questions import Answer
 from synth.progress import NullProgress, Progress
 from synth.schema import RunConfig
-from synth.system.machine import is_lack_of_means, resolved_device
+from synth.system.machine import resolved_device
 
 __all__ = ["Replay", "drawn_table", "replay", "saved_generator"]
 
@@ -90,6 +91,7 @@ def replay(
     *,
     refit: bool = False,
     generator: str | None = None,
+    public_key: str | Path | bytes | None = None,
     progress: Progress | None = None,
 ) -> Replay:
     """Reproduce the table of a bundle, or its model.
@@ -106,26 +108,36 @@ def replay(
     generator : str, optional
         Fit another generator to the answers; implies ``refit``. Tables of counts that it asks for are derived from
         those that were measured; it must need nothing else.
+    public_key : path or bytes, optional
+        PEM of the expected signer's key, as in :func:`synth.bundle.verify.verify`.
     progress : Progress, optional
         Reports on fitting.
 
     Raises
     ------
     VerificationError
-        If the bundle cannot be read, or no rows can be drawn from its model.
+        If the bundle cannot be read, another key signed it, or no rows can be drawn from its model.
+    InputError
+        If the public key cannot be read, or is of another kind.
     PrivacyError
         If the generator asks a question that was not answered and does not follow from any answer.
     ConfigError
         If another generator were to be fitted to the answers of a model, or a model to those of a generator.
     """
     folder = Path(out)
-    with _opened(bundle) as (archive, certificate, config, card, state):
+    expected = key_of(public_key)
+    if expected is not None and not is_public_key(expected):
+        raise InputError(
+            "The public key that you gave is not an Ed25519 key in PEM format. Give the file that the owner sent you, "
+            "such as public-key.pem."
+        )
+    with _opened(bundle, expected) as (archive, certificate, config, card, state):
         known = measurements_from_bytes(archive.read("measurements.npz"))
         if generator is not None and generator != config.generator:
             return _by_another(archive, config, card, known, generator, folder, progress)
         device = device_again(certificate, config)
-        sealed = _restored(card, state)
-        lines: list[str] = []
+        sealed = restored(card, state)
+        lines = [] if expected is None else ["The certificate was signed with the key that you gave."]
         differing: list[str] = []
         far, fitted = False, sealed
         if refit or generator is not None or config.is_model:
@@ -238,7 +250,7 @@ def drawn_table(bundle: str | Path, *, rows: int, seed: int) -> io.BytesIO:
         again = replace(config, rows=rows, seed=seed)
         if again.is_model:
             raise ConfigError("Draw at least one row.")
-        drawn = rows_again(_restored(card, state), again)
+        drawn = rows_again(restored(card, state), again)
     made = io.BytesIO()
     write_parquet(drawn.codes, config.schema, made, seed)
     made.seek(0)
@@ -274,35 +286,25 @@ def saved_generator(bundle: str | Path) -> tuple[Generator, RunConfig, tuple[Ans
         known = measurements_from_bytes(archive.read("measurements.npz"))
         _require_rows(config)
         rows = rows_measured(known)
-        fitted = _restored(card, state)
+        fitted = restored(card, state)
     if not isinstance(fitted, Generator):
         raise ConfigError(f"'{card.generator}' draws no rows.")
     return fitted, config, known.answers, rows.value
 
 
 @contextmanager
-def _opened(bundle: str | Path) -> Iterator[tuple[Archive, Certificate, RunConfig, ModelCard, State]]:
+def _opened(
+    bundle: str | Path, expected: bytes | None = None
+) -> Iterator[tuple[Archive, Certificate, RunConfig, ModelCard, State]]:
     """Open a bundle, and read what every replay needs from it."""
     with open_archive(Path(bundle)) as archive:
         card, state = model_from_bytes(archive.read("model.safetensors"))
-        yield archive, certificate_of(archive), replace(config_of(archive), schema=card.schema), card, state
+        yield archive, certificate_of(archive, expected), replace(config_of(archive), schema=card.schema), card, state
 
 
 def _require_rows(config: RunConfig) -> None:
     if config.is_model:
         raise ConfigError(f"This is the bundle of the model '{config.generator}', which draws no rows.")
-
-
-def _restored(card: ModelCard, state: State) -> PrivateModel:
-    """Rebuild a sealed generator or model, which is untrusted."""
-    try:
-        return restore(card.generator, card.task, card.options, state)
-    except (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError) as error:  # on what no fit leaves
-        if is_lack_of_means(error):
-            raise
-        raise VerificationError(
-            "model.safetensors cannot be used: it was altered or damaged. Ask for the bundle again."
-        ) from None
 
 
 def _on_processor(fitted: PrivateModel, config: RunConfig) -> PrivateModel:

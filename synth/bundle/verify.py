@@ -31,6 +31,7 @@ __all__ = [
     "State",
     "Step",
     "Verdict",
+    "key_of",
     "left_out",
     "verdict_of",
     "verify",
@@ -311,7 +312,7 @@ def verify(
         raise InputError("A quick check fits nothing again: use --quick or --refit, not both.")
     if isinstance(path, str | Path) and not Path(path).exists():
         raise InputError(f"There is no bundle '{Path(path).name}'. Check the path.")
-    expected = _key(public_key)
+    expected = key_of(public_key)
     opened = None if isinstance(path, str | Path) else path
     size = 0 if opened is None else opened.seek(0, io.SEEK_END)
     request = {
@@ -354,8 +355,8 @@ def verdict_of(findings: Findings, *, key_given: bool) -> Verdict:
     nothing = not (findings.checked or findings.failures)
     if not key_given and not nothing:
         lines.append(
-            "Signer not checked: compare this fingerprint with the owner's, or give the owner's key with synth verify "
-            "--public-key."
+            "Signer not checked: compare this fingerprint with the owner's, or give the owner's key, on the Start page "
+            "or with synth verify --public-key."
         )
     lines += [f"NOT CHECKED: {lack}" for lack in findings.not_checked]
     lines += [f"FAILED: {failure}" for failure in findings.failures]
@@ -398,7 +399,14 @@ def _last_word(findings: Findings) -> str:
     return "Nothing wrong was found, but not everything could be checked here."
 
 
-def _key(public_key: str | Path | bytes | None) -> bytes | None:
+def key_of(public_key: str | Path | bytes | None) -> bytes | None:
+    """Return the bytes of a public key that a reader gives, whatever they are.
+
+    Raises
+    ------
+    InputError
+        If its file cannot be read.
+    """
     if public_key is None or isinstance(public_key, bytes):
         return public_key
     try:

@@ -379,7 +379,7 @@ def _replay(parsed: argparse.Namespace) -> int:
     from synth.cli.files import empty_folder
 
     folder = empty_folder(parsed.out, force=parsed.force)
-    again = replay(parsed.bundle, folder, refit=parsed.refit, generator=parsed.generator)
+    again = replay(parsed.bundle, folder, refit=parsed.refit, generator=parsed.generator, public_key=parsed.public_key)
     with suppress(BrokenPipeError):
         say(*again.lines)
     return again.outcome.exit_code
@@ -643,6 +643,7 @@ def _add_bundle_commands(commands: argparse._SubParsersAction[argparse.ArgumentP
         _replay,
     )
     replay.add_argument("bundle", metavar="BUNDLE", help=_BUNDLE)
+    replay.add_argument("--public-key", metavar="FILE", help=_PUBLIC_KEY)
     replay.add_argument("--refit", action="store_true", help="also fit the noisy answers again, and compare the model")
     replay.add_argument("--generator", metavar="NAME", help="fit another generator to the same noisy answers")
     replay.add_argument("--out", required=True, metavar="DIR", help=_OUT)

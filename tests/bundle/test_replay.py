@@ -14,11 +14,12 @@ from bundle_making import Key, altered, checked, config_of, members_of, run, sea
 from choosing import few
 from suited import suited
 
+import synth
 from synth.bundle.replay import replay
 from synth.bundle.verify import Outcome
 from synth.bundle.writer import write_bundle
 from synth.cli import main
-from synth.errors import PrivacyError, VerificationError
+from synth.errors import InputError, PrivacyError, VerificationError
 from synth.generators import GENERATORS, options_of
 from synth.names import words_of
 from synth.schema import NumberColumn, Schema
@@ -195,3 +196,24 @@ def test_a_row_that_breaks_a_rule_is_found_though_everything_else_agrees(tmp_pat
     verdict = checked(sealed.path, key.public_key_pem)
     (failure,) = [line for line in verdict.json["failures"] if "config.yaml" in line]
     assert "breaks 'end >= start'" in failure
+
+
+def test_a_replay_is_of_the_signer_that_is_expected(
+    bundle: Path, key: Key, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    owners, others, junk = (tmp_path / f"{name}.pem" for name in ("owner", "other", "junk"))
+    owners.write_bytes(key.public_key_pem)
+    others.write_bytes(Key().public_key_pem)
+    junk.write_text("no key")
+    for given, code, words in (
+        (owners, 0, "The certificate was signed with the key that you gave."),
+        (others, VerificationError.exit_code, "was not signed with the key that you gave"),
+        (junk, InputError.exit_code, "The public key that you gave is not an Ed25519 key in PEM format."),
+        (tmp_path / "none.pem", InputError.exit_code, "The public key 'none.pem' cannot be read"),
+    ):
+        out = tmp_path / f"with {given.stem}"
+        assert main(["replay", str(bundle), "--out", str(out), "--public-key", str(given)]) == code
+        said = capsys.readouterr()
+        assert words in said.out + said.err
+        assert (out / "synthetic.csv").exists() == (code == 0)
+    assert synth.replay(bundle, tmp_path / "python", owners).as_certified

@@ -349,6 +349,31 @@ def test_a_sealed_release_can_be_downloaded_and_verified(finished: AppTest) -> N
     assert "Everything matches the certificate. What was checked, and what was not, is listed below." in texts(start)
 
 
+def test_a_received_bundle_is_checked_against_the_key_of_its_owner(finished: AppTest) -> None:
+    from pages.ui.session import application
+
+    app = seal(finished)
+    data = application().bundle(app.session_state["draft"]["run_id"])
+    for given, words in (
+        ("", "Signer not checked"),
+        (application().keys.public_key_pem.decode(), "Everything matches the certificate"),
+        (golden_key(), "was not signed with the key that you gave"),
+        ("no key", "the public key that you gave is not an Ed25519 key"),
+    ):
+        start = go(open_app(), "start")
+        start.text_area(key="verify-key").set_value(given).run()
+        start.file_uploader[0].upload("bundle.zip", data, "application/zip")
+        start.run()
+        assert words in texts(start)
+        assert ("Signer not checked" in texts(start)) == (given == "")
+
+
+def golden_key() -> str:
+    """Return another owner's key."""
+    with zipfile.ZipFile(golden("independent")) as archive:
+        return archive.read("public-key.pem").decode()
+
+
 def test_a_changed_bundle_is_found_out(finished: AppTest) -> None:
     from pages.ui.session import application
 
