@@ -11,6 +11,7 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -46,6 +47,7 @@ from synth.bundle.measurements import measurements_from_bytes, pairing_problems,
 from synth.bundle.model_file import ModelCard, differing, model_from_bytes, model_to_json
 from synth.bundle.recorded_session import Repeated
 from synth.bundle.remaking import (
+    Agreement,
     agreement_of_models,
     asked_again,
     device_again,
@@ -56,9 +58,9 @@ from synth.bundle.remaking import (
 from synth.bundle.table_files import Places, check_csv, is_written_as
 from synth.bundle.verify import Findings, State, left_out
 from synth.bundle.writer import sealed_config, written_texts
-from synth.errors import MissingPackageError, SynthError, UnknownFormatError, VerificationError
-from synth.estimators import MODELS, DrawnRows, describe, restore
-from synth.generators import GENERATORS, PrivateModel
+from synth.errors import MissingPackageError, PrivacyError, SynthError, UnknownFormatError, VerificationError
+from synth.estimators import MODELS, DrawnRows, describe, make, restore
+from synth.generators import GENERATORS, GeneratorTask, PrivateModel
 from synth.generators.protocol import ReleasedModel
 from synth.ledger.notes import NOTES
 from synth.limits import NAME_CHARACTERS
@@ -123,6 +125,15 @@ Tell = Callable[[Findings], None]
 
 class _NotCheckedError(Exception):
     """A step that could not be completed here; the message says what it takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Again:
+    """A fit to the recorded answers, beside the sealed model; ``device`` is where it was fitted."""
+
+    repeated: Repeated
+    agreement: Agreement
+    device: str
 
 
 def check(
@@ -206,8 +217,7 @@ class _Check:
             )
         self.findings.promised += promise(certificate)
         self.findings.facts |= _facts(certificate)
-        predicted = certificate.predicts
-        self.findings.left += left_out(certificate.generator, quick=self.quick, refit=self.refit, predicted=predicted)
+        self.findings.left = self._left(certificate)
         self._step(Check.EPSILON, lambda: _receipt_problems(certificate))
         self._step(Check.FORM, lambda: _statement_problems(certificate))
         self._step(Check.HASHES, lambda: hash_problems(archive, certificate))
@@ -256,6 +266,13 @@ class _Check:
             Check.LEAKS,
             lambda: _leak_problems(archive, schema),
         )
+        if not (self.quick or self.refit or self.findings.failures) and self._fits_soon(certificate, config):
+            self._fit_soon(certificate, config)
+
+    def _left(self, certificate: Certificate, *, soon: bool = False, elsewhere: str = "") -> list[str]:
+        """Return what this check leaves out; ``soon`` and ``elsewhere`` as in :func:`left_out`."""
+        how = {"quick": self.quick, "refit": self.refit, "predicted": certificate.predicts, "soon": soon}
+        return [*left_out(certificate.generator, **how, elsewhere=elsewhere)]
 
     def _remake(self, certificate: Certificate, config: RunConfig) -> None:
         """Make rows, report, questions and model again, as far as this check goes."""
@@ -283,6 +300,30 @@ class _Check:
             lambda: self._reported_problems(certificate, config),
             remakes=True,
         )
+
+    def _fits_soon(self, certificate: Certificate, config: RunConfig) -> bool:
+        """Whether a fit that no check makes otherwise takes seconds; without sound answers it proves nothing."""
+        if certificate.generator not in (*MODELS, *GENERATORS):
+            return False
+        card = describe(certificate.generator)
+        if (
+            card.fits_at_once
+            or card.asks_first
+            or certificate.device != "cpu"
+            or Check.ANSWERS not in self.findings.checked
+        ):
+            return False
+        try:
+            answers = measurements_from_bytes(self.archive.read("measurements.npz")).answers
+            return make(config.generator, GeneratorTask.of(config), config.options).fits_soon(answers)
+        except SynthError:
+            return False
+
+    def _fit_soon(self, certificate: Certificate, config: RunConfig) -> None:
+        """Fit again although nobody asked for it: last, so that it can be stopped without harm to the rest."""
+        self.findings.is_extra = True
+        self._step(Check.FIT, lambda: self._soon_problems(certificate, config), remakes=True)
+        self.findings.is_extra = False
 
     def _begin(self, step: str) -> None:
         # Reported before anything is read: if this process has to be stopped, its last step is known.
@@ -315,6 +356,8 @@ class _Check:
                 lacks.append(f"The {what}: making it again stopped with an error ({type(error).__name__}).")
             else:  # of a library, on content that no honest bundle has
                 failures.append(f"The {what} cannot be checked: a value has the wrong type or is out of range.")
+        if lacks and not failures and self.findings.is_extra:
+            return  # what it was to show is among what is not recomputed
         state = State.FAILED if failures else State.NOT_CHECKED if lacks else State.PASSED
         self.findings.end(what, state, *(failures or lacks))
 
@@ -503,16 +546,43 @@ class _Check:
         yield from repeated.differences
 
     def _fit_problems(self, certificate: Certificate, config: RunConfig) -> Iterator[str]:
+        yield from self._fitted_problems(self._fitted_again(certificate, config), certificate)
+
+    def _soon_problems(self, certificate: Certificate, config: RunConfig) -> Iterator[str]:
+        """Yield what a fit shows that nobody asked for, as it takes seconds.
+
+        Where the bundle was made elsewhere, last digits of a fit differ, and with them what is asked next. That proves
+        nothing, and is no reason not to vouch for the rest: it is said among what was not recomputed. A model that is
+        far from its answers fails everywhere.
+        """
+        elsewhere = differs_elsewhere(certificate, device="cpu")
+        self.findings.left = self._left(certificate, elsewhere=elsewhere)
+        try:
+            again = self._fitted_again(certificate, config)
+        except PrivacyError as refusal:
+            if elsewhere:
+                raise _NotCheckedError(str(refusal)) from None
+            raise
+        same = not (again.repeated.left or again.repeated.differences)
+        if elsewhere and not (same and again.agreement.identical) and (not same or again.agreement.is_close):
+            raise _NotCheckedError(again.agreement.sentence)
+        yield from self._fitted_problems(again, certificate)
+        self.findings.left = self._left(certificate, soon=True)
+
+    def _fitted_again(self, certificate: Certificate, config: RunConfig) -> _Again:
         known = measurements_from_bytes(self.archive.read("measurements.npz"))
         device = device_again(certificate, config)
         fitted, repeated = asked_again(known, config, device=device, fit=True, trained=self.refit)
         if fitted is None:
             raise TypeError
-        agreement = agreement_of_models(fitted, self._sealed(), config)
-        yield from self._repeated_problems(repeated, certificate, resolved_device(device))
+        return _Again(repeated, agreement_of_models(fitted, self._sealed(), config), resolved_device(device))
+
+    def _fitted_problems(self, again: _Again, certificate: Certificate) -> Iterator[str]:
+        yield from self._repeated_problems(again.repeated, certificate, again.device)
+        agreement = again.agreement
         if agreement.identical:
             return
-        if agreement.is_close and (elsewhere := differs_elsewhere(certificate, device=resolved_device(device))):
+        if agreement.is_close and (elsewhere := differs_elsewhere(certificate, device=again.device)):
             raise _NotCheckedError(f"{agreement.sentence} The certificate states {elsewhere}. Check it with those.")
         yield agreement.sentence
 

@@ -63,6 +63,12 @@ _NOT_DRAWN = "that synthetic.csv is what the sealed model draws, and report.json
 _NOT_REPORTED = "that report.json is what the sealed model and the answers give"
 _NOT_TRAINED = "that the predictors of held-out rows were trained on these rows"
 _REFIT = "synth verify --refit does"
+_USUAL = ", and the usual check where that takes seconds"
+_SLOW = "; the usual check leaves out what takes longer than seconds"
+_ELSEWHERE = (
+    ", on a computer like the one that made the bundle; here other last digits prove nothing, as the certificate "
+    "states {}"
+)
 _QUICK = "synth verify without --quick does"
 
 
@@ -87,7 +93,15 @@ class State(StrEnum):
     NOT_CHECKED = "not checked"
 
 
-def left_out(generator: str, *, quick: bool = False, refit: bool = False, predicted: bool = False) -> tuple[str, ...]:
+def left_out(
+    generator: str,
+    *,
+    quick: bool = False,
+    refit: bool = False,
+    predicted: bool = False,
+    soon: bool | None = None,
+    elsewhere: str = "",
+) -> tuple[str, ...]:
     """Return what a check does not recompute, in sentences that end with what does.
 
     Parameters
@@ -98,6 +112,10 @@ def left_out(generator: str, *, quick: bool = False, refit: bool = False, predic
         As in :func:`verify`.
     predicted : bool
         Whether predictions of held-out rows were charged.
+    soon : bool, optional
+        Whether the usual check fitted again, as that takes seconds; None where that is not known.
+    elsewhere : str
+        If what the usual check fitted proves nothing: how this computer differs from the one that made the bundle.
     """
     from synth.estimators import MODELS, describe
 
@@ -109,15 +127,18 @@ def left_out(generator: str, *, quick: bool = False, refit: bool = False, predic
     left = []
     if quick:
         left.append(f"{_NOT_REPORTED if of_model else _NOT_DRAWN} ({_QUICK})")
-    if not refit:
+    if not refit and not soon:
+        does = _REFIT
+        if not (quick or card.asks_first or card.fits_at_once):
+            does += {None: _USUAL, False: _SLOW}[soon] if not elsewhere else _ELSEWHERE.format(elsewhere)
         if quick and card.asks_first:
             left.append(f"{_NOT_ASKED.partition(':')[0].format(generator)} ({_QUICK})")
         elif not card.asks_first:
-            left.append(f"{_NOT_ASKED.format(generator)} ({_REFIT})")
+            left.append(f"{_NOT_ASKED.format(generator)} ({does})")
         if quick or not card.fits_at_once:
-            left.append(f"{_NOT_FITTED} ({_REFIT})")
-        if predicted and not of_model:
-            left.append(f"{_NOT_TRAINED} ({_REFIT})")
+            left.append(f"{_NOT_FITTED} ({does})")
+    if not refit and predicted and not of_model:
+        left.append(f"{_NOT_TRAINED} ({_REFIT})")
     return tuple(left)
 
 
@@ -199,6 +220,9 @@ class Findings:
         Values of the certificate for programs, and the fingerprint of its key.
     step : str
         The current step; empty at the end.
+    is_extra : bool
+        Whether nobody asked for the current step, so that it may be stopped without harm: what it was to show is in
+        ``left`` then.
     """
 
     promised: list[str] = field(default_factory=list)
@@ -206,6 +230,7 @@ class Findings:
     left: list[str] = field(default_factory=list)
     facts: dict[str, Any] = field(default_factory=dict)
     step: str = "the bundle as a file"
+    is_extra: bool = False
 
     @property
     def checked(self) -> list[str]:
@@ -327,7 +352,7 @@ def verify(
     }
     with Confined("synth.bundle.checks", seconds=seconds if wait_seconds is None else wait_seconds) as process:
         findings, timed_out = _listen(process, json.dumps(request).encode() + b"\n", opened)
-        if findings.step:
+        if findings.step and not findings.is_extra:
             stopped = _stopped(findings.step, timed_out=timed_out or process.used_up_its_time())
             findings.end(findings.step, State.NOT_CHECKED, stopped)
     return verdict_of(findings, key_given=expected is not None)

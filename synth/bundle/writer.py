@@ -30,6 +30,7 @@ from synth.reports.evidence import Publishable, publishable
 from synth.reports.first_screen import TableRows, first_rows, first_screen
 from synth.reports.forecast import budget_parts
 from synth.schema import Neighbours, RunConfig, Schema, config_to_yaml, parse_config, schema_to_document
+from synth.schema.config import USUAL_EVALUATION_SHARE
 from synth.schema.documents import read_mapping
 
 __all__ = ["Contents", "SealedBundle", "Signer", "sealed_config", "write_bundle", "written_texts"]
@@ -169,7 +170,7 @@ def sealed_config(config: RunConfig) -> RunConfig:
     sealed = config.sealed()
     if sealed.is_model or not sealed.evaluation_share or "evaluation" in {part.name for part in budget_parts(sealed)}:
         return sealed
-    return replace(sealed, evaluation_share=RunConfig.__dataclass_fields__["evaluation_share"].default)
+    return replace(sealed, evaluation_share=USUAL_EVALUATION_SHARE)
 
 
 def _as_read(config: RunConfig) -> RunConfig:

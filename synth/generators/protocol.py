@@ -420,6 +420,13 @@ class PrivateModel(ABC):
     def from_state(cls, task: GeneratorTask, options: Any, state: State) -> Self:
         """Rebuild the fitted object from what ``state`` returned; it draws and reports the same bytes as before."""
 
+    def fits_soon(self, answers: Sequence[Answer]) -> bool:
+        """Whether fitting to these recorded answers takes seconds on any computer, so that every check can afford it.
+
+        The answers may be forged: only how many there are, and what was declared, may decide.
+        """
+        return self.card.fits_at_once
+
     @property
     def perturbs_rows(self) -> bool:
         """Whether it asks for one noisy row for every private one: the only question that can protect single cells."""

@@ -189,6 +189,8 @@ def is_found(source: str) -> bool:
     return source == FOUND_THEN_EDITED or source.startswith(_FOUND)
 
 
+USUAL_EVALUATION_SHARE = 0.1
+
 # What a run is asked to do --------------------------------------------------------------------------------------------
 
 
@@ -225,7 +227,7 @@ class RunConfig:
     constraints: Texts = ()
     seed: WholeOrBlank = 0
     device: Text = "auto"
-    evaluation_share: Number = 0.1
+    evaluation_share: Number = USUAL_EVALUATION_SHARE
     prediction_share: Number = 0.0
     domain_source: Annotated[Mapping[str, str], Read(_texts_by_key)] = field(default_factory=dict)
     found: Annotated[FoundReference, Read(lambda said: read_as(FoundReference, said, within="found: "))] | None = None

@@ -6,7 +6,7 @@ How the budget is divided (``budget``) follows from declared facts, the number o
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import ClassVar, Self
 
 import numpy as np
@@ -35,7 +35,9 @@ from synth.models.joint_model import FEW_COLUMNS, Fitter, fitter_of, kind_for, r
 from synth.models.marginals import JointModel, NoisyMarginal, misfit
 from synth.models.moments import CountedMoments
 from synth.models.pool import tilted_to_moments
-from synth.privacy.answers import AnswerSource
+from synth.privacy.answers import AnswerSource, NoisyAnswer, of_kind
+from synth.privacy.questions import Answer
+from synth.privacy.selection import Selection
 from synth.progress import Progress
 from synth.schema.rule_lines import read_rules
 from synth.system.machine import resolved_device
@@ -62,6 +64,10 @@ _MOST_STEPS_OF_MOMENTS = 200
 
 _DUST = 1e-3
 """Share of the budget that rounding may leave unspent."""
+
+_SOON_COLUMNS, _SOON_CHOICES, _SOON_CELLS, _SOON_NUMBERS = 16, 64, 200_000, 100_000
+"""Most columns, private choices, cells of the model and noisy numbers of a bundle that every check fits again: 2 to 8
+seconds on one core."""
 
 _BEFORE_WHOLE_ROWS = 0.3
 """Share of the rounds' budget that is spent before a first set of many columns is asked."""
@@ -123,6 +129,18 @@ class DpHpAdaptive(Generator):
         self._pairs = fit.differences.pairs(self._bins, self._model)
         self._fitted_on = fit.device
         return self
+
+    def fits_soon(self, answers: Sequence[Answer]) -> bool:
+        """Whether few columns, few choices and a small field make a fit of seconds."""
+        columns, options = self._task.schema.modelled, self._options
+        most_bins = bins_that_fit(declared_bins(columns, options.bins), options.bins)
+        field = options.model == "field" or (
+            options.model == "auto" and kind_for(declared_bins(columns, most_bins), options.cells) == "field"
+        )
+        chosen = len(of_kind(answers, Selection))
+        numbers = sum(answer.value.size for answer in of_kind(answers, NoisyAnswer))
+        small = len(columns) <= _SOON_COLUMNS and chosen <= _SOON_CHOICES and options.cells <= _SOON_CELLS
+        return field and small and numbers <= _SOON_NUMBERS and not options.purpose.startswith("regression")
 
     @property
     def device(self) -> str:
