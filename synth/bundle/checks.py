@@ -322,7 +322,10 @@ class _Check:
     def _fit_soon(self, certificate: Certificate, config: RunConfig) -> None:
         """Fit again although nobody asked for it: last, so that it can be stopped without harm to the rest."""
         self.findings.is_extra = True
+        before = len(self.findings.steps)
         self._step(Check.FIT, lambda: self._soon_problems(certificate, config), remakes=True)
+        if len(self.findings.steps) > before:
+            self.findings.left = self._left(certificate, soon=True)
         self.findings.is_extra = False
 
     def _begin(self, step: str) -> None:
@@ -567,7 +570,6 @@ class _Check:
         if elsewhere and not (same and again.agreement.identical) and (not same or again.agreement.is_close):
             raise _NotCheckedError(again.agreement.sentence)
         yield from self._fitted_problems(again, certificate)
-        self.findings.left = self._left(certificate, soon=True)
 
     def _fitted_again(self, certificate: Certificate, config: RunConfig) -> _Again:
         known = measurements_from_bytes(self.archive.read("measurements.npz"))

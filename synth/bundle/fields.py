@@ -201,7 +201,7 @@ FIELDS: tuple[Field, ...] = (
     Field(_FOUND, "values[].counts", "their noisy counts"),
     # What follows from all of that
     Field("model.safetensors", "**", "what made the model: generator, options, schema, label and seed", "certificate.json and config.yaml", (Check.MODEL,)),
-    Field("model.safetensors", "", "the tensors of the model", "the noisy answers, fitted again (--refit)", (Check.MODEL, Check.FIT)),
+    Field("model.safetensors", "", "the tensors of the model", "the noisy answers, fitted again (where that takes seconds, or with --refit)", (Check.MODEL, Check.FIT)),
     Field("model.json", "**", "the released model in plain numbers", "model.safetensors", (Check.TOLD,)),
     Field("synthetic.csv", "", "the rows", "model.safetensors and the seed", (Check.DOMAIN, Check.ROWS)),
     Field("synthetic.parquet", "", "the rows", "synthetic.csv", (Check.DOMAIN,)),
