@@ -52,11 +52,10 @@ def check_again(
     run, config = installation.store.runs[run_id], installation.config_of(run_id)
     folder = installation.folder(run_id)
     kept = require_unchecked(run, folder)
+    _require_own(installation, run, kept)
     timer = PhaseTimer(progress)
     timer.phase(CHECKING)
     verdict = checked(installation, kept, limits)
-    if verdict.outcome is Outcome.HOLDS:
-        _require_own(installation, run, kept)
     try:
         require_passed(installation, run_id, verdict)
     except JobError as fault:
@@ -98,12 +97,18 @@ def require_unchecked(run: Run, folder: Path) -> Path:
 
 
 def _require_own(installation: Installation, run: Run, kept: Path) -> None:
-    """Refuse a bundle that holds, but whose certificate does not state the charge of this run."""
+    """Refuse a file that is no longer what this run sealed: that is no fault of the program, and can be mended."""
     charges = [charge for charge in installation.ledger.charges_of(run.id) if charge.state is ChargeState.SPENT]
-    with open_archive(kept) as archive:
-        stated = certificate_of(archive).ledger
+    try:
+        with open_archive(kept) as archive:
+            stated = certificate_of(archive, installation.keys.public_key_pem).ledger
+    except SynthError:
+        stated = {}
     if not any(stated == {"charges": charge.position, "head": charge.digest} for charge in charges):
-        raise JobError(f"The file {kept} is the bundle of another run. Put back that of this run.")
+        raise JobError(
+            f"The file {kept} is damaged, or is the bundle of another run. Put back that of this run, for example from "
+            "a backup."
+        )
 
 
 def _fail(installation: Installation, run_id: str, fault: SynthError) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from bundle_making import Key, checked, members_of
@@ -56,24 +57,35 @@ def test_what_is_declared_and_how_much_was_asked_decide(options: dict[str, objec
 
 
 @pytest.mark.parametrize(
-    ("agreement", "elsewhere", "outcome"),
+    ("agreement", "stated", "outcome"),
     [
-        (NEAR, False, Outcome.FAILS),
-        (FAR, False, Outcome.FAILS),
-        (NEAR, True, Outcome.HOLDS),
-        (FAR, True, Outcome.FAILS),
+        (NEAR, {}, Outcome.FAILS),
+        (FAR, {}, Outcome.FAILS),
+        (NEAR, {"versions": {"source": "0" * 32}}, Outcome.HOLDS),
+        (FAR, {"versions": {"source": "0" * 32}}, Outcome.FAILS),
+        (NEAR, {"device": "NVIDIA H100 80GB HBM3"}, Outcome.HOLDS),
+        (FAR, {"device": "NVIDIA H100 80GB HBM3"}, Outcome.FAILS),
     ],
 )
 def test_last_digits_prove_nothing_elsewhere_and_another_model_does(
-    agreement: Agreement, elsewhere: bool, outcome: Outcome, tmp_path: Path, key: Key, monkeypatch: pytest.MonkeyPatch
+    agreement: Agreement,
+    stated: dict[str, Any],
+    outcome: Outcome,
+    tmp_path: Path,
+    key: Key,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    source = {"source": "0" * 32} if elsewhere else {}
-    path = forged(SMALL, tmp_path / "f.zip", key, certificate=lambda document: document["versions"].update(source))
+    def elsewhere(document: dict[str, Any]) -> None:
+        document["versions"].update(stated.get("versions", {}))
+        document["device"] = stated.get("device", "cpu")
+
+    path = forged(SMALL, tmp_path / "f.zip", key, certificate=elsewhere)
     monkeypatch.setattr(checks, "agreement_of_models", lambda *_: agreement)
     verdict = checked(path)
     assert verdict.outcome is outcome, verdict.lines
     if outcome is Outcome.HOLDS:
-        assert f"here other last digits prove nothing, as the certificate states source {'0' * 32}" in asked(verdict)[0]
+        said = str(*stated.values()) if "device" in stated else "source 0000"
+        assert f"here other last digits prove nothing, as the certificate states {said}" in asked(verdict)[0]
     else:
         assert "is not what the noisy answers give" in verdict.json["failures"][0]
 

@@ -203,9 +203,10 @@ def test_a_program_that_was_changed_meanwhile_is_named(
 def test_the_bundle_of_another_run_is_not_released_as_this_one(table: Path, tmp_path: Path) -> None:
     one, other = unchecked(table, tmp_path / "out"), unchecked(table, tmp_path / "out2")
     mine = kept_of(one).read_bytes()
-    kept_of(one).write_bytes(kept_of(other).read_bytes())
-    with pytest.raises(JobError, match="is the bundle of another run"):
-        check_again_locally(one, tmp_path / "again")
+    for wrong in (kept_of(other).read_bytes(), mine[:-100], mine.replace(b"age\n", b"ago\n", 1), b""):
+        kept_of(one).write_bytes(wrong)
+        with pytest.raises(JobError, match="is damaged, or is the bundle of another run"):
+            check_again_locally(one, tmp_path / "again")
     assert state_of(one) == (WorkState.UNCHECKED, [ChargeState.SPENT], state_of(one)[2])
     kept_of(one).unlink()
     with pytest.raises(JobError, match=r"unreleased\.zip, is missing"):
