@@ -31,7 +31,16 @@ from synth.errors import PrivacyError, SynthError, VerificationError
 from synth.privacy.accounting import epsilon_of_receipts, worth_for_a_row
 from synth.privacy.receipt import Receipt
 from synth.reports.wording import rounded_up
-from synth.schema import DECLARED, Neighbours, OptionValue, PrivacyUnit, RunConfig, is_found, parse_config
+from synth.schema import (
+    DECLARED,
+    READ_FROM_ROWS,
+    Neighbours,
+    OptionValue,
+    PrivacyUnit,
+    RunConfig,
+    is_found,
+    parse_config,
+)
 from synth.schema.documents import read_mapping
 from synth.system.machine import processor_kind
 from synth.version import __version__
@@ -61,9 +70,6 @@ __all__ = [
     "promise",
     "signature_problem",
 ]
-
-READ_FROM_ROWS = "read from the private rows"
-"""Domain source of a column whose bounds or categories were read from the private rows without a charge."""
 
 FOUND = "found"
 """Key of a certificate whose configuration uses a finding: its digest, the budget asked for, its receipts."""

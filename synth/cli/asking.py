@@ -15,7 +15,8 @@ from synth.errors import ConfigError, InputError, TableError
 from synth.names import shown
 from synth.schema import COLUMN_TYPES, FormField, ModelledColumn, TableFormat, config_of_text, parse_column
 from synth.schema.guesses import step_by_name
-from synth.services.inspection import Header, inspect_header
+from synth.services.inspection import Header
+from synth.services.recognition import read_header
 
 __all__ = ["ask_configuration"]
 
@@ -131,7 +132,7 @@ def _asked_format(path: str, ask: Ask, tell: Callable[[str], None]) -> tuple[str
         try:
             form = format_of([f"{key}={value}" for key, value in said.items()])
             with open_table(path, form) as (name, stream):
-                return name, inspect_header(stream, form), form
+                return name, read_header(stream, form), form
         except TableError as refusal:
             if refusal.key not in _OF_A_FILE:
                 raise

@@ -516,7 +516,7 @@ def _add_schema(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     _add_database_options(schema)
     words = "how the file is written, as under 'format' in a configuration: encoding=latin-1, header_rows=2, sheet=S"
     schema.add_argument("--format", action="append", metavar="KEY=VALUE", help=words)
-    words = "guess types from the rows too; the look is recorded with the account"
+    words = "propose the format and all columns from the rows; the look is recorded with the account"
     schema.add_argument("--look", action="store_true", help=words)
     schema.add_argument("--account", metavar="NAME", help="the people the rows are about; required with --look")
     schema.add_argument(

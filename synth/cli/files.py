@@ -13,7 +13,7 @@ import json
 import shlex
 import tempfile
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
@@ -27,6 +27,7 @@ from synth.reading.more.workbooks import WORKBOOK_ENDINGS
 from synth.schema import (
     COLUMN_TYPES,
     DateColumn,
+    Preset,
     TableFormat,
     TimeColumn,
     format_to_mapping,
@@ -61,9 +62,9 @@ _BLANKS = {kind: column_type.blank for kind, column_type in COLUMN_TYPES.items()
 }
 
 _HEAD = """\
-# A draft: the types of columns are guessed from {source}. Fill in what anyone could know without looking at the table:
-# everything in this file will be published. Each column needs either missing: true, or a fallback that replaces cells
-# that cannot be read. The step of a number is 1 for whole numbers, 0.1 or 0.01 for decimals.
+# A draft: the types of columns are guessed from names and types only. Fill in what anyone could know without looking
+# at the table: everything in this file will be published. Each column needs either missing: true, or a fallback that
+# replaces cells that cannot be read. The step of a number is 1 for whole numbers, 0.1 or 0.01 for decimals.
 {table}
 account: {account:<16}# the people the ledger protects, for example city-survey-2026
 unit:
@@ -246,7 +247,7 @@ def draft_configuration(
     path : str or DatabaseSource
         The table, or a table of a database; no row of a database is read.
     look_for : str, optional
-        Guess types from cells too, and record with this account that the owner looked at the rows.
+        Propose everything from cells too, and record with this account that the owner looked at the rows.
     dictionaries : sequence of str
         Paths of data dictionaries; a later one adds what the earlier ones leave open.
     presets : sequence of str
@@ -266,31 +267,54 @@ def draft_configuration(
         If the table or a dictionary cannot be read, or the table's first line looks like a row.
     """
     from synth.dictionaries import chosen_presets, describe_columns
-    from synth.services.inspection import inspect_header
+    from synth.services.recognition import read_header
 
     form = format_of(written, lambda: [one.name for path in dictionaries[:1] for one in _dictionary(path).columns])
+    tell = tell or _say_nothing
+    if look_for is not None and isinstance(path, str):
+        return _draft_after_look(path, look_for, form, dictionaries, chosen_presets(presets), empty, tell)
     opened = names_in_source(path, password) if isinstance(path, DatabaseSource) else open_table(path, form)
     with opened as (name, stream):
-        header = inspect_header(stream, form, look=look_for is not None)
-    if look_for is not None:
-        from synth.application import Application
-
-        with Application.from_environment() as application:
-            application.note_look(look_for, "kinds of columns")
+        header = read_header(stream, form)
     read = [_dictionary(one, header.names) for one in dictionaries]
     known = describe_columns(header.names, read, chosen_presets(presets))
-    for note in known.notes if tell is not None else ():
-        tell(note)  # type: ignore[misc]
+    for note in known.notes:
+        tell(note)
     _tell_fates(header, known, tell)
-    source = "names and types only" if look_for is None else "names, types and cells; the look is recorded"
-    account = "" if look_for is None else _quoted(look_for)
     table = f"table: {_quoted(name)}"
     if isinstance(path, DatabaseSource):
         table = yaml.safe_dump({"source": path.to_mapping()}, sort_keys=False, allow_unicode=True, width=120).rstrip()
-    head = _HEAD.format(table=table, source=source, account=account)
+    head = _HEAD.format(table=table, account="")
     if form != TableFormat():
         head += f"format: {json.dumps(said_of_format(form), ensure_ascii=False)}\n"
     return head + _drafted_columns(header, known, empty) + _sources(known) + _proposed(header.names)
+
+
+def _say_nothing(text: str) -> None:
+    """Tell nobody."""
+
+
+def _draft_after_look(
+    path: str,
+    account: str,
+    form: TableFormat,
+    dictionaries: Sequence[str],
+    presets: Mapping[str, tuple[Preset, str | None]],
+    empty: bool,
+    tell: Callable[[str], None],
+) -> str:
+    from synth.cli.looking import drafted_after_look, fates_after_look, look_at
+    from synth.dictionaries import describe_columns
+
+    found = look_at(path, account, form)
+    names = [column.name for column in found.columns]
+    known = describe_columns(names, [_dictionary(one, names) for one in dictionaries], presets)
+    fates = fates_after_look(found, known)
+    proposed = ["These are proposals. Change them in the file if they are wrong:"] if fates else []
+    for note in (*known.notes, *proposed, *(f"  {fate}" for fate in fates)):
+        tell(note)
+    table = f"table: {_quoted(_matching(path)[0].name)}"
+    return drafted_after_look(table, _quoted(account), found, known, empty=empty) + _proposed(names)
 
 
 def _proposed(names: Sequence[str]) -> str:
@@ -338,11 +362,11 @@ def said_of_format(form: TableFormat) -> dict[str, Any]:
     return {key: value for key, value in format_to_mapping(form).items() if usual.get(key) != value}
 
 
-def _tell_fates(header: Header, known: Description, tell: Callable[[str], None] | None) -> None:
+def _tell_fates(header: Header, known: Description, tell: Callable[[str], None]) -> None:
     """Report which columns a guess would drop or replace, and why."""
     guessed = {name: fate_of(name, kind or "") for name, kind in zip(header.names, header.kinds, strict=True)}
     fates = {name: fate for name, fate in guessed.items() if fate is not None and name not in known.columns}
-    if fates and tell is not None:
+    if fates:
         tell("These are guesses. Change them in the file if they are wrong:")
         for name, fate in fates.items():
             tell(f"  {shown(name)} would be {fate}")

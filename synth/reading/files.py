@@ -29,7 +29,7 @@ from synth.schema.header import public_names, refuse_another_kind, refuse_other_
 from synth.system.conversation import Readable
 from synth.system.settings import ReaderLimits, too_large
 
-__all__ = ["Batch", "Batches", "Counted", "holds_text", "open_batches"]
+__all__ = ["Batch", "Batches", "Counted", "holds_text", "open_batches", "open_bytes"]
 
 CHUNK = 2**20
 """Bytes read at a time."""
@@ -87,7 +87,7 @@ class _Gunzip:
             ) from None
 
 
-def _open_bytes(source: Readable, limits: ReaderLimits, *, first_is_row: bool) -> Counted:
+def open_bytes(source: Readable, limits: ReaderLimits, *, first_is_row: bool) -> Counted:
     """Return the bytes of a file, decompressed where it is gzip.
 
     Where the file may begin with a row, only gzip is recognised by its first bytes: others may belong to a cell.
@@ -159,7 +159,7 @@ def open_batches(source: Readable, form: TableFormat, limits: ReaderLimits, *, r
     """
     # In a text without a header the first bytes may belong to a row, and say nothing about the kind.
     first_is_row = not form.header and form.kind not in TYPED_KINDS
-    content = _open_bytes(source, limits, first_is_row=first_is_row)
+    content = open_bytes(source, limits, first_is_row=first_is_row)
     found = "text" if first_is_row else STARTS.get(content.peek(4), "text")
     refuse_another_kind(found, form.kind)
     typed = _TYPED.get(found)

@@ -10,6 +10,7 @@ import hashlib
 import sys
 from collections.abc import Callable
 from dataclasses import astuple
+from functools import partial
 from json import dumps
 from typing import BinaryIO
 
@@ -29,27 +30,45 @@ from synth.system.confined import answers_alone, confine
 from synth.system.conversation import AskedRanges, read_frame, write_frame
 from synth.system.settings import size_text, too_large
 
-__all__ = ["Answer", "answer_with_codes", "main", "serve"]
+__all__ = ["Answer", "Work", "answer_with_codes", "main", "serve", "work", "work_confined"]
 
 Answer = Callable[[Request, Batches, BinaryIO], None]
 """The answer about a file that was opened, including its last frame."""
 
 
+Work = Callable[[Request, BinaryIO, BinaryIO], None]
+"""The answer to a request about the bytes that follow it, including its last frame."""
+
+
 def main(answer: Answer | None = None) -> int:
     """Read one request and its file from standard input, and answer on standard output, by default with codes."""
+    return work_confined(partial(_answer_about_batches, answer or answer_with_codes))
+
+
+def work_confined(asked: Work) -> int:
+    """Confine this process, read one request from standard input, and work on it."""
     answers, questions = answers_alone(), sys.stdin.buffer
     request = Request.from_bytes(read_frame(questions)[1])
     pa.set_cpu_count(1)
     pa.set_io_thread_count(1)
     confine(memory_bytes=request.limits.memory_bytes, cpu_seconds=request.limits.cpu_seconds)
-    serve(request, questions, answers, answer or answer_with_codes)
+    work(request, questions, answers, asked)
     return 0
 
 
 def serve(request: Request, questions: BinaryIO, answers: BinaryIO, answer: Answer | None = None) -> None:
+    """Answer one request about the batches of a file."""
+    work(request, questions, answers, partial(_answer_about_batches, answer or answer_with_codes))
+
+
+def _answer_about_batches(answer: Answer, request: Request, questions: BinaryIO, answers: BinaryIO) -> None:
+    answer(request, _opened(request, questions, answers), answers)
+
+
+def work(request: Request, questions: BinaryIO, answers: BinaryIO, asked: Work) -> None:
     """Answer one request with frames: batches and an end, or one sentence that quotes no cell."""
     try:
-        (answer or answer_with_codes)(request, _opened(request, questions, answers), answers)
+        asked(request, questions, answers)
     except InputError as error:
         _refuse(answers, type(error).__name__, str(error), **error.mended)
     except MemoryError:

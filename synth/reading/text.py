@@ -28,7 +28,7 @@ from synth.schema.header import joined_names
 from synth.system.conversation import Readable
 from synth.system.settings import ReaderLimits, size_text
 
-__all__ = ["LONGEST_LINE", "Peekable", "TextTable", "cells_of_line"]
+__all__ = ["LONGEST_LINE", "Peekable", "TextTable", "cells_of_line", "separator_of"]
 
 LONGEST_LINE = 4 * 2**20
 """Bytes of the longest line whose cells are read; a longer one is a row of malformed cells."""
@@ -151,7 +151,7 @@ def _read_top(source: Peekable, form: TableFormat, limits: ReaderLimits) -> tupl
             "The first line contains a carriage return without a line feed. Save the table with the line ends of "
             "Windows or Unix."
         )
-    separator = _separator(form, header[(form.names_from or 0) - 1])
+    separator = separator_of(form, header[(form.names_from or 0) - 1])
     cells = [cells for line in header if (cells := cells_of_line(line, separator)) is not None]
     if len(cells) < len(header):
         raise TableError(
@@ -159,6 +159,8 @@ def _read_top(source: Peekable, form: TableFormat, limits: ReaderLimits) -> tupl
             "'newlines: true' in the format."
         )
     names = joined_names(cells, form.names_from)
+    if form.row_names is not None:
+        names = (form.row_names, *names)
     if len(names) > limits.columns:
         raise limits.too_many_columns(len(names))
     return encoding, separator, names
@@ -238,7 +240,8 @@ def _not_in(encoding: str) -> TableError:
     return TableError(said, key="encoding")
 
 
-def _separator(form: TableFormat, line: str) -> str:
+def separator_of(form: TableFormat, line: str) -> str:
+    """Return the separator of a text: the declared one, or else the one that gives a header line most names."""
     if form.separator != "auto":
         return form.separator
     if form.kind == "tsv":

@@ -14,6 +14,7 @@ from synth.schema.columns.unmodelled import DropColumn, IdentifierColumn
 from synth.schema.config import (
     DECLARED,
     FOUND_THEN_EDITED,
+    READ_FROM_ROWS,
     DeclaredTable,
     FoundReference,
     NamesOf,
@@ -53,6 +54,7 @@ __all__ = [
     "ENCODINGS",
     "FOUND_THEN_EDITED",
     "MOST_HEADER_ROWS",
+    "READ_FROM_ROWS",
     "TYPED_KINDS",
     "CategoryColumn",
     "Codes",

@@ -43,6 +43,7 @@ from synth.system.paths import path_of
 __all__ = [
     "FOUND_THEN_EDITED",
     "MOST_CHARGED_CLASSES",
+    "READ_FROM_ROWS",
     "DeclaredTable",
     "FoundReference",
     "NamesOf",
@@ -143,6 +144,9 @@ def prediction_refusal(schema: Schema, label: str | None, holdout: float) -> str
 
 DECLARED = "declared"
 """Domain source of a column whose bounds or categories its owner declared."""
+
+READ_FROM_ROWS = "read from the private rows"
+"""Domain source of a column whose bounds or categories were taken from the private rows without a charge."""
 
 FOUND_THEN_EDITED = "found privately, then edited"
 """Domain source of a column that was open in a finding, but that the owner declared differently."""

@@ -247,8 +247,9 @@ class TableFormat:
     table. ``header_rows`` lines hold names: those of a column are joined, or those of line ``names_from`` are taken.
     ``decimal``, ``thousands`` and ``units`` say how numbers are written, and ``dates`` how dates are, in every column
     without a notation of its own. ``rename`` gives other names to columns of the header, as pairs (name, other name); a
-    blank name becomes column_3 by its place. ``origin`` says where the rows came from before they were this file, and
-    is set when a database is read.
+    blank name becomes column_3 by its place. ``row_names`` is the name of a first column that the header line leaves
+    out, as in a text that R wrote with the names of its rows. ``origin`` says where the rows came from before they were
+    this file, and is set when a database is read.
     """
 
     separator: Text = "auto"
@@ -269,6 +270,7 @@ class TableFormat:
     units: Units = ()
     dates: Annotated[tuple[str, ...], Read(each(as_pattern, " such as [%d/%m/%Y]"))] = ()
     rename: Annotated[tuple[tuple[str, str], ...], Read(_as_renames)] = ()
+    row_names: Text | None = None
     origin: Origin = "file"
 
     def __post_init__(self) -> None:
@@ -288,6 +290,10 @@ class TableFormat:
             )
         if self.notation.problem is not None:
             raise ConfigError(f"format: {self.notation.problem}")
+        if self.row_names is not None and (not self.header or self.kind in TYPED_KINDS):
+            raise ConfigError(
+                "format: 'row_names' is for a text whose header line leaves out the first column. Take it out."
+            )
         if self.rename and (not self.header or self.kind == "parquet"):
             raise ConfigError(
                 "format: 'rename' is for the names of a header line. Give the columns their names in 'names'."
@@ -365,7 +371,18 @@ def parse_format(section: object, key: str = "format") -> TableFormat:
     return read_as(TableFormat, section, within=f"{key}: ")
 
 
-_LEFT_OUT = {"origin", "sheet", "header_rows", "names_from", "decimal", "thousands", "units", "dates", "rename"}
+_LEFT_OUT = {
+    "origin",
+    "sheet",
+    "header_rows",
+    "names_from",
+    "decimal",
+    "thousands",
+    "units",
+    "dates",
+    "rename",
+    "row_names",
+}
 """Keys that are written only where they say something, so that older bundles keep their bytes."""
 
 

@@ -1,17 +1,15 @@
-"""A first look at a table that is not described yet: its names, the number of rows, and likely types of columns.
+"""A first reading of a table that is not described yet: its names, the number of rows, and likely types of columns.
 
-It is not part of a run. A guess is a single word, from a column's name or type (public) or, if the owner asks to look,
-from its cells: it contains no value, bound or category of the table. Like a run, it reads in a process with limits on
-memory and time, which is this module run as a program.
+It is not part of a run. A guess is a single word, from a column's name or type, which are public; what the cells say is
+recognised, if the owner asks to look, by :mod:`synth.services.recognition`. Like a run, it reads in a process with
+limits on memory and time, which is this module run as a program.
 """
 
 from __future__ import annotations
 
-import sys
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from json import dumps
 from typing import BinaryIO
 
@@ -32,7 +30,7 @@ from synth.system.conversation import write_frame
 from synth.system.machine import cores
 from synth.system.settings import ReaderLimits
 
-__all__ = ["NO_HEADER", "Header", "describe", "inspect_header"]
+__all__ = ["LOOKS", "NO_HEADER", "Header", "describe", "inspect_header"]
 
 LOOKED_AT = 10_000
 """Rows at the top of a text that guesses use."""
@@ -46,18 +44,16 @@ NO_HEADER = (
     "one line (in a configuration: 'header: false', 'separator', 'names', 'skip_rows')."
 )
 
-_LOOK = "look"
-_looks = threading.BoundedSemaphore(MOST_LOOKS)
-
-_TRUTH_WORDS = {"yes", "no", "true", "false", "y", "n", "t", "f"}
+LOOKS = threading.BoundedSemaphore(MOST_LOOKS)
+"""Held by whoever inspects a file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Header:
     """What a file says about its columns.
 
-    ``kinds`` are guessed from names and from the types of a Parquet file, and are None where neither says anything;
-    only a look at the cells, at the owner's request, fills them all. ``n_rows`` and ``blank_lines`` are exact, so they
+    ``kinds`` are guessed from names and from the types of a Parquet file, and are None where neither says anything.
+    ``n_rows`` and ``blank_lines`` are exact, so they
     are for the owner only; so is ``none_readable``, which says that no line can be read as a row of this many cells.
     ``renamed`` contains new names of columns, by position from 1, that have no name in the file or a duplicate one.
     """
@@ -70,9 +66,7 @@ class Header:
     none_readable: bool = False
 
 
-def inspect_header(
-    stream: BinaryIO, form: TableFormat | None = None, *, limits: ReaderLimits | None = None, look: bool = False
-) -> Header:
+def inspect_header(stream: BinaryIO, form: TableFormat | None = None, *, limits: ReaderLimits | None = None) -> Header:
     """Read the names of the columns of a table, and count its rows.
 
     Parameters
@@ -83,8 +77,6 @@ def inspect_header(
         The format of the table.
     limits : ReaderLimits, optional
         Limits on the table and on the reading process.
-    look : bool
-        Guess types from cells too; the caller records that the owner looked at private rows.
 
     Raises
     ------
@@ -92,8 +84,8 @@ def inspect_header(
         If the file cannot be read to its end as a table, or its first line looks like a row.
     """
     request = Request(format=form or TableFormat(), limits=limits or ReaderLimits())
-    with _looks:
-        end = ask(stream, request, None, parser=("synth.services.inspection", *([_LOOK] if look else [])))
+    with LOOKS:
+        end = ask(stream, request, None, parser=("synth.services.inspection",))
     names, given, rows = tuple(end["names"]), tuple(end["given"]), int(end["rows"])
     blank, unreadable = end["lines"]
     return Header(
@@ -115,11 +107,10 @@ def _kind(name: str, by_cells: ColumnKind | None) -> ColumnKind | None:
 # In the parsing process -----------------------------------------------------------------------------------------------
 
 
-def describe(request: Request, batches: Batches, answers: BinaryIO, *, look: bool) -> None:
+def describe(request: Request, batches: Batches, answers: BinaryIO) -> None:
     """Read a table to its end; write the names and likely types of its columns, and count rows and odd lines.
 
-    Even without a look, cells decide one thing: whether the first line of a text is a row. It is then refused and never
-    shown.
+    Cells decide one thing: whether the first line of a text is a row. It is then refused and never shown.
 
     Raises
     ------
@@ -136,9 +127,6 @@ def describe(request: Request, batches: Batches, answers: BinaryIO, *, look: boo
     if batches.types is None and request.format.header and top is not None and _is_row(batches.given, top, missing):
         raise TableError(NO_HEADER, key="header")
     kinds = [None if batches.types is None else _kind_of_type(kind) for kind in batches.types or batches.names]
-    if look:
-        cells_of = zip(kinds, top or (), strict=False)
-        kinds = [kind or _kind_of_texts(_present(cells, missing)) for kind, cells in cells_of] or kinds
     body = {
         "names": batches.names,
         "given": batches.given or batches.names,
@@ -156,9 +144,9 @@ def _is_row(names: Sequence[str], columns: Sequence[pa.Array], missing: tuple[st
         texts = _present(cells, missing)
         if name and name not in missing and pc.any(pc.equal(texts, name)).as_py():
             return True
-        if _kind_of_texts(texts) in {"number", "date"}:
+        if _is_scale(texts):
             scales += 1
-            like_scales += _kind_of_texts(pa.array([name], pa.string())) in {"number", "date"}
+            like_scales += _is_scale(pa.array([name], pa.string()))
     return scales > 0 and scales == like_scales
 
 
@@ -178,20 +166,14 @@ def _present(cells: pa.Array, missing: tuple[str, ...]) -> pa.Array:
     return texts.filter(pc.invert(pc.is_in(texts, value_set=pa.array([*missing, ""], texts.type))))
 
 
-def _kind_of_texts(texts: pa.Array) -> ColumnKind:
+def _is_scale(texts: pa.Array) -> bool:
+    """Whether there are texts, and all of them are numbers or all are dates."""
     if len(texts) == 0:
-        return "category"
+        return False
     if not np.isnan(numbers_of_texts(texts)).any():
-        return "number"
-    if (days_of_texts(texts, patterns=(), shortest=10) != NO_DAY).all():
-        return "date"
-    distinct = texts.unique()
-    if len(distinct) <= 4 and {text.lower() for text in distinct.to_pylist()} <= _TRUTH_WORDS:
-        return "yes_no"
-    if len(distinct) == len(texts) and len(texts) >= 20:
-        return "identifier"
-    return "drop" if len(distinct) > max(200, len(texts) // 4) else "category"
+        return True
+    return bool((days_of_texts(texts, patterns=(), shortest=10) != NO_DAY).all())
 
 
 if __name__ == "__main__":
-    raise SystemExit(main(partial(describe, look=_LOOK in sys.argv[1:])))
+    raise SystemExit(main(describe))

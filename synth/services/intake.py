@@ -18,6 +18,7 @@ from synth.schema import RunConfig, TableFormat, format_to_mapping, parse_format
 from synth.schema.source import DatabaseSource
 from synth.services.databases import form_of_rows, rows_of
 from synth.services.inspection import Header, inspect_header
+from synth.services.recognition import Recognised, read_header, recognise
 from synth.services.views import DraftColumn, ReceivedTable
 from synth.store import Store, StoredTable, TableKind, TableState, WorkKind, display_name
 from synth.system.settings import ReaderLimits
@@ -72,7 +73,7 @@ class Intake:
         """
         form = table_format or TableFormat()
         form.check()
-        header = inspect_header(stream, form, limits=self._limits)
+        header = read_header(stream, form, limits=self._limits)
         if header.n_rows == 0:
             raise TableError("The table has a header but no rows. Upload the whole table.")
         stream.seek(0)
@@ -176,23 +177,65 @@ class Intake:
         self._store.tables.write_form(table_id, json.dumps(format_to_mapping(form)))
         return self._received(self._store.tables[table_id]), form
 
-    def look_at_rows(self, table_id: str) -> ReceivedTable:
-        """Guess the types of columns from the cells of a table; the look is recorded.
+    def recognise(
+        self, stream: BinaryIO, form: TableFormat | None = None, *, look_for: str | None = None
+    ) -> Recognised:
+        """Propose how a file that was not taken in yet is written, and what its columns are.
 
-        Returns
-        -------
-        ReceivedTable
-            The table, with a type for every column.
+        Parameters
+        ----------
+        stream : binary file
+            The file, from its beginning.
+        form : TableFormat, optional
+            What is known of its format.
+        look_for : str, optional
+            Look at its rows, and record with this account, before anything is read, that their owner did; a new name
+            opens an account. Otherwise only the header line of a text is read.
+
+        Raises
+        ------
+        TableError
+            If the file cannot be read.
         """
-        table = self._store.tables[table_id]
-        self._ledger.note_owner_view(table.account_id, run_id=None, who=SINGLE_USER, what="kinds of columns")
-        self._inspect(table_id, _form_of(table), look=True)
-        return self._received(table)
+        if look_for is not None:
+            self._note_look(self._store.accounts.open(look_for).id)
+        return recognise(stream, form, look=look_for is not None, limits=self._limits)
 
-    def _inspect(self, table_id: str, form: TableFormat, *, look: bool = False) -> Header:
+    def recognise_table(self, table_id: str) -> Recognised:
+        """Propose how a stored table is written and what its columns are; the look is recorded first."""
+        table = self._store.tables[table_id]
+        self._note_look(table.account_id)
         with self._vault.open(table_id) as stream:
-            self._headers[table_id] = inspect_header(stream, form, limits=self._limits, look=look)
-        return self._headers[table_id]
+            return recognise(stream, _form_of(table), look=True, limits=self._limits)
+
+    def read_as(self, table_id: str, form: TableFormat) -> ReceivedTable:
+        """Read a stored table in another format from now on.
+
+        Raises
+        ------
+        TableError
+            If it cannot be read like that; nothing changes.
+        """
+        form.check()
+        self._inspect(table_id, form)
+        self._store.tables.write_form(table_id, json.dumps(format_to_mapping(form)))
+        return self._received(self._store.tables[table_id])
+
+    def look_at_rows(self, table_id: str) -> ReceivedTable:
+        """Return a table with the types that a recorded look proposes for its columns."""
+        found = {column.name: str(column.body.get("type", "")) for column in self.recognise_table(table_id).columns}
+        received = self.table(table_id)
+        columns = tuple(replace(one, kind=found.get(one.name, one.kind)) for one in received.columns)
+        return replace(received, columns=columns)
+
+    def _note_look(self, account_id: str) -> None:
+        self._ledger.note_owner_view(account_id, run_id=None, who=SINGLE_USER, what="format and columns")
+
+    def _inspect(self, table_id: str, form: TableFormat) -> Header:
+        with self._vault.open(table_id) as stream:
+            header = inspect_header(stream, form, limits=self._limits)
+        self._headers[table_id] = header
+        return header
 
     def _received(self, table: StoredTable) -> ReceivedTable:
         header = None

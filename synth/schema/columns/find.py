@@ -27,6 +27,7 @@ __all__ = [
     "NUMBER_EDGES",
     "CellKind",
     "FindColumn",
+    "decimals_of",
 ]
 
 MOST_DECIMALS = 6
@@ -117,7 +118,7 @@ class FindColumn(ModelledColumn):
         days, no_day, missing = cells.days(patterns=() if self.pattern is None else (self.pattern,), shortest=10)
         codes = np.where(no_day, _TEXT, _FIRST_DATE + np.searchsorted(_MONTHS, days, side="right"))
         number = ~np.isnan(values)
-        codes[number] = _decimals(values[number]) * _NUMBER_BINS + _bins(values[number])
+        codes[number] = decimals_of(values[number]) * _NUMBER_BINS + _bins(values[number])
         codes[absent | missing] = self.missing_code
         return codes, np.where(absent | missing, Fate.MISSING, Fate.KEPT).astype(np.int8)
 
@@ -165,7 +166,7 @@ def _in_blocks(bins: npt.NDArray[np.int32], blocks: Sequence[int]) -> npt.NDArra
     return np.array([0, *inside, len(blocks), len(blocks) + 1], dtype=np.int32)[bins]
 
 
-def _decimals(values: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+def decimals_of(values: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
     """Return how many decimals the shortest text of each number has, at most :data:`MOST_DECIMALS`.
 
     A product below 2^52 is rounded to the whole number it stands for, and the division by a power of ten is correctly
