@@ -16,6 +16,7 @@ Every failure raises a :class:`synth.errors.SynthError`. Its message is short, s
 from __future__ import annotations
 
 import importlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,10 +33,12 @@ if TYPE_CHECKING:
     from synth.errors import SameTableWarning, SynthError
     from synth.rehearsal.estimating import Estimates
     from synth.schema import RunConfig, Schema
+    from synth.services.recognition import Recognised
 
 __all__ = [
     "Estimates",
     "Predictions",
+    "Recognised",
     "Release",
     "Replay",
     "RunConfig",
@@ -51,6 +54,7 @@ __all__ = [
     "find",
     "load_config",
     "load_schema",
+    "look",
     "predict",
     "replay",
     "rows_as_declared",
@@ -61,6 +65,7 @@ __all__ = [
 _TYPES = {
     "Estimates": "synth.rehearsal.estimating",
     "Predictions": "synth.bundle.predicting",
+    "Recognised": "synth.services.recognition",
     "Release": "synth.cli.release",
     "Replay": "synth.bundle.replay",
     "RunConfig": "synth.schema",
@@ -93,11 +98,39 @@ def load_schema(path: str | Path, table: object = None) -> Schema:
     return in_own_words(load, path, table)
 
 
-def draft_schema(frame: object) -> dict[str, Any]:
-    """Draft the schema of a DataFrame from the names of its columns; see :func:`synth.cli.frames.draft_schema`."""
-    from synth.cli.frames import draft_schema as draft
+def draft_schema(frame: object, *, look_for: str | None = None) -> dict[str, Any]:
+    """Draft the schema of a DataFrame from the names of its columns; see :func:`synth.cli.frames.draft_schema`.
 
-    return in_own_words(draft, frame)
+    With ``look_for``, the account of the people the rows are about, columns are proposed from the rows as by
+    :func:`look`: only the questions about people are open then.
+    """
+    from synth.cli.frames import draft_schema as draft
+    from synth.cli.looking import schema_after_look
+
+    drafted = in_own_words(draft, frame)
+    return drafted if look_for is None else {**drafted, **schema_after_look(look(frame, account=look_for))}
+
+
+def look(table: object, *, account: str, format: Mapping[str, Any] | None = None) -> Recognised:
+    """Propose how a table is written and what its columns are; the look at its rows is recorded with the account.
+
+    Parameters
+    ----------
+    table : path or pandas.DataFrame
+    account : str
+        The people the rows are about.
+    format : mapping, optional
+        What is known of the format of a file, with the keys of a configuration.
+
+    Returns
+    -------
+    Recognised
+        ``form`` is the format, ``proposals`` and ``columns`` say what was found and why. It is for the owner alone.
+    """
+    from synth.cli.looking import look_at
+    from synth.schema import parse_format
+
+    return in_own_words(lambda: look_at(table, account, None if format is None else parse_format(format)))
 
 
 def find(

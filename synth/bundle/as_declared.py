@@ -87,6 +87,8 @@ def write_as_declared(codes: npt.ArrayLike, schema: Schema, form: TableFormat, t
     beside = _times_beside_dates(schema)
     names = [column.name for column in schema.printed if column not in beside.values()]
     names = names if form.header else list(form.names or ())
+    if form.row_names is not None:  # the first cell of every row, which the header line leaves out
+        names = [form.row_names, *(name for name in names if name != form.row_names)]
     empty = '""' if len(names) == 1 else ""
 
     def cells_of(column: ModelledColumn, found: npt.NDArray[np.int64]) -> pa.Array:
@@ -109,12 +111,19 @@ def write_as_declared(codes: npt.ArrayLike, schema: Schema, form: TableFormat, t
                 f"A declared value or name cannot be written in '{form.encoding}'. Use synthetic.csv, which is UTF-8."
             ) from None
 
-    put("\n" * form.skip_rows + _declared_header(names, form, separator))
+    put("\n" * form.skip_rows + _declared_header(names if form.row_names is None else names[1:], form, separator))
     nothing = pa.scalar(empty)
+    if form.row_names is not None:
+        of_name.setdefault(form.row_names, _counted)
     for first, last in pieces(len(rows), schema):
         cells = [of_name[name](first, last) if name in of_name else pa.repeat(nothing, last - first) for name in names]
         lines = pc.binary_join_element_wise(*cells, separator) if len(cells) > 1 else cells[0]
         put("".join(f"{line}\n" for line in lines.to_pylist()))
+
+
+def _counted(first: int, last: int) -> pa.Array:
+    """Return names of rows where none are released: their numbers, as R names them."""
+    return pa.array(map(str, range(first + 1, last + 1)), pa.string())
 
 
 def _cells(texts: pa.Array, place: npt.NDArray[np.intp], first: int, last: int) -> pa.Array:

@@ -11,7 +11,7 @@ import io
 import json
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -19,6 +19,7 @@ from typing import Any, BinaryIO, Self
 
 from synth.bundle.fields import Check, stated_only
 from synth.errors import NOT_CHECKED, InputError, SynthError, VerificationError
+from synth.names import shown
 from synth.system.confined import CHUNK, Confined
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "State",
     "Step",
     "Verdict",
+    "cannot_show",
     "key_of",
     "left_out",
     "verdict_of",
@@ -53,6 +55,22 @@ CANNOT_SHOW = (
     "that what is only stated is true: " + "; ".join(dict.fromkeys(one.what for one in stated_only())),
 )
 """What no check of a bundle can establish: for this you rely on the program and on the owner."""
+
+
+def cannot_show(read_columns: Sequence[str]) -> tuple[str, ...]:
+    """Return :data:`CANNOT_SHOW` for one bundle.
+
+    Parameters
+    ----------
+    read_columns : sequence of str
+        The columns whose ranges and categories were taken from the rows.
+    """
+    if not read_columns:
+        return CANNOT_SHOW
+    names = ", ".join(map(shown, read_columns))
+    told = f"what the ranges and categories of {names} tell about anyone: the owner took them from the rows"
+    return (told, *CANNOT_SHOW)
+
 
 _NOT_FITTED = "that the model was fitted to these answers and to nothing else"
 _NOT_ASKED = (
@@ -368,6 +386,7 @@ def verdict_of(findings: Findings, *, key_given: bool) -> Verdict:
         Whether the signature was checked against a key that the reader trusts.
     """
     outcome = findings.outcome
+    unshown = cannot_show(findings.facts.get("not_covered", ()))
     signer = "not checked"
     if key_given and outcome is Outcome.FAILS:
         signer = "see failures"
@@ -390,7 +409,7 @@ def verdict_of(findings: Findings, *, key_given: bool) -> Verdict:
         lines.append(f"Stated, and different here: {elsewhere}.")
     if not nothing:
         lines += [f"Not recomputed here: {sentence}." for sentence in findings.left]
-        lines += [f"No check can show {sentence}." for sentence in CANNOT_SHOW]
+        lines += [f"No check can show {sentence}." for sentence in unshown]
     lines.append(_last_word(findings))
     # Text from the bundle stays on its own line: no line breaks, nothing that moves the cursor of a terminal, and no
     # runs of blanks that would begin a line of their own on a narrow one.
@@ -408,7 +427,7 @@ def verdict_of(findings: Findings, *, key_given: bool) -> Verdict:
         "checked": findings.checked,
         "not_checked": findings.not_checked,
         "signer": signer,
-        "cannot_show": list(CANNOT_SHOW),
+        "cannot_show": list(unshown),
         "left_out": list(findings.left),
     }
     return Verdict(outcome, tuple(lines), document)

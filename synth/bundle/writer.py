@@ -19,7 +19,7 @@ from synth.bundle.finding import Finding
 from synth.bundle.linter import LeakWords, lint_members
 from synth.bundle.measurements import Measurements, measurements_to_bytes
 from synth.bundle.model_file import ModelCard, model_from_bytes, model_to_bytes, model_to_json, restored_model
-from synth.bundle.verify import CANNOT_SHOW, left_out
+from synth.bundle.verify import cannot_show, left_out
 from synth.errors import PrivacyError
 from synth.generators.protocol import State
 from synth.names import visible
@@ -353,7 +353,7 @@ def _how_far_checks_go(certificate: Certificate) -> tuple[str, ...]:
         "",
         "What no check can show",
         "----------------------",
-        *(f"- {sentence}" for sentence in CANNOT_SHOW),
+        *(f"- {sentence}" for sentence in cannot_show(certificate.read_columns)),
         "",
         *head,
         *(f"- {sentence}" for sentence in left),

@@ -303,18 +303,21 @@ def _draft_after_look(
     empty: bool,
     tell: Callable[[str], None],
 ) -> str:
-    from synth.cli.looking import drafted_after_look, fates_after_look, look_at
+    from synth.application import Application
+    from synth.cli.drafting import drafted_after_look, fates_after_look
     from synth.dictionaries import describe_columns
 
-    found = look_at(path, account, form)
+    with Application.from_environment() as application, open_table(path, form) as (name, stream):
+        found = application.intake.recognise(stream, form, look_for=account)
     names = [column.name for column in found.columns]
     known = describe_columns(names, [_dictionary(one, names) for one in dictionaries], presets)
     fates = fates_after_look(found, known)
     proposed = ["These are proposals. Change them in the file if they are wrong:"] if fates else []
     for note in (*known.notes, *proposed, *(f"  {fate}" for fate in fates)):
         tell(note)
-    table = f"table: {_quoted(_matching(path)[0].name)}"
-    return drafted_after_look(table, _quoted(account), found, known, empty=empty) + _proposed(names)
+    said = said_of_format(found.form)
+    drafted = drafted_after_look(f"table: {_quoted(name)}", _quoted(account), found, known, form=said, empty=empty)
+    return drafted + _proposed(names)
 
 
 def _proposed(names: Sequence[str]) -> str:

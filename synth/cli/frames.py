@@ -31,10 +31,16 @@ from synth.schema.written import has_hours
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["FORMAT", "draft_schema", "frame_as_table", "frame_of_table", "names_of_frame"]
+__all__ = ["FORMAT", "OF_CELLS", "draft_schema", "frame_as_table", "frame_of_table", "names_of_frame"]
 
 FORMAT = TableFormat(separator=",", kind="csv")
 """The format that :func:`frame_as_table` writes."""
+
+OF_CELLS = ("missing", "strip")
+"""Keys of a format that can be declared of a DataFrame.
+
+Notations are those of columns: a number or date in a cell is written by that of its column.
+"""
 
 _ROWS_AT_ONCE = 10_000
 

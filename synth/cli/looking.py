@@ -1,44 +1,16 @@
-"""A look at rows from the command line or Python: recorded first, then proposed, as a draft that nearly runs.
-
-The draft has everything that the rows show, and leaves open only what they cannot: the questions about people, and
-what the file allows to be read in two ways. Its comments, the evidence, are for the owner alone; no bundle holds them.
-"""
+"""A look at the rows of a file or a DataFrame, from Python: recorded first, then proposed."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-import yaml
-
 from synth.schema import FindColumn, Schema, TableFormat, format_to_mapping
 
 if TYPE_CHECKING:
-    from synth.dictionaries import Description
-    from synth.services.recognition import ColumnProposal, Recognised
+    from synth.services.recognition import Recognised
 
-__all__ = ["drafted_after_look", "fates_after_look", "look_at", "schema_after_look"]
-
-_HEAD = """\
-# A draft after a look at the rows, which is recorded. Answer the lines marked with ANSWER, about the people; everything
-# else runs as it is. Ranges and values below were taken from the rows, so the guarantee does not cover them, and the
-# certificate says so for each column under domain_source, which has to stay. Change what anyone could know better.
-# Everything but the comments will be published. The comments are what the look found, and are yours alone.
-{table}
-account: {account:<16}# the people the ledger protects
-unit:
-  protects:              # ANSWER: person, household, organisation, ...
-  rows_per_unit:         # ANSWER: the most rows that one of them can have
-  id_column: null        # the column that says whose row it is; required if one can have several rows{people}
-row_count:               # ANSWER: public (printed) or private (measured with noise)
-number_of_units:         # ANSWER if that is public: how many of them there are
-people_at_most:          # ANSWER otherwise: a public upper bound on how many there are, for delta and the forecast
-budget: {{epsilon: 1.0}}
-rows: 10000              # how many synthetic rows to make
-"""
-
-_OF_CELLS = ("missing", "strip", "decimal", "thousands", "units", "dates")
-"""Keys of a format that say how cells are written."""
+__all__ = ["look_at", "schema_after_look"]
 
 
 def look_at(table: object, account: str, form: TableFormat | None = None) -> Recognised:
@@ -60,10 +32,11 @@ def look_at(table: object, account: str, form: TableFormat | None = None) -> Rec
     """
     from synth.application import Application
     from synth.cli.files import open_table
+    from synth.cli.frames import FORMAT
 
     with Application.from_environment() as application:
         if not isinstance(table, str | Path):
-            return application.intake.recognise(_table_of_frame(table), _format_of_frames(), look_for=account)
+            return application.intake.recognise(_table_of_frame(table), FORMAT, look_for=account, alone=True)
         known = form or TableFormat()
         with open_table(table, known) as (_, stream):
             return application.intake.recognise(stream, known, look_for=account)
@@ -76,102 +49,18 @@ def _table_of_frame(frame: object) -> BinaryIO:
     return frame_as_table(frame, Schema(tuple(map(FindColumn, names_of_frame(frame)))))
 
 
-def _format_of_frames() -> TableFormat:
-    from synth.cli.frames import FORMAT
-
-    return FORMAT
-
-
 def schema_after_look(found: Recognised) -> dict[str, Any]:
     """Return what a look at a DataFrame proposes, as :func:`synth.cli.frames.draft_schema` returns a schema.
 
     The body of a column that only the owner can settle is ``{"type": None}``.
     """
+    from synth.cli.frames import OF_CELLS
+
     usual = format_to_mapping(TableFormat())
-    said = {key: value for key, value in format_to_mapping(found.form).items() if key in _OF_CELLS}
+    said = {key: value for key, value in format_to_mapping(found.form).items() if key in OF_CELLS}
     written = {key: value for key, value in said.items() if usual.get(key) != value}
     return {
         "columns": {column.name: dict(column.body) or {"type": None} for column in found.columns},
         "domain_source": found.domain_source,
         **({"format": written} if written else {}),
     }
-
-
-# The draft of a configuration -----------------------------------------------------------------------------------------
-
-
-def drafted_after_look(table: str, account: str, found: Recognised, known: Description, *, empty: bool) -> str:
-    """Return a configuration in which only the questions about people are open.
-
-    Parameters
-    ----------
-    table : str
-        The lines that name the table.
-    account : str
-        As YAML.
-    found : Recognised
-    known : Description
-        What dictionaries and presets say, which comes before the rows.
-    empty : bool
-        As in :func:`synth.cli.files.draft_configuration`.
-    """
-    from synth.cli.files import said_of_format
-
-    head = _HEAD.format(table=table, account=account, people=_perhaps_people(found))
-    said = said_of_format(found.form)
-    form = f"format: {_flow(said)}\n" if said else ""
-    asked = "".join(
-        f"# ANSWER: {one.key} in format is one of {' or '.join(_flow(_plain(choice)) for choice in one.choices)}, but "
-        f"{one.evidence}\n"
-        for one in found.open
-    )
-    why = "".join(f"# {one.key}: {one.evidence}\n" for one in found.proposals if not one.choices)
-    columns = "".join(_line_of(column, known, empty=empty) for column in found.columns)
-    sources = {
-        **{name: column.source for name, column in known.columns.items()},
-        **{name: source for name, source in found.domain_source.items() if name not in known.columns},
-    }
-    source = (
-        yaml.safe_dump({"domain_source": sources}, sort_keys=False, allow_unicode=True, width=120) if sources else ""
-    )
-    return f"{head}{why}{form}{asked}columns:\n{columns}{source}"
-
-
-def _perhaps_people(found: Recognised) -> str:
-    """Return a comment on columns that may say whose row it is."""
-    several = [column for column in found.columns if column.rows_per_value > 1]
-    return "".join(f"\n                         # perhaps {_flow(one.name)}: {one.evidence}" for one in several)
-
-
-def _line_of(column: ColumnProposal, known: Description, *, empty: bool) -> str:
-    from synth.dictionaries import line_of
-
-    name = _flow(column.name)
-    described = known.columns.get(column.name)
-    if described is not None:
-        return f"  {name}: {line_of(described.body, empty=empty)}\n"
-    remarks = "; ".join(filter(None, (column.evidence, column.note)))
-    if column.choices:
-        ways = "".join(f"  # {name}: {line_of(body)}\n" for body in column.choices)
-        return f"  # ANSWER: keep one of these lines, because {remarks}\n{ways}  {name}: {{type: }}\n"
-    return f"  {name}: {line_of(column.body)}  # {remarks}\n"
-
-
-def fates_after_look(found: Recognised, known: Description) -> list[str]:
-    """Return sentences about the columns that would be replaced or left out, and why."""
-    words = {"identifier": "replaced by fresh ids", "drop": "left out"}
-    return [
-        f"{column.name} would be {words[str(column.body['type'])]}: {column.evidence}"
-        for column in found.columns
-        if column.body.get("type") in words and column.name not in known.columns
-    ]
-
-
-def _flow(value: object) -> str:
-    """Return a value in one line of YAML."""
-    text: str = yaml.safe_dump(value, default_flow_style=True, allow_unicode=True, width=10**6, sort_keys=False)
-    return text.removesuffix("\n").removesuffix("\n...")
-
-
-def _plain(value: object) -> object:
-    return list(map(_plain, value)) if isinstance(value, tuple) else value

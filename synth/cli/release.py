@@ -17,11 +17,12 @@ from uuid import uuid4
 from synth.bundle.replay import drawn_table
 from synth.cli.files import empty_folder
 from synth.cli.finding import FindResult, check_what_is_described, find_in_document
-from synth.cli.frames import FORMAT, frame_as_table, frame_of_table, names_of_frame
+from synth.cli.frames import FORMAT, OF_CELLS, frame_as_table, frame_of_table, names_of_frame
 from synth.cli.local import run_locally
 from synth.cli.received import SPENDS_AGAIN, Once, warn_caller
 from synth.cli.speaking import Say, on_terminal
 from synth.errors import InputError, PrivacyError, SynthError
+from synth.names import shown
 from synth.privacy.more.found_columns import open_columns
 from synth.schema import (
     RunConfig,
@@ -32,6 +33,7 @@ from synth.schema import (
     in_full,
     parse_schema,
 )
+from synth.schema.documents import as_mapping, read
 from synth.services.incidents import in_own_words
 
 if TYPE_CHECKING:
@@ -272,7 +274,16 @@ class Release:
 _OF_SCHEMA = ("unit", "row_count", "number_of_units", "columns")
 
 _OF_FINDING = ("domain_source", "found")
-"""Keys of a configuration that say which columns were found."""
+"""Keys of a configuration that say where columns come from."""
+
+
+def _of_cells(said: object) -> dict[str, Any]:
+    """Return how texts in cells are read, as a schema after a look has it."""
+    section = {} if said is None else dict(read("format", as_mapping, said))
+    wrong = sorted(set(section).difference(OF_CELLS))
+    if wrong:
+        raise InputError(f"The format of a DataFrame has no '{shown(wrong[0])}': only {', '.join(sorted(OF_CELLS))}.")
+    return section
 
 
 def _config_of(
@@ -288,6 +299,8 @@ def _config_of(
         raise InputError(f"A Release has no argument '{wrong[0]}': its rows are those of the DataFrame.")
     if not isinstance(schema, Schema):
         more = {**{key: schema[key] for key in _OF_FINDING if key in schema}, **more}
-        schema = in_full({key: said for key, said in schema.items() if key not in _OF_FINDING}, lambda _: names)
+        asked = {**asked, "format": {**asked["format"], **_of_cells(schema.get("format"))}}
+        said = {key: one for key, one in schema.items() if key not in (*_OF_FINDING, "format")}
+        schema = in_full(said, lambda _: names)
     declared = schema if isinstance(schema, Schema) else parse_schema(schema)
     return config_of_schema(declared, {key: value for key, value in {**asked, **more}.items() if value is not None})

@@ -16,6 +16,7 @@ from typing import BinaryIO
 
 from synth.estimators import REPAIRED
 from synth.generators import CONTROL
+from synth.names import listed
 from synth.privacy.more.together import epsilon_together
 from synth.reports.evidence import ChargedEvidence, Evidence
 from synth.reports.figures import Bars, Gauge, HeatMap, Mark, Series
@@ -360,6 +361,19 @@ def _chance(config: RunConfig) -> float:
 
 
 def _proven(config: RunConfig, chance: float) -> str:
+    words = _hidden(config, chance)
+    if not config.read_columns:
+        return words
+    names = listed(config.read_columns, _MOST_NAMED)
+    but = f"apart from the ranges and categories of {names}, which the owner took from the rows"
+    return f"{words.removesuffix('.')}, {but}."
+
+
+_MOST_NAMED = 6
+"""Columns that one sentence names."""
+
+
+def _hidden(config: RunConfig, chance: float) -> str:
     schema, made = config.schema, "this model" if config.is_model else "these rows"
     times = f"more than {math.ceil(100 * chance)} times in 100 (guessing: 50)"
     if schema.neighbours is Neighbours.CELL:

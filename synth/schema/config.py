@@ -279,6 +279,12 @@ class RunConfig:
         """Whether a model is fitted and released, and no row is drawn."""
         return self.rows == 0
 
+    @property
+    def read_columns(self) -> tuple[str, ...]:
+        """Columns whose ranges or categories were taken from the rows, which the guarantee does not cover."""
+        names = (column.name for column in self.schema.modelled)
+        return tuple(name for name in names if self.domain_source.get(name) == READ_FROM_ROWS)
+
     def _check_columns(self) -> None:
         for column in self.schema.modelled:
             problem = column.notation.over(self.format.notation).problem

@@ -178,7 +178,12 @@ class Intake:
         return self._received(self._store.tables[table_id]), form
 
     def recognise(
-        self, stream: BinaryIO, form: TableFormat | None = None, *, look_for: str | None = None
+        self,
+        stream: BinaryIO,
+        form: TableFormat | None = None,
+        *,
+        look_for: str | None = None,
+        alone: bool = False,
     ) -> Recognised:
         """Propose how a file that was not taken in yet is written, and what its columns are.
 
@@ -191,6 +196,8 @@ class Intake:
         look_for : str, optional
             Look at its rows, and record with this account, before anything is read, that their owner did; a new name
             opens an account. Otherwise only the header line of a text is read.
+        alone : bool
+            As in :func:`synth.services.recognition.recognise`.
 
         Raises
         ------
@@ -199,7 +206,7 @@ class Intake:
         """
         if look_for is not None:
             self._note_look(self._store.accounts.open(look_for).id)
-        return recognise(stream, form, look=look_for is not None, limits=self._limits)
+        return recognise(stream, form, look=look_for is not None, limits=self._limits, alone=alone)
 
     def recognise_table(self, table_id: str) -> Recognised:
         """Propose how a stored table is written and what its columns are; the look is recorded first."""

@@ -20,7 +20,12 @@ __all__ = ["ColumnProposal", "FormatProposal", "Recognised", "read_header", "rec
 
 
 def recognise(
-    stream: BinaryIO, form: TableFormat | None = None, *, look: bool, limits: ReaderLimits | None = None
+    stream: BinaryIO,
+    form: TableFormat | None = None,
+    *,
+    look: bool,
+    limits: ReaderLimits | None = None,
+    alone: bool = False,
 ) -> Recognised:
     """Propose how a file is written and, with a look at its rows, what its columns are.
 
@@ -35,6 +40,8 @@ def recognise(
         is read, and there are proposals about nothing else.
     limits : ReaderLimits, optional
         Limits on the table and on the reading process.
+    alone : bool
+        Whether notations are proposed for each column alone, and none for the table, as a DataFrame needs.
 
     Returns
     -------
@@ -47,7 +54,7 @@ def recognise(
     """
     request = Request(format=form or TableFormat(), limits=limits or ReaderLimits())
     with LOOKS:
-        end = ask(stream, request, None, parser=(_PROCESS, *([_LOOK] if look else [])))
+        end = ask(stream, request, None, parser=(_PROCESS, *([_LOOK] if look else []), *([_ALONE] if alone else [])))
     try:
         return _recognised(end, looked=look)
     except (KeyError, TypeError, ValueError):
@@ -84,7 +91,7 @@ def read_header(stream: BinaryIO, form: TableFormat | None = None, *, limits: Re
 
 
 _PROCESS = "synth.services.recognition.process"
-_LOOK = "look"
+_LOOK, _ALONE = "look", "alone"
 
 
 def _recognised(end: dict[str, Any], *, looked: bool) -> Recognised:

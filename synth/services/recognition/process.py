@@ -48,10 +48,13 @@ SAMPLE_BYTES = 4 * 2**20
 SAMPLE_ROWS = 10_000
 """Rows at the top of a table in which notations are found; ranges and values are those of all rows."""
 
-LOOK = "look"
+LOOK, ALONE = "look", "alone"
+"""Arguments: to look at rows, and to propose notations for each column alone."""
 
 
-def answer_with_proposals(request: Request, questions: BinaryIO, answers: BinaryIO, *, look: bool) -> None:
+def answer_with_proposals(
+    request: Request, questions: BinaryIO, answers: BinaryIO, *, look: bool, alone: bool = False
+) -> None:
     """Read a file, and send what its format and its columns seem to be.
 
     Raises
@@ -74,7 +77,7 @@ def answer_with_proposals(request: Request, questions: BinaryIO, answers: Binary
     if look:
         batches = open_batches(source, form, request.limits, ranges=ranges)
         check_names(batches.names)
-        table = _Table(batches, form)
+        table = _Table(batches, form, alone=alone)
         proposals += table.proposals
         form = table.form
         body = table.body()
@@ -143,7 +146,7 @@ def _codec_of(data: bytes, form: TableFormat) -> str:
 class _Table:
     """The rows of an opened table: how their cells are written, and what the columns are."""
 
-    def __init__(self, batches: Batches, form: TableFormat) -> None:
+    def __init__(self, batches: Batches, form: TableFormat, *, alone: bool) -> None:
         self._batches, self._names = batches, batches.names
         every = _texts_of_batches(batches, form)
         first: list[list[pa.Array]] = []
@@ -154,7 +157,7 @@ class _Table:
             if rows >= SAMPLE_ROWS:
                 break
         samples = [_sample([columns[place] for columns in first]) for place in range(len(self._names))]
-        self.proposals, self.form, self._writings, kept = _notations(self._names, samples, form)
+        self.proposals, self.form, self._writings, kept = _notations(self._names, samples, form, alone=alone)
         tallies = [Tally(max(1_000, MOST_TEXTS // len(self._names))) for _ in self._names]
         for columns in chain(first, every):
             for place, (tally, texts) in enumerate(zip(tallies, columns, strict=True)):
@@ -217,7 +220,7 @@ def _sample(pieces: Sequence[pa.Array]) -> Counter[str]:
 
 
 def _notations(
-    names: Sequence[str], samples: Sequence[Counter[str]], form: TableFormat
+    names: Sequence[str], samples: Sequence[Counter[str]], form: TableFormat, *, alone: bool
 ) -> tuple[list[FormatProposal], TableFormat, list[Writing], list[frozenset[str]]]:
     """Return proposals about cells, the format with them, how each column is written, and which words it keeps."""
     missing = _Missing(form)
@@ -225,9 +228,9 @@ def _notations(
     writings = [_writing(counts, form) for counts in present]
     kept = [missing.kept(sample, writing) for sample, writing in zip(samples, writings, strict=True)]
     proposals = missing.proposals(samples, writings, kept)
-    proposals += _number_signs(writings, present, form)
+    proposals += [] if alone else _number_signs(writings, present, form)
     writings = _settled(names, writings, proposals, form)
-    proposals += _date_patterns(writings, present, form)
+    proposals += [] if alone else _date_patterns(writings, present, form)
     return proposals, _adopted(form, proposals), writings, kept
 
 
@@ -424,4 +427,6 @@ def _clash(patterns: Sequence[str], chosen: Sequence[str]) -> bool:
 
 
 if __name__ == "__main__":
-    raise SystemExit(work_confined(partial(answer_with_proposals, look=LOOK in sys.argv[1:])))
+    raise SystemExit(
+        work_confined(partial(answer_with_proposals, look=LOOK in sys.argv[1:], alone=ALONE in sys.argv[1:]))
+    )

@@ -1,0 +1,114 @@
+"""The draft of a configuration after a look at the rows, which nearly runs.
+
+It has everything that the rows show, and leaves open only what they cannot: the questions about people, and what the
+file allows to be read in two ways. Its comments, the evidence, are for the owner alone; no bundle holds them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+if TYPE_CHECKING:
+    from synth.dictionaries import Description
+    from synth.services.recognition import ColumnProposal, Recognised
+
+__all__ = ["drafted_after_look", "fates_after_look"]
+
+_HEAD = """\
+# A draft after a look at the rows, which is recorded. Answer the lines marked with ANSWER, about the people; everything
+# else runs as it is. Ranges and values below were taken from the rows, so the guarantee does not cover them, and the
+# certificate says so for each column under domain_source, which has to stay. Change what anyone could know better.
+# Everything but the comments will be published. The comments are what the look found, and are yours alone.
+{table}
+account: {account:<16}# the people the ledger protects
+unit:
+  protects:              # ANSWER: person, household, organisation, ...
+  rows_per_unit:         # ANSWER: the most rows that one of them can have
+  id_column: null        # the column that says whose row it is; required if one can have several rows{people}
+row_count:               # ANSWER: public (printed) or private (measured with noise)
+number_of_units:         # ANSWER if that is public: how many of them there are
+people_at_most:          # ANSWER otherwise: a public upper bound on how many there are, for delta and the forecast
+budget: {{epsilon: 1.0}}
+rows: 10000              # how many synthetic rows to make
+"""
+
+
+def drafted_after_look(
+    table: str, account: str, found: Recognised, known: Description, *, form: Mapping[str, Any], empty: bool
+) -> str:
+    """Return a configuration in which only the questions about people are open.
+
+    Parameters
+    ----------
+    table : str
+        The lines that name the table.
+    account : str
+        As YAML.
+    found : Recognised
+    known : Description
+        What dictionaries and presets say, which comes before the rows.
+    form : mapping
+        The keys of the format that differ from the default.
+    empty : bool
+        As in :func:`synth.cli.files.draft_configuration`.
+    """
+    head = _HEAD.format(table=table, account=account, people=_perhaps_people(found))
+    written = f"format: {_flow(dict(form))}\n" if form else ""
+    asked = "".join(
+        f"# ANSWER: {one.key} in format is one of {' or '.join(_flow(_plain(choice)) for choice in one.choices)}, but "
+        f"{one.evidence}\n"
+        for one in found.open
+    )
+    why = "".join(f"# {one.key}: {one.evidence}\n" for one in found.proposals if not one.choices)
+    columns = "".join(_line_of(column, known, empty=empty) for column in found.columns)
+    sources = {
+        **{name: column.source for name, column in known.columns.items()},
+        **{name: source for name, source in found.domain_source.items() if name not in known.columns},
+    }
+    source = (
+        yaml.safe_dump({"domain_source": sources}, sort_keys=False, allow_unicode=True, width=120) if sources else ""
+    )
+    return f"{head}{why}{written}{asked}columns:\n{columns}{source}"
+
+
+def _perhaps_people(found: Recognised) -> str:
+    """Return a comment on columns that may say whose row it is."""
+    several = [column for column in found.columns if column.rows_per_value > 1]
+    return "".join(f"\n                         # perhaps {_flow(one.name)}: {one.evidence}" for one in several)
+
+
+def _line_of(column: ColumnProposal, known: Description, *, empty: bool) -> str:
+    from synth.dictionaries import line_of
+
+    name = _flow(column.name)
+    described = known.columns.get(column.name)
+    if described is not None:
+        return f"  {name}: {line_of(described.body, empty=empty)}\n"
+    remarks = "; ".join(filter(None, (column.evidence, column.note)))
+    if column.choices:
+        ways = "".join(f"  # {name}: {line_of(body)}\n" for body in column.choices)
+        return f"  # ANSWER: keep one of these lines, because {remarks}\n{ways}  {name}: {{type: }}\n"
+    return f"  {name}: {line_of(column.body)}  # {remarks}\n"
+
+
+def fates_after_look(found: Recognised, known: Description) -> list[str]:
+    """Return sentences about the columns that would be replaced or left out, and why."""
+    words = {"identifier": "replaced by fresh ids", "drop": "left out"}
+    return [
+        f"{column.name} would be {words[str(column.body['type'])]}: {column.evidence}"
+        for column in found.columns
+        if column.body.get("type") in words and column.name not in known.columns
+    ]
+
+
+def _flow(value: object) -> str:
+    """Return a value in one line of YAML."""
+    text: str = yaml.safe_dump(value, default_flow_style=True, allow_unicode=True, width=10**6, sort_keys=False)
+    return text.removesuffix("\n").removesuffix("\n...")
+
+
+def _plain(value: object) -> object:
+    return list(map(_plain, value)) if isinstance(value, tuple) else value
