@@ -16,7 +16,7 @@ from synth.services.inspection import LOOKS, Header, inspect_header
 from synth.services.recognition.proposals import ColumnProposal, FormatProposal, Recognised
 from synth.system.settings import ReaderLimits
 
-__all__ = ["ColumnProposal", "FormatProposal", "Recognised", "read_header", "recognise"]
+__all__ = ["ColumnProposal", "FormatProposal", "Recognised", "read_header", "recognise", "recognised_of"]
 
 
 def recognise(
@@ -56,7 +56,7 @@ def recognise(
     with LOOKS:
         end = ask(stream, request, None, parser=(_PROCESS, *([_LOOK] if look else []), *([_ALONE] if alone else [])))
     try:
-        return _recognised(end, looked=look)
+        return recognised_of(end, looked=look)
     except (KeyError, TypeError, ValueError):
         raise TableError("The table could not be recognised. Describe its format and its columns.") from None
 
@@ -94,7 +94,14 @@ _PROCESS = "synth.services.recognition.process"
 _LOOK, _ALONE = "look", "alone"
 
 
-def _recognised(end: dict[str, Any], *, looked: bool) -> Recognised:
+def recognised_of(end: dict[str, Any], *, looked: bool) -> Recognised:
+    """Return what the process answered, which is checked as any input is.
+
+    Raises
+    ------
+    InputError, KeyError, TypeError, ValueError
+        If it is malformed.
+    """
     blank, unreadable = end["lines"]
     return Recognised(
         form=parse_format(end["form"]),

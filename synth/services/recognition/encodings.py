@@ -165,7 +165,9 @@ def _script(character: str) -> str:
 
 
 def _is_rare(character: str) -> bool:
-    """Whether an ideograph is none of the few thousand that most texts consist of."""
+    """Whether an ideograph or a syllable is none of the few thousand that most texts consist of."""
+    if _script(character) == "HANGUL":
+        return len(character.encode("euc_kr", "ignore")) != 2
     if _script(character) != "CJK":
         return False
     for encoding, last in (("gb2312", 0xD7), ("shift_jis", 0x97)):

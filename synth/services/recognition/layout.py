@@ -14,7 +14,7 @@ from itertools import pairwise
 from synth.reading.text import cells_of_line, separator_of
 from synth.schema import TableFormat
 from synth.schema.header import joined_names
-from synth.services.recognition.notations import MISSING_WORDS, kind_of_cell, kind_of_cells
+from synth.services.recognition.notations import NO_NAMES, kind_of_cell, kind_of_cells
 from synth.services.recognition.proposals import FormatProposal
 
 __all__ = ["ROW_NAMES", "layout_of", "layout_of_header"]
@@ -274,7 +274,7 @@ def _declared(names: tuple[str, ...], separator: str, why: str = "") -> list[For
 def _is_header(head: tuple[str, ...], rows: _Rows, kinds: Sequence[str]) -> bool:
     """Whether a line holds names: words above numbers or dates, years above other numbers, or words no row has."""
     typed = [(name, at) for at, (name, kind) in enumerate(zip(head, kinds, strict=True)) if kind != "text"]
-    present = [(name, at) for name, at in typed if name and name not in MISSING_WORDS]
+    present = [(name, at) for name, at in typed if name and name not in NO_NAMES]
     if any(kind_of_cell(name) == "text" for name, _ in present):
         return True
     texts = [(name, at) for at, (name, kind) in enumerate(zip(head, kinds, strict=True)) if kind == "text" and name]
@@ -309,7 +309,7 @@ def _second_line(rows: _Rows, kinds: Sequence[str]) -> list[FormatProposal]:
     if len(below.cells) < 2:
         return []
     kinds = [kind_of_cells(below.column(at)) for at in range(rows.width)]
-    typed = [cell for cell, kind in zip(second, kinds, strict=True) if kind != "text" and cell not in MISSING_WORDS]
+    typed = [cell for cell, kind in zip(second, kinds, strict=True) if kind != "text" and cell not in NO_NAMES]
     words = [cell for cell in typed if cell and kind_of_cell(cell) == "text"]
     if not words or len(words) < max(1, sum(map(bool, typed))):
         return []

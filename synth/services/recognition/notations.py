@@ -27,6 +27,7 @@ from synth.schema.written import Notation, has_hours, moment_written
 __all__ = [
     "MISSING_WORDS",
     "NEVER_WORDS",
+    "NO_NAMES",
     "Counts",
     "DateWriting",
     "NumberWriting",
@@ -54,6 +55,9 @@ _SOMETIMES_WORDS = (
 """Texts that mean a missing cell where other cells are numbers or dates."""
 
 MISSING_WORDS = frozenset({"", *NEVER_WORDS, *_SOMETIMES_WORDS})
+
+NO_NAMES = frozenset(word for word in MISSING_WORDS if word in NEVER_WORDS or not any(map(str.isalpha, word)))
+"""Texts that mean a missing cell rather than a name, in a line that may be either."""
 
 SURE = 0.95
 """Share of the cells of a column that must be read."""
@@ -309,6 +313,8 @@ def _in_numbers(counts: Counts, found: Mapping[str, re.Match[str]], whole: int) 
     scores = {}
     ways = {}
     for order, letters in _ORDERS.items():
+        if order == "year first" and not long_year and sign != "-":
+            continue  # nobody writes 24.03.05
         day = sign.join({"d": "%d", "m": "%m", "y": year}[letter] for letter in letters)
         # The longest first: a pattern without seconds would not read those with them, nor the other way round.
         ways[order] = tuple(f"{day}{ending}" for ending in sorted(endings, key=len, reverse=True))
@@ -356,12 +362,12 @@ def _written_out(counts: Counts, whole: int) -> DateWriting | None:
 
 def _is_likely(pattern: str, counts: Counts) -> bool:
     """Whether digits without signs are dates: strptime reads many numbers as one."""
-    if "%d" in pattern and pattern.replace("%", "").isalpha() and "b" not in pattern:
-        if any(len(text) != 8 for text in counts):
-            return False
-        years = [moment.year for text in counts if (moment := moment_written(text, pattern)) is not None]
-        return all(1900 <= year <= 2100 for year in years) and len(counts) > 2
-    return True
+    if pattern not in ("%Y%m%d", "%d%m%Y"):
+        return True
+    if any(len(text) != 8 for text in counts):
+        return False
+    years = [moment.year for text in counts if (moment := moment_written(text, pattern)) is not None]
+    return len(years) > 2 and all(1900 <= year <= 2100 for year in years)
 
 
 _WORDS = {
