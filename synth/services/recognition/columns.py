@@ -166,7 +166,7 @@ class Tally:
 def measured(writing: Writing, values: pa.Array) -> npt.NDArray[np.float64] | None:
     """Return texts as numbers, days or minutes, NaN where they are none; None in a column of words."""
     if writing.number is not None and not writing.number.codes:
-        return numbers_of_texts(plain_numbers(values, writing.number.notation))
+        return numbers_of_texts(plain_numbers(values, writing.number.settled(".").notation))
     if writing.date is not None:
         days = days_of_texts(values, patterns=writing.date.patterns, shortest=7)
         return np.where(days == NO_DAY, np.nan, days)
@@ -351,10 +351,9 @@ def _has_codes(seen: _Seen) -> bool:
     if tally.present - tally.read < _SOME * tally.present:
         return False
     values = measured(seen.writing, pa.array(list(tally.counts), pa.string()))
-    others = [
-        text for text, value in zip(tally.counts, () if values is None else values, strict=False) if np.isnan(value)
-    ]
-    return sum(bool(_CODE.match(text)) for text in others) > _HALF * max(len(others), 5)
+    read = np.zeros(len(tally.counts)) if values is None else values
+    others = {text: tally.counts[text] for text, value in zip(tally.counts, read, strict=True) if np.isnan(value)}
+    return sum(count for text, count in others.items() if _CODE.match(text)) > _HALF * sum(others.values())
 
 
 _SOME = 0.005
