@@ -43,7 +43,7 @@ LEAST_ROWS = 20
 LEAST_SHARE = 0.01
 """A value is shown if at least so many rows, and at least this share of all rows, hold it."""
 
-_MOST_LEVELS = 2 * 10**6
+_MOST_LEVELS = 10**7
 """Values on the proposed grid of a decimal number; finer steps would only need more memory."""
 
 _MOST_WHOLE_LEVELS = 2**24
@@ -91,6 +91,9 @@ class Writing:
     time: str | None = None
     like: str = ""
     """The column that settled what this one left open."""
+
+    nothing: tuple[str, ...] = ()
+    """Words that many of its cells hold where the others are numbers or dates."""
 
 
 @dataclass(slots=True)

@@ -153,11 +153,18 @@ def _fits(before: str, here: str, behind: str, letters: str, scripts: tuple[str,
         return 0.0 if in_word or not (here in _SIGNS or _script(here) in scripts) else 0.9
     if before.islower() and here.isupper():
         return 0.0
-    if "CJK" in scripts or "HANGUL" in scripts:
+    if scripts and any(one.isascii() and one.isalpha() for one in (before, behind)) and not _is_wide(scripts):
+        return 0.0
+    if _is_wide(scripts):
         mixed = before.isascii() and before.isalpha() and behind.isascii() and behind.isalpha()
         return float(_script(here) in scripts and not mixed and not _is_rare(here))
     alone = not (before.isalpha() or behind.isalpha())
     return (0.5 if alone else 1.0) * (_script(here) in scripts if scripts else here.lower() in letters)
+
+
+def _is_wide(scripts: tuple[str, ...]) -> bool:
+    """Whether characters of a script stand beside Latin letters, as in Chinese, Japanese and Korean."""
+    return "CJK" in scripts or "HANGUL" in scripts
 
 
 def _script(character: str) -> str:

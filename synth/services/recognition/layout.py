@@ -218,7 +218,8 @@ def _top(lines: Sequence[str], separator: str, form: TableFormat, *, before: int
         return found + ([] if last_is_empty or form.row_names else [_row_names(len(rows.cells))])
     if len(head) != width:
         return found
-    return found + _names(head, rows, before + place, separator, form)
+    names = _names(head, rows, before + place, separator, form)
+    return names if any(one.key == "skip_rows" for one in names) else found + names
 
 
 def _titles(lines: Sequence[str], cut: Sequence[tuple[str, ...]], width: int) -> int:

@@ -26,13 +26,14 @@ from synth.reading.request import STARTS, Request
 from synth.schema import ENCODINGS, TYPED_KINDS, TableFormat, format_to_mapping
 from synth.schema.encoding import texts_of
 from synth.schema.header import check_names
-from synth.services.recognition.columns import MOST_TEXTS, Tally, Writing, proposal_of
+from synth.services.recognition.columns import LEAST_ROWS, LEAST_SHARE, MOST_TEXTS, Tally, Writing, proposal_of
 from synth.services.recognition.encodings import encoding_of
 from synth.services.recognition.layout import layout_of, layout_of_header
 from synth.services.recognition.notations import (
     MISSING_WORDS,
     NEVER_WORDS,
     dates_in,
+    kind_of_cell,
     numbers_in,
     times_in,
     words_for_pattern,
@@ -123,7 +124,11 @@ def _of_text(source: Counted, form: TableFormat, *, look: bool) -> list[FormatPr
         proposals.append(FormatProposal("encoding", encoding, f"{which} are not UTF-8, and read as {label}"))
     text = data.decode(encoding or _codec_of(data, form), "replace")
     if look:
-        return [*proposals, *layout_of(text, form, whole=whole)]
+        layout = layout_of(text, form, whole=whole)
+        marked = _codec_of(data, form) == "utf-16" and any(one.key == "header" for one in layout)
+        # The mark at the beginning says nothing where the first line is a row.
+        said = [FormatProposal("encoding", "utf-16", "the file begins with a mark of UTF-16")] if marked else []
+        return [*proposals, *said, *layout]
     return [*proposals, *layout_of_header(text.removeprefix("\ufeff").rstrip("\r\n"), form)]
 
 
@@ -261,7 +266,8 @@ class _Missing:
         found: Counter[str] = Counter()
         for sample, writing, values in zip(samples, writings, kept, strict=True):
             words = MISSING_WORDS if writing != Writing() else NEVER_WORDS
-            found.update({text: sample[text] for text in words if text and sample.get(text) and text not in values})
+            known = [text for text in words if text and text not in values]
+            found.update({text: sample[text] for text in (*known, *writing.nothing) if sample.get(text)})
         fresh = [word for word, _ in found.most_common() if word not in self._declared]
         if not fresh or self._declared != TableFormat().missing:
             return []
@@ -274,7 +280,26 @@ _COUNTRIES = 5
 
 
 def _writing(counts: Counter[str], form: TableFormat) -> Writing:
-    """Return how one column is written."""
+    """Return how one column is written, without words that stand for nothing among numbers or dates."""
+    writing = _plain_writing(counts, form)
+    strangers = _strangers(counts) if writing == Writing() else ()
+    if not strangers:
+        return writing
+    others = Counter({text: count for text, count in counts.items() if text not in strangers})
+    without = _plain_writing(others, form)
+    return writing if without == Writing() else replace(without, nothing=strangers)
+
+
+def _strangers(counts: Counter[str]) -> tuple[str, ...]:
+    """Return up to three words that many cells hold in a column whose other cells are mostly something else."""
+    whole = sum(counts.values())
+    least = max(LEAST_ROWS, LEAST_SHARE * whole)
+    words = tuple(text for text, count in counts.most_common(10) if count >= least and kind_of_cell(text) == "text")
+    held = sum(counts[word] for word in words)
+    return words if 1 <= len(words) <= 3 and held < whole / 2 and len(counts) >= 10 else ()
+
+
+def _plain_writing(counts: Counter[str], form: TableFormat) -> Writing:
     time = times_in(counts)
     if time is not None:
         return Writing(time=time[0])
@@ -368,11 +393,13 @@ def _settled(
     for writing in writings:
         number, date = writing.number, writing.date
         if number is not None and number.open and not asked:
-            writing = Writing(number=number.settled(point))
+            writing = replace(writing, number=number.settled(point))
         elif date is not None and date.is_open:
             known = [order for order in date.ways if order in orders]
             if len(known) == 1:
-                writing = Writing(date=replace(date, ways={known[0]: date.ways[known[0]]}), like=orders[known[0]])
+                writing = replace(
+                    writing, date=replace(date, ways={known[0]: date.ways[known[0]]}), like=orders[known[0]]
+                )
         settled.append(writing)
     return settled
 
