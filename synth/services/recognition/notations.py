@@ -50,8 +50,8 @@ NEVER_WORDS = (
 
 _SOMETIMES_WORDS = (
     "na", "None", "none", "NONE", ".", "..", "...", "#NULL!", "#VALUE!", "#DIV/0!", "missing", "Missing", "unknown",
-    "Unknown", "k.A.", "k. A.", "n.d.", "N.D.", "nd", "ND", "n/d", "N/D", "s/d", "S/D", "b.d.", "NC", "n.c.", "不明", "x",
-    "X", "/", "*", "nil", "Null",
+    "Unknown", "k.A.", "k. A.", "n.d.", "N.D.", "nd", "ND", "n/d", "N/D", "s/d", "S/D", "b.d.", "NC", "n.c.", "不明",
+    "x", "X", "/", "*", "nil", "Null",
 )  # fmt: skip
 """Texts that mean a missing cell where other cells are numbers or dates."""
 
