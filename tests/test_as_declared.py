@@ -77,6 +77,7 @@ FORMATS = {
     "several lines of names": TableFormat(header_rows=3, names_from=2, skip_rows=2, missing=("", ".")),
     "tabs, names in the second line": TableFormat(separator="\t", header_rows=2, names_from=2, missing=("NA", "")),
     "joined names": TableFormat(header_rows=2, strip=False),
+    "names of rows": TableFormat(row_names="id", separator=" ", missing=("NA", "")),
     "other names": TableFormat(rename=(("Einkommen, netto", "income"), ("Ort", "town"))),
 }
 
@@ -118,6 +119,15 @@ def test_whoever_reads_the_private_table_reads_these_rows(name: str) -> None:
     for place, column in enumerate(SCHEMA.modelled):
         expected = CODES[:, place]
         assert column.texts(read._codes[column.name]) == column.texts(expected), column.name
+
+
+def test_names_of_rows_that_are_left_out_are_their_numbers() -> None:
+    schema = Schema((DropColumn("row_name"), *COLUMNS["yes_no"]))
+    form, codes = TableFormat(row_names="row_name"), np.array([[0, 1], [1, 0], [2, 1]])
+    data = written(form, schema, codes)
+    assert data.splitlines() == [b"smoker,urban", b"1,2,yes", b"2,1,no", b"3,,yes"]
+    read = read_codes(lambda: io.BytesIO(data), form, schema)
+    assert [read._codes[name].tolist() for name in ("smoker", "urban")] == codes.T.tolist()
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,9 @@ def test_an_encoding_is_asked_until_it_is_one(tmp_path: Path, monkeypatch: pytes
     table.write_bytes("âge,paye\n34,1200\n".encode("latin-1"))
     form, said = asked(table, monkeypatch, "windows", "latin-1", *OF_PEOPLE, *NUMBER, *NUMBER)
     assert form["encoding"] == "latin-1"
-    assert any("This does not look like UTF-8 text." in line for line in said)
+    assert any(
+        "The first line is not UTF-8. Its bytes read as Western Europe, Windows (cp1252)." in line for line in said
+    )
     assert "format: the encoding 'windows' is not supported. Use for example utf-8 or latin-1." in said
 
 

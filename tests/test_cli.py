@@ -323,8 +323,8 @@ def test_a_look_at_the_rows_is_recorded_with_the_account(synth: Synth, config: P
     assert "--account" in refused.stderr
     looked = synth("schema", tmp_path / "people.csv", "--look", "--account", "town")
     assert looked.returncode == 0, looked.stderr
-    assert "  town: {type: category" in looked.stdout
-    assert "CANARY" not in looked.stdout + looked.stderr
+    assert "  town: {type: category, values: [CANARY-town, north], " in looked.stdout, "values that many rows hold"
+    assert "CANARY" not in looked.stderr
     with Application.from_environment() as application:
         (view,) = application.store.events.of_kind(EventKind.OWNER_VIEW)
         assert view.account_id == application.store.accounts.open("town").id

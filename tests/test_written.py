@@ -78,6 +78,15 @@ def test_no_two_bytes_take_the_sign_behind_them_in(codec: str) -> None:
             assert text == lead.decode(codec) + chr(sign[0]), (lead, sign)
 
 
+def test_names_of_rows_need_a_header_line_that_leaves_them_out() -> None:
+    form = parse_format({"row_names": "row"})
+    assert format_to_mapping(form) == {**format_to_mapping(TableFormat()), "row_names": "row"}
+    assert inspect_header(io.BytesIO(b"a,b\nfirst,1,2\nsecond,3,4\n"), form).names == ("row", "a", "b")
+    for other in ({"header": False, "names": ["a"]}, {"kind": "parquet"}, {"kind": "xlsx"}):
+        with pytest.raises(ConfigError, match="'row_names' is for a text whose header line leaves out"):
+            parse_format({"row_names": "row", **other})
+
+
 def test_encodings_are_known_to_the_format_and_others_are_not() -> None:
     for name in ENCODINGS:
         TableFormat(encoding=name).check()

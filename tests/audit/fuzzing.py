@@ -22,6 +22,7 @@ from synth.schema import CategoryColumn, NumberColumn, Schema, TableFormat, conf
 from synth.schema.documents import read_mapping
 from synth.schema.rule_lines import read_rules
 from synth.services.inspection import inspect_header
+from synth.services.recognition import recognise
 from synth.system.settings import ReaderLimits
 
 __all__ = ["CANARY", "LIMITS", "Outcome", "documents", "judged", "names_in_files", "read", "tables", "told"]
@@ -78,9 +79,13 @@ def judged(work: Callable[[], object]) -> Outcome:
 
 
 def read(data: bytes, form: TableFormat) -> None:
-    """Take a file in as the server does: names and rows, then codes, and all that is done with the names."""
-    header = inspect_header(io.BytesIO(data), form, limits=LIMITS, look=True)
+    """Take a file in as the server does: names and rows, a look, then codes, and all that is done with the names."""
+    from pages.ui.words import plain
+
+    header = inspect_header(io.BytesIO(data), form, limits=LIMITS)
     told(list(header.names))
+    for column in recognise(io.BytesIO(data), form, look=True, limits=LIMITS).columns:
+        plain(f"{column.evidence} {column.note}")
     read_codes(lambda: io.BytesIO(data), form, _SCHEMA, undeclared="drop", limits=LIMITS)
 
 

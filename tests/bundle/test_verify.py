@@ -40,6 +40,7 @@ def test_a_bundle_says_what_is_promised_and_what_cannot_be_shown(bundle: Path, k
     assert "replacing one row of one person with another's" in text
     assert "Assumed: No person has more than one row: declared by the owner, not enforced" in text
     assert "No check can show that the noise was really drawn" in text
+    assert "No check can show what the ranges and categories of age tell about anyone" in text
     assert verdict.json["epsilon"] == pytest.approx(1.0, abs=1e-3)
     assert verdict.json["epsilon"] <= 1.0
     assert verdict.json["signer"] == "as expected"

@@ -146,6 +146,7 @@ def test_readme_and_citation_say_what_it_is(bundle: Path) -> None:
     text = members["README.txt"].decode()
     assert "epsilon" in text
     assert "NOT covered by the guarantee: the domain of age" in text
+    assert "- what the ranges and categories of age tell about anyone: the owner took them from the rows" in text
     for sentence in CANNOT_SHOW:
         assert sentence in text
     assert [name for name in members if name not in text] == ["README.txt", "CITATION.cff"]

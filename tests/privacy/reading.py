@@ -6,7 +6,6 @@ import csv
 import datetime
 import io
 from collections.abc import Mapping
-from functools import partial
 from json import loads
 from typing import Any, BinaryIO
 
@@ -131,7 +130,7 @@ def served(
         drop_undeclared=drop_undeclared,
     )
     request = Request.from_bytes(request.to_bytes())
-    answer = None if schema is not None else partial(describe, look=False)
+    answer = None if schema is not None else describe
     serve(request, io.BytesIO(data) if isinstance(data, bytes) else data, answers, answer)
     answers.seek(0)
     bodies = []

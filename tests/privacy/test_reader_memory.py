@@ -94,7 +94,7 @@ def reads(process: psutil.Process) -> bool:
 
 def test_files_that_are_looked_at_side_by_side_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each look is a process with memory of its own: thirty uploads at once are not thirty of them."""
-    monkeypatch.setattr(inspection, "_looks", threading.BoundedSemaphore(2))
+    monkeypatch.setattr(inspection, "LOOKS", threading.BoundedSemaphore(2))
     found: list[int] = []
 
     def look() -> None:

@@ -17,6 +17,7 @@ from synth.privacy.table import PrivateTable
 from synth.reading.reader import read_codes
 from synth.schema import CategoryColumn, IdentifierColumn, PrivacyUnit, Schema, TableFormat, load_config
 from synth.services.inspection import NO_HEADER, inspect_header
+from synth.services.recognition import recognise
 
 DATA = os.environ.get("HERMITAGE_DATA")
 pytestmark = pytest.mark.skipif(DATA is None, reason="HERMITAGE_DATA does not name a folder of real tables")
@@ -139,13 +140,12 @@ def test_inspect(name: str, rows: int, columns: int) -> None:
     assert list(header.names) == first.split(",")
     assert (header.blank_lines, header.none_readable) == (0, False)
     with real(name).open("rb") as stream:
-        looked = inspect_header(stream, TableFormat(missing=("", "?")), look=True)
-    assert None not in looked.kinds
-    assert (looked.names, looked.n_rows) == (header.names, header.n_rows)
+        looked = recognise(stream, look=True)
+    assert all(column.body for column in looked.columns)
+    assert (tuple(column.name for column in looked.columns), looked.rows) == (header.names, header.n_rows)
 
 
 def test_inspect_refuses_a_table_without_a_header_and_shows_nothing_of_it() -> None:
-    for look in (False, True):
-        with real("adult/adult.data.gz").open("rb") as stream, pytest.raises(TableError) as refused:
-            inspect_header(stream, look=look)
-        assert str(refused.value) == NO_HEADER
+    with real("adult/adult.data.gz").open("rb") as stream, pytest.raises(TableError) as refused:
+        inspect_header(stream)
+    assert str(refused.value) == NO_HEADER

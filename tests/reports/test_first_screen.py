@@ -11,7 +11,7 @@ from synth.reports.document import first_screen_html, report_page
 from synth.reports.evidence import ChargedEvidence, Publishable, SafeEvidence
 from synth.reports.figures import Bars, HeatMap, Series
 from synth.reports.first_screen import FIRST_ROWS, FirstScreen, first_rows, first_screen
-from synth.schema import CategoryColumn, NumberColumn, RunConfig, Schema, YesNoColumn
+from synth.schema import READ_FROM_ROWS, CategoryColumn, NumberColumn, RunConfig, Schema, YesNoColumn
 
 NAMES = ("age", "weight", "ward", "ill", "b<i>")
 COLUMNS = (
@@ -180,6 +180,22 @@ def test_what_nobody_can_do_is_said_of_what_is_hidden(schema: Schema, epsilon: f
     assert words in found.proven
     assert found.strong is strong
     assert ("<b>Safe</b>" in first_screen_html(found)) is strong
+
+
+@pytest.mark.parametrize(
+    ("read", "words"),
+    [
+        (("age",), ", apart from the ranges and categories of age, which the owner took from the rows."),
+        (
+            ("ward", "age"),
+            ", apart from the ranges and categories of age and ward, which the owner took from the rows.",
+        ),
+    ],
+)
+def test_what_the_owner_took_from_the_rows_is_excepted(read: tuple[str, ...], words: str) -> None:
+    config = dataclasses.replace(CONFIG, domain_source=dict.fromkeys(read, READ_FROM_ROWS))
+    assert first_screen(MEASURED, config).proven.endswith(words)
+    assert "apart from" not in first_screen(MEASURED, CONFIG).proven
 
 
 def test_the_ceiling_is_that_of_the_promise() -> None:

@@ -281,7 +281,7 @@ def test_kinds_are_guessed_from_cells_only_where_the_owner_looks_which_is_record
     assert looks() == []
     looked = application.intake.look_at_rows(table.table_id)
     assert [column.kind for column in looked.columns] == ["number", "category"]
-    assert looks() == [(application.store.accounts.open("town").id, "kinds of columns")]
+    assert looks() == [(application.store.accounts.open("town").id, "format and columns")]
 
 
 def test_a_first_row_of_data_is_refused_and_never_shown(application: Application) -> None:

@@ -86,7 +86,7 @@ def test_a_look_guesses_kinds_from_cells_and_is_recorded(application: Applicatio
     looked = application.intake.look_at_rows(received.table_id)
     assert [column.kind for column in looked.columns] == ["number", "yes_no", "date", "category", "number"]
     events = application.store.events.of_account(account.id, EventKind.OWNER_VIEW)
-    assert [event.detail["what"] for event in events] == ["kinds of columns"]
+    assert [event.detail["what"] for event in events] == ["format and columns"]
 
 
 def test_a_draft_looks_only_where_it_is_asked_to(

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import datetime
 import math
-import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -34,7 +34,7 @@ from synth.schema.encoding import (
     plain_numbers,
 )
 from synth.schema.guesses import guess_by_name
-from synth.services.recognition.notations import Counts, DateWriting, NumberWriting, words_for_pattern
+from synth.services.recognition.notations import Counts, DateWriting, NumberWriting, is_code, words_for_pattern
 from synth.services.recognition.proposals import ColumnProposal
 
 __all__ = ["LEAST_ROWS", "LEAST_SHARE", "MOST_TEXTS", "Tally", "Writing", "measured", "proposal_of", "round_range"]
@@ -76,10 +76,6 @@ _CODES_FOR_MISSING = np.array([
     98, 99, 777, 888, 997, 998, 999, 7777, 8888, 9997, 9998, 9999, 99999, 999999,
 ], dtype=np.float64)  # fmt: skip
 """Numbers that often mean that there is none."""
-
-_CODE = re.compile(
-    r"^[^\W\d_]{0,6}[-_./#]?\d{2,}[-_./]?\w{0,6}$|^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$|^\S+@\S+\.\S+$"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -356,7 +352,7 @@ def _has_codes(seen: _Seen) -> bool:
     values = measured(seen.writing, pa.array(list(tally.counts), pa.string()))
     read = np.zeros(len(tally.counts)) if values is None else values
     others = {text: tally.counts[text] for text, value in zip(tally.counts, read, strict=True) if np.isnan(value)}
-    return sum(count for text, count in others.items() if _CODE.match(text)) > _HALF * sum(others.values())
+    return sum(count for text, count in others.items() if is_code(text)) > _HALF * sum(others.values())
 
 
 _SOME = 0.005
@@ -542,7 +538,7 @@ _YEAR = 365
 def _words(seen: _Seen) -> ColumnProposal:
     """Return the values that many rows hold, or why no value can be listed."""
     tally, shown_values = seen.tally, _shown_words(seen)
-    distinct, codes = len(tally.counts), sum(bool(_CODE.match(text)) for text in tally.counts)
+    distinct, codes = len(tally.counts), sum(is_code(text) for text in tally.counts)
     covered = sum(tally.counts[text] for text in shown_values) / tally.present
     if covered >= _HALF:
         return _category(seen, shown_values, covered)
@@ -581,9 +577,8 @@ def _shown_words(seen: _Seen) -> list[str]:
 
 def _in_order(text: str) -> tuple[Any, ...]:
     """Order texts as people do: numbers in them by size, capitals like small letters."""
-    return tuple(
-        (0, int(part), "") if part.isdecimal() else (1, 0, part.casefold()) for part in re.split(r"(\d+)", text)
-    )
+    parts = ("".join(signs) for _, signs in groupby(text, key=str.isdecimal))
+    return tuple((0, int(part), "") if part.isdecimal() else (1, 0, part.casefold()) for part in parts)
 
 
 def _category(seen: _Seen, values: Sequence[str], covered: float) -> ColumnProposal:

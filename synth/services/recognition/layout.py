@@ -5,7 +5,6 @@ Everything is found in the first lines of the text, decoded. Lines are cut by th
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -32,7 +31,6 @@ _LAST_SEPARATORS = (" ", ":")
 _SURE = 0.8
 """Share of lines that must have equally many cells."""
 
-_SAID_SEPARATOR = re.compile(r'^"?sep=(.)"?$', re.IGNORECASE)
 _NAMES = {"\t": "a tab", " ": "a space", ",": "a comma", ";": "a semicolon", "|": "a bar"}
 
 
@@ -49,10 +47,10 @@ class _Rows:
 
 def layout_of_header(line: str, form: TableFormat) -> tuple[FormatProposal, ...]:
     """Return what the first line says by itself, where it is no row: the separator that Excel states in it."""
-    said = _SAID_SEPARATOR.match(line)
+    said = _stated_in(line)
     if said is None or form.separator != "auto":
         return ()
-    return (_stated(said[1]),)
+    return (_stated(said),)
 
 
 def layout_of(text: str, form: TableFormat, *, whole: bool) -> tuple[FormatProposal, ...]:
@@ -71,10 +69,10 @@ def layout_of(text: str, form: TableFormat, *, whole: bool) -> tuple[FormatPropo
     every = (every if whole else every[:-1])[:_MOST_LINES]
     if not any(line.strip() for line in every):
         return ()
-    said = _SAID_SEPARATOR.match(every[0])
+    said = _stated_in(every[0])
     newlines, joined = _joined(every[1:] if said is not None else every, form)
     comment, lines = _without_comments(joined, form)
-    separator, evidence = _separator(lines, form, "" if said is None else said[1])
+    separator, evidence = _separator(lines, form, said or "")
     top = _top(lines, separator, form, before=(said is not None) + len(joined) - len(lines))
     skipped = next((one.value for one in top if one.key == "skip_rows"), form.skip_rows)
     header = next((line for line in lines[skipped:] if line.strip()), "")
@@ -86,6 +84,12 @@ def layout_of(text: str, form: TableFormat, *, whole: bool) -> tuple[FormatPropo
     if said is not None and not any(one.key == "skip_rows" for one in top):
         top = [FormatProposal("skip_rows", 1, "the first line only states the separator"), *top]
     return (*newlines, *comment, *stated, *top)
+
+
+def _stated_in(line: str) -> str | None:
+    """Return the separator that a line states as Excel does: ``sep=;``, perhaps in quotation marks."""
+    plain = line[1:-1] if len(line) == 7 and line[0] == line[-1] == '"' else line
+    return plain[4] if len(plain) == 5 and plain[:4].lower() == "sep=" else None
 
 
 def _stated(separator: str) -> FormatProposal:

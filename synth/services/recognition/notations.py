@@ -32,6 +32,7 @@ __all__ = [
     "DateWriting",
     "NumberWriting",
     "dates_in",
+    "is_code",
     "kind_of_cell",
     "kind_of_cells",
     "numbers_in",
@@ -62,6 +63,32 @@ NO_NAMES = frozenset(word for word in MISSING_WORDS if word in NEVER_WORDS or no
 
 SURE = 0.95
 """Share of the cells of a column that must be read."""
+
+
+_LONGEST = 64
+"""Characters of the longest text that any pattern is tried on; a longer one is neither a number nor a date."""
+
+
+def _matched(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
+    return pattern.match(text) if len(text) <= _LONGEST else None
+
+
+_CODE = re.compile(
+    r"[^\W\d_]{0,6}[-_./#]?\d{2,}[-_./]?\w{0,6}$"
+    r"|[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"
+    r"|[^\s@]+@[^\s@]+$"
+)
+
+
+def is_code(text: str) -> bool:
+    """Whether a text looks like a number of a person or a thing: letters and digits, or an address of mail.
+
+    Examples
+    --------
+    >>> is_code("F0001"), is_code("2023-0042"), is_code("a@b.org"), is_code("seen twice")
+    (True, True, True, False)
+    """
+    return _matched(_CODE, text) is not None
 
 
 # Numbers --------------------------------------------------------------------------------------------------------------
@@ -112,7 +139,7 @@ class NumberWriting:
 def numbers_in(counts: Counts) -> NumberWriting | None:
     """Return how the cells of a column write numbers; None where too few are numbers, or in several units."""
     whole = sum(counts.values())
-    found = [(one, count) for text, count in counts.items() if (one := _CELL.match(text)) is not None]
+    found = [(one, count) for text, count in counts.items() if (one := _matched(_CELL, text)) is not None]
     if sum(count for _, count in found) < SURE * whole or not whole:
         return None
     units = Counter[str]()
@@ -289,7 +316,7 @@ def dates_in(counts: Counts, declared: tuple[str, ...] = ()) -> DateWriting | No
         if read >= SURE * whole and (known or not _only_digits(counts) or _is_likely("%Y%m%d", counts)):
             timed = any(len(text) > 10 and ":" in text for text in counts)
             return DateWriting({"declared" if known else "ISO 8601": known}, read, timed)
-    found = {text: one for text in counts if (one := _DATE.match(text)) is not None}
+    found = {text: one for text in counts if (one := _matched(_DATE, text)) is not None}
     if sum(counts[text] for text in found) >= SURE * whole:
         return _in_numbers(counts, found, whole)
     return _written_out(counts, whole)
@@ -342,7 +369,7 @@ def _written_count(counts: Counts, patterns: Sequence[str]) -> int:
     return sum(
         count
         for text, count in counts.items()
-        if any(moment_written(text, pattern) is not None for pattern in patterns)
+        if len(text) <= _LONGEST and any(moment_written(text, pattern) is not None for pattern in patterns)
     )
 
 
@@ -399,7 +426,7 @@ _TIME_OF_DAY = re.compile(r"^\d{1,2}(:|\s?h|時)")
 def times_in(counts: Counts) -> tuple[str, int] | None:
     """Return the pattern of times of day, empty for ISO 8601, and how many cells are read; None where too few are."""
     whole = sum(counts.values())
-    if not whole or sum(count for text, count in counts.items() if _TIME_OF_DAY.match(text)) < SURE * whole:
+    if not whole or sum(count for text, count in counts.items() if _matched(_TIME_OF_DAY, text)) < SURE * whole:
         return None
     for pattern in _TIMES:
         minutes = minutes_of_texts(pa.array(list(counts), pa.string()), patterns=(pattern,) if pattern else ())
@@ -414,9 +441,9 @@ def times_in(counts: Counts) -> tuple[str, int] | None:
 
 def kind_of_cell(text: str) -> str:
     """Return what a cell looks like by itself: "number", "date" or "text"."""
-    if _DATE.match(text) or _TIME_OF_DAY.match(text):
+    if _matched(_DATE, text) or _matched(_TIME_OF_DAY, text):
         return "date"
-    number = _CELL.match(text)
+    number = _matched(_CELL, text)
     if number is not None and _unit(number) is not None and _signs_of(number["core"])[0] is not None:
         return "number"
     return "date" if dates_in({text: 1}) is not None else "text"
