@@ -21,8 +21,9 @@ ANSWERS = {
     "row_count: ": "row_count: private",
     "people_at_most: ": "people_at_most: 1000",
 }
+WARDS = ("Süd", "Nord", "Nord")
 GERMAN = "Größe;Tag;Station;Notiz\n" + "".join(
-    f"{150 + place % 40},{place % 10};{place % 28 + 1:02}.03.2024;{('Süd', 'Nord')[place % 3 > 0]};Notiz {place} {place}\n"
+    f"{150 + place % 40},{place % 10};{place % 28 + 1:02}.03.2024;{WARDS[place % 3]};Notiz {place} {place}\n"
     for place in range(90)
 )
 
