@@ -311,7 +311,7 @@ def _may_look_like_a_row(head: tuple[str, ...], rows: _Rows, kinds: Sequence[str
 def _second_line(rows: _Rows, kinds: Sequence[str]) -> list[FormatProposal]:
     """Return the proposal of a second line of names, such as units or years below a heading."""
     second, below = rows.cells[0], _Rows(rows.cells[1:], rows.width)
-    if len(below.cells) < 2:
+    if len(below.cells) < 2 or not any(map(_may_be_name, second)):
         return []
     kinds = [kind_of_cells(below.column(at)) for at in range(rows.width)]
     typed = [cell for cell, kind in zip(second, kinds, strict=True) if kind != "text" and cell not in NO_NAMES]
@@ -324,6 +324,10 @@ def _second_line(rows: _Rows, kinds: Sequence[str]) -> list[FormatProposal]:
     if all(len(word) <= _LONGEST_UNIT for word in words):
         found.append(FormatProposal("names_from", 1, "the second line looks like units"))
     return found
+
+
+def _may_be_name(cell: str) -> bool:
+    return any(sign.isalpha() or sign in "%€$£" for sign in cell)
 
 
 _LONGEST_UNIT = 6

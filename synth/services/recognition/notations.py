@@ -10,6 +10,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
 import numpy as np
 import pyarrow as pa
@@ -376,7 +377,9 @@ def _written_count(counts: Counts, patterns: Sequence[str]) -> int:
 def _written_out(counts: Counts, whole: int) -> DateWriting | None:
     if _dates_read(counts, (), shortest=7) >= SURE * whole and all("-" in text for text in counts):
         return DateWriting({"months": ("%Y-%m",)}, _dates_read(counts, (), shortest=7))
-    some = dict(list(counts.items())[:50])
+    some = dict(islice(counts.items(), 50))
+    if not any(_may_be_written_out(text) for text in islice(some, 5)):
+        return None
     for day in _WRITTEN_OUT:
         for ending in _ENDINGS if "%d" in day and ("%b" in day.lower() or "年" in day) else ("",):
             pattern = f"{day}{ending}"
@@ -386,6 +389,11 @@ def _written_out(counts: Counts, whole: int) -> DateWriting | None:
             if read >= SURE * whole and _is_likely(pattern, counts):
                 return DateWriting({"written out": (pattern,)}, read, has_hours(pattern))
     return None
+
+
+def _may_be_written_out(text: str) -> bool:
+    """Whether a text has the length of a date, and letters, signs or digits as such a date has."""
+    return 4 <= len(text) <= _LONGEST and (len(text) == 8 or not text.isdigit())
 
 
 def _is_likely(pattern: str, counts: Counts) -> bool:
@@ -454,6 +462,10 @@ def kind_of_cells(cells: Sequence[str]) -> str:
     counts = Counter(cell for cell in cells if cell not in MISSING_WORDS)
     if not counts:
         return "text"
-    if dates_in(counts) is not None or times_in(counts) is not None:
+    if times_in(counts) is not None:
+        return "date"
+    if not _only_digits(counts) and numbers_in(counts) is not None:
+        return "number"
+    if dates_in(counts) is not None:
         return "date"
     return "text" if numbers_in(counts) is None else "number"
