@@ -278,6 +278,13 @@ HABITS = [
         {"g": ["w" if one else "m" for one in TRUTHS]},
         g="category",
     ),
+    habit(
+        "a separator at the end of rows",
+        "age;cost;sex;day\n" + text(PLAIN, ";", header=False, end=";\n"),
+        {"header": False, "skip_rows": 1, "separator": ";"},
+        MEANS,
+        column_5="drop",
+    ),
     habit("names of rows, as R writes them", row_names(PLAIN, ","), {"row_names": "row_name"}, MEANS, row_name="drop"),
     habit(
         "names of rows and spaces, as R writes them",

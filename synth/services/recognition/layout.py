@@ -217,9 +217,12 @@ def _top(lines: Sequence[str], separator: str, form: TableFormat, *, before: int
     rows = _Rows(tuple(cells for cells in cut[place + 1 :] if len(cells) == width), width)
     if len(rows.cells) == 0:
         return found
+    if len(head) == width - 1 and not any(rows.column(width - 1)):
+        why = "every row ends with a separator, and the header does not"
+        names = (*joined_names([head], None), f"column_{width}")
+        return [*_declared(names, separator, why), FormatProposal("skip_rows", before + place + 1, why)]
     if len(head) == width - 1:
-        last_is_empty = not any(rows.column(width - 1))
-        return found + ([] if last_is_empty or form.row_names else [_row_names(len(rows.cells))])
+        return found if form.row_names else [*found, _row_names(len(rows.cells))]
     if len(head) != width:
         return found
     names = _names(head, rows, before + place, separator, form)

@@ -315,7 +315,7 @@ def dates_in(counts: Counts, declared: tuple[str, ...] = ()) -> DateWriting | No
         known = tuple(filter(None, patterns))
         read = _dates_read(counts, known, shortest=10)
         if read >= SURE * whole and (known or not _only_digits(counts) or _is_likely("%Y%m%d", counts)):
-            timed = any(len(text) > 10 and ":" in text for text in counts)
+            timed = any(len(text) > 10 and text[10:].strip("T0:. Z") for text in counts)
             return DateWriting({"declared" if known else "ISO 8601": known}, read, timed)
     found = {text: one for text in counts if (one := _matched(_DATE, text)) is not None}
     if sum(counts[text] for text in found) >= SURE * whole:
