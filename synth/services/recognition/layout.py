@@ -225,8 +225,8 @@ def _top(lines: Sequence[str], separator: str, form: TableFormat, *, before: int
         return found if form.row_names else [*found, _row_names(len(rows.cells))]
     if len(head) != width:
         return found
-    names = _names(head, rows, before + place, separator, form)
-    return names if any(one.key == "skip_rows" for one in names) else found + names
+    named = _names(head, rows, before + place, separator, form)
+    return named if any(one.key == "skip_rows" for one in named) else found + named
 
 
 def _titles(lines: Sequence[str], cut: Sequence[tuple[str, ...]], width: int) -> int:
