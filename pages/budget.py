@@ -12,7 +12,7 @@ import streamlit as st
 from plotly.graph_objects import Figure
 
 from pages.ui.charts import accent, ceiling, show_plot, show_table
-from pages.ui.draft import EPSILON_STOPS, config_of
+from pages.ui.draft import EPSILON_STOPS, config_of, most_people
 from pages.ui.evidence import badge
 from pages.ui.finding import found_note
 from pages.ui.forecast import (
@@ -285,7 +285,7 @@ def _in_hundred(share: float) -> str:
 def delta_controls() -> None:
     """Ask for delta, where the rule is not to choose it."""
     held = draft()
-    default = default_delta(int(held["people_at_most"]))
+    default = default_delta(int(most_people(held) or 1))
     own = st.checkbox(
         f"Choose delta myself (default: {default:g})",
         value=held["delta"] is not None and held["delta"] != default,

@@ -19,20 +19,20 @@ from pages.ui.column_rows import (
     errors_of_rows,
     is_proposed,
     lacks_fallback,
-    look_again,
     notes_of_rows,
     pasted_beside,
     state_of,
 )
 from pages.ui.dictionaries import dictionary_panel, preset_panel
 from pages.ui.draft import Draft, config_of, missing_answers
-from pages.ui.finding import find_panel, take_finding
+from pages.ui.finding import finds_little, offer_finding, open_names, show_finding, take_finding
 from pages.ui.guards import require, through_the_application
+from pages.ui.looking import offer_look
 from pages.ui.many_columns import many_columns_panel
 from pages.ui.notations import notations_fold
 from pages.ui.people import task_questions, unit_questions
 from pages.ui.rules import rule_problems, rules_panel
-from pages.ui.session import application, draft, editor_key, go, keep_draft, renew_editor, say_when_saved
+from pages.ui.session import draft, editor_key, go, keep_draft, renew_editor, say_when_saved
 from pages.ui.words import note, plain
 from synth.errors import SynthError
 from synth.names import visible
@@ -61,34 +61,29 @@ _SHOWN = ("name", "role", "low", "high", "step", "categories", "missing", "other
 
 
 def screen() -> None:
-    """Draw the screen."""
+    """Draw the screen: the people, then the columns, and folded what a release can do without."""
     title, saved = st.columns([3, 1], vertical_alignment="bottom")
     title.title("Describe the table")
     require("table")
     take_finding()
     held = draft()
+    # Before anything is drawn, so that every sentence of the page is about what stands in its table now.
+    take_edits(held)
 
     st.markdown(
         "**Declare what anyone could know without looking at this table. Everything you type here will be published.**"
     )
-    ways()
-    find_panel()
-    proposals()
-    column_editor()
-    kinds_by_looking()
-    notations_fold()
-    for sentence in notes_of_rows(held["columns"]):
-        st.info(plain(sentence))
-    domain_meter()
-
     st.header("The people")
     unit_questions()
-
-    st.header("What the rows are for")
-    task_questions()
-
-    st.subheader("Rules between columns")
-    rules_panel()
+    if is_at_the_columns(held):
+        st.header("The columns")
+        columns_step(held)
+        with st.expander("A column to predict, people held out, groups to compare (optional)"):
+            task_questions()
+        with st.expander("Rules between columns (optional)", expanded=bool(held["rules"])):
+            rules_panel()
+    else:
+        note(f"Next: {plain(missing_answers(held)[0])} The columns come after that.")
 
     config, problems = _configuration(held)
     held["described"] = held["described"] and not problems
@@ -97,6 +92,46 @@ def screen() -> None:
 
     st.divider()
     go_on(held, config, problems)
+
+
+def is_at_the_columns(held: Draft) -> bool:
+    """Whether the people are declared, which finding columns privately needs; or columns have been begun already."""
+    begun = any(row["low"] or row["high"] or row["categories"] for row in held["columns"])
+    return begun or bool(held["domain_source"]) or not missing_answers(held)
+
+
+def columns_step(held: Draft) -> None:
+    """Offer the ways to describe columns, the recommended one first, and the table in which they stand."""
+    if not show_finding():
+        offers(held)
+    ways()
+    proposals()
+    column_editor()
+    tick_empty()
+    notations_fold()
+    for sentence in notes_of_rows(held["columns"]):
+        st.info(plain(sentence))
+    domain_meter()
+
+
+def offers(held: Draft) -> None:
+    """Offer to find what is open privately, or to look at the rows."""
+    names = open_names(held["columns"])
+    if not names:
+        return
+    if missing_answers(held):
+        note("The columns left can be found privately once the people are declared.")
+        return
+    if held["found"] is not None:
+        with st.container(border=True):
+            offer_look(first=False)
+        return
+    left, right = st.columns(2, border=True)
+    blind = finds_little(names)
+    with right if blind else left:
+        offer_finding(names)
+    with left if blind else right:
+        offer_look(first=blind)
 
 
 def _configuration(held: Draft) -> tuple[RunConfig | None, list[str]]:
@@ -213,7 +248,6 @@ def column_editor() -> None:
     held = draft()
     names = _names_shown(held["columns"])
     start = _editor_input([row for row in held["columns"] if row["name"] in names])
-    _take_edits(held, start)
     states = {row["name"]: state_of(row, held["domain_source"].get(row["name"], "")) for row in held["columns"]}
     everything = _choose_lines(held["columns"], states)
     undo_form()
@@ -292,8 +326,10 @@ def _names_shown(rows: list[Row]) -> list[str]:
     return kept or names
 
 
-def _take_edits(held: Draft, start: list[list[Any]]) -> None:
-    """Write the edits into the draft, and notice a block that was pasted one column off."""
+def take_edits(held: Draft) -> None:
+    """Write the edits of the table into the draft, and notice a block that was pasted one column off."""
+    shown = _names_shown(held["columns"])
+    start = _editor_input([row for row in held["columns"] if row["name"] in shown])
     edited = (st.session_state.get(editor_key()) or {}).get("edited_rows", {})
     values = {start[int(place)][0]: (start[int(place)], cells) for place, cells in edited.items()}
     before, rows, changed = held["columns"], [], []
@@ -337,28 +373,11 @@ def _undo() -> None:
     renew_editor()
 
 
-def kinds_by_looking() -> None:
-    """Offer to guess open roles from the rows, which is recorded, and to give open columns a place for odd cells."""
+def tick_empty() -> None:
+    """Offer to give all columns that lack one a place for cells that cannot be read."""
     held = draft()
-    unknown = [row["name"] for row in held["columns"] if not row["role"]]
     open_columns = [row["name"] for row in held["columns"] if lacks_fallback(row)]
-    if not unknown and not open_columns:
-        return
-    look, empty = st.columns(2)
-    if unknown and look.button(
-        "Look at my rows to guess the missing roles",
-        key="look-at-rows",
-        help="Roles are guessed from the cells; bounds and categories stay empty. Certificates will say that "
-        "you chose after looking.",
-    ):
-        table = application().intake.look_at_rows(held["table_id"])
-        kinds = {column.name: column.kind for column in table.columns}
-        held["columns"] = [look_again(row, kinds.get(row["name"], "")) for row in held["columns"]]
-        renew_editor()
-        st.rerun()
-    if unknown:
-        note("○ owner only: the look is recorded, and what you choose because of it is not covered by epsilon.", look)
-    if open_columns and empty.button(
+    if open_columns and st.button(
         f"Tick 'Empty' in {len(open_columns)} column{'s' if len(open_columns) > 1 else ''}",
         key="tick-empty",
         help="A cell that cannot be read then becomes missing. Synthetic rows may have missing cells there.",

@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-
 import streamlit as st
 
 from pages.server.uploads import whole_stream
 from pages.ui.draft import fill_from_config, take_table
 from pages.ui.frame import ONE_OWNER
 from pages.ui.guards import through_the_application
+from pages.ui.latest import latest_work
 from pages.ui.session import (
     MOST_BUNDLE_MEGABYTES,
     application,
     draft,
     forget_widgets,
     go,
-    in_their_zone,
-    open_draft,
     show_refusal,
     start_again,
     taking,
     uploader_key,
 )
-from pages.ui.words import note, plain
+from pages.ui.words import plain
 from synth.bundle.verify import Outcome
 from synth.demonstration import CLINIC, NETWORK, Demonstration
-from synth.store import SavedDraft
 
 NOT_PROMISED = (
     "It is not legal advice.",
@@ -36,12 +32,6 @@ NOT_PROMISED = (
     "Small tables give inaccurate rows. The Budget page shows the expected accuracy before anything is spent.",
     ONE_OWNER,
 )
-
-
-MOST_BEGUN = 10
-"""Descriptions that are listed."""
-
-_LISTED = "begun listed"
 
 
 def screen() -> None:
@@ -97,51 +87,10 @@ def screen() -> None:
     if "verdict" in st.session_state:
         show_verdict(*st.session_state["verdict"])
 
-    begun_before()
+    latest_work()
 
     st.header("What this does not do")
     st.markdown("\n".join(f"- {sentence}" for sentence in NOT_PROMISED))
-
-
-def begun_before() -> None:
-    """Offer saved work; names of tables are shown only in the tab that asks for them."""
-    if not st.session_state.get(_LISTED):
-        if st.button(
-            "Continue where you left off", key="list-begun", help="Lists the descriptions saved on this server."
-        ):
-            st.session_state[_LISTED] = True
-            st.rerun()
-        return
-    st.header("Continue where you left off")
-    found = _begun()
-    if not found:
-        note("No saved work on this server.")
-    for name, identifier, words, saved in found:
-        line, when, button = st.columns([5, 2, 1], vertical_alignment="center")
-        line.markdown(words)
-        note(f"Saved {in_their_zone(saved):%d %B %Y, %H:%M}", when)
-        if button.button("Continue", key=f"go-on:{identifier}"):
-            st.session_state.pop(_LISTED)
-            open_draft(name, identifier)
-            go("describe" if name == "table" else "upload")
-
-
-def _begun() -> list[tuple[str, str, str, datetime]]:
-    """Return the saved work, latest first: its kind, its id, a description, and when it was saved."""
-    drafts = [("table", one) for one in application().drafts.latest(MOST_BEGUN)]
-    drafts += [("begun", one) for one in application().begun.latest(MOST_BEGUN)]
-    return [
-        (name, one.table_id, _words(name, one), one.saved)
-        for name, one in sorted(drafts, key=lambda pair: pair[1].saved, reverse=True)[:MOST_BEGUN]
-    ]
-
-
-def _words(name: str, one: SavedDraft) -> str:
-    table = application().store.tables[one.table_id].name if name == "table" else "no table yet"
-    columns = len(one.body.get("columns", {}))
-    many = f" · {columns:,} column{'s' if columns > 1 else ''}" if columns else ""
-    described = " · described" if one.body.get("described") else ""
-    return f"**{plain(table)}** · {plain(one.body.get('account') or 'people not named yet')}{many}{described}"
 
 
 def offer(which: Demonstration, label: str, *, primary: bool = False) -> None:

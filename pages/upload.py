@@ -1,8 +1,9 @@
-"""1 Upload: whose table it is, then the file, straight into the encrypted store."""
+"""1 Upload: the file, straight into the encrypted store, then how it is written and whose table it is."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import streamlit as st
@@ -15,6 +16,7 @@ from pages.ui.guards import through_the_application
 from pages.ui.notations import dates_field, listed, notations_note, numbers_fields
 from pages.ui.session import (
     TABLE_TYPES,
+    WaitingFile,
     application,
     bind,
     draft,
@@ -66,12 +68,14 @@ _SEPARATORS = {
 }
 
 _ASKED_MORE = {"sheet", "header_rows", "names_from", "decimal", "thousands", "units", "dates"}
-_ASKED_ABOVE = " Set it above, under 'File format'."
+_ASKED_BELOW = " Set it below, under 'File format'."
 _OPEN = "format asked"
 """Whether the form stays unfolded, because a file did not fit what it says."""
 
 _KEPT = "file kept"
-"""Ticket and name of a file that did not fit what the form says: it waits, encrypted, until the form says better."""
+"""A :class:`WaitingFile` file."""
+
+_PEOPLE, _NAME = "people", "field:account"
 
 _SHEETS = "sheets offered"
 """Names of the sheets of a workbook that was sent without saying which one is meant; public, as column names are."""
@@ -90,50 +94,70 @@ def screen() -> None:
             "The file is encrypted as it arrives. Its rows are never shown: no preview, no charts, no minimum "
             "or maximum values."
         )
-        account = account_question()
-        if account is not None:
-            format_form()
-            table_uploader(account)
-            database_panel(account)
-            codebook_uploader()
+        names = application().account_names()
+        again = table_uploader(named=_account(names) is not None)
+        format_form()
+        account = account_question(names)
+        database_panel(account)
+        codebook_panel()
+        # Last, so that all the page says by now is what the file is read by.
+        _take_waiting(account, again=again)
     keep_draft(merge=False)
     say_when_saved(saved)
 
 
-def account_question() -> str | None:
-    """Ask whose table this is before it is uploaded; return the account, or None while the answer is open."""
-    held, names = draft(), application().account_names()
-    choices = [NEW_PEOPLE, *names]
-    if held["people"] in choices:
-        st.session_state.setdefault("people", held["people"])
-    st.header("Is this about the same people as a table already in the ledger?")
-    chosen = st.radio(
-        "People",
-        choices,
-        index=None,
-        format_func=plain,
-        label_visibility="collapsed",
-        key="people",
-        help="The ledger counts spending per group of people, not per file: a newer file about the same people draws "
-        "on the same budget.",
-    )
-    held["people"] = chosen
-    if chosen is None:
-        note("The same people share one privacy budget, even if the file has changed.")
+def _account(names: Sequence[str]) -> str | None:
+    """Return whose table it is said to be; None while that is open."""
+    held = draft()
+    if names and held["people"] not in (NEW_PEOPLE, *names):
         return None
-    if chosen != NEW_PEOPLE:
-        held["account"] = chosen
-        return str(chosen)
+    return str(held["people"] if held["people"] in names else held["account"]).strip() or None
+
+
+def account_question(names: Sequence[str]) -> str | None:
+    """Ask whose table this is, before it is kept; return the account, or None while the answer is open."""
+    held = draft()
+    st.header("Whose table is it?")
+    if names:
+        choices = [NEW_PEOPLE, *names]
+        if held["people"] in choices:
+            st.session_state.setdefault(_PEOPLE, held["people"])
+        chosen = st.radio(
+            "Is it about the same people as a table already in the ledger?",
+            choices,
+            index=None,
+            format_func=plain,
+            key=_PEOPLE,
+            on_change=_take_people,
+            help="The ledger counts spending per group of people, not per file: a newer file about the same people "
+            "draws on the same budget.",
+        )
+        if chosen is None:
+            note("The same people share one privacy budget, even if the file has changed.")
+        if chosen != NEW_PEOPLE:
+            return _account(names)
     st.text_input(
         "A name for these people",
         placeholder="city-survey-2026",
-        help="It names the people, not the file, and is printed in the certificate.",
-        **bind("account"),
+        help="It names the people, not the file, and is printed in the certificate. A later table about them will "
+        "draw on the same privacy budget.",
+        **{**bind("account"), "on_change": _take_name},
     )
-    name = str(held["account"]).strip()
+    name = _account(names)
     if name in names:
         st.info(f"An account named '{plain(name)}' already exists: this table will draw on its budget.")
-    return name or None
+    return name
+
+
+def _take_people() -> None:
+    held, chosen = draft(), st.session_state.get(_PEOPLE)
+    held["people"] = chosen
+    if chosen not in (None, NEW_PEOPLE):
+        held["account"] = chosen
+
+
+def _take_name(field: str) -> None:
+    draft().update({field: st.session_state.get(_NAME, ""), "people": NEW_PEOPLE})
 
 
 def format_form() -> None:
@@ -265,8 +289,14 @@ def _key(name: str, value: str | bool | int) -> str:
     return _FORM + name
 
 
-def table_uploader(account: str) -> None:
-    """Take the table in as soon as it has arrived, and forget the file."""
+def table_uploader(*, named: bool) -> bool:
+    """Take a file in as it arrives; return whether one that was refused is to be read once more.
+
+    Parameters
+    ----------
+    named : bool
+        Whether it is said whose table it is.
+    """
     limit = application().settings.maximum_upload_bytes // 2**20
     uploaded = st.file_uploader(
         f"Table: CSV, TSV, Excel (.xlsx), OpenDocument (.ods) or Parquet, at most {limit} MB",
@@ -275,30 +305,43 @@ def table_uploader(account: str) -> None:
         max_upload_size=limit,
         help="Larger tables: use the command line, `synth run config.yaml --table FILE`.",
     )
-    note(
-        "Larger files and other formats are marked in red and not uploaded. For large files use the command "
-        "line: `synth run …`. Save old Excel files (.xls) as .xlsx."
-    )
     if uploaded is not None:
-        _receive(ticket_of(uploaded), uploaded.name, account)
+        waiting = WaitingFile(ticket_of(uploaded), uploaded.name)
+        st.session_state[_KEPT] = waiting
+        forget_uploads(keep=waiting.ticket)
+        st.rerun()
     show_refusal("table")
-    if _KEPT in st.session_state:
-        _offer_again(account)
-
-
-def _offer_again(account: str) -> None:
-    """Offer to read a file once more that is here already."""
-    ticket, name = st.session_state[_KEPT]
+    held: WaitingFile | None = st.session_state.get(_KEPT)
+    if held is None:
+        note(
+            "Larger files and other formats are marked in red and not uploaded. For large files use the command "
+            "line: `synth run …`. Save old Excel files (.xls) as .xlsx."
+        )
+        return False
     words, again, forget = st.columns([5, 2, 1.2], vertical_alignment="center")
-    words.markdown(
-        f"**{plain(name)}** is still here, encrypted. Correct the file format above; you do not need to "
-        f"upload it again."
-    )
-    if again.button("Read it again", key="read-again", type="primary"):
-        _receive(ticket, name, account)
+    if held.refused:
+        words.markdown(
+            f"**{plain(held.name)}** is still here, encrypted. Correct the file format below; you do not need to "
+            f"upload it again."
+        )
+    else:
+        words.success(f"**{plain(held.name)}** is here, encrypted. {'' if named else 'Say below whose table it is.'}")
     if forget.button("Discard it", key="forget-kept"):
         del st.session_state[_KEPT]
         forget_uploads()
+        st.rerun()
+    return held.refused and again.button("Read it again", key="read-again", type="primary")
+
+
+def _take_waiting(account: str | None, *, again: bool) -> None:
+    """Keep the file that waits once it is said whose it is; one that was refused, once that is asked for."""
+    held: WaitingFile | None = st.session_state.get(_KEPT)
+    if held is None or (held.refused and not again):
+        return
+    if account is not None:
+        _receive(held, account)
+    elif again:
+        st.session_state[_KEPT] = replace(held, refused=False)
         st.rerun()
 
 
@@ -310,7 +353,7 @@ _DATABASE = tuple(f"database-{name}" for name in ("url", "what", "table", "schem
 """What is kept of the panel with the draft: everything but the password."""
 
 
-def database_panel(account: str) -> None:
+def database_panel(account: str | None) -> None:
     """Take a table in from a database; nothing is drawn if the server allows none."""
     sources = application().settings.databases
     if not sources:
@@ -338,9 +381,10 @@ def database_panel(account: str) -> None:
             "certificate states what is assumed about it.",
         )
         said = _query() if what == _QUERY else _table()
-        if st.button(
-            "Read the table", key="database-read", disabled=not url or not (said.get("table") or said.get("sql"))
-        ):
+        is_said = bool(url) and bool(said.get("table") or said.get("sql"))
+        if account is None:
+            note("Say above whose table it is, then it can be read.")
+        elif st.button("Read the table", key="database-read", disabled=not is_said):
             _receive_from({"url": url.strip(), **said}, password or None, account)
         show_refusal("database")
     held["database"] = _typed(held["database"])
@@ -448,6 +492,17 @@ def codebook_uploader() -> None:
                 note += f" Not in this table and left out: {', '.join(absent)}."
             st.session_state["notice"] = note
             forget_widgets()
+
+
+def codebook_panel() -> None:
+    """Offer a codebook, folded, and say above the fold what came of it."""
+    show_notice()
+    with st.expander("A codebook that describes the columns, if you have one"):
+        codebook_uploader()
+
+
+def show_notice() -> None:
+    """Say once what a codebook filled in, or why it could not be used."""
     show_refusal("codebook")
     if "notice" in st.session_state:
         st.success(plain(st.session_state.pop("notice")))
@@ -484,6 +539,7 @@ def show_stored(table: ReceivedTable) -> None:
     note(f"In the ledger these people are called '{plain(table.account)}'.")
     if st.button("Continue to 2 Describe", type="primary", key="continue-describe"):
         go("describe")
+    show_notice()
     with st.expander("Test rows, a codebook, or another table"):
         _test_table(table.account)
         codebook_uploader()
@@ -560,34 +616,35 @@ def _leave(table: ReceivedTable) -> None:
         st.rerun()
 
 
-def _receive(ticket: bytes, name: str, account: str) -> None:
+def _receive(waiting: WaitingFile, account: str) -> None:
     """Take a file in; where it does not fit what the form says it stays, and only the form is asked anew."""
     held = draft()
     st.session_state.pop(_KEPT, None)
+    refused = replace(waiting, refused=True)
     try:
         with (
             st.spinner("Encrypting and checking the header"),
-            incoming().claim(ticket, keep=True) as stream,
+            incoming().claim(waiting.ticket, keep=True) as stream,
         ):
             form = parse_format(held["format"])
-            table = application().intake.receive(stream, account=account, name=name, table_format=form)
+            table = application().intake.receive(stream, account=account, name=waiting.name, table_format=form)
         take_table(held, table.table_id, table.account, [(column.name, column.kind) for column in table.columns])
     except TableError as error:
-        refuse("table", f"{error}{_ASKED_ABOVE if error.key else ''}")
+        refuse("table", f"{error}{_ASKED_BELOW if error.key else ''}")
         st.session_state[_OPEN] = bool(error.key)
         if error.key:
-            st.session_state[_KEPT] = (ticket, name)
+            st.session_state[_KEPT] = refused
         if error.key == "sheet":
             st.session_state[_SHEETS] = error.choices
     except ConfigError as error:
         # Of the form itself: the file has not been looked at.
         refuse("table", str(error))
-        st.session_state.update({_OPEN: True, _KEPT: (ticket, name)})
+        st.session_state.update({_OPEN: True, _KEPT: refused})
     except SynthError as error:
         refuse("table", str(error))
     finally:
         # Before the page is drawn again nothing waits but what is to be read again.
-        forget_uploads(keep=ticket if _KEPT in st.session_state else None)
+        forget_uploads(keep=waiting.ticket if _KEPT in st.session_state else None)
     st.rerun()
 
 

@@ -39,6 +39,7 @@ from synth.services.views import (
     ReceivedTable,
     RunView,
     account_view,
+    has_spent,
     ledger_row,
     run_view,
 )
@@ -240,6 +241,17 @@ class Application:
         self.engine.tend()
         views = [run_view(self.installation, run) for run in reversed(self.store.runs.all())]
         return [view for view in views if account in (None, view.account)]
+
+    def latest_runs(self, most: int) -> list[RunView]:
+        """Return at most so many runs, newest first."""
+        self.engine.tend()
+        return [run_view(self.installation, run) for run in reversed(self.store.runs.all()[-most:])]
+
+    def latest_run(self, table_id: str) -> str | None:
+        """Return the latest run of a table that goes on or has a report; else the latest that spent its budget."""
+        runs = self.store.runs.of_table(table_id)
+        alive = [run.id for run in runs if run.state not in (WorkState.FAILED, WorkState.CANCELLED)]
+        return next(reversed(alive or [run.id for run in runs if has_spent(self.ledger, run.id)]), None)
 
     def cancel(self, run_id: str) -> None:
         """Stop a run: a reservation that was not spent yet is freed, what was spent stays spent."""

@@ -40,6 +40,9 @@ MODELLED_ROLES = tuple(one.role for one in _MODELLED)
 FREE_TEXT = "text (dropped)"
 """A role of its own on the screen, which leaves the column out and says why."""
 
+IDENTIFIER = "identifier (replaced)"
+"""The role of a column whose values say whose row it is; made anew in every release."""
+
 ROLES = (*MODELLED_ROLES, FREE_TEXT, *(role for role in _TYPE_OF if role not in MODELLED_ROLES))
 
 MAXIMUM_PAIR_CELLS = 1_000_000
@@ -49,7 +52,7 @@ _KINDS = {
     "number": "number", "integer": "number", "int": "number", "float": "number", "decimal": "number",
     "date": "date", "timestamp": "date", "datetime": "date", "time": "time of day",
     "yes_no": "yes/no", "bool": "yes/no", "boolean": "yes/no",
-    "category": "category", "string": "category", "identifier": "identifier (replaced)",
+    "category": "category", "string": "category", "identifier": IDENTIFIER,
     "text": FREE_TEXT, "drop": "leave out",
 }  # fmt: skip
 
@@ -273,13 +276,13 @@ def state_of(row: Row, source: str = "") -> State:
     """Return how far a row has come; ``source`` is where its bounds and values are said to come from."""
     sentence = error_of_row(row)
     if sentence is None:
-        words = {"identifier (replaced)": "↻ replaced"}.get(row["role"], "⊘ dropped")
+        words = {IDENTIFIER: "↻ replaced"}.get(row["role"], "⊘ dropped")
         ready = "● found" if is_found(source) else "● ready"
         return State(ready if row["role"] in MODELLED_ROLES else words, None)
     if row["role"] not in ROLES:
         return State("○ role", sentence)
     if is_proposed(row):
-        return State("○ replace?" if row["role"] == "identifier (replaced)" else "○ drop?", sentence)
+        return State("○ replace?" if row["role"] == IDENTIFIER else "○ drop?", sentence)
     needed = (field for field in form_of(row["role"]) if field.needed and not field.default)
     absent = dict.fromkeys(_CELL_WORDS.get(field.cell, field.cell) for field in needed if not row[field.cell])
     if absent:

@@ -270,8 +270,9 @@ def missing_answers(draft: Draft) -> list[str]:
         problems.append(f"Say how many rows one {draft['protects'] or 'person'} can have at most.")
     if draft["row_count"] not in {"public", "private"}:
         problems.append("Say whether their number is public.")
-    if asks_for_number(draft) and not draft["number_of_units"]:
-        problems.append(f"Say how many {_plural(draft['protects'])} there are, as their number is public.")
+    if asks_for_number(draft):
+        if not draft["number_of_units"]:
+            problems.append(f"Say how many {_plural(draft['protects'])} there are, as their number is public.")
     elif not draft["people_at_most"]:
         problems.append(f"Give a public upper bound on how many there are (unit: {draft['protects'] or 'person'}).")
     return problems
@@ -281,6 +282,12 @@ def asks_for_number(draft: Draft) -> bool:
     """Whether the number of units has to be typed: it is public, and each row's unit is known."""
     told_apart = draft["id_column"] is not None or draft["rows_per_unit"] == 1
     return bool(draft["row_count"] == "public" and told_apart and draft["protection"] == "record")
+
+
+def most_people(draft: Draft) -> int | None:
+    """Return the public bound on how many units there are: their number where that is public, else what was typed."""
+    bound: int | None = draft["number_of_units"] if asks_for_number(draft) else draft["people_at_most"]
+    return bound
 
 
 def _plural(unit: str | None) -> str:
@@ -331,7 +338,8 @@ def config_body(draft: Draft, columns: dict[str, Any], beside: Sequence[str]) ->
         "budget": {"epsilon": draft["epsilon"], "delta": draft["delta"]},
         "columns": columns,
     }
-    body |= {key: draft[key] for key in ("format", "row_count", "people_at_most", "rows", "undeclared", *beside)}
+    body |= {key: draft[key] for key in ("format", "row_count", "rows", "undeclared", *beside)}
+    body["people_at_most"] = most_people(draft)
     if draft["row_count"] == "public":
         body["number_of_units"] = draft["number_of_units"]
     if draft["protection"] == "cell":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
@@ -11,17 +12,19 @@ import streamlit as st
 
 from pages.ui.charts import show_table
 from pages.ui.column_rows import MODELLED_ROLES, Row, host_of, row_of_mapping
-from pages.ui.draft import Draft, config_body, missing_answers
+from pages.ui.draft import Draft, config_body
 from pages.ui.guards import guard
 from pages.ui.running import LongWork, follow_work
 from pages.ui.session import application, draft, renew_editor
 from pages.ui.words import amount, note, plain, upper
 from synth.bundle.finding import Finding
+from synth.errors import SynthError
 from synth.privacy.more.together import epsilon_together
 from synth.schema import DropColumn, FindColumn, RunConfig, is_found, parse_config
 from synth.services.finding import USUAL_SHARE, FindingPlan, remaining
 
 _TYPED = ("low", "high", "categories")
+_EPSILON = "find-epsilon"
 
 
 def open_names(rows: list[Row]) -> list[str]:
@@ -58,8 +61,8 @@ def take_finding() -> None:
     st.rerun()
 
 
-def find_panel() -> None:
-    """Offer to find all that is open, follow the work, and say what was found; the page has called take_finding."""
+def show_finding() -> bool:
+    """Follow a finding, or say what was found; return whether one is going on. The page has called take_finding."""
     held = draft()
     table_id = str(held["table_id"])
     findings = application().findings
@@ -71,62 +74,112 @@ def find_panel() -> None:
         after_stop="Stopped. Nothing was filled in.",
     )
     if follow_work(going, stop_key="stop-finding"):
-        return
-    names = open_names(held["columns"])
+        return True
     if held["found"] is not None:
         found = _finding_of(held)
         _what_was_found(held, found)
+        names = open_names(held["columns"])
         if names:
             note(
                 f"{_many(names)} left. A release supports one finding: describe by hand what you know and drop the "
                 "rest, or find everything again."
             )
         _anew(held, found)
-        return
-    if not names:
-        return
+    return False
+
+
+def finds_little(names: list[str]) -> bool:
+    """Whether finding columns now would lose even a value in a tenth of the rows, by what is declared of their number.
+
+    Parameters
+    ----------
+    names : list of str
+        The undescribed columns, of a draft whose people are declared.
+    """
+    held = draft()
     if held["protection"] == "cell":
+        return True
+    with suppress(SynthError):  # said where the finding is offered
+        config = _config_to_find(held, names)
+        return _loses_most(application().findings.plan(config, epsilon=_epsilon(held)), config)
+    return False
+
+
+_SEEN_SHARE = 10
+"""A finding is worth its cost where a value in one of this many rows would be found."""
+
+
+def _loses_most(plan: FindingPlan, config: RunConfig) -> bool:
+    return plan.foreseen.least_rows * _SEEN_SHARE > _most_rows(config)
+
+
+def _most_rows(config: RunConfig) -> int:
+    return config.people_at_most * config.schema.unit.rows_per_unit
+
+
+def _epsilon(held: Draft) -> float:
+    """Return what is set for a finding now, by default a tenth of the budget."""
+    return float(st.session_state.get(_EPSILON, float(f"{held['epsilon'] * USUAL_SHARE:.6g}")))
+
+
+def offer_finding(names: list[str]) -> None:
+    """Offer to find columns privately, with its cost and its losses, and begin it at a click.
+
+    Parameters
+    ----------
+    names : list of str
+        The undescribed columns, of a draft whose people are declared and that has no finding yet.
+    """
+    held = draft()
+    if held["protection"] == "cell":
+        st.markdown("**Find privately**")
         note(
             f"When single cells are protected, nothing can be found privately: describe {_many(names)} by "
             f"hand, or protect whole rows."
         )
         return
-    missing = missing_answers(held)
-    if missing:
-        note(f"{_many(names)} can be found privately once the people are declared. {plain(missing[0])}")
-        return
-    with st.container(border=True):
-        st.markdown(f"**Or find privately** the kind, the bounds and the values of {_many(names)}.")
-        with guard():
-            _offer(held, names, table_id)
+    with guard():
+        _offer(held, names)
 
 
-def _offer(held: Draft, names: list[str], table_id: str) -> None:
-    """Show what a finding costs and loses, and begin it at a click."""
-    left, right = st.columns([1, 3], vertical_alignment="bottom")
-    epsilon = left.number_input(
+def _offer(held: Draft, names: list[str]) -> None:
+    head = st.container()
+    most = float(held["epsilon"]) * 0.9
+    st.session_state[_EPSILON] = min(_epsilon(held), most)
+    epsilon = st.number_input(
         "Epsilon for finding",
         min_value=0.001,
-        max_value=float(held["epsilon"]) * 0.9,
-        value=min(float(f"{held['epsilon'] * USUAL_SHARE:.6g}"), float(held["epsilon"]) * 0.9),
+        max_value=most,
         step=0.01,
         format="%.3f",
-        key="find-epsilon",
+        key=_EPSILON,
         help="Part of the budget, a tenth by default. A larger part finds rarer values and tighter bounds but "
         "leaves less for the rows.",
     )
     config = _config_to_find(held, names)
     plan = application().findings.plan(config, epsilon=float(epsilon))
-    right.markdown(_cost_words(held, plan))
-    st.markdown(plain(plan.loses))
+    blind = _loses_most(plan, config)
+    head.markdown("**Find privately**" if blind else "**Find privately** :green-badge[recommended]")
+    if blind:
+        head.warning(
+            f"This would find next to nothing: at ε = {amount(plan.epsilon)} a value has to be in about "
+            f"{plan.foreseen.least_rows:,} rows, and you declared at most {_most_rows(config):,}. Look at your rows "
+            f"or type what is public; or spend more on finding."
+        )
+    else:
+        head.markdown(f"Measures the kind, the bounds and the values of {_many(names)}. The promise covers it.")
+    st.markdown(_cost_words(held, plan))
+    if not blind:
+        note(plain(plan.loses))
     if plan.refusal is not None:
         st.error(plain(plan.refusal))
     if st.button(
         f"Find {_many(names)} privately (spends {amount(plan.epsilon)})",
         key="find-privately",
-        type="primary",
+        type="secondary" if blind else "primary",
         disabled=plan.refusal is not None,
     ):
+        table_id = str(held["table_id"])
         application().findings.start(config, table_id=table_id, epsilon=plan.epsilon, delta=plan.delta)
         st.rerun()
 

@@ -14,7 +14,7 @@ from pages.ui.charts import show_table
 from pages.ui.draft import config_of
 from pages.ui.evidence import badge
 from pages.ui.guards import guard
-from pages.ui.session import application, bind, draft
+from pages.ui.session import ANOTHER_RUN, application, bind, draft
 from pages.ui.words import amount, note, plain, upper
 from synth.errors import SynthError
 from synth.estimators import describe
@@ -306,7 +306,7 @@ def _confirm(config: RunConfig, remaining: float | None, label: str, made: str) 
     yes, no = st.columns(2)
     if yes.button(label, type="primary", key="confirm-spend"):
         _dismiss()
-        st.session_state.pop("another-run", None)
+        st.session_state.pop(ANOTHER_RUN, None)
         held = draft()
         held["run_id"] = application().start(config, table_id=held["table_id"], test_table_id=held["test_table_id"])
         st.rerun()

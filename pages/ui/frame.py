@@ -81,7 +81,7 @@ def header() -> None:
     if st.context.theme.type == "dark":
         st.html(_DARK_BUTTONS)
     table = own_table()
-    line = "No table yet"
+    line = "No table is open"
     if table is not None:
         line = f"**{plain(table.name)}** · {_unit_sentence()} · {_epsilon_left(table.account)}"
         if draft()["demonstration"]:

@@ -14,6 +14,7 @@ from typing import Literal
 import streamlit as st
 from streamlit.runtime.pages_manager import PagesManager
 
+from pages.ui.latest import latest_work
 from pages.ui.session import application, draft, own_table
 from pages.ui.words import plain
 from synth.errors import DatabaseAwayError, SynthError
@@ -27,12 +28,14 @@ INCIDENT_TEXT = (
 Step = Literal["table", "description", "run", "report", "release"]
 
 _MISSING: dict[Step, tuple[str, str, str]] = {
-    "table": ("There is no table yet. Upload one, or try the demo table.", "upload", "1 Upload"),
+    "table": ("No table is open. Upload one, or try the demo table.", "upload", "1 Upload"),
     "description": ("The table is not described yet. Declare first what is public about it.", "describe", "2 Describe"),
     "run": ("There is no run of this table yet. Choose a generator and start one.", "generate", "4 Generate"),
     "report": ("The report is not ready yet. It is built at the end of the run.", "generate", "4 Generate"),
     "release": ("Nothing has been released yet. Read the report, then seal the release.", "release", "6 Release"),
 }
+_NO_RUN = ("No run is open. Upload a table, or try the demo table.", "upload", "1 Upload")
+_STOPPED = ("This run stopped before it had a report.", "generate", "4 Generate, which says why")
 
 
 def through_the_application() -> None:
@@ -74,9 +77,11 @@ def guard(*, away: Literal["show", "hide", "pass"] = "show") -> Iterator[None]:
 
 
 def require(step: Step) -> None:
-    """Stop with a sentence and a link where an earlier screen has to come first."""
+    """Stop with a sentence and a link where an earlier screen has to come first; offer what was begun before."""
     if not _is_met(step):
-        invite(*_MISSING[step])
+        invite(*_what_is_missing(step))
+        if draft()["table_id"] is None:
+            latest_work("Show the latest tables and runs")
         st.stop()
 
 
@@ -84,6 +89,14 @@ def invite(text: str, page: str, label: str) -> None:
     """Say what a screen will show once there is something, and lead on to where it begins."""
     st.info(text)
     st.page_link(f"pages/{page}.py", label=f"Go to {label}")
+
+
+def _what_is_missing(step: Step) -> tuple[str, str, str]:
+    if step == "run" and draft()["table_id"] is None:
+        return _NO_RUN
+    if step == "report" and application().run(draft()["run_id"]).state in {"failed", "cancelled"}:
+        return _STOPPED
+    return _MISSING[step]
 
 
 def _is_met(step: Step) -> bool:

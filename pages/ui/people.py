@@ -6,7 +6,7 @@ from functools import partial
 
 import streamlit as st
 
-from pages.ui.column_rows import MODELLED_ROLES, host_of
+from pages.ui.column_rows import IDENTIFIER, MODELLED_ROLES, host_of
 from pages.ui.draft import MOST_PILLS, asks_for_number
 from pages.ui.session import bind, draft, renew_editor
 from pages.ui.words import name_or, note, plain
@@ -17,6 +17,14 @@ _ROW_COUNT = {
     "public": "Yes: it is published, and the promise hides what the rows of any one of them say",
     "private": "No: it is measured with part of the budget, and the promise hides who is in the table at all",
 }
+_USUAL_ROWS = (1, 2, 3, 5, 10, 20)
+_MORE_ROWS = "another number"
+
+_MOST_SIDE_BY_SIDE = 16
+"""Columns that are offered side by side; more are offered in a list."""
+
+_WHO, _WHO_ELSE, _ROWS, _WHOSE = ("field:protects-choice", "field:protects-other", "field:rows-choice", "field:whose")
+"""Widgets whose answers go into the draft before the page is drawn, so that all of it says the same."""
 
 
 def unit_questions() -> None:
@@ -26,14 +34,7 @@ def unit_questions() -> None:
     with left:
         _protects()
         unit = held["protects"] or "person"
-        st.number_input(
-            f"At most how many rows can one {plain(unit)} have?",
-            min_value=1,
-            step=1,
-            placeholder="a public number",
-            help="If each row is a visit and a patient has at most five visits: five. More rows need more noise.",
-            **bind("rows_per_unit"),
-        )
+        _rows_of_one(unit)
         if held["rows_per_unit"] and held["rows_per_unit"] > 1:
             _whose_row(unit)
     with right:
@@ -53,9 +54,6 @@ def unit_questions() -> None:
                 help="Published and used as you type it. It is never counted in the table or compared with it.",
                 **bind("number_of_units"),
             )
-            # Their number is a bound on itself.
-            held["people_at_most"] = held["number_of_units"]
-            st.session_state.pop("field:people_at_most", None)
         else:
             st.number_input(
                 f"How many are there at most? (unit: {plain(unit)})",
@@ -125,44 +123,84 @@ def _whose_groups(modelled: list[str]) -> None:
 
 def _protects() -> None:
     held = draft()
-    known = held["protects"] in UNITS[:-1] or held["protects"] is None
+    known = held["protects"] in UNITS[:-1]
+    if _WHO not in st.session_state and held["protects"] is not None:
+        st.session_state[_WHO] = held["protects"] if known else UNITS[-1]
     chosen = st.radio(
         "Who are you protecting?",
         UNITS,
-        index=None if held["protects"] is None else (UNITS.index(held["protects"]) if known else len(UNITS) - 1),
+        index=None,
         horizontal=True,
-        key="field:protects-choice",
+        key=_WHO,
+        on_change=_take_unit,
         help="Anyone the data could harm. All rows of one of them are protected together; one person may have "
         "several rows.",
     )
-    if chosen == "other":
-        typed = st.text_input(
-            "Who?", "" if known else held["protects"], placeholder="patient", key="field:protects-other"
-        )
-        held["protects"] = typed.strip() or None
-    elif chosen is not None:
-        held["protects"] = chosen
+    if chosen == UNITS[-1]:
+        if _WHO_ELSE not in st.session_state:
+            st.session_state[_WHO_ELSE] = "" if known else held["protects"] or ""
+        st.text_input("Who?", placeholder="patient", key=_WHO_ELSE, on_change=_take_unit)
+
+
+def _take_unit() -> None:
+    chosen = st.session_state.get(_WHO)
+    draft()["protects"] = (st.session_state.get(_WHO_ELSE, "").strip() or None) if chosen == UNITS[-1] else chosen
+
+
+def _rows_of_one(unit: str) -> None:
+    """Ask for the cap on rows: the usual ones at a click, any other typed."""
+    held = draft()
+    if _ROWS not in st.session_state and held["rows_per_unit"]:
+        st.session_state[_ROWS] = str(held["rows_per_unit"]) if held["rows_per_unit"] in _USUAL_ROWS else _MORE_ROWS
+    chosen = st.pills(
+        f"At most how many rows can one {plain(unit)} have?",
+        [*map(str, _USUAL_ROWS), _MORE_ROWS],
+        key=_ROWS,
+        on_change=_take_rows,
+        help="If each row is a visit and a patient has at most five visits: five. More rows need more noise.",
+    )
+    if chosen == _MORE_ROWS:
+        st.number_input("How many rows?", min_value=1, step=1, placeholder="a public number", **bind("rows_per_unit"))
+
+
+def _take_rows() -> None:
+    chosen = st.session_state.get(_ROWS)
+    draft()["rows_per_unit"] = None if chosen in (None, _MORE_ROWS) else int(chosen)
+    st.session_state.pop("field:rows_per_unit", None)
 
 
 def _whose_row(unit: str) -> None:
     held = draft()
     names = [row["name"] for row in held["columns"] if not host_of(row)]
-    st.selectbox(
-        "Which column identifies whose row it is?",
-        [None, *names],
-        placeholder="there is no such column",
-        format_func=partial(name_or, none="there is no such column"),
-        help="Rows with the same value belong together. The values are never published.",
-        **bind("id_column"),
-    )
+    label = "Which column identifies whose row it is?"
+    words = "Rows with the same value belong together. The values are never published."
+    if held["id_column"] in names:
+        st.session_state.setdefault(_WHOSE, held["id_column"])
+    if len(names) > _MOST_SIDE_BY_SIDE:
+        none = "there is no such column"
+        st.selectbox(
+            label,
+            [None, *names],
+            placeholder=none,
+            format_func=partial(name_or, none=none),
+            help=words,
+            key=_WHOSE,
+            on_change=_take_whose_row,
+        )
+    else:
+        st.pills(label, names, format_func=plain, help=words, key=_WHOSE, on_change=_take_whose_row)
     if held["id_column"] is None:
         st.warning(
             "Without such a column the limit cannot be enforced: the guarantee holds only if this number is true."
         )
         return
-    for row in held["columns"]:
-        if row["name"] == held["id_column"] and (row["role"] != "identifier (replaced)" or row["proposed"]):
-            row.update(role="identifier (replaced)", proposed="")
-            renew_editor()
-            st.rerun()
     note(f"Enforced: at most {held['rows_per_unit']} rows per {plain(unit)} are kept, chosen at random.")
+
+
+def _take_whose_row() -> None:
+    held = draft()
+    held["id_column"] = st.session_state.get(_WHOSE)
+    for row in held["columns"]:
+        if row["name"] == held["id_column"]:
+            row.update(role=IDENTIFIER, proposed="")
+    renew_editor()

@@ -46,8 +46,7 @@ def rules_panel() -> None:
         if problem:
             st.error(_said(problem))
     _propose(schema)
-    with st.expander("Add a rule", expanded=bool(st.session_state.get("rule-kind"))):
-        _build(schema)
+    _build(schema)
 
 
 def rule_problems() -> list[str]:

@@ -11,7 +11,8 @@ import streamlit as st
 
 from pages.ui.charts import show_plot, show_table
 from pages.ui.guards import guard, require
-from pages.ui.session import application, draft
+from pages.ui.latest import STATES
+from pages.ui.session import ANOTHER_RUN, application, draft
 from pages.ui.words import add_row_worth, amount, note, plain, row_note, row_worth
 from synth.bundle.verify import Limits
 from synth.estimators import describe
@@ -22,15 +23,6 @@ from synth.services.devices import working_device
 from synth.services.views import RunView
 from synth.store import Work, WorkState
 
-STATES = {
-    "queued": "waiting",
-    "running": "running",
-    "unchecked": "not checked yet",
-    "reported": "report ready",
-    "released": "released",
-    "failed": "failed",
-    "cancelled": "cancelled",
-}
 _MOVING = {"queued", "running"}
 WENT_ON = "Its worker stopped; it continued from the answers it had."
 WILL_GO_ON = "Its worker stopped. It will continue from the answers it had as soon as a slot is free."
@@ -47,11 +39,11 @@ SEALED = (
 def prepare_or_follow(prepare: Callable[[], None]) -> None:
     """Follow the run of this session, or prepare one; below it the runs about the same people."""
     held = draft()
-    if held["run_id"] is not None and not st.session_state.get("another-run"):
+    if held["run_id"] is not None and not st.session_state.get(ANOTHER_RUN):
         follow_run(held["run_id"])
         st.divider()
         if st.button("Prepare another run", key="another", help="Every run is charged to the same people."):
-            st.session_state["another-run"] = True
+            st.session_state[ANOTHER_RUN] = True
             st.rerun()
     else:
         require("table")
@@ -161,7 +153,7 @@ def _list_runs(runs: list[RunView]) -> None:
     chosen = choice.selectbox("Run", list(names), format_func=names.__getitem__, key="run-choice")
     if button.button("Open this run", key="open-run"):
         draft()["run_id"] = chosen
-        st.session_state.pop("another-run", None)
+        st.session_state.pop(ANOTHER_RUN, None)
         st.rerun()
 
 

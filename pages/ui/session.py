@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from uuid import uuid4
@@ -42,6 +43,21 @@ _FIELD = "field:"
 _IDENTIFIERS = {"table": "table_id", "run": "run_id", "begun": "begun_id"}
 _GONE = "table gone"
 
+ANOTHER_RUN = "another-run"
+"""Whether another run is being prepared, although one is open."""
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingFile:
+    """A file that is here, encrypted, until its owner has said whose it is, or has corrected its format.
+
+    ``ticket`` is what it is claimed by. ``refused`` says that it did not fit what the format says.
+    """
+
+    ticket: bytes
+    name: str
+    refused: bool = False
+
 
 @st.cache_resource(show_spinner=False)
 def _application(home: str, database_url: str) -> Application:
@@ -70,6 +86,18 @@ def start_again() -> None:
     st.session_state["left"] = [*st.session_state.get("left", []), *left]
     st.session_state["draft"] = new_draft()
     st.session_state.pop(_GONE, None)
+    st.session_state.pop(ANOTHER_RUN, None)
+    forget_widgets()
+
+
+def open_run(run_id: str) -> None:
+    """Open a run with its table, where that is still stored."""
+    start_again()
+    table_id = application().run(run_id).table_id
+    st.session_state["left"] = [one for one in st.session_state["left"] if one not in (run_id, table_id)]
+    if table_id is not None:
+        _adopt("table", table_id)
+    _adopt("run", run_id)
     forget_widgets()
 
 
@@ -115,6 +143,11 @@ def keep_address() -> None:
         given = st.query_params.get(name)
         if held[field] is None and given is not None and given not in st.session_state.get("left", []):
             _adopt(name, given)
+        if name == "run" and held["run_id"] is None and held["table_id"] is not None:
+            # Opened again by its table, or started in another tab: what is paid for is not asked for anew.
+            latest = application().latest_run(held["table_id"])
+            if latest is not None:
+                _adopt("run", latest)
         if held[field] is None:
             st.query_params.pop(name, None)
         elif st.query_params.get(name) != held[field]:

@@ -33,6 +33,7 @@ __all__ = [
     "account_view",
     "added_worth",
     "cell_words",
+    "has_spent",
     "ledger_row",
     "row_epsilon_of_config",
     "row_worth_words",
@@ -213,7 +214,8 @@ class RunView:
     ``spent`` says whether its budget stays spent whatever happens; a reservation that is not spent yet can be freed.
     ``went_on`` says that a worker stopped and another continued, or will continue, from the kept answers; ``full_disk``
     names the disk without space while a worker has the run. ``columns`` is the number of modelled columns. ``stated``
-    is the most that the certificate states: ``epsilon``, and what a finding cost before it.
+    is the most that the certificate states: ``epsilon``, and what a finding cost before it. ``table_id`` is None where
+    the run was entered from its certificate.
     """
 
     run_id: str
@@ -239,13 +241,13 @@ class RunView:
     full_disk: str | None = None
     stated: float = 0.0
     columns: int = 0
+    table_id: str | None = None
 
 
 def run_view(installation: Installation, run: Run) -> RunView:
     """Return the state of a run, with whole seconds."""
     store, home, config = installation.store, installation.settings.home, parse_config(json.loads(run.config))
     begun, ended = run.started, run.finished or now()
-    charges = installation.ledger.charges_of(run.id)
     return RunView(
         run_id=run.id,
         account=store.accounts[run.account_id].name,
@@ -265,13 +267,19 @@ def run_view(installation: Installation, run: Run) -> RunView:
         created=run.created,
         elapsed_seconds=0 if begun is None else max(0, int((ended - begun).total_seconds())),
         row_worth=(row_epsilon_of_config(run.config), config.delta) if not config.schema.allows_sums else None,
-        spent=any(charge.state not in (ChargeState.RESERVED, ChargeState.FREED) for charge in charges),
+        spent=has_spent(installation.ledger, run.id),
         # A run that was put back into the queue has not continued yet, but will.
         went_on=run.went_on or (run.attempts == 1 and run.state is WorkState.QUEUED),
         full_disk=fullest(home) if run.is_active and has_no_room(home) else None,
         stated=epsilon_together(config),
         columns=len(config.schema.modelled),
+        table_id=run.table_id,
     )
+
+
+def has_spent(ledger: Ledger, run_id: str) -> bool:
+    """Whether the budget of a run stays spent whatever happens."""
+    return any(charge.state not in (ChargeState.RESERVED, ChargeState.FREED) for charge in ledger.charges_of(run_id))
 
 
 # What an epsilon of one cell means for a whole row, shown wherever such an epsilon is ---------------------------------

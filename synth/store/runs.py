@@ -102,6 +102,10 @@ class Runs:
         """Return the account's runs, oldest first."""
         return self._where(RUNS.c.account_id == account_id)
 
+    def of_table(self, table_id: str) -> tuple[Run, ...]:
+        """Return the runs of a table, oldest first."""
+        return self._where(RUNS.c.table_id == table_id)
+
     def configs(self, connection: Connection, account_id: str) -> dict[str, str]:
         """Return the configurations of an account's runs, by id, inside the caller's transaction."""
         query = select(RUNS.c.id, RUNS.c.config).where(RUNS.c.account_id == account_id)

@@ -190,8 +190,7 @@ def test_a_table_of_a_database_is_described(server: Server, browser: Any) -> Non
         )
     walker = Walker(browser, server.address)
     walker.open("upload")
-    walker.choose("No, new people")
-    walker.fill("A name for these people", "patients of a database")
+    walker.new_people("patients of a database")
     walker.page.get_by_text("From a database (PostgreSQL or SQLite)").click()
     walker.fill("Address", f"sqlite:///{database}")
     walker.fill("Password", "CANARY secret")
@@ -297,7 +296,7 @@ def wide(walker: Walker) -> int:
 @pytest.mark.thorough
 def test_a_screen_opened_first_on_a_running_server_is_guarded(server: Server, browser: Any) -> None:
     walker = Walker(browser, server.address)
-    for path, words in (("report", "There is no run of this table yet."), ("describe", "There is no table yet.")):
+    for path, words in (("report", "No run is open."), ("describe", "No table is open.")):
         walker.open(path)
         assert words in walker.text()
         assert "Pages load nothing from other servers; no usage statistics." in walker.text()
@@ -384,8 +383,7 @@ def test_the_upload_leaves_the_memory_of_the_server(server: Server, browser: Any
     psutil = pytest.importorskip("psutil")
     walker = Walker(browser, server.address)
     walker.open("upload")
-    walker.choose("No, new people")
-    walker.fill("A name for these people", "memory")
+    walker.new_people("memory")
     before = psutil.Process(server.pid).memory_info().rss
     big = tmp_path / "big.csv"
     with big.open("w", encoding="utf-8") as file:

@@ -70,8 +70,7 @@ def force_errors(walker: Walker, folder: Path) -> None:
         "cut.csv.gz": b"\x1f\x8b\x08\x00" + line.encode(),
     }
     walker.open("upload")
-    walker.choose("No, new people")
-    walker.fill("A name for these people", "broken-files")
+    walker.new_people("broken-files")
     for name, content in broken.items():
         path = folder / name
         path.write_bytes(content)
@@ -95,8 +94,7 @@ def take_in_malformed_lines(walker: Walker, folder: Path) -> None:
     }
     for name, content in malformed.items():
         walker.open("upload")
-        walker.choose("No, new people")
-        walker.fill("A name for these people", f"malformed {name}")
+        walker.new_people(f"malformed {name}")
         path = folder / name
         path.write_bytes(content)
         walker.upload(0, path)

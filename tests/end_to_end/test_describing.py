@@ -87,14 +87,14 @@ def paste_until(walker: Walker, line: int, column: str, block: tuple[tuple[str, 
 
 
 def answer_about_people(walker: Walker) -> None:
-    """Say that a person is protected, has one row, and is one of at most 5,000."""
-    for label in ("person", "No: it is measured"):
-        walker.choose(label)
-    for label, number in (("At most how many rows", "1"), ("How many are there at most", "5000")):
-        box = walker.page.get_by_role("spinbutton", name=label)
-        box.fill(number)
-        box.press("Enter")
-        walker.settle()
+    """Say that a person is protected, has one row, and is one of at most 5,000; then the columns are there."""
+    walker.choose("person")
+    walker.pill("1")
+    walker.choose("No: it is measured")
+    box = walker.page.get_by_role("spinbutton", name="How many are there at most")
+    box.fill("5000")
+    box.press("Enter")
+    walker.settle()
 
 
 def test_what_was_typed_survives_reloads_another_tab_and_a_restart(browser: Any, tmp_path: Path) -> None:
@@ -104,22 +104,22 @@ def test_what_was_typed_survives_reloads_another_tab_and_a_restart(browser: Any,
         walker = Walker(browser, server.address, permissions=["clipboard-read", "clipboard-write"])
         page = walker.page
         walker.open("upload")
-        walker.choose("No, new people")
-        walker.fill("A name for these people", "clinic")
+        walker.new_people("clinic")
         # Before a table has come a reload loses nothing either.
         page.reload()
-        page.get_by_text("Table: CSV, TSV, Excel").wait_for()
+        page.get_by_role("textbox", name="A name for these people").wait_for()
         assert page.get_by_role("textbox", name="A name for these people").input_value() == "clinic"
         walker.upload(0, table)
         page.get_by_text("Stored, encrypted.").wait_for()
         walker.press("Continue to 2 Describe")
         walker.see("Describe the table")
 
+        walker.counted.clear()
+        answer_about_people(walker)
         # Nothing is dropped or replaced by a guess alone, and parts of words say nothing.
         assert "notes would be dropped, because of the word 'notes'." in walker.text()
         assert "division_name would" not in walker.text()
         assert "chol would" not in walker.text()
-        walker.counted.clear()
         walker.press("Accept")
         walker.settle()
 
@@ -137,7 +137,6 @@ def test_what_was_typed_survives_reloads_another_tab_and_a_restart(browser: Any,
         walker.press("Tick 'Empty' in 4 columns")
         walker.settle()
         assert cell(walker, 2, "state").inner_text() == "● ready"
-        answer_about_people(walker)
         assert sum(walker.counted.values()) <= 16, "five columns and the people, with one paste taken back"
         walker.press("Continue to 3 Budget")
         walker.see("Choose a privacy budget")
@@ -151,7 +150,7 @@ def test_what_was_typed_survives_reloads_another_tab_and_a_restart(browser: Any,
 
         walker.visit("2 Describe", "Describe the table")
         # What is known between columns is built in words, and survives as everything else does.
-        page.get_by_text("Add a rule").click()
+        page.get_by_text("Rules between columns (optional)").click()
         walker.settle()
         page.get_by_role("combobox", name="What do you know?").wait_for()
         for label, option in (
@@ -212,14 +211,14 @@ def test_a_table_is_described_by_a_codebook_in_a_workbook_with_few_clicks(
     walker = Walker(browser, server.address)
     page = walker.page
     walker.open("upload")
-    walker.choose("No, new people")
-    walker.fill("A name for these people", "a survey with a codebook")
+    walker.new_people("a survey with a codebook")
     walker.upload(0, tmp_path / "survey.csv")
     page.get_by_text("Stored, encrypted.").wait_for()
     walker.press("Continue to 2 Describe")
     walker.see("Describe the table")
 
     walker.counted.clear()
+    answer_about_people(walker)
     page.get_by_text("Use a data dictionary").click()
     walker.settle()
     walker.upload(0, tmp_path / "codebook.xlsx")
@@ -230,8 +229,7 @@ def test_a_table_is_described_by_a_codebook_in_a_workbook_with_few_clicks(
     states = [cell(walker, line, "state").inner_text() for line in range(5)]
     assert states == ["\u21bb replaced", *["\u25cf ready"] * 4]
     assert cell(walker, 4, "categories").inner_text() == "N, S, ?"
-    answer_about_people(walker)
     walker.press("Continue to 3 Budget")
     walker.see("Choose a privacy budget")
-    assert sum(walker.counted.values()) <= 7, "a codebook, its lines, two answers by a click and two by a key, and on"
+    assert sum(walker.counted.values()) <= 7, "a codebook, its lines, three answers by a click and one by a key, and on"
     walker.close()

@@ -79,8 +79,7 @@ def test_twenty_columns_from_nothing_to_a_release(server: Server, browser: Any, 
     page = walker.page
     page.add_init_script(_COUNT)
     walker.open("upload")
-    walker.choose("No, new people")
-    walker.fill("A name for these people", "twenty")
+    walker.new_people("twenty")
     walker.upload(0, wide_table(tmp_path))
     page.get_by_text("Stored, encrypted.").wait_for()
     walker.press("Continue to 2 Describe")
@@ -88,7 +87,7 @@ def test_twenty_columns_from_nothing_to_a_release(server: Server, browser: Any, 
 
     before = counted(walker)
     walker.choose("person")
-    type_into(walker, "At most how many rows can one", "1")
+    walker.pill("1")
     walker.choose("No: it is measured with part of the budget")
     type_into(walker, "How many are there at most", "50000")
     shoot(walker, "offer")

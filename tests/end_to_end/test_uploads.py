@@ -36,8 +36,7 @@ def test_no_row_of_an_upload_is_seen_in_clear(server: Server, browser: Any, tmp_
     table.write_text("word,n\n" + "".join(f"{CANARY}{n:010d},7\n" for n in range(ROWS)), encoding="utf-8")
     walker = Walker(browser, server.address)
     walker.open("upload")
-    walker.choose("No, new people")
-    walker.fill("A name for these people", "watched")
+    walker.new_people("watched")
     # Slowed down, so that who watches has the time to look at every file more than once.
     walker.context.new_cdp_session(walker.page).send(
         "Network.emulateNetworkConditions",
@@ -158,8 +157,7 @@ def session(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     with started_server(folder) as server:
         walker = Walker(browser, server.address)
         walker.open("upload")
-        walker.choose("No, new people")
-        walker.fill("A name for these people", "direct")
+        walker.new_people("direct")
         with walker.page.expect_request(lambda request: request.method == "PUT") as sent:
             walker.upload(1, small)
         walker.page.get_by_test_id("stAlertContentError").first.wait_for()
@@ -265,8 +263,7 @@ def test_a_server_stops_while_it_looks_at_a_table_whose_names_are_long(browser: 
     with started_server(tmp_path) as server:
         walker = Walker(browser, server.address)
         walker.open("upload")
-        walker.choose("No, new people")
-        walker.fill("A name for these people", "names")
+        walker.new_people("names")
         walker.upload(0, longer)
         walker.page.get_by_text("The name of column 2 has 60,000 characters").wait_for()
         walker.upload(0, table)

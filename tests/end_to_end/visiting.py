@@ -28,7 +28,7 @@ PIECE_BYTES = 2**16
 WAY = """
 open                                            Turn a private table into rows you can share.
 press   Start with your own table               Upload a table
-choose  People = No, new people                 Upload a table
+offered Is it about the same people = No, new people   Upload a table
 write   A name for these people = {account}     Upload a table
 upload  Codebook = codebook.yaml                Upload a table
 upload  Table = {account}.csv                   Upload a table
@@ -118,6 +118,13 @@ class Visitor:
         if not found:
             raise LostError(f"no {kind} '{words}'")
         return found[-1 if last else 0]
+
+    def offers(self, kind: str, words: str) -> bool:
+        """Whether there is such a widget."""
+        return any(
+            held.WhichOneof("type") == kind and getattr(held, kind).label.startswith(words)
+            for held, _ in self.elements.values()
+        )
 
     def errors(self) -> list[str]:
         shown = [held for held, _ in self.elements.values() if held.WhichOneof("type") in {"alert", "exception"}]
@@ -234,7 +241,9 @@ class Visitor:
             case "confirm":
                 button, fragment = self.widget("button", action.words, last=True)
                 await self.rerun(WidgetState(id=button.id, trigger_value=True), fragment=fragment)
-            case "choose":
+            case "offered" if not self.offers("radio", name):
+                pass
+            case "offered" | "choose":
                 radio, fragment = self.widget("radio", name)
                 await self.rerun(WidgetState(id=radio.id, string_value=value), fragment=fragment)
             case "write":

@@ -161,11 +161,23 @@ class Walker:
         self.page.locator("label").filter(has_text=label).first.click()
         self.settle()
 
+    def pill(self, words: str) -> None:
+        """Choose one of the answers that stand side by side."""
+        self.page.get_by_test_id("stButtonGroup").get_by_text(words, exact=True).first.click()
+        self.settle()
+
     def fill(self, label: str, text: str) -> None:
         box = self.page.get_by_role("textbox", name=label).first
         box.fill(text)
         box.press("Enter")
         self.settle()
+
+    def new_people(self, name: str) -> None:
+        """Name the people of a table; where others are in the ledger, say first that these are new."""
+        self.settle()
+        if self.page.get_by_role("radio", name="No, new people").count():
+            self.choose("No, new people")
+        self.fill("A name for these people", name)
 
     def pick(self, label: str, option: str) -> None:
         """Open a list and pick from it; a list that the page closed again, as any change of its size does, anew."""
@@ -233,8 +245,7 @@ def walk_to_generate(walker: Walker, table: Path, codebook: Path, account: str) 
     walker.open()
     walker.press("Start with your own table")
     walker.see("Upload a table")
-    walker.choose("No, new people")
-    walker.fill("A name for these people", account)
+    walker.new_people(account)
     walker.upload(1, codebook)
     page.get_by_text("The description has been filled in from the file.").wait_for()
     walker.upload(0, table)

@@ -15,9 +15,11 @@ __all__ = [
     "LABELLED",
     "TABLE",
     "badges",
+    "declare_people",
     "described",
     "errors",
     "go",
+    "new_people",
     "open_app",
     "started",
     "texts",
@@ -82,12 +84,25 @@ def errors(app: AppTest) -> list[str]:
 
 
 def upload_table(app: AppTest, content: bytes, name: str = "survey.csv", mime: str = "text/csv") -> AppTest:
-    """Answer the question about people and upload a table."""
-    go(app, "upload")
-    app.radio(key="people").set_value("No, new people").run()
-    app.text_input(key="field:account").set_value("survey").run()
+    """Say whose table it is and upload it."""
+    new_people(go(app, "upload"), "survey")
     uploader(app, "table").upload(name, content, mime)
     return app.run()
+
+
+def new_people(app: AppTest, name: str) -> AppTest:
+    """Name the people of a table; where others are in the ledger, say first that these are new."""
+    if any(radio.key == "people" for radio in app.radio):
+        app.radio(key="people").set_value("No, new people").run()
+    return app.text_input(key="field:account").set_value(name).run()
+
+
+def declare_people(app: AppTest) -> AppTest:
+    """Answer the questions about the people on 2 Describe: 500 of them, one row each."""
+    app.radio(key="field:protects-choice").set_value("person").run()
+    app.pills(key="field:rows-choice").set_value("1").run()
+    app.radio(key="field:row_count").set_value("public").run()
+    return app.number_input(key="field:number_of_units").set_value(500).run()
 
 
 def uploader(app: AppTest, name: str) -> Any:

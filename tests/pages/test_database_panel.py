@@ -8,7 +8,7 @@ from pathlib import Path
 import psycopg
 import pytest
 from database_here import asks_for_password
-from driving import CODEBOOK, TABLE, errors, go, open_app, texts, uploader, wait_for_run
+from driving import CODEBOOK, TABLE, errors, go, new_people, open_app, texts, uploader, wait_for_run
 from streamlit.testing.v1 import AppTest
 
 from pages.ui.session import application
@@ -31,8 +31,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def at_the_panel(folder: Path, **said: str) -> AppTest:
     app = go(open_app(), "upload")
-    app.radio(key="people").set_value("No, new people").run()
-    app.text_input(key="field:account").set_value("survey").run()
+    new_people(app, "survey")
     app.text_input(key="database-url").set_value(f"sqlite:///{folder}/survey.sqlite").run()
     return filled(app, **said)
 
@@ -50,8 +49,7 @@ def read(app: AppTest) -> AppTest:
 def test_nothing_is_offered_unless_the_operator_lists_databases(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HERMITAGE_DATABASES", raising=False)
     app = go(open_app(), "upload")
-    app.radio(key="people").set_value("No, new people").run()
-    app.text_input(key="field:account").set_value("survey").run()
+    new_people(app, "survey")
     assert "database" not in texts(app)
     assert not [one for one in app.text_input if one.key == "database-url"]
 
@@ -86,8 +84,7 @@ def test_the_password_of_a_database_is_asked_for_beside_its_address(
         host = url.rpartition("=")[2]
         monkeypatch.setenv("HERMITAGE_DATABASES", f"{host}:5432")
         app = go(open_app(), "upload")
-        app.radio(key="people").set_value("No, new people").run()
-        app.text_input(key="field:account").set_value("survey").run()
+        new_people(app, "survey")
         read(filled(app, url=url, table="visits"))
         assert errors(app) == ["The database asks for a password. Type it beside the address."]
         assert errors(read(filled(app, password="CANARY wrong"))) == [

@@ -6,10 +6,10 @@ import datetime
 from typing import Any
 
 import pytest
-from driving import CODEBOOK, TABLE, described, errors, go, open_app, texts, upload_table, uploader
+from driving import CODEBOOK, TABLE, declare_people, described, errors, go, open_app, texts, upload_table, uploader
 from streamlit.testing.v1 import AppTest
 
-from pages.ui.draft import config_of
+from pages.ui.draft import config_of, most_people
 from pages.ui.session import application
 from synth.schema import TimeColumn, TimeStep
 from synth.store import EventKind
@@ -19,6 +19,11 @@ LOOK = EventKind.OWNER_VIEW
 
 
 def with_columns(header: str) -> AppTest:
+    """Return a table whose people are declared, at its columns."""
+    return declare_people(with_nothing_said(header))
+
+
+def with_nothing_said(header: str) -> AppTest:
     names = header.split(",")
     return go(upload_table(open_app(), f"{header}\n{','.join('1' for _ in names)}\n".encode()), "describe")
 
@@ -32,17 +37,10 @@ def edit(app: AppTest, **rows: dict[str, Any]) -> AppTest:
     return app.run()
 
 
-def answer(app: AppTest) -> AppTest:
-    app.radio(key="field:protects-choice").set_value("person").run()
-    app.number_input(key="field:rows_per_unit").set_value(1).run()
-    app.radio(key="field:row_count").set_value("public").run()
-    return app.number_input(key="field:number_of_units").set_value(500).run()
-
-
-def test_nothing_is_preselected() -> None:
-    app = with_columns("age,region")
+def test_nothing_is_preselected_and_the_people_come_first() -> None:
+    app = with_nothing_said("age,region")
     assert app.radio(key="field:protects-choice").value is None
-    assert app.number_input(key="field:rows_per_unit").value is None
+    assert app.pills(key="field:rows-choice").value is None
     assert app.radio(key="field:row_count").value is None
     assert app.number_input(key="field:people_at_most").value is None
     rows = app.session_state["draft"]["columns"]
@@ -51,10 +49,34 @@ def test_nothing_is_preselected() -> None:
         "Declare what anyone could know without looking at this table. Everything you type here will be published."
         in texts(app)
     )
+    assert not app.data_editor
+    assert "Next: Say who you are protecting. The columns come after that." in texts(app)
+    declare_people(app)
+    assert len(app.data_editor) == 1
+
+
+def test_every_sentence_is_about_what_stands_on_the_page_now() -> None:
+    """After each answer the next question is the first that is open; nothing is asked that is not shown."""
+    app = with_nothing_said("age,region")
+    for step, left in (
+        (lambda: app.radio(key="field:protects-choice").set_value("person"), "how many rows one person can have"),
+        (lambda: app.pills(key="field:rows-choice").set_value("1"), "whether their number is public"),
+        (lambda: app.radio(key="field:row_count").set_value("public"), "how many people there are"),
+    ):
+        step().run()
+        assert left in next(words for words in texts(app).splitlines() if "Next:" in words)
+    assert "Protects one person contributing one row" in texts(app).splitlines()[0], "the header has heard of it too"
+    app.number_input(key="field:number_of_units").set_value(891).run()
+    words = texts(app)
+    assert "how many there are" not in words
+    assert "Find 2 undescribed columns privately (spends 0.10)" in [button.label for button in app.button]
+    # What is typed into the table is known above it in the same run.
+    edit(app, region={"role": "category", "categories": "north, south", "other": True})
+    assert "Find 1 undescribed column privately (spends 0.10)" in [button.label for button in app.button]
 
 
 def test_going_on_too_early_names_everything_that_is_missing() -> None:
-    app = with_columns("age,region")
+    app = with_nothing_said("age,region")
     app.button(key="continue-budget").click().run()
     (found,) = errors(app)
     assert "- Say who you are protecting." in found
@@ -83,7 +105,7 @@ def test_going_on_too_early_names_everything_that_is_missing() -> None:
     ],
 )
 def test_refusals_in_their_words(name: str, cells: dict[str, str], sentence: str) -> None:
-    app = answer(with_columns(name))
+    app = with_columns(name)
     edit(app, **{name: cells})
     app.button(key="continue-budget").click().run()
     assert errors(app) == [f"Before you continue:\n- {sentence}"]
@@ -99,14 +121,15 @@ def test_free_text_is_announced() -> None:
 
 @pytest.mark.thorough
 def test_several_rows_without_a_column_of_ids() -> None:
-    app = answer(with_columns("age,who"))
+    app = with_columns("age,who")
+    app.pills(key="field:rows-choice").set_value("another number").run()
     app.number_input(key="field:rows_per_unit").set_value(4).run()
     assert (
         "Without such a column the limit cannot be enforced: the guarantee holds only if this number is true."
         in texts(app)
     )
     assert "Protects one person contributing up to 4 rows." in texts(app)
-    app.selectbox(key="field:id_column").set_value("who").run()
+    app.pills(key="field:whose").set_value("who").run()
     assert "Enforced: at most 4 rows per person are kept, chosen at random." in texts(app)
     roles = {row["name"]: row["role"] for row in app.session_state["draft"]["columns"]}
     assert roles["who"] == "identifier (replaced)"
@@ -114,10 +137,10 @@ def test_several_rows_without_a_column_of_ids() -> None:
 
 @pytest.mark.thorough
 def test_another_unit_can_be_named() -> None:
-    app = with_columns("age")
+    app = with_nothing_said("age")
     app.radio(key="field:protects-choice").set_value("other").run()
     app.text_input(key="field:protects-other").set_value("ship").run()
-    app.number_input(key="field:rows_per_unit").set_value(1).run()
+    app.pills(key="field:rows-choice").set_value("1").run()
     assert "Protects one ship contributing one row." in texts(app)
 
 
@@ -161,7 +184,7 @@ def test_a_dictionary_is_shown_line_by_line_before_it_is_taken() -> None:
     uploader(app, "dictionary").upload("codebook.csv", codebook, "text/csv")
     app.run()
     assert "Understood 2 of your 3 columns. Nothing is filled in yet." in texts(app).replace("*", "")
-    assert "Ignored, as they are not in the table: height." in app.warning[0].value
+    assert "Ignored, as they are not in the table: height." in texts(app)
     assert app.session_state["draft"]["columns"][0]["high"] == ""
     app.button(key="dictionary-take").click().run()
     rows = {row["name"]: row for row in app.session_state["draft"]["columns"]}
@@ -246,7 +269,7 @@ def test_the_codebook_does_not_bring_its_own_account() -> None:
 
 @pytest.mark.thorough
 def test_an_absurd_domain_is_refused_with_the_columns_named() -> None:
-    app = answer(with_columns("street,job,smoker"))
+    app = with_columns("street,job,smoker")
     values = ", ".join(f"v{place}" for place in range(5000))
     edit(
         app,
@@ -272,15 +295,15 @@ def test_an_absurd_domain_is_refused_with_the_columns_named() -> None:
 
 @pytest.mark.thorough
 def test_a_public_number_is_asked_once_and_stands_for_the_bound() -> None:
-    app = with_columns("age,region")
-    app.number_input(key="field:rows_per_unit").set_value(1).run()
+    app = with_nothing_said("age,region")
+    app.pills(key="field:rows-choice").set_value("1").run()
     app.radio(key="field:row_count").set_value("public").run()
     assert "field:people_at_most" not in {box.key for box in app.number_input}
     app.button(key="continue-budget").click().run()
     assert "- Say how many people there are, as their number is public." in errors(app)[0]
     app.number_input(key="field:number_of_units").set_value(321).run()
     held = app.session_state["draft"]
-    assert (held["number_of_units"], held["people_at_most"]) == (321, 321)
+    assert (held["number_of_units"], most_people(held)) == (321, 321)
     app.radio(key="field:row_count").set_value("private").run()
     assert "field:number_of_units" not in {box.key for box in app.number_input}
 
@@ -297,7 +320,6 @@ def test_open_roles_are_guessed_from_rows_only_when_the_owner_asks_and_that_is_r
     roles = {row["name"]: row["role"] for row in app.session_state["draft"]["columns"]}
     assert all(roles.values())
     assert [event.detail["what"] for event in looks()] == ["kinds of columns"]
-    assert "look-at-rows" not in {button.key for button in app.button}
 
 
 def looks() -> list[Event]:
@@ -307,7 +329,7 @@ def looks() -> list[Event]:
 
 @pytest.mark.thorough
 def test_columns_without_a_place_for_odd_cells_can_all_be_marked_at_once() -> None:
-    app = answer(with_columns("age,quux"))
+    app = with_columns("age,quux")
     edit(
         app,
         age={"role": "number", "low": "0", "high": "99"},

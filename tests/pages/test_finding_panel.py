@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 
 import pytest
-from driving import errors, go, open_app, texts, upload_table
+from driving import declare_people, errors, go, open_app, texts, upload_table
 from streamlit.testing.v1 import AppTest
-from test_describe import answer, edit
+from test_describe import edit
 
 from pages.ui.finding import _config_to_find, open_names
 from pages.ui.session import application
@@ -44,7 +44,7 @@ def charges() -> list[str]:
 @pytest.mark.thorough
 def test_a_worker_that_died_leaves_words_and_what_was_found_can_be_found_anew() -> None:
     app = go(upload_table(open_app(), TABLE.encode()), "describe")
-    answer(app)
+    declare_people(app)
     app.number_input(key="field:number_of_units").set_value(5000).run()
     assert open_lines(app) == ["age", "region", "flavour"]
     work = begun(app, alive=False)

@@ -9,7 +9,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from driving import TABLE, errors, go, open_app, started, texts, upload_table, uploader
+from driving import TABLE, errors, go, new_people, open_app, started, texts, upload_table, uploader
 
 from pages.server.serving import Keeper
 from pages.server.uploads import incoming
@@ -113,8 +113,7 @@ def test_the_uploads_of_a_session_without_a_browser_are_forgotten() -> None:
 
 def test_an_upload_that_is_not_kept_any_more_is_asked_for_again() -> None:
     app = go(open_app(), "upload")
-    app.radio(key="people").set_value("No, new people").run()
-    app.text_input(key="field:account").set_value("survey").run()
+    new_people(app, "survey")
     uploader(app, "table").upload("survey.csv", TABLE.encode(), "text/csv")
     incoming().forget("test session id")
     app.run()
@@ -126,8 +125,7 @@ def test_an_upload_that_is_not_kept_any_more_is_asked_for_again() -> None:
 def test_a_file_that_did_not_come_by_the_server_is_not_read() -> None:
     """Bytes that Streamlit itself took in are never taken for an upload: the way around the encryption is closed."""
     app = go(open_app(), "upload")
-    app.radio(key="people").set_value("No, new people").run()
-    app.text_input(key="field:account").set_value("survey").run()
+    new_people(app, "survey")
     uploader(app, "table").set_value(("survey.csv", TABLE.encode(), "text/csv")).run()
     assert errors(app)[0].startswith("This file is no longer available")
 

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import ast
+import shutil
 from pathlib import Path
 
 import pytest
-from driving import described, go, open_app, texts
+from driving import described, errors, go, open_app, texts
+
+from pages.ui.draft import config_of
+from pages.ui.session import application
+from synth.store import WorkState
 
 PAGES = Path(__file__).resolve().parents[2] / "pages"
-NO_TABLE = "There is no table yet. Upload one, or try the demo table."
+NO_TABLE = "No table is open. Upload one, or try the demo table."
+NONE_OPEN = "No run is open. Upload a table, or try the demo table."
 NO_RUN = "There is no run of this table yet. Choose a generator and start one."
 
 
@@ -22,8 +28,8 @@ NO_RUN = "There is no run of this table yet. Choose a generator and start one."
         ("rehearse", NO_TABLE),
         ("generate", NO_TABLE),
         ("models", NO_TABLE),
-        ("report", NO_RUN),
-        ("release", NO_RUN),
+        ("report", NONE_OPEN),
+        ("release", NONE_OPEN),
         ("ledger", "Nothing has been spent yet. This page will list who is protected and what each release cost."),
     ],
 )
@@ -93,3 +99,57 @@ def test_every_page_goes_through_the_application() -> None:
             assert ast.unparse(last.test) == "__name__ == '__main__'", path.name
             # Drawn only when Streamlit runs the file: tests and the server's start import it for its pieces.
             assert [ast.unparse(line) for line in last.body] == ["through_the_application()", "screen()"], path.name
+
+
+@pytest.fixture
+def after_a_run(finished_home: tuple[Path, str, str], home: Path) -> tuple[str, str]:
+    """Return a table and its run with a report, in an installation that nobody has open."""
+    folder, table_id, run_id = finished_home
+    shutil.copytree(folder, home)
+    return table_id, run_id
+
+
+@pytest.mark.parametrize(("page", "title"), [("report", "Read the report"), ("release", "What only you can confirm")])
+def test_a_table_that_is_opened_again_brings_its_latest_run(
+    after_a_run: tuple[str, str], page: str, title: str
+) -> None:
+    table_id, run_id = after_a_run
+    app = open_app()
+    app.button(key="list-begun").click().run()
+    app.button(key=f"go-on:{table_id}").click().run()
+    go(app, page)
+    assert app.session_state["draft"]["run_id"] == run_id
+    assert not app.info
+    assert title in texts(app)
+    assert app.query_params["run"] == run_id
+    go(app, "generate")
+    assert "The report is ready." in texts(app)
+
+
+def test_a_page_opened_by_its_address_offers_tables_and_runs(after_a_run: tuple[str, str]) -> None:
+    table_id, run_id = after_a_run
+    app = go(open_app(), "report")
+    # Names are shown only where they are asked for.
+    assert "survey.csv" not in texts(app)
+    app.button(key="list-begun").click().run()
+    shown = texts(app).replace("*", "")
+    assert "survey.csv · survey · 3 columns · described" in shown
+    assert f"Run {run_id[:8]} of survey.csv · survey · ε = 1.00 · report ready" in shown
+    app.button(key=f"open-run:{run_id}").click().run()
+    assert "Read the report" in texts(app)
+    held = app.session_state["draft"]
+    assert (held["table_id"], held["run_id"], held["described"]) == (table_id, run_id, True)
+
+
+def test_a_run_that_failed_after_its_charge_is_not_said_not_to_exist() -> None:
+    app = described()
+    held, opened = app.session_state["draft"], application()
+    run = opened.reserve(config_of(held), table_id=held["table_id"])
+    opened.ledger.spend(opened.ledger.charges_of(run.id)[0])
+    opened.ledger.settle(run.id)
+    assert opened.store.work.move(run.id, WorkState.FAILED, message="The disk was full.")
+    go(app, "report")
+    assert "This run stopped before it had a report." in [str(info.value) for info in app.info]
+    go(app, "generate")
+    assert errors(app) == ["The disk was full."]
+    assert "The 1.00 stays spent." in texts(app)

@@ -249,7 +249,7 @@ def test_a_failed_run_says_that_the_budget_stays_spent(home: Path) -> None:
     assert "The 1.00 stays spent." in texts(app)
     assert "epsilon spent: 1.00" in texts(app)
     go(app, "report")
-    assert "The report is not ready yet. It is built at the end of the run." in texts(app)
+    assert "This run stopped before it had a report." in texts(app)
 
 
 def test_the_report_badges_every_number(finished: AppTest) -> None:

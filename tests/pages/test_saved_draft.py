@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driving import CODEBOOK, TABLE, described, go, open_app, texts, upload_table, uploader
+from driving import CODEBOOK, TABLE, declare_people, described, go, new_people, open_app, texts, upload_table, uploader
 from sqlalchemy import text
 from streamlit.testing.v1 import AppTest
-from test_describe import answer, edit, with_columns
+from test_describe import edit, with_columns
 
 from pages.ui.draft import body_of, changed_answers, fill_from_body, merged, new_draft, take_table
 from pages.ui.session import application
@@ -45,8 +45,7 @@ def test_a_reload_brings_back_everything_that_was_typed(page: str) -> None:
 
 def begun() -> AppTest:
     app = go(open_app(), "upload")
-    app.radio(key="people").set_value("No, new people").run()
-    app.text_input(key="field:account").set_value("survey").run()
+    new_people(app, "survey")
     app.selectbox(key="field:format-separator").set_value(";").run()
     return app
 
@@ -63,7 +62,7 @@ def test_what_is_typed_before_a_table_has_come_survives_a_reload_and_goes_on_wit
     app.run()
     again = reloaded(app, "upload")
     assert body_of(again.session_state["draft"]) == body_of(app.session_state["draft"])
-    assert again.radio(key="people").value == "No, new people"
+    assert again.session_state["draft"]["people"] == "No, new people"
     assert again.text_input(key="field:account").value == "survey"
     assert again.text_input(key="database-table").value == "visits"
     assert again.text_input(key="database-password").value == ""
@@ -90,7 +89,7 @@ def test_an_address_with_a_password_is_kept_nowhere(
 
 @pytest.mark.thorough
 def test_start_lists_what_was_begun_and_goes_on_with_it() -> None:
-    one = answer(with_columns("age,region"))
+    one = with_columns("age,region")
     edit(one, age={"role": "number", "low": "0", "high": "99"})
     other = begun()
     app = open_app()
@@ -138,7 +137,7 @@ def test_rules_and_groups_of_two_tabs_are_merged_one_by_one() -> None:
 
 @pytest.mark.thorough
 def test_a_restart_of_the_server_brings_it_back() -> None:
-    app = answer(with_columns("age,region"))
+    app = with_columns("age,region")
     edit(app, age={"role": "number", "low": "0", "high": "99"})
     application().close()
     from pages.ui.session import _application
@@ -180,7 +179,7 @@ def test_of_one_cell_that_two_tabs_change_the_later_change_stays() -> None:
 
 @pytest.mark.thorough
 def test_nothing_is_written_where_nothing_was_changed() -> None:
-    app = answer(with_columns("age"))
+    app = with_columns("age")
     number = application().drafts.number(app.session_state["draft"]["table_id"])
     for page in ("upload", "describe", "ledger"):
         go(app, page)
@@ -199,7 +198,7 @@ def test_one_cell_of_a_hundred_columns_is_saved_within_the_rerun() -> None:
 
 @pytest.mark.thorough
 def test_a_deleted_table_takes_its_draft_along() -> None:
-    app = answer(with_columns("age"))
+    app = with_columns("age")
     table_id = app.session_state["draft"]["table_id"]
     application().intake.delete_table(table_id)
     assert application().drafts.find(table_id) is None
@@ -227,7 +226,7 @@ def test_while_the_database_is_away_nothing_is_lost(home: Path) -> None:
 @pytest.mark.thorough
 def test_no_cell_of_the_table_is_in_what_is_saved(home: Path) -> None:
     app = go(upload_table(open_app(), TABLE.replace("north", "canary-cell").encode()), "describe")
-    answer(app)
+    declare_people(app)
     with application().store.reading() as connection:
         (body,) = connection.execute(text("SELECT body FROM drafts")).scalars().all()
     assert "age" in body

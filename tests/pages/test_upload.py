@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from driving import CODEBOOK, TABLE, errors, go, open_app, texts, upload_table, uploader
+from driving import CODEBOOK, TABLE, declare_people, errors, go, new_people, open_app, texts, upload_table, uploader
 from streamlit.runtime.memory_uploaded_file_manager import MemoryUploadedFileManager
 
 from pages.server.uploads import incoming
@@ -24,12 +24,25 @@ def nested() -> bytes:
     return buffer.getvalue()
 
 
-@pytest.mark.thorough
-def test_nothing_can_be_uploaded_before_the_question_about_people() -> None:
+def test_a_file_waits_until_it_is_said_whose_it_is() -> None:
     app = go(open_app(), "upload")
-    assert "Is this about the same people as a table already in the ledger?" in texts(app)
+    uploader(app, "table").upload("survey.csv", TABLE.encode(), "text/csv")
+    app.run()
+    assert "survey.csv is here, encrypted. Say below whose table it is." in texts(app).replace("*", "")
+    assert incoming().waiting("test session id") == 1
+    assert not application().account_names(), "no account is opened by a file"
+    app.text_input(key="field:account").set_value("survey").run()
+    assert "Stored, encrypted. The upload has been removed from memory." in texts(app)
+    assert incoming().waiting("test session id") == 0
+    # Where people are in the ledger already, a second file waits until it is said whether they are the same.
+    app.button(key="another-table").click().run()
     assert app.radio(key="people").value is None
-    assert not app.file_uploader
+    uploader(app, "table").upload("newer.csv", TABLE.encode() + b"40,north,yes\n", "text/csv")
+    app.run()
+    assert app.session_state["draft"]["table_id"] is None
+    app.radio(key="people").set_value("survey").run()
+    assert "Stored, encrypted. The upload has been removed from memory." in texts(app)
+    assert application().account_names() == ["survey"]
 
 
 def test_a_stored_table_shows_names_and_numbers_but_no_cell() -> None:
@@ -84,7 +97,7 @@ def test_names_that_deceive_are_told_before_they_are_described() -> None:
     assert "The columns 'age' and '⟨U+0430⟩ge' look the same." in words
     assert "The column name 'we⟨U+202E⟩ight' is not what it looks like: U+202E Right-to-left override." in words
     assert "\u202e" not in words
-    go(app, "describe")
+    declare_people(go(app, "describe"))
     shown = app.get("arrow_data_frame") or app.dataframe
     assert not app.exception
     assert [row["name"] for row in app.session_state["draft"]["columns"]] == ["age", "\u0430ge", "we\u202eight"]
@@ -97,7 +110,7 @@ def test_of_many_odd_names_and_open_columns_the_first_are_told() -> None:
     app = upload_table(open_app(), f"{','.join(names)}\n{','.join('1' * 300)}\n".encode())
     assert len(app.warning) == 21
     assert "280 more warnings of this kind." in app.warning[20].value
-    go(app, "describe")
+    declare_people(go(app, "describe"))
     app.button(key="continue-budget").click().run()
     (sentence,) = errors(app)
     lines = sentence.splitlines()
@@ -189,16 +202,14 @@ def test_no_line_is_a_reason_to_refuse_a_table(line: bytes, said: str | None) ->
 def test_a_table_over_the_limit_is_refused_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HERMITAGE_MAXIMUM_UPLOAD_MIB", "1")
     app = go(open_app(), "upload")
-    app.radio(key="people").set_value("No, new people").run()
-    app.text_input(key="field:account").set_value("survey").run()
+    new_people(app, "survey")
     assert "at most 1 MB" in uploader(app, "table").label
     assert "synth run" in texts(app)
 
 
 def test_the_format_reaches_the_reader() -> None:
     app = go(open_app(), "upload")
-    app.radio(key="people").set_value("No, new people").run()
-    app.text_input(key="field:account").set_value("survey").run()
+    new_people(app, "survey")
     app.checkbox(key="field:format-has-header").set_value(False).run()
     app.text_area(key="field:format-names").set_value("age\nregion").run()
     app.selectbox(key="field:format-separator").set_value(";").run()
@@ -232,8 +243,7 @@ def test_a_file_that_is_kept_can_be_forgotten() -> None:
 def test_the_format_of_a_codebook_reaches_the_reader() -> None:
     written = 'format: {header: false, separator: ";", strip: true, skip_rows: 1, names: [age, region, smoker]}'
     app = go(open_app(), "upload")
-    app.radio(key="people").set_value("No, new people").run()
-    app.text_input(key="field:account").set_value("survey").run()
+    new_people(app, "survey")
     codebook = f"{written}\n{CODEBOOK}".encode()
     uploader(app, "codebook").upload("codebook.yaml", codebook, "application/yaml")
     app.run()
@@ -262,8 +272,7 @@ def test_the_same_people_keep_their_account() -> None:
 def test_the_same_table_under_another_account_is_a_warning() -> None:
     app = upload_table(open_app(), TABLE.encode())
     app.button(key="another-table").click().run()
-    app.radio(key="people").set_value("No, new people").run()
-    app.text_input(key="field:account").set_value("others").run()
+    new_people(app, "others")
     uploader(app, "table").upload("again.csv", TABLE.encode(), "text/csv")
     app.run()
     assert any("under the account survey" in str(warning.value) for warning in app.warning)
@@ -321,7 +330,7 @@ def test_a_table_can_be_deleted_now() -> None:
     app = upload_table(open_app(), TABLE.encode())
     app.button(key="delete-table").click().run()
     assert app.session_state["draft"]["table_id"] is None
-    assert "Is this about the same people" in texts(app)
+    assert "Whose table is it?" in texts(app)
 
 
 def test_a_deleted_table_is_asked_for_again() -> None:
@@ -330,7 +339,7 @@ def test_a_deleted_table_is_asked_for_again() -> None:
     app = upload_table(open_app(), TABLE.encode())
     application().intake.delete_table(app.session_state["draft"]["table_id"])
     go(app, "describe")
-    assert "There is no table yet. Upload one, or try the demo table." in texts(app)
+    assert "No table is open. Upload one, or try the demo table." in texts(app)
 
 
 def test_a_reload_finds_the_table_again() -> None:
