@@ -28,6 +28,7 @@ from pages.ui.forecast import (
     smallest_epsilon_form,
 )
 from pages.ui.guards import guard, require, through_the_application
+from pages.ui.looking import taken_columns, taken_note
 from pages.ui.session import application, bind, draft, go, own_table
 from pages.ui.words import DELTA_MEANS, amount, count, note, plain
 from synth.errors import ConfigError
@@ -85,6 +86,7 @@ def screen() -> None:
     )
 
     found_note(config)
+    taken_note(taken_columns(draft()))
     _purpose(config)
     ledger_box(plan)
     if plan.refusal is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import pandas as pd
 import streamlit as st
@@ -27,7 +27,7 @@ from pages.ui.dictionaries import dictionary_panel, preset_panel
 from pages.ui.draft import Draft, config_of, missing_answers
 from pages.ui.finding import finds_little, offer_finding, open_names, show_finding, take_finding
 from pages.ui.guards import require, through_the_application
-from pages.ui.looking import offer_look
+from pages.ui.looking import offer_look, proposals_of_look, show_look, taken_columns, taken_note
 from pages.ui.many_columns import many_columns_panel
 from pages.ui.notations import notations_fold
 from pages.ui.people import task_questions, unit_questions
@@ -37,6 +37,7 @@ from pages.ui.words import note, plain
 from synth.errors import SynthError
 from synth.names import visible
 from synth.schema import (
+    READ_FROM_ROWS,
     RunConfig,
     config_to_yaml,
     domain_problem,
@@ -75,9 +76,10 @@ def screen() -> None:
     )
     st.header("The people")
     unit_questions()
+    confirmed = False
     if is_at_the_columns(held):
         st.header("The columns")
-        columns_step(held)
+        confirmed = columns_step(held)
         with st.expander("A column to predict, people held out, groups to compare (optional)"):
             task_questions()
         with st.expander("Rules between columns (optional)", expanded=bool(held["rules"])):
@@ -91,7 +93,7 @@ def screen() -> None:
     say_when_saved(saved)
 
     st.divider()
-    go_on(held, config, problems)
+    go_on(held, config, problems, at_once=confirmed)
 
 
 def is_at_the_columns(held: Draft) -> bool:
@@ -100,10 +102,22 @@ def is_at_the_columns(held: Draft) -> bool:
     return begun or bool(held["domain_source"]) or not missing_answers(held)
 
 
-def columns_step(held: Draft) -> None:
-    """Offer the ways to describe columns, the recommended one first, and the table in which they stand."""
+def columns_step(held: Draft) -> bool:
+    """Offer the ways to describe columns, the recommended one first, and the table in which they stand.
+
+    Returns
+    -------
+    bool
+        Whether everything that the rows propose was confirmed just now.
+    """
+    confirmed = False
     if not show_finding():
-        offers(held)
+        looked = proposals_of_look(held)
+        if looked is None:
+            offers(held)
+        else:
+            confirmed = show_look(held, looked)
+    taken_note(taken_columns(held))
     ways()
     proposals()
     column_editor()
@@ -112,6 +126,7 @@ def columns_step(held: Draft) -> None:
     for sentence in notes_of_rows(held["columns"]):
         st.info(plain(sentence))
     domain_meter()
+    return confirmed
 
 
 def offers(held: Draft) -> None:
@@ -145,12 +160,16 @@ def _configuration(held: Draft) -> tuple[RunConfig | None, list[str]]:
         return None, [str(error)]
 
 
-def go_on(held: Draft, config: RunConfig | None, problems: list[str]) -> None:
-    """Offer the next page and the description as a file, or say what is open."""
+def go_on(held: Draft, config: RunConfig | None, problems: list[str], *, at_once: bool) -> None:
+    """Offer the next page and the description as a file, or say what is open; ``at_once`` goes on where it can."""
     left, middle, right = st.columns([2, 2, 2], vertical_alignment="center")
-    if left.button("Continue to 3 Budget", type="primary", key="continue-budget"):
+    # While proposals of a look wait above, confirming them is the way on that is offered first.
+    kind: Literal["primary", "secondary"] = "primary" if proposals_of_look(held) is None else "secondary"
+    if left.button("Continue to 3 Budget", type=kind, key="continue-budget") or at_once:
         if problems:
             st.session_state["asked"] = True
+            if at_once:
+                st.rerun()  # what was confirmed is in the table, and no longer above it
         else:
             held["described"] = True
             st.session_state.pop("asked", None)
@@ -347,7 +366,10 @@ def take_edits(held: Draft) -> None:
             changed.append((row, after))
     if changed:
         names = {row["name"] for row, _ in changed}
-        held["domain_source"] = {name: text for name, text in held["domain_source"].items() if name not in names}
+        # What was taken from the rows stays so, however it is edited: its owner has seen them.
+        held["domain_source"] = {
+            name: text for name, text in held["domain_source"].items() if name not in names or text == READ_FROM_ROWS
+        }
         held["columns"] = rows
         beside = pasted_beside(changed)
         st.session_state.pop(_PASTED, None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +14,9 @@ from pages.ui.column_rows import host_of
 from pages.ui.draft import fill_from_config, rename_columns, take_table
 from pages.ui.evidence import badge
 from pages.ui.guards import through_the_application
+from pages.ui.looking import keep_look
 from pages.ui.notations import dates_field, listed, notations_note, numbers_fields
+from pages.ui.recognised import ask_open, format_lines
 from pages.ui.session import (
     TABLE_TYPES,
     WaitingFile,
@@ -47,6 +50,7 @@ from synth.schema import (
 )
 from synth.schema.source import DatabaseSource, origin_sentences
 from synth.services.databases import PasswordNeededError, form_of_rows, refuse_unlisted
+from synth.services.recognition import Recognised
 from synth.services.views import ReceivedTable
 
 NEW_PEOPLE = "No, new people"
@@ -95,7 +99,7 @@ def screen() -> None:
             "or maximum values."
         )
         names = application().account_names()
-        again = table_uploader(named=_account(names) is not None)
+        again = table_uploader(_account(names))
         format_form()
         account = account_question(names)
         database_panel(account)
@@ -289,13 +293,13 @@ def _key(name: str, value: str | bool | int) -> str:
     return _FORM + name
 
 
-def table_uploader(*, named: bool) -> bool:
-    """Take a file in as it arrives; return whether one that was refused is to be read once more.
+def table_uploader(account: str | None) -> bool:
+    """Take a file in as it arrives; return whether one that was asked about is to be read as the format says now.
 
     Parameters
     ----------
-    named : bool
-        Whether it is said whose table it is.
+    account : str, optional
+        Whose table it is said to be.
     """
     limit = application().settings.maximum_upload_bytes // 2**20
     uploaded = st.file_uploader(
@@ -307,6 +311,8 @@ def table_uploader(*, named: bool) -> bool:
     )
     if uploaded is not None:
         waiting = WaitingFile(ticket_of(uploaded), uploaded.name)
+        with suppress(SynthError):  # what cannot be read is refused, in words, when the table is taken in
+            waiting = replace(waiting, recognised=_recognised(waiting, None))
         st.session_state[_KEPT] = waiting
         forget_uploads(keep=waiting.ticket)
         st.rerun()
@@ -318,30 +324,101 @@ def table_uploader(*, named: bool) -> bool:
             "line: `synth run …`. Save old Excel files (.xls) as .xlsx."
         )
         return False
-    words, again, forget = st.columns([5, 2, 1.2], vertical_alignment="center")
-    if held.refused:
-        words.markdown(
-            f"**{plain(held.name)}** is still here, encrypted. Correct the file format below; you do not need to "
-            f"upload it again."
-        )
-    else:
-        words.success(f"**{plain(held.name)}** is here, encrypted. {'' if named else 'Say below whose table it is.'}")
-    if forget.button("Discard it", key="forget-kept"):
+    with st.container(border=True):
+        return _waiting_form(held, account)
+
+
+def _waiting_form(held: WaitingFile, account: str | None) -> bool:
+    """Say what a file waits for; return whether it is to be read as the format says now."""
+    words, discard = st.columns([5, 1], vertical_alignment="center")
+    words.markdown(f"**{plain(held.name)}** is here, encrypted. {_what_it_waits_for(held, account)}")
+    if discard.button("Discard it", key="forget-kept"):
         del st.session_state[_KEPT]
         forget_uploads()
         st.rerun()
-    return held.refused and again.button("Read it again", key="read-again", type="primary")
+    if held.recognised is not None:
+        format_lines(held.recognised.proposals)
+        ask_open(held.recognised.proposals, _choose)
+    if not held.is_asked_about:
+        return False
+    buttons = st.container(horizontal=True)
+    if held.recognised is not None:
+        buttons.button(
+            "Use this",
+            key="use-format",
+            type="primary",
+            disabled=bool(held.recognised.open),
+            on_click=_use_format,
+            args=(held,),
+        )
+    label = "Read it again" if held.refused else "Read it as set below"
+    again = buttons.button(label, key="read-again", help="As 'File format' says now.")
+    if (
+        account is not None
+        and (held.recognised is None or not held.recognised.looked)
+        and buttons.button(
+            "Look at my rows to recognise the format",
+            key="look-at-format",
+            help="Recorded with this account. What it finds is shown to you only.",
+        )
+    ):
+        _look_at_format(held, account)
+    return again
+
+
+def _what_it_waits_for(held: WaitingFile, account: str | None) -> str:
+    if held.recognised is not None:
+        return "It seems to be written like this:"
+    if held.refused:
+        return "Correct the file format below; you do not need to upload it again."
+    return "Say below whose table it is." if account is None else ""
+
+
+def _recognised(waiting: WaitingFile, look_for: str | None) -> Recognised | None:
+    """Return how a file seems to be written, where that differs from what the format says; otherwise None."""
+    with incoming().claim(waiting.ticket, keep=True) as stream:
+        found = application().intake.recognise(stream, parse_format(draft()["format"]), look_for=look_for)
+    return found if found.proposals else None
+
+
+def _look_at_format(held: WaitingFile, account: str) -> None:
+    try:
+        with st.spinner("Looking at the rows"):
+            found = _recognised(held, account)
+    except SynthError as error:
+        refuse("table", f"{error}{_ASKED_BELOW}")
+    else:
+        if found is None:
+            refuse("table", f"The rows say nothing else about how the file is written.{_ASKED_BELOW}")
+        st.session_state[_KEPT] = replace(held, recognised=found)
+    st.rerun()
+
+
+def _choose(key: str, value: object) -> None:
+    held: WaitingFile = st.session_state[_KEPT]
+    if held.recognised is not None:
+        st.session_state[_KEPT] = replace(held, recognised=held.recognised.chosen(key, value))
+
+
+def _use_format(held: WaitingFile) -> None:
+    """Write into the form how the file seems to be written; it is then read so."""
+    if held.recognised is not None:
+        draft()["format"] = {**draft()["format"], **format_to_mapping(held.recognised.form)}
+        forget_widgets()
+        looked = held.recognised if held.recognised.looked else None
+        st.session_state[_KEPT] = replace(held, refused=False, recognised=None, looked=looked)
+        st.session_state[_OPEN] = False
 
 
 def _take_waiting(account: str | None, *, again: bool) -> None:
-    """Keep the file that waits once it is said whose it is; one that was refused, once that is asked for."""
+    """Keep the file that waits once it is said whose it is; one that was asked about, once it may be read."""
     held: WaitingFile | None = st.session_state.get(_KEPT)
-    if held is None or (held.refused and not again):
+    if held is None or (held.is_asked_about and not again):
         return
     if account is not None:
         _receive(held, account)
     elif again:
-        st.session_state[_KEPT] = replace(held, refused=False)
+        st.session_state[_KEPT] = replace(held, refused=False, recognised=None)
         st.rerun()
 
 
@@ -620,7 +697,7 @@ def _receive(waiting: WaitingFile, account: str) -> None:
     """Take a file in; where it does not fit what the form says it stays, and only the form is asked anew."""
     held = draft()
     st.session_state.pop(_KEPT, None)
-    refused = replace(waiting, refused=True)
+    refused = replace(waiting, refused=True, recognised=None)
     try:
         with (
             st.spinner("Encrypting and checking the header"),
@@ -629,6 +706,8 @@ def _receive(waiting: WaitingFile, account: str) -> None:
             form = parse_format(held["format"])
             table = application().intake.receive(stream, account=account, name=waiting.name, table_format=form)
         take_table(held, table.table_id, table.account, [(column.name, column.kind) for column in table.columns])
+        if waiting.looked is not None:
+            keep_look(table.table_id, replace(waiting.looked, proposals=()))
     except TableError as error:
         refuse("table", f"{error}{_ASKED_BELOW if error.key else ''}")
         st.session_state[_OPEN] = bool(error.key)

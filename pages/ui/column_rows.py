@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from synth.errors import SchemaError
 from synth.schema import (
     COLUMN_TYPES,
+    READ_FROM_ROWS,
     Column,
     DropColumn,
     FindColumn,
@@ -277,7 +278,7 @@ def state_of(row: Row, source: str = "") -> State:
     sentence = error_of_row(row)
     if sentence is None:
         words = {IDENTIFIER: "↻ replaced"}.get(row["role"], "⊘ dropped")
-        ready = "● found" if is_found(source) else "● ready"
+        ready = "● found" if is_found(source) else "● from rows" if source == READ_FROM_ROWS else "● ready"
         return State(ready if row["role"] in MODELLED_ROLES else words, None)
     if row["role"] not in ROLES:
         return State("○ role", sentence)

@@ -155,6 +155,7 @@ def _rows_of_one(unit: str) -> None:
     chosen = st.pills(
         f"At most how many rows can one {plain(unit)} have?",
         [*map(str, _USUAL_ROWS), _MORE_ROWS],
+        wrap=True,
         key=_ROWS,
         on_change=_take_rows,
         help="If each row is a visit and a patient has at most five visits: five. More rows need more noise.",
@@ -188,7 +189,7 @@ def _whose_row(unit: str) -> None:
             on_change=_take_whose_row,
         )
     else:
-        st.pills(label, names, format_func=plain, help=words, key=_WHOSE, on_change=_take_whose_row)
+        st.pills(label, names, format_func=plain, help=words, wrap=True, key=_WHOSE, on_change=_take_whose_row)
     if held["id_column"] is None:
         st.warning(
             "Without such a column the limit cannot be enforced: the guarantee holds only if this number is true."

@@ -29,6 +29,7 @@ from pages.ui.draft import (
 from pages.ui.words import note, plain
 from synth.application import Application
 from synth.errors import DatabaseAwayError, SynthError
+from synth.services.recognition import Recognised
 from synth.services.views import ReceivedTable
 from synth.store import Drafts, SavedDraft, now
 from synth.system.settings import Settings
@@ -51,12 +52,29 @@ ANOTHER_RUN = "another-run"
 class WaitingFile:
     """A file that is here, encrypted, until its owner has said whose it is, or has corrected its format.
 
-    ``ticket`` is what it is claimed by. ``refused`` says that it did not fit what the format says.
+    Attributes
+    ----------
+    ticket : bytes
+        What it is claimed by.
+    name : str
+    refused : bool
+        Whether it did not fit what the format says.
+    recognised : Recognised, optional
+        How it seems to be written, where that differs from what the format says.
+    looked : Recognised, optional
+        What a look at its rows found, of which the format is in use.
     """
 
     ticket: bytes
     name: str
     refused: bool = False
+    recognised: Recognised | None = None
+    looked: Recognised | None = None
+
+    @property
+    def is_asked_about(self) -> bool:
+        """Whether its owner has to say how it is written before it is read."""
+        return self.refused or self.recognised is not None
 
 
 @st.cache_resource(show_spinner=False)

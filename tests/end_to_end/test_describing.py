@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from serving import Server, started_server
 from sheets import xlsx, xlsx_row
-from walking import Walker
+from walking import Walker, answer_about_people
 
 pytestmark = [pytest.mark.browser, pytest.mark.thorough]
 
@@ -84,17 +84,6 @@ def paste_until(walker: Walker, line: int, column: str, block: tuple[tuple[str, 
             seen.wait_for(state="attached", timeout=5000)
             return
     raise AssertionError(f"what was pasted at {line}, {column} is not there")
-
-
-def answer_about_people(walker: Walker) -> None:
-    """Say that a person is protected, has one row, and is one of at most 5,000; then the columns are there."""
-    walker.choose("person")
-    walker.pill("1")
-    walker.choose("No: it is measured")
-    box = walker.page.get_by_role("spinbutton", name="How many are there at most")
-    box.fill("5000")
-    box.press("Enter")
-    walker.settle()
 
 
 def test_what_was_typed_survives_reloads_another_tab_and_a_restart(browser: Any, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 import psutil
 import pytest
 from serving import Server, started_server
-from walking import Walker
+from walking import Walker, answer_about_people
 
 from synth.application import Application
 from synth.demonstration import CLINIC
@@ -269,9 +269,10 @@ def test_a_server_stops_while_it_looks_at_a_table_whose_names_are_long(browser: 
         walker.upload(0, table)
         walker.page.get_by_text("Stored, encrypted.").wait_for()
         walker.visit("2 Describe", "Describe the table")
-        walker.press("Look at my rows to guess the missing roles")
+        answer_about_people(walker)
+        walker.press("Look at my rows and propose everything")
         while not any(
-            "synth.services.inspection" in child.cmdline() for child in psutil.Process(server.pid).children()
+            "synth.services.recognition.process" in child.cmdline() for child in psutil.Process(server.pid).children()
         ):
             time.sleep(0.05)
         assert stopped(server)

@@ -16,6 +16,7 @@ from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 __all__ = [
     "CODEBOOK",
     "Walker",
+    "answer_about_people",
     "seal",
     "small_table",
     "walk_to_bundle",
@@ -237,6 +238,17 @@ class Walker:
             self.received.append(response.body())
         except Exception:
             return
+
+
+def answer_about_people(walker: Walker) -> None:
+    """Say that a person is protected, has one row, and is one of at most 5,000; then the columns are there."""
+    walker.choose("person")
+    walker.pill("1")
+    walker.choose("No: it is measured")
+    box = walker.page.get_by_role("spinbutton", name="How many are there at most")
+    box.fill("5000")
+    box.press("Enter")
+    walker.settle()
 
 
 def walk_to_generate(walker: Walker, table: Path, codebook: Path, account: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -308,18 +309,75 @@ def test_a_public_number_is_asked_once_and_stands_for_the_bound() -> None:
     assert "field:number_of_units" not in {box.key for box in app.number_input}
 
 
-@pytest.mark.thorough
-def test_open_roles_are_guessed_from_rows_only_when_the_owner_asks_and_that_is_recorded() -> None:
-    app = with_columns("age,quux,frob")
-    roles = {row["name"]: row["role"] for row in app.session_state["draft"]["columns"]}
-    assert roles == {"age": "number", "quux": "", "frob": ""}
-    app.button(key="continue-budget").click().run()
-    assert "- 'quux' needs a role. Choose one, or 'leave out'." in errors(app)[0]
-    assert not looks()
+def line_of(place: int) -> str:
+    region = "rare" if place == 7 else ("north", "south")[place % 2]
+    day = f"{1 + place % 12:02d}"
+    return f"{18 + place % 60},{region},{place / 8},{day}.{day}.2024"
+
+
+ROWS = "\n".join(["age,quux,frob,when", *map(line_of, range(240)), ""])
+
+
+def looked_at() -> AppTest:
+    app = declare_people(go(upload_table(open_app(), ROWS.encode()), "describe"))
+    return app.button(key="look-at-rows").click().run()
+
+
+def test_a_look_is_recorded_and_fills_nothing_in_before_it_is_confirmed(home: Path) -> None:
+    app = looked_at()
+    assert [event.detail["what"] for event in looks()] == ["format and columns"]
+    assert "Proposed from your rows; nothing is filled in yet." in texts(app).replace("*", "")
+    rows = {row["name"]: row for row in app.session_state["draft"]["columns"]}
+    assert (rows["quux"]["role"], rows["age"]["high"], app.session_state["draft"]["domain_source"]) == ("", "", {})
+    assert b"north" not in (home / "hermitage.sqlite").read_bytes()
+    (proposed,) = (table.value for table in app.data_editor if "why" in table.value.columns)
+    assert list(proposed["name"]) == ["age", "quux", "frob", "when"]
+    assert not proposed["take"].any()
+    app.button(key="looked-leave").click().run()
+    assert "Proposed from your rows" not in texts(app)
+
+
+def test_confirmed_lines_are_marked_as_taken_from_the_rows_also_after_an_edit() -> None:
+    app = looked_at()
+    # 05.05. is the same either way round; only its owner knows which it is.
+    asked = next(radio for radio in app.radio if radio.key == "recognised:dates")
+    assert app.button(key="looked-all").disabled
+    asked.set_value(asked.options and ("%d.%m.%Y",)).run()
+    app.session_state["looked-lines"] = {"edited_rows": {0: {"take": True}}, "added_rows": [], "deleted_rows": []}
+    app.run()
+    app.button(key="looked-take").click().run()
+    held = app.session_state["draft"]
+    assert held["domain_source"] == {"age": "read from the private rows"}
+    assert held["format"]["dates"] == ["%d.%m.%Y"]
+    edit(app, age={"high": "110"})
+    assert held["domain_source"] == {"age": "read from the private rows"}
+    assert "Taken from the rows: the ranges and categories of age." in texts(app)
+    app.button(key="looked-all").click().run()
+    held = app.session_state["draft"]
+    assert held["described"]
+    assert set(config_of(held).domain_source) == {"age", "quux", "frob", "when"}
+    assert cells_of(app, "quux") == "north, south"
+
+
+def test_a_look_that_finds_other_names_reads_the_table_by_them_once_that_is_confirmed() -> None:
+    titled = "\n".join(["The city; a survey of 2024", "", ROWS.replace(",", ";")])
+    app = upload_table(open_app(), titled.encode())
+    assert [row["name"] for row in app.session_state["draft"]["columns"]] == ["The city", "a survey of 2024"]
+    declare_people(go(app, "describe"))
     app.button(key="look-at-rows").click().run()
-    roles = {row["name"]: row["role"] for row in app.session_state["draft"]["columns"]}
-    assert all(roles.values())
-    assert [event.detail["what"] for event in looks()] == ["kinds of columns"]
+    assert "Lines above the table: 1." in texts(app).replace("*", "")
+    next(radio for radio in app.radio if radio.key == "recognised:dates").set_value(("%m.%d.%Y",)).run()
+    app.button(key="looked-all").click().run()
+    held = app.session_state["draft"]
+    assert [row["name"] for row in held["columns"]] == ["age", "quux", "frob", "when"]
+    assert held["described"]
+    assert [column.name for column in application().intake.table(held["table_id"]).columns] == list(
+        config_of(held).schema.names
+    )
+
+
+def cells_of(app: AppTest, name: str) -> str:
+    return str(next(row["categories"] for row in app.session_state["draft"]["columns"] if row["name"] == name))
 
 
 def looks() -> list[Event]:

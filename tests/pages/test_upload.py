@@ -14,6 +14,7 @@ from streamlit.runtime.memory_uploaded_file_manager import MemoryUploadedFileMan
 from pages.server.uploads import incoming
 from pages.ui.draft import config_of
 from pages.ui.session import application
+from synth.store import EventKind
 
 CANARY = "NHS-999-123"
 
@@ -155,16 +156,12 @@ def test_the_upload_leaves_the_memory_of_the_server(monkeypatch: pytest.MonkeyPa
     [
         (f"47,region,\n1,a,{CANARY}\n", "Column 3 has no name. Give every column a name in the first row."),
         (f"47,region,region\n1,{CANARY},2\n", "Columns 2 and 3 have the same name."),
-        (
-            f"age,région\n1,{CANARY}\n".encode("latin-1"),
-            "This does not look like UTF-8 text. Save it as UTF-8 CSV",
-        ),
         (f"1,{CANARY}\n2,{CANARY}\n", "The first line looks like a row, not like column names"),
         (nested(), "Parquet with nested columns is not supported. Flatten 'address' first."),
         ("", "The file is empty."),
         ("age,region\n", "The table has a header but no rows."),
     ],
-    ids=["no name", "twice", "encoding", "no header", "nested", "empty", "no rows"],
+    ids=["no name", "twice", "no header", "nested", "empty", "no rows"],
 )
 def test_refusals_in_their_words(content: str | bytes, sentence: str) -> None:
     data = content.encode() if isinstance(content, str) else content
@@ -219,10 +216,41 @@ def test_the_format_reaches_the_reader() -> None:
     assert [row["name"] for row in app.session_state["draft"]["columns"]] == ["age", "region"]
 
 
+LATIN = f"âge;région\n33;{CANARY}\n44;south\n".encode("latin-1")
+
+
+def looks() -> list[str]:
+    store = application().store
+    accounts = store.accounts.all()
+    return [event.detail["what"] for one in accounts for event in store.events.of_account(one.id, EventKind.OWNER_VIEW)]
+
+
+def test_an_encoding_is_proposed_from_the_header_alone_and_used_at_a_click() -> None:
+    app = go(open_app(), "upload")
+    uploader(app, "table").upload("enquête.csv", LATIN, "text/csv")
+    app.run()
+    assert "enquête.csv is here, encrypted. It seems to be written like this:" in texts(app).replace("*", "")
+    assert "Encoding: Western Europe, Windows (cp1252). The bytes of the first line are not UTF-8" in texts(
+        app
+    ).replace("*", "")
+    assert incoming().waiting("test session id") == 1
+    app.text_input(key="field:account").set_value("survey").run()
+    assert app.session_state["draft"]["table_id"] is None, "its owner has not said yet that it is written so"
+    app.button(key="use-format").click().run()
+    assert errors(app) == []
+    assert [row["name"] for row in app.session_state["draft"]["columns"]] == ["âge", "région"]
+    assert app.session_state["draft"]["format"]["encoding"] == "cp1252"
+    assert incoming().waiting("test session id") == 0
+    assert "file kept" not in app.session_state
+    assert looks() == []
+
+
 def test_after_a_refused_format_the_file_is_still_there_and_only_the_format_is_asked_anew() -> None:
-    app = upload_table(open_app(), f"âge;région\n33;{CANARY}\n44;south\n".encode("latin-1"), name="enquête.csv")
-    assert "This does not look like UTF-8 text." in errors(app)[0]
-    assert "enquête.csv is still here, encrypted." in texts(app).replace("*", "")
+    app = upload_table(open_app(), LATIN, name="enquête.csv")
+    # Not what is proposed, but what the form says.
+    app.button(key="read-again").click().run()
+    assert errors(app)[0].startswith("The first line is not UTF-8. Its bytes read as Western Europe, Windows (cp1252).")
+    assert "enquête.csv is here, encrypted. Correct the file format below" in texts(app).replace("*", "")
     assert incoming().waiting("test session id") == 1
     app.selectbox(key="field:format-encoding").set_value("latin-1").run()
     app.button(key="read-again").click().run()
@@ -230,6 +258,27 @@ def test_after_a_refused_format_the_file_is_still_there_and_only_the_format_is_a
     assert [row["name"] for row in app.session_state["draft"]["columns"]] == ["âge", "région"]
     assert incoming().waiting("test session id") == 0
     assert "file kept" not in app.session_state
+
+
+def test_a_format_that_only_the_rows_show_is_proposed_after_a_recorded_look() -> None:
+    lines = [f"{18 + place % 60};{('north', 'south')[place % 2]};{place % 9},5" for place in range(60)]
+    app = upload_table(open_app(), "\n".join([*lines, ""]).encode())
+    assert errors(app)[0].startswith("The first line looks like a row, not like column names")
+    assert looks() == []
+    app.button(key="look-at-format").click().run()
+    assert looks() == ["format and columns"]
+    assert "Header: none." in texts(app).replace("*", "")
+    assert "Decimal sign: comma." in texts(app).replace("*", "")
+    app.button(key="use-format").click().run()
+    assert errors(app) == []
+    assert [row["name"] for row in app.session_state["draft"]["columns"]] == ["column_1", "column_2", "column_3"]
+    # What the same look says of the columns is on the next page; the rows are not looked at again.
+    declare_people(go(app, "describe"))
+    assert "Proposed from your rows" in texts(app)
+    app.button(key="looked-all").click().run()
+    assert errors(app) == []
+    assert app.session_state["draft"]["described"]
+    assert looks() == ["format and columns"]
 
 
 def test_a_file_that_is_kept_can_be_forgotten() -> None:
