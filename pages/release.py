@@ -10,14 +10,17 @@ from pages.ui.session import application, draft
 from pages.ui.words import DELTA_MEANS, cell_and_row, note, plain, stated, upper
 from synth.bundle.certificate import certificate_from_dict, promise
 from synth.estimators import describe
+from synth.names import listed, visible
 from synth.schema import Schema
 from synth.services.views import RunView
 
 ATTESTATIONS = (
     "No protected unit has more rows in the table than I declared, or the cap is enforced by a column.",
-    "What I declared public was typed from public knowledge, without looking at the rows.",
+    "What I declared public was typed from public knowledge, without looking at the rows{apart}.",
     "I may share a {made} with this promise.",
 )
+_APART = ", apart from the ranges and categories of {names}, which I took from the rows"
+_MOST_NAMED = 20
 
 
 def screen() -> None:
@@ -100,9 +103,12 @@ def attest_and_seal(run: RunView) -> None:
     """Ask for the attestations by name; then the release can be sealed."""
     st.header("What only you can confirm")
     demonstration = bool(draft()["demonstration"])
-    statements = tuple(text.format(made="table" if run.rows else "model") for text in ATTESTATIONS)
+    read = application().config_of(run.run_id).read_columns
+    apart = _APART.format(names=listed([visible(name) for name in read], _MOST_NAMED)) if read else ""
+    statements = tuple(text.format(made="table" if run.rows else "model", apart=apart) for text in ATTESTATIONS)
     given = [
-        st.checkbox(text, value=demonstration, key=f"attest-{position}") for position, text in enumerate(statements)
+        st.checkbox(plain(text), value=demonstration, key=f"attest-{position}")
+        for position, text in enumerate(statements)
     ]
     name = st.text_input(
         "Your name, kept in the records with these statements",

@@ -355,7 +355,7 @@ def test_confirmed_lines_are_marked_as_taken_from_the_rows_also_after_an_edit() 
     app.button(key="looked-all").click().run()
     held = app.session_state["draft"]
     assert held["described"]
-    assert set(config_of(held).domain_source) == {"age", "quux", "frob", "when"}
+    assert config_of(held).read_columns == ("age", "quux", "frob", "when")
     assert cells_of(app, "quux") == "north, south"
 
 
