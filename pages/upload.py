@@ -14,6 +14,7 @@ from pages.ui.column_rows import host_of
 from pages.ui.draft import fill_from_config, rename_columns, take_table
 from pages.ui.evidence import badge
 from pages.ui.guards import through_the_application
+from pages.ui.latest import latest_work
 from pages.ui.looking import keep_look
 from pages.ui.notations import dates_field, listed, notations_note, numbers_fields
 from pages.ui.recognised import ask_open, format_lines
@@ -104,6 +105,7 @@ def screen() -> None:
         account = account_question(names)
         database_panel(account)
         codebook_panel()
+        latest_work("Show the latest tables and runs")
         # Last, so that all the page says by now is what the file is read by.
         _take_waiting(account, again=again)
     keep_draft(merge=False)

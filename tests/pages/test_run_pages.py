@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from driving import LABELLED, badges, described, errors, go, open_app, started, texts, wait_for_run
+from driving import CODEBOOK, LABELLED, badges, described, errors, go, open_app, started, texts, wait_for_run
 from golden_bundles import golden
 from streamlit.testing.v1 import AppTest
 
@@ -315,6 +315,21 @@ def test_no_picture_has_more_than_two_hundred_points(finished: AppTest) -> None:
                 length = len(values) if isinstance(values, list) else 0
                 assert length <= 200
         assert plot.proto.alt
+
+
+@pytest.mark.usefixtures("worker_here")
+def test_what_was_taken_from_the_rows_is_said_before_it_is_paid_for_and_before_it_is_sealed() -> None:
+    app = described(CODEBOOK + "domain_source: {age: read from the private rows}\n")
+    assert "Taken from the rows: the ranges and categories of age. The promise does not cover them" in texts(app)
+    go(app, "generate")
+    app.button(key="spend").click().run()
+    app.button(key="confirm-spend").click().run()
+    assert wait_for_run(app) == "reported"
+    go(app, "release")
+    assert app.checkbox(key="attest-1").label == (
+        "What I declared public was typed from public knowledge, without looking at the rows, apart from the ranges "
+        "and categories of age, which I took from the rows."
+    )
 
 
 def test_a_release_needs_every_attestation_and_a_name(finished: AppTest) -> None:
