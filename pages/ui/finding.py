@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
@@ -18,7 +17,7 @@ from pages.ui.running import LongWork, follow_work
 from pages.ui.session import application, draft, renew_editor
 from pages.ui.words import amount, note, plain, upper
 from synth.bundle.finding import Finding
-from synth.errors import SynthError
+from synth.errors import ConfigError, DatabaseAwayError, SynthError
 from synth.privacy.more.together import epsilon_together
 from synth.schema import DropColumn, FindColumn, RunConfig, is_found, parse_config
 from synth.services.finding import USUAL_SHARE, FindingPlan, remaining
@@ -99,10 +98,13 @@ def finds_little(names: list[str]) -> bool:
     held = draft()
     if held["protection"] == "cell":
         return True
-    with suppress(SynthError):  # said where the finding is offered
+    try:
         config = _config_to_find(held, names)
         return _loses_most(application().findings.plan(config, epsilon=_epsilon(held)), config)
-    return False
+    except DatabaseAwayError:
+        raise
+    except SynthError:
+        return True  # what keeps it from being begun is said where it is offered
 
 
 _SEEN_SHARE = 10
@@ -157,7 +159,12 @@ def _offer(held: Draft, names: list[str]) -> None:
         "leaves less for the rows.",
     )
     config = _config_to_find(held, names)
-    plan = application().findings.plan(config, epsilon=float(epsilon))
+    try:
+        plan = application().findings.plan(config, epsilon=float(epsilon))
+    except ConfigError as error:
+        head.markdown("**Find privately**")
+        head.warning(plain(error))
+        return
     blind = _loses_most(plan, config)
     head.markdown("**Find privately**" if blind else "**Find privately** :green-badge[recommended]")
     if blind:

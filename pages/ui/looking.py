@@ -22,7 +22,7 @@ from synth.names import listed, visible
 from synth.schema import READ_FROM_ROWS, format_to_mapping
 from synth.services.recognition import ColumnProposal, Recognised
 
-_LOOKED, _LINES = "looked-at", "looked-lines"
+_LOOKED, _ROUND = "looked-at", "looked-round"
 _MOST_NAMED = 6
 _ROW_HEIGHT = 34
 _MOST_LINES = 16
@@ -51,7 +51,12 @@ def offer_look(*, first: bool) -> None:
 def keep_look(table_id: str, looked: Recognised) -> None:
     """Keep what a look at the rows of a table found, in this session."""
     st.session_state[_LOOKED] = (table_id, looked)
-    st.session_state.pop(_LINES, None)
+    _renew_lines()
+
+
+def _renew_lines() -> None:
+    """Let no line be ticked: a browser remembers ticks by their place, where other lines may stand now."""
+    st.session_state[_ROUND] = st.session_state.get(_ROUND, 0) + 1
 
 
 def proposals_of_look(held: Draft) -> Recognised | None:
@@ -87,7 +92,7 @@ def show_look(held: Draft, looked: Recognised) -> bool:
         ]
         chosen = st.data_editor(
             pd.DataFrame(lines, columns=["take", "name", "said", "why"]),
-            key=_LINES,
+            key=f"looked-lines:{st.session_state.get(_ROUND, 0)}",
             hide_index=True,
             disabled=["name", "said", "why"],
             column_config={
@@ -141,7 +146,7 @@ def _take(held: Draft, looked: Recognised, columns: Sequence[ColumnProposal]) ->
     ]
     taken = [row["name"] for row in held["columns"] if row["name"] in body_of and row["role"] in MODELLED_ROLES]
     held["domain_source"] = {**held["domain_source"], **dict.fromkeys(taken, READ_FROM_ROWS)}
-    st.session_state.pop(_LINES, None)
+    _renew_lines()
     renew_editor()
 
 

@@ -343,7 +343,8 @@ def test_confirmed_lines_are_marked_as_taken_from_the_rows_also_after_an_edit() 
     asked = next(radio for radio in app.radio if radio.key == "recognised:dates")
     assert app.button(key="looked-all").disabled
     asked.set_value(asked.options and ("%d.%m.%Y",)).run()
-    app.session_state["looked-lines"] = {"edited_rows": {0: {"take": True}}, "added_rows": [], "deleted_rows": []}
+    lines = f"looked-lines:{app.session_state['looked-round']}"
+    app.session_state[lines] = {"edited_rows": {0: {"take": True}}, "added_rows": [], "deleted_rows": []}
     app.run()
     app.button(key="looked-take").click().run()
     held = app.session_state["draft"]
