@@ -129,14 +129,6 @@ def is_proposed(row: Row) -> bool:
     return bool(row.get("proposed")) and row["role"] not in ("", *MODELLED_ROLES)
 
 
-def look_again(row: Row, kind: str) -> Row:
-    """Return a row with the kind that a look at the cells found, if nothing was known or decided before."""
-    if row["role"]:
-        return row
-    guessed = new_row(row["name"], kind)
-    return {**row, **{key: guessed[key] for key in ("role", "step", "proposed")}}
-
-
 def lacks_fallback(row: Row) -> bool:
     """Whether it is undeclared what an unreadable cell of the column becomes."""
     if row["role"] not in MODELLED_ROLES:

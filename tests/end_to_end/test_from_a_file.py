@@ -101,7 +101,7 @@ def walk(walker: Walker, case: Case, name: str, folder: Path) -> None:
     """Walk from an empty Upload page to the report."""
     page = walker.page
     with page.expect_file_chooser() as chooser:
-        page.get_by_test_id("stFileUploaderDropzone").get_by_role("button").first.click()
+        page.get_by_test_id("stFileUploader").first.get_by_role("button", name="Upload").last.click()
     chooser.value.set_files(str(case.table(folder)))
     page.get_by_text("is here, encrypted").wait_for()
     if case.written_otherwise:
@@ -119,7 +119,7 @@ def walk(walker: Walker, case: Case, name: str, folder: Path) -> None:
     walker.choose("Yes: it is published" if case.is_public else "No: it is measured")
     type_into(walker, "spinbutton", "How many are there", case.number)
     walker.press("Look at my rows and propose everything")
-    page.get_by_text("Proposed from your rows.").wait_for()
+    page.get_by_text("Proposed from your rows").wait_for()
     walker.settle()
     page.get_by_role("button", name="and continue to 3 Budget").click()
     walker.see("Choose a privacy budget")
