@@ -111,15 +111,16 @@ def columns_step(held: Draft) -> bool:
         Whether everything that the rows propose was confirmed just now.
     """
     confirmed = False
+    looked = proposals_of_look(held)
     if not show_finding():
-        looked = proposals_of_look(held)
         if looked is None:
             offers(held)
         else:
             confirmed = show_look(held, looked)
     taken_note(taken_columns(held))
-    ways()
-    proposals()
+    if looked is None:  # otherwise every open line has a proposal already
+        ways()
+        proposals()
     column_editor()
     tick_empty()
     notations_fold()
@@ -175,7 +176,7 @@ def go_on(held: Draft, config: RunConfig | None, problems: list[str], *, at_once
             st.session_state.pop("asked", None)
             go("budget")
     open_lines = sum(state_of(row).is_open for row in held["columns"])
-    if open_lines:
+    if open_lines and is_at_the_columns(held):
         middle.button(
             f"Show {'the incomplete column' if open_lines == 1 else f'the {open_lines} incomplete columns'}",
             key="show-open",
@@ -199,7 +200,7 @@ def go_on(held: Draft, config: RunConfig | None, problems: list[str], *, at_once
         more = [f"- {len(problems) - MOST_PROBLEMS:,} more"] if len(problems) > MOST_PROBLEMS else []
         listed = [f"- {plain(problem)}" for problem in problems[:MOST_PROBLEMS]]
         st.error("\n".join(["Before you continue:", *listed, *more]))
-    elif problems:
+    elif problems and is_at_the_columns(held):
         note(f"{_what_is_open(open_lines, len(missing_answers(held)))}.")
 
 

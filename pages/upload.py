@@ -150,7 +150,8 @@ def account_question(names: Sequence[str]) -> str | None:
         **{**bind("account"), "on_change": _take_name},
     )
     name = _account(names)
-    if name in names:
+    waiting: WaitingFile | None = st.session_state.get(_KEPT)
+    if name in names and not (waiting is not None and waiting.is_looked_at):
         st.info(f"An account named '{plain(name)}' already exists: this table will draw on its budget.")
     return name
 
@@ -361,6 +362,7 @@ def _waiting_form(held: WaitingFile, account: str | None) -> bool:
         and buttons.button(
             "Look at my rows to recognise the format",
             key="look-at-format",
+            type="primary" if held.recognised is None else "secondary",
             help="Recorded with this account. What it finds is shown to you only.",
         )
     ):
@@ -392,7 +394,7 @@ def _look_at_format(held: WaitingFile, account: str) -> None:
     else:
         if found is None:
             refuse("table", f"The rows say nothing else about how the file is written.{_ASKED_BELOW}")
-        st.session_state[_KEPT] = replace(held, recognised=found)
+        st.session_state.update({_KEPT: replace(held, recognised=found), _OPEN: found is None})
     st.rerun()
 
 

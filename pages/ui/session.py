@@ -76,6 +76,11 @@ class WaitingFile:
         """Whether its owner has to say how it is written before it is read."""
         return self.refused or self.recognised is not None
 
+    @property
+    def is_looked_at(self) -> bool:
+        """Whether its rows were looked at, which opened its account."""
+        return self.looked is not None or (self.recognised is not None and self.recognised.looked)
+
 
 @st.cache_resource(show_spinner=False)
 def _application(home: str, database_url: str) -> Application:
