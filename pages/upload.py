@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
 
 import streamlit as st
 
 from pages.server.uploads import incoming, stream_of, ticket_of, whole_stream
 from pages.ui.column_rows import host_of
+from pages.ui.database import database_panel
 from pages.ui.draft import fill_from_config, rename_columns, take_table
 from pages.ui.evidence import badge
+from pages.ui.format_form import FORM_OPEN, SHEETS, format_form
 from pages.ui.guards import through_the_application
 from pages.ui.latest import latest_work
 from pages.ui.looking import keep_look
-from pages.ui.notations import dates_field, listed, notations_note, numbers_fields
 from pages.ui.recognised import ask_open, format_lines
 from pages.ui.session import (
     TABLE_TYPES,
@@ -41,16 +41,12 @@ from synth.errors import ConfigError, SynthError, TableError
 from synth.limits import DOCUMENT_BYTES
 from synth.names import odd_names, visible
 from synth.schema import (
-    ENCODINGS,
-    MOST_HEADER_ROWS,
     DeclaredTable,
     RunConfig,
     config_of_text,
     format_to_mapping,
     parse_format,
 )
-from synth.schema.source import DatabaseSource, origin_sentences
-from synth.services.databases import PasswordNeededError, form_of_rows, refuse_unlisted
 from synth.services.recognition import Recognised
 from synth.services.views import ReceivedTable
 
@@ -60,30 +56,11 @@ _MAXIMUM_CODEBOOK_MEGABYTES = DOCUMENT_BYTES // 10**6
 _MOST_WARNINGS = 20
 """About names, one by one: a browser can show some, but not two for each of 5,000 columns."""
 
-_FORM = "field:format-"
-"""Widgets of the form begin like those of the draft, so that they are forgotten with them when a codebook is read."""
-
-_SEPARATORS = {
-    "auto": "detect from the header",
-    ",": "comma ,",
-    ";": "semicolon ;",
-    "\t": "tab",
-    "|": "vertical bar |",
-    " ": "space",
-}
-
-_ASKED_MORE = {"sheet", "header_rows", "names_from", "decimal", "thousands", "units", "dates"}
 _ASKED_BELOW = " Set it below, under 'File format'."
-_OPEN = "format asked"
-"""Whether the form stays unfolded, because a file did not fit what it says."""
-
 _KEPT = "file kept"
-"""A :class:`WaitingFile` file."""
+"""Where the session keeps a :class:`WaitingFile`."""
 
 _PEOPLE, _NAME = "people", "field:account"
-
-_SHEETS = "sheets offered"
-"""Names of the sheets of a workbook that was sent without saying which one is meant; public, as column names are."""
 
 
 def screen() -> None:
@@ -165,135 +142,6 @@ def _take_people() -> None:
 
 def _take_name(field: str) -> None:
     draft().update({field: st.session_state.get(_NAME, ""), "people": NEW_PEOPLE})
-
-
-def format_form() -> None:
-    """Ask how the file is written, folded away because most files need no answer."""
-    held = draft()["format"]
-    with st.expander(
-        "File format (separator, header, numbers, dates, missing cells)",
-        expanded=st.session_state.get(_OPEN, False),
-    ):
-        left, right = st.columns(2)
-        named = held.get("encoding", "utf-8")
-        encodings = {**ENCODINGS, named: ENCODINGS.get(named, named)}
-        separator = left.selectbox(
-            "Separator",
-            list(_SEPARATORS),
-            format_func=_SEPARATORS.__getitem__,
-            key=_key("separator", held.get("separator", "auto")),
-            help="The character between two cells. It is usually clear from the header; choose it if there is "
-            "no header.",
-        )
-        encoding = right.selectbox(
-            "Encoding",
-            list(encodings),
-            format_func=encodings.__getitem__,
-            key=_key("encoding", named),
-            help="How accented and other special letters are stored. Older survey exports are often Western "
-            "Europe (latin-1).",
-        )
-        missing = left.text_input(
-            "Missing-value codes, separated by commas",
-            placeholder="NA, ?",
-            key=_key("missing-signs", ", ".join(sign for sign in held.get("missing", ()) if sign)),
-            help="An empty cell always counts as missing.",
-        )
-        skipped = _key("comment", held.get("comment", ""))
-        comment = right.text_input(
-            "Skip lines at the top that begin with",
-            key=skipped,
-            placeholder="#",
-            help="For comments above the header. Lines below the header are never skipped.",
-        )
-        newlines = right.checkbox(
-            "Cells may contain line breaks",
-            key=_key("newlines", held.get("newlines", False)),
-            help="Only inside quotation marks. Ticking this states that every quotation mark in the file is "
-            "closed, and the certificate repeats it: an unclosed one would pull other people's lines into its "
-            "own cell.",
-        )
-        header = st.checkbox(
-            "The first row contains the column names",
-            key=_key("has-header", held.get("header", True)),
-            help="Untick this if the data begin on the first line; then type the names, one per column.",
-        )
-        passed = left.number_input(
-            "Lines to skip before the header, or before the first row",
-            min_value=0,
-            step=1,
-            key=_key("skip-rows", int(held.get("skip_rows", 0))),
-            help="For example a title or an export date above the table.",
-        )
-        given = _key("names", "\n".join(held.get("names", ())))
-        names = (
-            ""
-            if header
-            else st.text_area(
-                "Column names, one per line", key=given, help="In the order of the columns. They will be published."
-            )
-        )
-        more = (_names_form(held) if header else {}) | _notation_form(held)
-    signs = listed(missing)
-    # Settings of a codebook that have no field here stay as they are.
-    form = {key: value for key, value in held.items() if key not in {"comment", "names", *_ASKED_MORE}}
-    form |= {"separator": separator, "encoding": encoding, **more}
-    form |= {"missing": ["", *signs], "header": header, "newlines": newlines, "skip_rows": int(passed)}
-    if comment:
-        form["comment"] = comment
-    if not header:
-        form["names"] = [name.strip() for name in names.splitlines() if name.strip()]
-    draft()["format"] = form
-
-
-def _names_form(held: dict[str, Any]) -> dict[str, Any]:
-    """Ask which lines hold names; return the keys of a format that say something."""
-    left, right = st.columns(2)
-    rows = left.number_input(
-        "Header lines",
-        min_value=1,
-        max_value=MOST_HEADER_ROWS,
-        step=1,
-        key=_key("header-rows", int(held.get("header_rows", 1))),
-        help="Two if a line of questions or units follows the names.",
-    )
-    if rows == 1:
-        return {}
-    ways = ["all header lines, joined by _", *(f"header line {line}" for line in range(1, int(rows) + 1))]
-    way = right.selectbox(
-        "Take column names from",
-        range(len(ways)),
-        format_func=ways.__getitem__,
-        key=_key("names-from", min(int(held.get("names_from") or 0), int(rows))),
-        help="Joined, the names 2019 and 2020 below a heading 'income' become income_2019 and income_2020.",
-    )
-    return {"header_rows": int(rows)} | ({"names_from": way} if way else {})
-
-
-def _notation_form(held: dict[str, Any]) -> dict[str, Any]:
-    """Ask how numbers and dates are written, and which sheet is meant; return the keys that say something."""
-    left, right = st.columns(2)
-    offered = st.session_state.get(_SHEETS, ())
-    if offered:
-        sheet = left.selectbox("Sheet of the workbook", offered, index=None, format_func=plain, key=_FORM + "a-sheet")
-    else:
-        sheet = left.text_input(
-            "Sheet of a workbook",
-            key=_key("sheet", held.get("sheet", "")),
-            help="Needed only if there are several; once the workbook is uploaded, they are listed here.",
-        )
-    form = numbers_fields((right, left, right), held, _key, column=False)
-    said = {"sheet": sheet or None, "dates": dates_field(left, held.get("dates", ()), _key)}
-    form |= {key: value for key, value in said.items() if value}
-    notations_note(form)
-    return form
-
-
-def _key(name: str, value: str | bool | int) -> str:
-    """Return the key of a widget that starts from a value; a browser keeps what it showed before unless it is set."""
-    if _FORM + name not in st.session_state:
-        st.session_state[_FORM + name] = value
-    return _FORM + name
 
 
 def table_uploader(account: str | None) -> bool:
@@ -394,7 +242,7 @@ def _look_at_format(held: WaitingFile, account: str) -> None:
     else:
         if found is None:
             refuse("table", f"The rows say nothing else about how the file is written.{_ASKED_BELOW}")
-        st.session_state.update({_KEPT: replace(held, recognised=found), _OPEN: found is None})
+        st.session_state.update({_KEPT: replace(held, recognised=found), FORM_OPEN: found is None})
     st.rerun()
 
 
@@ -411,7 +259,7 @@ def _use_format(held: WaitingFile) -> None:
         forget_widgets()
         looked = held.recognised if held.recognised.looked else None
         st.session_state[_KEPT] = replace(held, refused=False, recognised=None, looked=looked)
-        st.session_state[_OPEN] = False
+        st.session_state[FORM_OPEN] = False
 
 
 def _take_waiting(account: str | None, *, again: bool) -> None:
@@ -424,128 +272,6 @@ def _take_waiting(account: str | None, *, again: bool) -> None:
     elif again:
         st.session_state[_KEPT] = replace(held, refused=False, recognised=None)
         st.rerun()
-
-
-# A table of a database ------------------------------------------------------------------------------------------------
-
-_TABLE, _QUERY = "A table, or some of its rows", "My own query (SQL)"
-_PASSWORD = "database-password"  # noqa: S105
-_DATABASE = tuple(f"database-{name}" for name in ("url", "what", "table", "schema", "columns", "where", "sql"))
-"""What is kept of the panel with the draft: everything but the password."""
-
-
-def database_panel(account: str | None) -> None:
-    """Take a table in from a database; nothing is drawn if the server allows none."""
-    sources = application().settings.databases
-    if not sources:
-        return
-    held = draft()
-    for key, typed in held["database"].items():
-        if key in _DATABASE:
-            st.session_state.setdefault(key, typed)
-    with st.expander("From a database (PostgreSQL or SQLite)", expanded=bool(st.session_state.get("database-url"))):
-        note(f"This server may read from {plain(', '.join(sources))}. It only reads; tables are encrypted on arrival.")
-        left, right = st.columns([3, 1])
-        url = left.text_input(
-            "Address",
-            placeholder="postgresql://reader@db.example.org:5432/clinic, or sqlite:////data/clinic.sqlite",
-            key="database-url",
-            help="Without the password. Use a login that can only read.",
-        )
-        password = right.text_input("Password", type="password", key=_PASSWORD, help="It is not stored.")
-        what = st.radio(
-            "What to read",
-            [_TABLE, _QUERY],
-            key="database-what",
-            horizontal=True,
-            help="A query can join tables or aggregate rows. What it does cannot be checked, so the "
-            "certificate states what is assumed about it.",
-        )
-        said = _query() if what == _QUERY else _table()
-        is_said = bool(url) and bool(said.get("table") or said.get("sql"))
-        if account is None:
-            note("Say above whose table it is, then it can be read.")
-        elif st.button("Read the table", key="database-read", disabled=not is_said):
-            _receive_from({"url": url.strip(), **said}, password or None, account)
-        show_refusal("database")
-    held["database"] = _typed(held["database"])
-
-
-def _typed(before: dict[str, Any]) -> dict[str, Any]:
-    """Return what was typed; an address with a password in it is kept nowhere, nor what is typed beside it."""
-    # What the other way of reading asks is not on the page now, and stays as it was.
-    typed = {**before, **{key: st.session_state[key] for key in _DATABASE if key in st.session_state}}
-    if not typed.get("database-url"):
-        return {}
-    try:
-        DatabaseSource(url=typed["database-url"].strip(), table="any")
-    except SynthError:
-        return before
-    return {key: said for key, said in typed.items() if said}
-
-
-def _table() -> dict[str, Any]:
-    left, middle, right = st.columns(3)
-    table = left.text_input(
-        "Table", placeholder="visits", key="database-table", help="Its name in the database. Views are not accepted."
-    )
-    schema = middle.text_input(
-        "Schema, if it has one",
-        placeholder="public",
-        key="database-schema",
-        help="Leave empty for the default schema.",
-    )
-    columns = right.text_input(
-        "Columns, separated by commas", placeholder="all of them", key="database-columns", help="Only these are read."
-    )
-    where = st.text_input(
-        "Only rows that meet this condition",
-        placeholder="age >= 18 AND town IN ('north', 'south')",
-        key="database-where",
-        help="A condition on one row: columns, constants, comparisons, AND, OR, NOT, IN, BETWEEN, LIKE, IS NULL.",
-    )
-    if where:
-        _assumed("selection")
-    names = tuple(listed(columns))
-    return {"table": table.strip() or None, "schema": schema.strip() or None, "columns": names, "where": where or None}
-
-
-def _query() -> dict[str, Any]:
-    sql = st.text_area(
-        "SELECT statement",
-        placeholder="SELECT person, age, town FROM visits JOIN people USING (id)",
-        key="database-sql",
-        help="Each row of its result must be about one person only (or one of whatever you protect).",
-    )
-    _assumed("query")
-    return {"sql": sql.strip() or None}
-
-
-def _assumed(origin: str) -> None:
-    """Say before anything is read what the certificate will say."""
-    for sentence in origin_sentences(origin):
-        st.info(f"The certificate will say: Assumed: {sentence}")
-
-
-def _receive_from(said: dict[str, Any], password: str | None, account: str) -> None:
-    held = draft()
-    try:
-        source = DatabaseSource(**said)
-        refuse_unlisted(source, application().settings.databases)
-        form = form_of_rows(source, parse_format({"missing": list(held["format"].get("missing", [""]))}))
-        with st.spinner("Reading the table and encrypting it"):
-            table = application().intake.receive_from(source, password, account, form)
-    except PasswordNeededError:
-        refuse("database", "The database asks for a password. Type it beside the address.")
-    except SynthError as error:
-        refuse("database", str(error))
-    else:
-        del st.session_state[_PASSWORD]
-        # Test rows are a file, in a format of its own.
-        held["test_format"] = held["test_format"] or {**held["format"], "kind": "auto"}
-        held["format"] = format_to_mapping(form)
-        take_table(held, table.table_id, table.account, [(column.name, column.kind) for column in table.columns])
-    st.rerun()
 
 
 # A codebook, and what is stored -------------------------------------------------------------------------------------
@@ -714,15 +440,15 @@ def _receive(waiting: WaitingFile, account: str) -> None:
             keep_look(table.table_id, replace(waiting.looked, proposals=()))
     except TableError as error:
         refuse("table", f"{error}{_ASKED_BELOW if error.key else ''}")
-        st.session_state[_OPEN] = bool(error.key)
+        st.session_state[FORM_OPEN] = bool(error.key)
         if error.key:
             st.session_state[_KEPT] = refused
         if error.key == "sheet":
-            st.session_state[_SHEETS] = error.choices
+            st.session_state[SHEETS] = error.choices
     except ConfigError as error:
         # Of the form itself: the file has not been looked at.
         refuse("table", str(error))
-        st.session_state.update({_OPEN: True, _KEPT: refused})
+        st.session_state.update({FORM_OPEN: True, _KEPT: refused})
     except SynthError as error:
         refuse("table", str(error))
     finally:
