@@ -88,7 +88,7 @@ def show_finding() -> bool:
 
 
 def finds_little(names: list[str]) -> bool:
-    """Whether finding columns now would lose even a value in a tenth of the rows, by what is declared of their number.
+    """Whether finding columns now would find next to nothing, by what is declared of the number of rows.
 
     Parameters
     ----------
@@ -100,23 +100,11 @@ def finds_little(names: list[str]) -> bool:
         return True
     try:
         config = _config_to_find(held, names)
-        return _loses_most(application().findings.plan(config, epsilon=_epsilon(held)), config)
+        return application().findings.plan(config, epsilon=_epsilon(held)).finds_little
     except DatabaseAwayError:
         raise
     except SynthError:
         return True  # what keeps it from being begun is said where it is offered
-
-
-_SEEN_SHARE = 10
-"""A finding is worth its cost where a value in one of this many rows would be found."""
-
-
-def _loses_most(plan: FindingPlan, config: RunConfig) -> bool:
-    return plan.foreseen.least_rows * _SEEN_SHARE > _most_rows(config)
-
-
-def _most_rows(config: RunConfig) -> int:
-    return config.people_at_most * config.schema.unit.rows_per_unit
 
 
 def _epsilon(held: Draft) -> float:
@@ -165,12 +153,13 @@ def _offer(held: Draft, names: list[str]) -> None:
         head.markdown("**Find privately**")
         head.warning(plain(error))
         return
-    blind = _loses_most(plan, config)
+    blind = plan.finds_little
     head.markdown("**Find privately**" if blind else "**Find privately** :green-badge[recommended]")
     if blind:
+        least = plan.foreseen.least_rows
         head.warning(
-            f"This would find next to nothing: at ε = {amount(plan.epsilon)} a value has to be in about "
-            f"{plan.foreseen.least_rows:,} rows, and you declared at most {_most_rows(config):,}. Look at your rows "
+            f"This would find {'next to nothing' if least > plan.rows_at_most else 'little'}: at ε = {amount(plan.epsilon)} a value has to be in about "
+            f"{least:,} rows, and you declared at most {plan.rows_at_most:,}. Look at your rows "
             f"or type what is public; or spend more on finding."
         )
     else:

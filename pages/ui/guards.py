@@ -19,6 +19,7 @@ from pages.ui.session import application, draft, own_table
 from pages.ui.words import plain
 from synth.errors import DatabaseAwayError, SynthError
 from synth.services.incidents import code_location, own_error, record_incident
+from synth.services.views import RunState
 
 INCIDENT_TEXT = (
     "Something went wrong. Nothing from your table was shown or logged. Give this number to the person who "
@@ -36,6 +37,11 @@ _MISSING: dict[Step, tuple[str, str, str]] = {
 }
 _NO_RUN = ("No run is open. Upload a table, or try the demo table.", "upload", "1 Upload")
 _STOPPED = ("This run stopped before it had a report.", "generate", "4 Generate, which says why")
+_WITHOUT_REPORT: dict[RunState, tuple[str, str, str]] = {
+    "failed": _STOPPED,
+    "cancelled": _STOPPED,
+    "unchecked": ("The bundle of this run is not checked yet.", "generate", "4 Generate, where it is checked again"),
+}
 
 
 def through_the_application() -> None:
@@ -94,8 +100,9 @@ def invite(text: str, page: str, label: str) -> None:
 def _what_is_missing(step: Step) -> tuple[str, str, str]:
     if step == "run" and draft()["table_id"] is None:
         return _NO_RUN
-    if step == "report" and application().run(draft()["run_id"]).state in {"failed", "cancelled"}:
-        return _STOPPED
+    if step == "report":
+        state = application().run(draft()["run_id"]).state
+        return _WITHOUT_REPORT.get(state, _MISSING[step])
     return _MISSING[step]
 
 

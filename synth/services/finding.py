@@ -112,11 +112,16 @@ class FindingPlan:
     refusal: str | None = None
 
     @property
+    def finds_little(self) -> bool:
+        """Whether even a value that a fifth of the rows share is likely to be lost."""
+        return self.foreseen.least_rows > SCARCE * self.rows_at_most
+
+    @property
     def loses(self) -> str:
         """What will be lost, as stated before the finding."""
         least, rows = self.foreseen.least_rows, self.rows_at_most
         scarce = ""
-        if least > SCARCE * rows:
+        if self.finds_little:
             scarce = (
                 f"Declared are at most {rows:,} rows: values that fewer than {100 * least / rows:.0f} % of them share "
                 "are not found. The fewer columns are open, the more is found in each: describe what you know by hand, "
