@@ -223,7 +223,10 @@ _IN_ORDER = json.JSONEncoder(sort_keys=True)
 
 
 class Digest:
-    """A SHA-256 of words and arrays, each with its length and shape."""
+    """A SHA-256 of words and arrays, each with its length and shape.
+
+    In an array 0.0 and -0.0 are one number: the file of answers writes them alike.
+    """
 
     def __init__(self, kind: str) -> None:
         self._found = hashlib.sha256(kind.encode())
@@ -238,7 +241,8 @@ class Digest:
         """Add an array, its type and its shape; it must not change until the digest is made."""
         if id(array) not in self._said:  # thousands of candidates share a few arrays of bins
             said = f'["{array.dtype.str}", {list(array.shape)}]'.encode()  # the JSON of both, in a tenth of its time
-            self._said[id(array)] = array, len(said).to_bytes(8, "big") + said + array.tobytes()
+            plain = array + 0.0 if array.dtype.kind == "f" else array
+            self._said[id(array)] = array, len(said).to_bytes(8, "big") + said + plain.tobytes()
         self._found.update(self._said[id(array)][1])
 
     def add_map(self, feature_map: FeatureMap) -> None:

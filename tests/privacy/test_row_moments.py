@@ -10,7 +10,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from synth.bundle.answers import from_description, plain
 from synth.errors import PrivacyError
+from synth.privacy.answers import NoisySum
 from synth.privacy.counting import PrivateRows
 from synth.privacy.feature_maps import FeatureMap, OneHot, bound_of, exact_sum
 from synth.privacy.more import row_moments
@@ -186,3 +188,13 @@ def test_a_row_that_came_out_too_long_counts_for_nothing(monkeypatch: pytest.Mon
         RowMoments((TABLE,), 0.5, (0.0, 1.0, 0.0)), {"x": np.arange(4)}.__getitem__, slice(None), bits=12
     )
     assert not whole.any()
+
+
+def test_a_zero_with_a_sign_makes_no_other_question() -> None:
+    """A bundle writes zeros without signs, so a check has to find the question that was asked."""
+    signed = RowMoments((TABLE, OTHER), 1.0, (0.0, 0.0, 1.0), offsets=np.array([-0.0, 0.5, -0.0]))
+    description, arrays = signed.describe()
+    written = from_description(description, {name: plain(array) for name, array in arrays.items()})
+    assert NoisySum(written).digest() == NoisySum(signed).digest()
+    other = RowMoments((TABLE, OTHER), 1.0, (0.0, 0.0, 1.0), offsets=np.array([-0.0, 0.5, 2.0**-1074]))
+    assert NoisySum(other).digest() != NoisySum(signed).digest()
