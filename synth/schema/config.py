@@ -307,12 +307,13 @@ class RunConfig:
     def sealed(self) -> RunConfig:
         """Return the configuration as it is in a bundle: published, without the format of a test table, in one form.
 
-        Options are in the order of their names, and sources of domains in that of the columns; what is declared by
-        default is left out.
+        Options are in the order of their names, sources of domains in that of the columns, and an encoding has one of
+        its many names; what is declared by default is left out.
         """
         sources = {one.name: self.domain_source.get(one.name, DECLARED) for one in self.schema}
         return replace(
             self.published(),
+            format=replace(self.format, encoding=self.format.codec or self.format.encoding),
             test_format=None,
             options=dict(sorted(self.options.items())),
             domain_source={name: source for name, source in sources.items() if source != DECLARED},

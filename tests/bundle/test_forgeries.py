@@ -435,6 +435,16 @@ def test_room_between_the_words_of_the_owner(where: str, hidden: str, worded: Pa
     only(path, "config.yaml contains a comment, or is not written as it was sealed")
 
 
+@pytest.mark.parametrize("other", [b"utf-8-----", b"U_T_F-8", b"utf8", b'"utf-8\\u200b"'])
+def test_another_name_of_the_encoding(other: bytes, worded: Path, tmp_path: Path, key: Key) -> None:
+    def named(data: bytes) -> bytes:
+        assert data.count(b"encoding: utf-8\n") == 1
+        return data.replace(b"encoding: utf-8\n", b"encoding: " + other + b"\n")
+
+    path = altered(worded, tmp_path / "f.zip", files={"config.yaml": named}, certificate=lambda _: None, sign_with=key)
+    assert failures(path), "it has one name"
+
+
 def test_a_word_in_the_schema(tmp_path: Path, key: Key) -> None:
     def said(data: bytes) -> bytes:
         return canonical_json({**json.loads(data), "number_of_units": None})
