@@ -145,6 +145,9 @@ def test_a_range_reaches_over_zero_only_with_evidence() -> None:
         one_sided = numbers(random.exponential(300, ROWS), 40.0, whole=False, seed=seed)
         assert one_sided is not None
         assert one_sided[0] >= 0
+        zeros = numbers(np.zeros(ROWS), 60.0, whole=True, seed=seed)
+        assert zeros is not None
+        assert zeros[0] >= 0
         both = numbers(random.normal(1, 2, ROWS), 20.0, whole=False, seed=seed)
         assert both is not None
         assert both[0] <= -2, "three in ten are below zero, spread over many bins"

@@ -39,10 +39,9 @@ LOWEST = 10.0
 REACH = 3000.0
 """How many times as far from zero as the last located cells hidden ones are looked for."""
 
-ANYWHERE, FARTHER, OUTSIDE_ANYWHERE = (1e-3, 1e8), 0.25, 0.02
-"""Where other numbers are looked for if zero alone stands out, how much less likely they are for each power of ten that
-they are away from 1, and the part that may lie outside: counts say next to nothing of how far such numbers reach, and
-most columns of zeros hold few others."""
+ANYWHERE, FARTHER = (1e-3, 1e8), 0.1
+"""Where other numbers are looked for if zero alone stands out, and how much less likely they are for each power of ten
+that they are away from 1: most such columns hold flags and small counts, and counts say little of what is rare."""
 
 _SHARES = {"log-normal": 0.32, "heavy": 0.2, "normal": 0.18, "exponential": 0.12, "even": 0.1, "power": 0.05}
 """Prior weight of each kind of shape of numbers; what is missing to 1 is that of normal ones on both sides of zero."""
@@ -215,6 +214,7 @@ def _one_side(
     """Return the likely range of the numbers above zero; it reaches below zero only where ``across`` allows."""
     above_zero = float(np.nextafter(0.0, 1.0))
     anywhere = high <= above_zero
+    across = across and not anywhere
     low, high = ANYWHERE if anywhere else (max(low, high / 1000, 1e-5), high)
     if whole:
         low, high = max(low, 1.0), max(high, 1.0)
@@ -230,7 +230,7 @@ def _one_side(
     if whole:
         edges = np.where(edges < 0, np.floor(edges) + 0.5, np.ceil(edges) - 0.5)
     shapes = _numbers_around(edges.tobytes(), near.blocks.tobytes(), low, high, across, FARTHER if anywhere else 1.0)
-    return _all_but_few(near, shapes, cells, OUTSIDE_ANYWHERE if anywhere else OUTSIDE)
+    return _all_but_few(near, shapes, cells)
 
 
 def likely_dates(counted: Counted, ends: tuple[int, int], *, cells: float) -> tuple[int, int]:
@@ -249,16 +249,16 @@ def likely_dates(counted: Counted, ends: tuple[int, int], *, cells: float) -> tu
     around = 8 * (high - low)
     near = counted.between(low - around, high + around)
     shapes = _Shapes.of(_shapes_of_dates(near.edges, low, high), near.blocks)
-    bottom, top = _all_but_few(near, shapes, cells, OUTSIDE)
+    bottom, top = _all_but_few(near, shapes, cells)
     return min(low, int(bottom)), max(high, int(top))
 
 
-def _all_but_few(counted: Counted, shapes: _Shapes, cells: float, few: float) -> tuple[float, float]:
-    """Return the edges beyond which the weighted shapes have less than a ``few`` of the cells, or the last ones."""
+def _all_but_few(counted: Counted, shapes: _Shapes, cells: float) -> tuple[float, float]:
+    """Return the edges beyond which the weighted shapes have less than ``OUTSIDE`` of the cells, or the last ones."""
     part = _weighted(counted, shapes, max(cells, 1.0))
     below = part @ shapes.below
     above = float(part.sum()) - below
-    bottom, top = np.flatnonzero(below <= few), np.flatnonzero(above <= few)
+    bottom, top = np.flatnonzero(below <= OUTSIDE), np.flatnonzero(above <= OUTSIDE)
     return float(counted.edges[bottom.max(initial=0)]), float(counted.edges[top.min(initial=len(below) - 1)])
 
 
