@@ -157,10 +157,11 @@ def _offer(held: Draft, names: list[str]) -> None:
     head.markdown("**Find privately**" if blind else "**Find privately** :green-badge[recommended]")
     if blind:
         least = plan.foreseen.least_rows
+        how_little = "next to nothing" if least > plan.rows_at_most else "little"
         head.warning(
-            f"This would find {'next to nothing' if least > plan.rows_at_most else 'little'}: at ε = {amount(plan.epsilon)} a value has to be in about "
-            f"{least:,} rows, and you declared at most {plan.rows_at_most:,}. Look at your rows "
-            f"or type what is public; or spend more on finding."
+            f"This would find {how_little}: at ε = {amount(plan.epsilon)} a value has to be in about {least:,} rows, "
+            f"and you declared at most {plan.rows_at_most:,}. Look at your rows or type what is public; or spend more "
+            f"on finding."
         )
     else:
         head.markdown(f"Measures the kind, the bounds and the values of {_many(names)}. The promise covers it.")

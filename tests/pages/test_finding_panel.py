@@ -75,7 +75,7 @@ def test_a_worker_that_died_leaves_words_and_what_was_found_can_be_found_anew() 
 def test_a_finding_that_found_nothing_says_how_to_go_on_and_one_that_cannot_is_not_offered() -> None:
     few = "age,region\n" + "".join(f"{18 + number},{('north', 'south')[number % 2]}\n" for number in range(30))
     app = go(upload_table(open_app(), few.encode()), "describe")
-    answer(app)
+    declare_people(app)
     work = begun(app, alive=True)
     carry_out(application().installation, work.id, NullProgress())
     app.run()

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from driving import CODEBOOK, errors, go, open_app, texts, upload_table, uploader
+from driving import CODEBOOK, declare_people, errors, go, open_app, texts, upload_table, uploader
 from streamlit.testing.v1 import AppTest
 
 from pages.ui.column_groups import applied, as_another, differences, groups_of, set_in, undone
@@ -78,7 +78,7 @@ class Visitor:
 
 
 def visitor(table: bytes, name: str = "survey.csv") -> Visitor:
-    owner = Visitor(go(upload_table(open_app(), table, name), "describe"))
+    owner = Visitor(declare_people(go(upload_table(open_app(), table, name), "describe")))
     owner.clicks += 1
     owner.app.segmented_control(key="way").set_value("Set like columns together").run()
     return owner
