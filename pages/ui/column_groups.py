@@ -9,7 +9,7 @@ from pages.ui.column_rows import MODELLED_ROLES, Row, form_of, host_of, is_propo
 from synth.dictionaries import DictionaryColumn
 from synth.errors import SchemaError
 from synth.names import listed, numbered, visible
-from synth.schema import is_found
+from synth.schema import READ_FROM_ROWS, is_found
 from synth.schema.columns_like import around_number
 
 __all__ = ["Applied", "Difference", "Group", "applied", "as_another", "differences", "groups_of", "set_in", "undone"]
@@ -181,10 +181,11 @@ def applied(
         The rows that are replaced, by their names.
     source : str, optional
         Where those of the replaced rows come from; None where the owner typed them. What was found privately was found
-        for one column, and is declared for others.
+        for one column, and is declared for others. What was taken from the rows and is typed over stays so: its owner
+        has seen them.
     """
     before = {row["name"]: row for row in columns if row["name"] in after}
-    kept = {name: text for name, text in sources.items() if name not in after}
+    kept = {name: text for name, text in sources.items() if name not in after or text == READ_FROM_ROWS}
     if source is not None and not is_found(source):
         kept |= dict.fromkeys(after, source)
     # A page may change the rows themselves; what they were is kept apart.

@@ -228,13 +228,6 @@ class Intake:
         self._store.tables.write_form(table_id, json.dumps(format_to_mapping(form)))
         return self._received(self._store.tables[table_id])
 
-    def look_at_rows(self, table_id: str) -> ReceivedTable:
-        """Return a table with the types that a recorded look proposes for its columns."""
-        found = {column.name: str(column.body.get("type", "")) for column in self.recognise_table(table_id).columns}
-        received = self.table(table_id)
-        columns = tuple(replace(one, kind=found.get(one.name, one.kind)) for one in received.columns)
-        return replace(received, columns=columns)
-
     def _note_look(self, account_id: str) -> None:
         self._ledger.note_owner_view(account_id, run_id=None, who=SINGLE_USER, what="format and columns")
 

@@ -98,7 +98,7 @@ def _work(survey: Path) -> None:
     with Application.from_environment() as application:
         made = load_config(survey)
         table = application.intake.tables()[0].table_id
-        application.intake.look_at_rows(table)
+        application.intake.recognise_table(table)
         states = ("planned", "waiting", "at work", "measured", "failed", "cancelled")
         runs = {state: application.reserve(made, table_id=table) for state in states}
         application.cancel(runs["cancelled"].id)

@@ -14,6 +14,7 @@ from streamlit.testing.v1 import AppTest
 
 from pages.ui.column_groups import applied, as_another, differences, groups_of, set_in, undone
 from pages.ui.column_rows import Row, errors_of_rows, new_row, row_of_mapping, state_of
+from synth.schema import READ_FROM_ROWS
 
 SCALE = {"low": "1", "high": "5", "step": "1"}
 QUESTIONS = [f"q{number}" for number in range(1, 301)]
@@ -290,6 +291,15 @@ def test_what_was_found_privately_for_one_column_is_declared_for_others() -> Non
         assert state_of(rows[1]).words == "● ready"
         assert sources == {"a": source} | ({"b": source} if expected else {})
         assert undone(rows, sources, undo) == ([one, other], {"a": source, "b": "old"}, ())
+
+
+def test_what_was_taken_from_the_rows_stays_so_when_it_is_typed_over() -> None:
+    rows = [new_row("q1", "number"), new_row("q2", "number")]
+    after = {row["name"]: {**row, "low": "1", "high": "5"} for row in rows}
+    taken = {"q1": READ_FROM_ROWS, "q2": "declared from a data dictionary: a table of columns"}
+    typed, sources, undo = applied(rows, taken, after, source=None)
+    assert sources == {"q1": READ_FROM_ROWS}
+    assert undone(typed, sources, undo)[1] == taken
 
 
 def test_changes_are_told_together_where_they_are_the_same() -> None:

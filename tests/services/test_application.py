@@ -279,8 +279,8 @@ def test_kinds_are_guessed_from_cells_only_where_the_owner_looks_which_is_record
 
     assert [column.kind for column in application.intake.table(table.table_id).columns] == ["number", ""]
     assert looks() == []
-    looked = application.intake.look_at_rows(table.table_id)
-    assert [column.kind for column in looked.columns] == ["number", "category"]
+    looked = application.intake.recognise_table(table.table_id)
+    assert [column.body["type"] for column in looked.columns] == ["number", "category"]
     assert looks() == [(application.store.accounts.open("town").id, "format and columns")]
 
 

@@ -83,8 +83,8 @@ def test_a_look_guesses_kinds_from_cells_and_is_recorded(application: Applicatio
     account = application.store.accounts.named("survey")
     assert account is not None
     assert not application.store.events.of_account(account.id, EventKind.OWNER_VIEW)
-    looked = application.intake.look_at_rows(received.table_id)
-    assert [column.kind for column in looked.columns] == ["number", "yes_no", "date", "category", "number"]
+    looked = application.intake.recognise_table(received.table_id)
+    assert [column.body["type"] for column in looked.columns] == ["number", "yes_no", "date", "category", "number"]
     events = application.store.events.of_account(account.id, EventKind.OWNER_VIEW)
     assert [event.detail["what"] for event in events] == ["format and columns"]
 
