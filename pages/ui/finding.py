@@ -251,7 +251,10 @@ def _found_frame(found: Finding, held: Draft) -> pd.DataFrame:
 def _now(mapping: dict[str, Any], row: Row, held: Draft) -> str:
     if mapping["type"] == "drop" and row["role"] not in MODELLED_ROLES:
         return "left out"
-    return "found privately" if row["name"] in held["domain_source"] else "found privately, then edited"
+    source = held["domain_source"].get(row["name"], "")
+    if source == READ_FROM_ROWS:
+        return "taken from the rows since"
+    return "found privately" if is_found(source) else "found privately, then edited"
 
 
 def _many(names: list[str]) -> str:

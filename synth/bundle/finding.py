@@ -34,6 +34,7 @@ from synth.privacy.receipt import Receipt, misstated
 from synth.reading.more.texts import LONGEST_VALUE
 from synth.schema import (
     FOUND_THEN_EDITED,
+    READ_FROM_ROWS,
     DropColumn,
     FoundReference,
     ModelledColumn,
@@ -145,12 +146,20 @@ class Finding:
         """How a configuration refers to it."""
         return reference_of(self.digest, self.epsilon, self.delta, self.receipts)
 
-    def sources(self, schema: Schema) -> dict[str, str]:
-        """Return the source of the domain of each modelled column that was open in this finding."""
+    def sources(self, schema: Schema, said: Mapping[str, str]) -> dict[str, str]:
+        """Return the source of the domain of each modelled column that was open in this finding.
+
+        Parameters
+        ----------
+        schema : Schema
+        said : mapping
+            What the configuration says of each column: one that its owner took from the rows since stays marked so.
+        """
+        edited = {name: source for name, source in said.items() if source == READ_FROM_ROWS}
         return {
             column.name: self.reference.source
             if column.to_mapping() == self.mappings[column.name]
-            else FOUND_THEN_EDITED
+            else edited.get(column.name, FOUND_THEN_EDITED)
             for column in schema.modelled
             if column.name in self.mappings
         }
@@ -344,9 +353,9 @@ def receipt_problems(receipts: Iterable[Receipt], certificate: Certificate) -> I
 
 
 def _source_problems(finding: Finding, certificate: Certificate, config: RunConfig) -> Iterator[str]:
-    """Yield columns whose stated source is not what the finding implies: found, found then edited, or neither."""
+    """Yield columns whose stated source is not what the finding implies: found, edited or read since, or neither."""
     said = certificate.domain_source
-    due = finding.sources(config.schema)
+    due = finding.sources(config.schema, config.domain_source)
     for column in config.schema:
         source = said.get(column.name, "")
         if isinstance(column, ModelledColumn) and column.name in due and source != due[column.name]:

@@ -472,7 +472,7 @@ def marked(config: RunConfig, finding: Finding | None) -> RunConfig:
         return config
     own = {column.name for column in config.schema}
     said = {name: source for name, source in config.domain_source.items() if not is_found(source) and name in own}
-    return replace(config, domain_source={**said, **finding.sources(config.schema)})
+    return replace(config, domain_source={**said, **finding.sources(config.schema, said)})
 
 
 def bring_back(installation: Installation, finding: Finding, *, account_id: str, who: str) -> None:

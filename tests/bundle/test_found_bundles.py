@@ -81,7 +81,9 @@ def forge(
     run = parse_config(read_mapping(members["config.yaml"].decode(), sealed=True))
     run = config(dataclasses.replace(run, found=found.reference))
     if marked and run.found is not None:
-        run = dataclasses.replace(run, domain_source={**run.domain_source, **found.sources(run.schema)})
+        run = dataclasses.replace(
+            run, domain_source={**run.domain_source, **found.sources(run.schema, run.domain_source)}
+        )
     members["config.yaml"] = config_to_yaml(run).encode()
     members["schema.json"] = canonical_json(schema_to_document(run.schema))
 

@@ -23,7 +23,7 @@ from synth.errors import BudgetExceededError, ConfigError, JobError, SynthError,
 from synth.jobs import LocalEngine
 from synth.jobs.processes import birth_of
 from synth.progress import NullProgress
-from synth.schema import FOUND_THEN_EDITED, CategoryColumn, RunConfig, config_to_mapping, parse_config
+from synth.schema import FOUND_THEN_EDITED, READ_FROM_ROWS, CategoryColumn, RunConfig, config_to_mapping, parse_config
 from synth.schema.documents import read_mapping
 from synth.services import finding as findings
 from synth.services import run_folder
@@ -155,6 +155,9 @@ def test_what_was_edited_is_said_and_what_was_altered_is_refused(application: Ap
     changed = dataclasses.replace(config, schema=dataclasses.replace(config.schema, columns=edited))
     marked = findings.marked(changed, findings.finding_of(application.installation, changed))
     assert marked.domain_source == {"age": "found privately, epsilon 1", "side": FOUND_THEN_EDITED}
+    # What its owner took from the rows since is no edit like another: the promise does not cover it.
+    read = dataclasses.replace(changed, domain_source={**changed.domain_source, "side": READ_FROM_ROWS})
+    assert findings.marked(read, findings.finding_of(application.installation, read)).read_columns == ("side",)
     assert config.found is not None
     before = charges(application)
     cheaper = dataclasses.replace(config, found=dataclasses.replace(config.found, mu_squared_units=1))
