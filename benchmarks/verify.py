@@ -58,6 +58,9 @@ HONEST: dict[str, tuple[int, ...]] = {
 }
 """What an honest bundle may have, and its sizes: values, columns, rows a person."""
 
+OF_NUMBERS = ("private-regression", "regression-with-missing-inputs")
+"""Models whose predictions can be charged where the label is a number."""
+
 ALL_VALUES = 2**25
 """Values of all declared ranges together, at most."""
 
@@ -119,7 +122,7 @@ def drawn(case: Case) -> tuple[Table, dict[str, Any], dict[str, Any]]:
         "cost": number(0, 20_000),
         "ill": number(0, 1),
     }
-    more = labelled(case, "cost" if case.generator == "private-regression" else "ill")
+    more = labelled(case, "cost" if case.generator in OF_NUMBERS else "ill")
     if kind == "several rows":
         table["person"] = np.arange(rows) // case.size
         more["unit"] = {"protects": "person", "rows_per_unit": case.size, "id_column": "person"}
