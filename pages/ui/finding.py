@@ -19,7 +19,7 @@ from pages.ui.words import amount, note, plain, upper
 from synth.bundle.finding import Finding
 from synth.errors import ConfigError, DatabaseAwayError, SynthError
 from synth.privacy.more.together import epsilon_together
-from synth.schema import DropColumn, FindColumn, RunConfig, is_found, parse_config
+from synth.schema import READ_FROM_ROWS, DropColumn, FindColumn, RunConfig, is_found, parse_config
 from synth.services.finding import USUAL_SHARE, FindingPlan, remaining
 
 _TYPED = ("low", "high", "categories")
