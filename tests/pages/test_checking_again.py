@@ -43,7 +43,7 @@ def test_it_is_checked_again_and_goes_on_to_its_report(unchecked: AppTest) -> No
     assert "That needs more memory." in words
     assert "Do not run again" in words
     assert charges(app) == [ChargeState.SPENT]
-    assert "The report is not ready yet." in texts(go(app, "release"))
+    assert "The bundle of this run is not checked yet." in texts(go(app, "release"))
 
     go(app, "generate")
     app.number_input(key="check-memory").set_value(2.0).run()

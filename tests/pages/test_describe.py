@@ -67,7 +67,7 @@ def test_every_sentence_is_about_what_stands_on_the_page_now() -> None:
         step().run()
         assert left in next(words for words in texts(app).splitlines() if "Next:" in words)
     assert "Protects one person contributing one row" in texts(app).splitlines()[0], "the header has heard of it too"
-    app.number_input(key="field:number_of_units").set_value(891).run()
+    app.number_input(key="field:number_of_units").set_value(60_000).run()
     words = texts(app)
     assert "how many there are" not in words
     assert "Find 2 undescribed columns privately (spends 0.10)" in [button.label for button in app.button]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from driving import CODEBOOK, declare_people, errors, go, open_app, texts, upload_table, uploader
+from driving import CODEBOOK, declare_people, errors, go, new_people, open_app, texts, upload_table, uploader
 from streamlit.testing.v1 import AppTest
 
 from pages.ui.column_groups import applied, as_another, differences, groups_of, set_in, undone
@@ -233,9 +233,7 @@ columns_like:
 
 
 def test_a_codebook_with_patterns_goes_by_the_names_of_the_uploaded_table() -> None:
-    app = go(open_app(), "upload")
-    app.radio(key="people").set_value("No, new people").run()
-    app.text_input(key="field:account").set_value("survey").run()
+    app = new_people(go(open_app(), "upload"), "survey")
     uploader(app, "codebook").upload("survey.yaml", CODEBOOK_OF_MANY.encode(), "application/yaml")
     app.run()
     assert errors(app) == ["This file declares columns by patterns of their names. Upload the table first, then this."]
