@@ -71,6 +71,9 @@ __all__ = [
     "signature_problem",
 ]
 
+_LARGEST_EXPONENT = 700.0
+"""Beyond which e^epsilon is too large for a float."""
+
 FOUND = "found"
 """Key of a certificate whose configuration uses a finding: its digest, the budget asked for, its receipts."""
 
@@ -325,7 +328,9 @@ def _promise_of_a_cell(certificate: Certificate) -> tuple[str, ...]:
 
 def _odds(certificate: Certificate) -> str:
     """Return e^epsilon as text, rounded up."""
-    return f"{rounded_up(math.exp(min(certificate.epsilon, 700.0))):.4g}"
+    if certificate.epsilon > _LARGEST_EXPONENT:
+        return f"e^{math.ceil(certificate.epsilon)}"
+    return f"{rounded_up(math.exp(certificate.epsilon)):.4g}"
 
 
 # As a file -----------------------------------------------------------------------------------------------------------

@@ -163,6 +163,9 @@ def left_out(
 MEMORY_BYTES = 2**30
 SECONDS = 60.0
 
+_PATIENCE = 10
+"""How much longer than its processor time a check may take by the clock, on a machine that is busy."""
+
 _MOST_GIBIBYTES = 2**20
 _MOST_SECONDS = 10**6
 
@@ -321,7 +324,6 @@ def verify(
     refit: bool = False,
     memory_bytes: int = MEMORY_BYTES,
     seconds: float = SECONDS,
-    wait_seconds: float | None = None,
 ) -> Verdict:
     """Check a bundle, a zip or a folder; a failed check is part of the verdict, never an exception.
 
@@ -340,9 +342,7 @@ def verify(
     memory_bytes : int
         Memory limit; raise it for a large bundle that you trust.
     seconds : float
-        Limit on processor time.
-    wait_seconds : float, optional
-        Limit on wall time; by default the same. A machine that is busy with other work needs longer.
+        Limit on processor time. By the clock a check may take ten times as long, because a machine may be busy.
 
     Raises
     ------
@@ -368,7 +368,7 @@ def verify(
         "memory_bytes": max(memory_bytes - _LIBRARIES, _LIBRARIES) + size + size // 4,
         "cpu_seconds": int(seconds) + 1,
     }
-    with Confined("synth.bundle.checks", seconds=seconds if wait_seconds is None else wait_seconds) as process:
+    with Confined("synth.bundle.checks", seconds=_PATIENCE * seconds) as process:
         findings, timed_out = _listen(process, json.dumps(request).encode() + b"\n", opened)
         if findings.step and not findings.is_extra:
             stopped = _stopped(findings.step, timed_out=timed_out or process.used_up_its_time())

@@ -48,7 +48,7 @@ def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_a_release_holds_for_a_stranger_with_the_same_limits(table: Path, tmp_path: Path) -> None:
     result = run_locally(parse_config(CONFIG), tmp_path / "out", table=table, owner_report=False)
-    assert verify(result.bundle, wait_seconds=600.0).outcome is Outcome.HOLDS
+    assert verify(result.bundle).outcome is Outcome.HOLDS
     assert not list((tmp_path / "home" / "runs").rglob(run_folder.UNRELEASED))
 
 
@@ -67,7 +67,7 @@ def unchecked(table: Path, out: Path) -> str:
     """Carry a run to its seal, allow its check too little memory, and return the id of the run."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
-            own_check, "verify", lambda path, key, **how: verify(path, key, memory_bytes=2**20, wait_seconds=600.0)
+            own_check, "verify", lambda path, key, **how: verify(path, key, memory_bytes=2**20)
         )
         with pytest.raises(UncheckedError, match="is sealed, but could not be checked here") as refusal:
             run_locally(parse_config(CONFIG), out, table=table, owner_report=False)
@@ -100,7 +100,7 @@ def test_a_bundle_that_does_not_hold_is_no_release_and_keeps_its_answers(
     assert not list((tmp_path / "home" / "runs").rglob("bundle.zip"))
     assert not (tmp_path / "out" / "bundle.zip").exists()
     assert state_of(run_id) == (WorkState.FAILED, [ChargeState.FAILED_SPENT], 2.0)
-    assert verify(kept, quick=True, wait_seconds=600.0).outcome is Outcome.HOLDS, "its answers can be fitted again"
+    assert verify(kept, quick=True).outcome is Outcome.HOLDS, "its answers can be fitted again"
     with pytest.raises(JobError, match="This run is failed: only one whose own check could not be completed"):
         check_again_locally(run_id, tmp_path / "again")
     with pytest.raises(JobError):
@@ -247,4 +247,4 @@ def test_a_run_on_several_threads_is_made_again_on_one(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "synth", "run", "c.yaml", "--out", "out", "--no-owner-report"]
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert verify(tmp_path / "out" / "bundle.zip", refit=True, wait_seconds=600.0).outcome is Outcome.HOLDS
+    assert verify(tmp_path / "out" / "bundle.zip", refit=True).outcome is Outcome.HOLDS
