@@ -245,7 +245,8 @@ class FileCells:
     def labels(self, column: ModelledColumn) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
         """Return the code of the word that every cell spells, -1 for none, and which cells are missing."""
         texts = self._texts()
-        known, code_of = _spellings(column, strip=self._strip, typed=is_number(self._cells.type))
+        typed = is_number(self._cells.type)
+        known, code_of = _spellings(column, strip=self._strip, typed=typed, missing=self._missing_texts)
         found = pc.fill_null(pc.index_in(texts, value_set=known.cast(texts.type)), -1).to_numpy(zero_copy_only=False)
         return np.where(found >= 0, code_of[found], -1), self._is_missing(texts)
 
@@ -266,8 +267,10 @@ class FileCells:
 
 
 @lru_cache(maxsize=1024)
-def _spellings(column: ModelledColumn, *, strip: bool, typed: bool) -> tuple[pa.Array, npt.NDArray[np.int64]]:
-    code_of = column.spellings(trim=_trimmed if strip else None, typed=typed)
+def _spellings(
+    column: ModelledColumn, *, strip: bool, typed: bool, missing: tuple[str, ...]
+) -> tuple[pa.Array, npt.NDArray[np.int64]]:
+    code_of = column.spellings(trim=_trimmed if strip else None, typed=typed, missing=missing)
     return pa.array(list(code_of), pa.string()), np.array(list(code_of.values()), dtype=np.int64)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import datetime
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from enum import IntEnum, StrEnum
 from typing import Any, ClassVar, Literal, Protocol
@@ -114,15 +114,21 @@ class CellCounts:
 class ReadingCounts:
     """What became of the lines and cells of a table while it was read; exact, so for the owner only.
 
-    ``without_id`` rows have no id although there is an id column, and are in no part. ``cells`` says for each column
-    how many cells did not fit their declaration.
+    ``blank_lines`` are no rows, except in a table of one column. ``unreadable`` counts the rows that could not be split
+    into cells, by the reason (:data:`synth.reading.text.REASONS`). ``without_id`` rows have no id although there is an
+    id column, and are in no part. ``cells`` says for each column how many cells did not fit their declaration.
     """
 
     rows: int
     blank_lines: int
-    unreadable_lines: int
+    unreadable: Mapping[str, int]
     without_id: int
     cells: Mapping[str, CellCounts]
+
+    @property
+    def unreadable_lines(self) -> int:
+        """How many rows could not be split into cells."""
+        return sum(self.unreadable.values())
 
 
 class Cells(Protocol):
@@ -370,7 +376,9 @@ class ModelledColumn(Column):
     def encode(self, cells: Cells) -> Coded:
         """Return the code of every cell and what became of it; any cell has a code."""
 
-    def spellings(self, *, trim: Callable[[list[str]], list[str]] | None, typed: bool) -> dict[str, int]:
+    def spellings(
+        self, *, trim: Callable[[list[str]], list[str]] | None, typed: bool, missing: Collection[str] = ()
+    ) -> dict[str, int]:
         """Return every text that means a declared word, with its code; none where cells are not words."""
         return {}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Annotated, Any, ClassVar
@@ -20,6 +20,8 @@ __all__ = ["CategoryColumn", "LabelColumn", "YesNoColumn"]
 MAXIMUM_CATEGORIES = 10_000
 
 _TRUE_AS_NUMBER = {"0": "false", "1": "true"}
+_TRUTHS = ("true", "t", "yes", "y", "1")
+_FALSEHOODS = ("false", "f", "no", "n", "0")
 _TRUTH = {"true": ("True", "TRUE", "1"), "false": ("False", "FALSE", "0")}
 
 
@@ -68,11 +70,14 @@ class LabelColumn(ModelledColumn):
         codes[missing], fates[missing] = self.unreadable_code, Fate.MISSING
         return codes, fates
 
-    def spellings(self, *, trim: Callable[[list[str]], list[str]] | None, typed: bool) -> dict[str, int]:
+    def spellings(
+        self, *, trim: Callable[[list[str]], list[str]] | None, typed: bool, missing: Collection[str] = ()
+    ) -> dict[str, int]:
         """Return every text that means a declared word, with its code.
 
         Declared words come first, then aliases, then the guarded form that :func:`guarded` prints and, with ``trim``,
-        the trimmed word. ``typed`` cells are numbers or truth values converted to text: True has no spelling of its
+        the trimmed word. Last come :attr:`understood_spellings`, but none that means a ``missing`` cell. ``typed``
+        cells are numbers or truth values converted to text: True has no spelling of its
         own, so it is "True", "1" or yes, whichever is declared, and 3 may be declared as "3.0".
         """
         code_of = {label: code for code, label in enumerate(self.declared_labels)}
@@ -85,7 +90,15 @@ class LabelColumn(ModelledColumn):
                 code_of.setdefault(text, code)
         if typed:
             self._add_typed_spellings(code_of)
+        for text, code in self.understood_spellings.items():
+            if text not in missing:
+                code_of.setdefault(text, code)
         return code_of
+
+    @property
+    def understood_spellings(self) -> Mapping[str, int]:
+        """Texts that are understood without being declared, with their codes."""
+        return {}
 
     def text_of_typed(self, cell: TypedCell) -> str:
         """Return the declared word that a number means, as in a Parquet file; 0 and 1 are truth values."""
@@ -261,7 +274,11 @@ class CategoryColumn(LabelColumn):
 
 @dataclass(frozen=True, slots=True)
 class YesNoColumn(LabelColumn):
-    """A truth value; code 0 is no, code 1 is yes. ``fallback`` is one of the two words."""
+    """A truth value; code 0 is no, code 1 is yes. ``fallback`` is one of the two words.
+
+    Where the two words are a pair such as Y and N or 1 and 0, every other such pair is understood as well, in any
+    capitals: TRUE, f, Yes. Where they are other words, such as Ja and Nein, only their own capitals may differ.
+    """
 
     kind: ClassVar[str] = "yes_no"
     role: ClassVar[str] = "yes/no"
@@ -303,6 +320,21 @@ class YesNoColumn(LabelColumn):
     def understood(self, codes: Sequence[int]) -> list[str]:
         """Return yes or no, whatever words the file uses."""
         return ["missing" if code == self.missing_code else ("no", "yes")[code] for code in codes]
+
+    @property
+    def understood_spellings(self) -> Mapping[str, int]:
+        """The two words in other capitals and, where they are words for true and false, all such words."""
+        folded = (self.no.casefold(), self.yes.casefold())
+        if folded[0] == folded[1]:
+            return {}
+        are_truths = folded[0] in _FALSEHOODS and folded[1] in _TRUTHS
+        words = (_FALSEHOODS, _TRUTHS) if are_truths else ((self.no,), (self.yes,))
+        return {
+            spelling: code
+            for code, alike in enumerate(words)
+            for word in alike
+            for spelling in (word.lower(), word.upper(), word.capitalize())
+        }
 
     @property
     def cell_type(self) -> CellType:
