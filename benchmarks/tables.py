@@ -120,8 +120,7 @@ def _read(
         by_name = {column.name: column for column in columns}
         columns = [by_name[each] for each in source.columns]
     else:
-        # Without the blank line at the end of some published files: it would be a row of nobody.
-        written = gzip.decompress(source.read_bytes()).rstrip(b"\n") + b"\n"
+        written = gzip.decompress(source.read_bytes())
     schema = Schema(tuple(columns), unit or PrivacyUnit())
     read = read_codes(lambda: io.BytesIO(written), form or TableFormat(), schema)
     columns, hashes = read._codes, read._unit_hashes  # noqa: SLF001  # of a public table

@@ -133,9 +133,11 @@ class Batches:
     given: tuple[str, ...] = ()
 
     @property
-    def odd_lines(self) -> tuple[int, int]:
-        """How many lines were blank, and how many unreadable; a Parquet file has none."""
-        return (0, 0) if self.text is None else (self.text.blank, self.text.unreadable)
+    def odd_lines(self) -> tuple[int, dict[str, int]]:
+        """How many lines were blank, and how many unreadable, by the reason; a Parquet file has none."""
+        if self.text is None:
+            return 0, {}
+        return self.text.blank, {reason: count for reason, count in self.text.unreadable.items() if count}
 
 
 def open_batches(source: Readable, form: TableFormat, limits: ReaderLimits, *, ranges: RawIOBase | None) -> Batches:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import astuple
 from functools import partial
 from json import dumps
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
@@ -30,7 +30,7 @@ from synth.system.confined import answers_alone, confine
 from synth.system.conversation import AskedRanges, read_frame, write_frame
 from synth.system.settings import size_text, too_large
 
-__all__ = ["Answer", "Work", "answer_with_codes", "main", "serve", "work", "work_confined"]
+__all__ = ["Answer", "Work", "answer_with_codes", "encode_rows", "main", "serve", "work", "work_confined"]
 
 Answer = Callable[[Request, Batches, BinaryIO], None]
 """The answer about a file that was opened, including its last frame."""
@@ -102,6 +102,23 @@ def _opened(request: Request, questions: BinaryIO, answers: BinaryIO) -> Batches
 
 def answer_with_codes(request: Request, batches: Batches, answers: BinaryIO) -> None:
     """Send the codes of every batch of rows, and at the end the numbers of rows, odd lines and odd cells."""
+    end = encode_rows(request, batches, lambda *parts: write_frame(answers, b"B", *parts))
+    write_frame(answers, b"Z", dumps(end).encode())
+
+
+def encode_rows(request: Request, batches: Batches, pass_on: Callable[..., None]) -> dict[str, Any]:
+    """Encode every batch of rows, and pass on the number of its rows, their codes and the hashes of their ids.
+
+    Returns
+    -------
+    dict
+        The numbers of rows, odd lines and odd cells.
+
+    Raises
+    ------
+    TableError
+        If the file is not the declared table, or has no rows.
+    """
     columns = modelled_columns(request.columns)
     place_of = places_of(batches.names, request.columns, drop_undeclared=request.drop_undeclared)
     wanted = [column.name for column in columns]
@@ -121,15 +138,14 @@ def answer_with_codes(request: Request, batches: Batches, answers: BinaryIO) -> 
             parts.append(encoded.codes.data.cast("B"))
         if request.id_column is not None:
             parts.append(_unit_hashes(batch.columns[-1], request).data.cast("B"))
-        write_frame(answers, b"B", here.to_bytes(8, "little"), *parts)
+        pass_on(here.to_bytes(8, "little"), *parts)
     if rows == 0:
         raise TableError("The table has a header but no rows. Send the whole table.")
-    body = {
+    return {
         "rows": rows,
         "counts": {name: astuple(count) for name, count in counts.items()},
         "lines": batches.odd_lines,
     }
-    write_frame(answers, b"Z", dumps(body).encode())
 
 
 # Ids to hashes --------------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ and little time, and leaves one sentence that quotes no cell. No byte of the tab
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from json import loads
 from typing import Any, BinaryIO, Literal
@@ -26,7 +26,7 @@ from synth.system.confined import Confined
 from synth.system.conversation import Conversation
 from synth.system.settings import ReaderLimits
 
-__all__ = ["EncodedTable", "ask", "check_readable", "read_codes", "with_id"]
+__all__ = ["EncodedTable", "ask", "check_readable", "counts_of", "read_codes", "request_of", "with_id"]
 
 _PARSER = "synth.reading.process"
 _NO_KEY = bytes(16)
@@ -89,7 +89,7 @@ def read_codes(
     TableError
         If the file cannot be read as the declared table, in one sentence that quotes no cell.
     """
-    request = _request(form, schema, undeclared, limits=limits or ReaderLimits(), key=key)
+    request = request_of(form, schema, undeclared=undeclared, limits=limits, key=key)
     collected = _Collected(schema.modelled, with_hashes=schema.unit.id_column is not None)
     with open_stream() as stream:
         end = ask(stream, request, collected.add)
@@ -113,18 +113,28 @@ def check_readable(
     TableError
         As :func:`read_codes` would.
     """
-    ask(stream, _request(form, schema, undeclared, limits=limits or ReaderLimits(), key=_NO_KEY), lambda codes: None)
+    ask(stream, request_of(form, schema, undeclared=undeclared, limits=limits), lambda codes: None)
 
 
-def _request(form: TableFormat, schema: Schema, undeclared: str, *, limits: ReaderLimits, key: bytes) -> Request:
+def request_of(
+    form: TableFormat, schema: Schema, *, undeclared: str, limits: ReaderLimits | None, key: bytes = _NO_KEY
+) -> Request:
+    """Return what a parsing process is asked in order to read a table as declared."""
     return Request(
         format=form,
-        limits=limits,
+        limits=limits or ReaderLimits(),
         columns=schema.columns,
         id_column=schema.unit.id_column,
         drop_undeclared=undeclared == "drop",
         key=key,
     )
+
+
+def counts_of(end: Mapping[str, Any], *, without_id: int = 0) -> ReadingCounts:
+    """Return what became of lines and cells, from the last frame of a parsing process."""
+    blank, unreadable = end["lines"]
+    cells = {name: CellCounts(*values) for name, values in end["counts"].items()}
+    return ReadingCounts(int(end["rows"]), int(blank), unreadable, without_id, cells)
 
 
 class _Collected:
@@ -162,9 +172,7 @@ class _Collected:
         if self._hashes is not None:
             hashes = np.frombuffer(self._hashes, np.uint8).reshape(-1, HASH_BYTES)
             without_id = int((~with_id(hashes)).sum())
-        blank, unreadable = map(int, end["lines"])
-        cells = {name: CellCounts(*values) for name, values in end["counts"].items()}
-        return EncodedTable(codes, hashes, self._rows, ReadingCounts(self._rows, blank, unreadable, without_id, cells))
+        return EncodedTable(codes, hashes, self._rows, counts_of(end, without_id=without_id))
 
 
 # Asking the process that parses ---------------------------------------------------------------------------------------

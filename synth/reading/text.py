@@ -1,8 +1,9 @@
 """A delimited text as rows of cells. The contract: the codes of line i follow from line i and what is declared.
 
 LF ends a line; one CR before it belongs to it; no other character ends a line. In UTF-16 aligned units are cut.
-A line that is ill-quoted, ragged, too long or not in the declared encoding is one row in which every cell is malformed;
-so is a blank line in a table of several columns. No line can affect another one, be left out, or stop the reading.
+A line that is ill-quoted, ragged, too long or not in the declared encoding is one row in which every cell is malformed.
+In a table of several columns a blank line is no row: one of nothing but spaces, and tabs where these separate no cells.
+That follows from the line alone. No line can affect another one, or stop the reading.
 
 Under ``newlines`` a quotation mark may keep a row open over line ends, so there a row is what is between two line ends
 outside quotation marks; the owner then declares that every quotation mark is closed, and the certificate repeats it.
@@ -11,7 +12,7 @@ outside quotation marks; the owner then declares that every quotation mark is cl
 from __future__ import annotations
 
 import codecs
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
@@ -24,14 +25,18 @@ import pyarrow.csv
 
 from synth.errors import TableError
 from synth.schema import TableFormat
-from synth.schema.header import joined_names
+from synth.schema.header import joined_names, separator_named
 from synth.system.conversation import Readable
 from synth.system.settings import ReaderLimits, size_text
 
-__all__ = ["LONGEST_LINE", "Peekable", "TextTable", "cells_of_line", "separator_of"]
+__all__ = ["LONGEST_LINE", "REASONS", "Peekable", "TextTable", "cells_of_line", "separator_of"]
 
 LONGEST_LINE = 4 * 2**20
 """Bytes of the longest line whose cells are read; a longer one is a row of malformed cells."""
+
+REASONS = ("fewer", "one more", "more", "quotation", "encoding", "length")
+"""Why a line cannot be split into cells: fewer cells than names, one or several more, a quotation mark out of place, a
+byte that is not in the encoding, too many bytes."""
 
 CHUNK = 4 * 2**20
 """Bytes read and parsed at a time, which changes no result."""
@@ -71,9 +76,9 @@ class TextTable:
     names : tuple of str
         Column names, from the header line or declared.
     blank : int
-        How many of the rows read so far were blank lines.
-    unreadable : int
-        How many of them could not be split into cells: ill-quoted, ragged, too long, not in the encoding.
+        How many blank lines were read so far; no rows, except in a table of one column.
+    unreadable : dict of str to int
+        How many of the rows read so far could not be split into cells, by the reason: a name of :data:`REASONS`.
 
     Raises
     ------
@@ -90,15 +95,26 @@ class TextTable:
         encoding, separator, self.names = _read_top(source, form, limits)
         self._separator = separator.encode()
         self._blocks = _Blocks(source, encoding, self._separator, newlines=form.newlines)
-        self.blank = self.unreadable = 0
+        self.blank = 0
+        self.unreadable = dict.fromkeys(REASONS, 0)
 
     def batches(self, places: Sequence[int]) -> Iterator[tuple[list[pa.Array], _Mask]]:
         """Yield the columns at ``places`` as texts, and which rows are malformed; their cells are null."""
         for block in self._blocks:
             rows = _rows_of(block, self._separator[0], width=len(self.names), newlines=self._newlines)
             self.blank += rows.blank
-            self.unreadable += int(rows.malformed.sum()) - (rows.blank if len(self.names) > 1 else 0)
+            for reason, count in rows.unreadable.items():
+                self.unreadable[reason] += count
+            self._count_undecoded()
+            if not len(rows.malformed):
+                continue
             yield self._columns(rows, places), rows.malformed
+
+    def _count_undecoded(self) -> None:
+        """Name the reason of lines that reach the rows as ill-quoted ones: too long, or not in the encoding."""
+        for reason, count in self._blocks.take_replaced().items():
+            self.unreadable[reason] += count
+            self.unreadable["quotation"] -= count
 
     def _columns(self, rows: _Rows, places: Sequence[int]) -> list[pa.Array]:
         columns = [str(place) for place in range(len(self.names))]
@@ -143,7 +159,7 @@ def _read_top(source: Peekable, form: TableFormat, limits: ReaderLimits) -> tupl
         return encoding, "\t" if form.separator == "auto" else form.separator, form.names or ()
     if form.codec.startswith(("utf", "ascii")):
         encoding = next((known for mark, known in _MARKS if source.peek(len(mark)) == mark), encoding)
-    header = _lines_of_names(source, form, encoding)
+    named, header = _lines_of_names(source, form, encoding)
     if any("\0" in line for line in header):
         raise _not_in(encoding)
     if any("\r" in line for line in header):
@@ -151,7 +167,7 @@ def _read_top(source: Peekable, form: TableFormat, limits: ReaderLimits) -> tupl
             "The first line contains a carriage return without a line feed. Save the table with the line ends of "
             "Windows or Unix."
         )
-    separator = separator_of(form, header[(form.names_from or 0) - 1])
+    separator = separator_of(form, header[(form.names_from or 0) - 1], named)
     cells = [cells for line in header if (cells := cells_of_line(line, separator)) is not None]
     if len(cells) < len(header):
         raise TableError(
@@ -176,8 +192,16 @@ def _skip_lines(source: Peekable, count: int, encoding: str) -> None:
         raise TableError("The file is empty. Send a table with rows.")
 
 
-def _lines_of_names(source: Peekable, form: TableFormat, encoding: str) -> list[str]:
-    """Read past comments, skipped lines and blank lines, and return the lines that hold the names."""
+def _lines_of_names(source: Peekable, form: TableFormat, encoding: str) -> tuple[str | None, list[str]]:
+    """Read past comments, skipped lines and blank lines.
+
+    Returns
+    -------
+    separator : str or None
+        The one that a line above the names declares as Excel does: ``sep=;``.
+    lines : list of str
+        Those that hold the names.
+    """
     line = _take_text(source, encoding)
     while form.comment and line is not None and line.startswith(form.comment):
         line = _take_text(source, encoding)
@@ -188,6 +212,9 @@ def _lines_of_names(source: Peekable, form: TableFormat, encoding: str) -> list[
     # Where a tab separates cells, a line of tabs is a line of empty cells.
     blanks = " " if form.separator == "\t" or form.kind == "tsv" else None
     while line is not None and not line.strip(blanks):
+        line = _take_text(source, encoding)
+    named = None if line is None else separator_named(line)
+    if named is not None:
         line = _take_text(source, encoding)
     if line is None:
         raise TableError("The file is empty. Send a table with a header and rows.")
@@ -200,7 +227,7 @@ def _lines_of_names(source: Peekable, form: TableFormat, encoding: str) -> list[
             line = f"{line}\n{more}"
         header.append(line or "")
         line = _take_text(source, encoding) if len(header) < form.header_rows else None
-    return header
+    return named, header
 
 
 def _take_text(source: Peekable, encoding: str) -> str | None:
@@ -240,12 +267,17 @@ def _not_in(encoding: str) -> TableError:
     return TableError(said, key="encoding")
 
 
-def separator_of(form: TableFormat, line: str) -> str:
-    """Return the separator of a text: the declared one, or else the one that gives a header line most names."""
+def separator_of(form: TableFormat, line: str, named: str | None = None) -> str:
+    """Return the separator of a text: the declared one, else the one ``named`` above the names, else the likeliest.
+
+    That is the one that gives the header line most names.
+    """
     if form.separator != "auto":
         return form.separator
     if form.kind == "tsv":
         return "\t"
+    if named is not None:
+        return named
     cells = {separator: len(cells_of_line(line, separator) or ()) for separator in _SEPARATORS}
     # A single cell shows no separator: a line with misplaced quotation marks is one cell under every separator.
     return max(cells, key=lambda separator: cells[separator]) if max(cells.values()) > 1 else _SEPARATORS[0]
@@ -281,6 +313,7 @@ class _Blocks:
         # Text after a closing quotation mark is ill-quoted, and leaves no quotation mark open.
         self._ill = b'""?\n' if separator != b"?" else b'""!\n'
         self._rest = b""
+        self._replaced: dict[str, int] = {}
         self._open = False
         """Whether the skipped part of a row that is too long left a quotation mark open."""
         self._too_long = False
@@ -291,7 +324,7 @@ class _Blocks:
             if block:
                 yield block
         if self._too_long:
-            yield self._ill
+            yield self._replaced_line("length")
         elif self._rest:
             yield self._decoded_row(self._rest).removesuffix(b"\n") + b"\n"
 
@@ -300,7 +333,7 @@ class _Blocks:
         block, ends = b"", self._row_ends(data)
         if self._too_long and len(ends):
             # The row that was too long ends here.
-            block, data = self._ill, data[int(ends[0]) :]
+            block, data = self._replaced_line("length"), data[int(ends[0]) :]
             self._too_long = self._open = False
             ends = self._row_ends(data)
         end = int(ends[-1]) if len(ends) else 0
@@ -342,7 +375,16 @@ class _Blocks:
         if len(row) <= self._longest:
             with suppress(UnicodeError):
                 return _utf8(row, self._encoding)
+        return self._replaced_line("encoding" if len(row) <= self._longest else "length")
+
+    def _replaced_line(self, reason: str) -> bytes:
+        self._replaced[reason] = self._replaced.get(reason, 0) + 1
         return self._ill
+
+    def take_replaced(self) -> dict[str, int]:
+        """Return how many lines were replaced by an ill-quoted one, by the reason, and count anew."""
+        taken, self._replaced = self._replaced, {}
+        return taken
 
 
 def _utf8(data: bytes, encoding: str) -> bytes:
@@ -355,11 +397,15 @@ def _utf8(data: bytes, encoding: str) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """Rows that a parser of quoted texts cannot misread; a malformed row is written as empty cells."""
+    """Rows that a parser of quoted texts cannot misread; a malformed row is written as empty cells.
+
+    ``blank`` lines were left out, except from a table of one column; ``unreadable`` counts malformed rows by reason.
+    """
 
     text: bytes
     malformed: _Mask
     blank: int
+    unreadable: Mapping[str, int]
 
 
 def _rows_of(block: bytes, separator: int, *, width: int, newlines: bool) -> _Rows:
@@ -403,19 +449,39 @@ def _rows_of(block: bytes, separator: int, *, width: int, newlines: bool) -> _Ro
 
     plain = well_quoted & (returns == 0) & ~marked
     malformed = plain & (cells != width)
-    text = block
-    odd = np.flatnonzero(~plain | malformed)
-    if len(odd):
+    blank = stops == starts
+    text, unreadable = block, dict[str, int]()
+    odd = np.flatnonzero(~plain | malformed).tolist()
+    if odd:
         pieces, done = [], 0
-        for row in odd.tolist():
-            start, stop, end = int(starts[row]), int(stops[row]), int(ends[row]) + 1
-            texts = None if malformed[row] else _cells_of_bytes(block[start:stop], chr(separator))
-            malformed[row] = texts is None or len(texts) != width
-            written = [""] * width if texts is None or malformed[row] else texts
-            pieces += [block[done:start], _written(written, separator)]
-            done = end
+        for row in odd:
+            line = block[starts[row] : stops[row]]
+            pieces.append(block[done : starts[row]])
+            done = int(ends[row]) + 1
+            blank[row] = _is_blank(line, separator)
+            if blank[row] and width > 1:
+                continue
+            texts = None if malformed[row] else _cells_of_bytes(line, chr(separator))
+            found = cells[row] if malformed[row] else None if texts is None else len(texts)
+            malformed[row] = found != width
+            if malformed[row]:
+                reason = _reason(found, width)
+                unreadable[reason] = unreadable.get(reason, 0) + 1
+            pieces.append(_written([""] * width if texts is None or malformed[row] else texts, separator))
         text = b"".join([*pieces, block[done:]])
-    return _Rows(text, malformed, int((stops == starts).sum()))
+    return _Rows(text, malformed[~blank] if width > 1 else malformed, int(blank.sum()), unreadable)
+
+
+def _is_blank(line: bytes, separator: int) -> bool:
+    """Whether a line holds nothing but spaces, and tabs where these separate no cells."""
+    return not line.removeprefix(_MARK).strip(b" \t".replace(bytes([separator]), b""))
+
+
+def _reason(cells: int | None, width: int) -> str:
+    """Return why a line of so many cells is no row; None are those of a line with a quotation mark out of place."""
+    if cells is None:
+        return "quotation"
+    return "fewer" if cells < width else "one more" if cells == width + 1 else "more"
 
 
 def _out_of_place(quotes: _Mask, inside: _Mask, beside: _Mask, *, starts: _Places, stops: _Places) -> _Mask:

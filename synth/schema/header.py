@@ -5,6 +5,7 @@ Names are public, but a first row may not be a header; so a sentence quotes a na
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 
 from synth.errors import TableError
@@ -14,6 +15,7 @@ from synth.schema.columns.base import Column
 
 __all__ = [
     "check_names", "is_plain", "joined_names", "places_of", "public_names", "refuse_another_kind", "refuse_other_files",
+    "separator_named",
 ]  # fmt: skip
 
 
@@ -58,6 +60,21 @@ def refuse_another_kind(found: str, declared: str) -> None:
         else f"This is not a {words[wanted]}. Check the file, or the kind in the format."
     )
     raise TableError(said, key="kind")
+
+
+_NAMES_SEPARATOR = re.compile(r'("?)sep=([,;|\t])\1', re.IGNORECASE)
+
+
+def separator_named(line: str) -> str | None:
+    """Return the separator that a line above the names declares as Excel does; None where it is another line.
+
+    Examples
+    --------
+    >>> separator_named("sep=;")
+    ';'
+    """
+    found = _NAMES_SEPARATOR.fullmatch(line)
+    return None if found is None else found[2]
 
 
 def joined_names(lines: Sequence[Sequence[str]], names_from: int | None) -> tuple[str, ...]:

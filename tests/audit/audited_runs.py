@@ -150,12 +150,12 @@ NASTY: dict[str, list[Line]] = {
     "far beyond all bounds": [b"new,1e400,Nowhere,9999-12-31,perhaps\n"],
     "a line that cannot be read": [b'new,\xff,"Ba,\0,yes\n'],
     "a ragged line": [b"new,5\n"],
-    "a blank line": [b"\n"],
+    "a blank line beside somebody": [b"new,30,Ayr,2020-03-01,no\n", b"\n", b" \r\n"],
     "a row without an id": [b",999,Leith,2020-02-01,yes\n"],
     "more rows than may be kept": [b"new,%d0,Ayr,2020-0%d-01,no\n" % (n, n) for n in range(1, 8)],
     "the last line, without its end": [b"new,,Oban,,no"],
 }
-"""The lines of somebody new. Some of them have no id, so that they are nobody's where there are ids."""
+"""The lines of somebody new, among them some that are no rows. Some have no id: nobody's where there are ids."""
 
 ODD_TABLES = ("the only row of a class", "hardly anybody", "nobody else can be read")
 
@@ -170,7 +170,8 @@ def neighbours(world: World, name: str, units: int = 60) -> tuple[int, bytes, by
     elif name == "nobody else can be read":
         lines = [b"p%d\n" % unit for unit in range(units)]
     if not world.ids and world.rows_per_unit == 1:
-        new = new[:1]
+        # But for blank lines, which are no rows.
+        new = [new[0], *(line for line in new if not line.strip())]
     gone = min(3, len(lines) - 1)
     nobodys = world.ids and not new[0].startswith(b"new,")
     if nobodys:

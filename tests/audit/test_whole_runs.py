@@ -29,10 +29,10 @@ KAHM_ROWS, KAHM_CELL = "kahm, rows", "kahm, cell"
 PAID_PREDICTIONS, CHOICES = "independent, predictions paid for", "dp-hp-adaptive, with choices"
 
 FEW = {
-    "replace one": ("far beyond all bounds", "a blank line"),
+    "replace one": ("far beyond all bounds", "a blank line beside somebody"),
     "add or remove": ("a line that cannot be read", "the last line, without its end"),
     "replace one of several rows": ("a row without an id", "a ragged line"),
-    "add or remove several rows": ("more rows than may be kept", "a blank line"),
+    "add or remove several rows": ("more rows than may be kept", "a blank line beside somebody"),
 }
 """What somebody new brings in the default run; everything in every world with ``-m audit``."""
 

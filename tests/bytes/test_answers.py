@@ -12,7 +12,7 @@ from typing import Literal
 
 import numpy as np
 import pytest
-from mutations import FORMATS, LONGEST, SCHEMA, Format, Line, codes_of, honest_cells, hostile_line
+from mutations import FORMATS, LONGEST, SCHEMA, Format, Line, codes_of, honest_cells, hostile_line, is_row
 from reading_here import read_here
 from recorded_noise import RecordedNoise
 
@@ -87,7 +87,9 @@ def a_neighbour(
     """Bring somebody with hostile lines, or put them in the place of somebody else; nobody else is touched."""
     place = random_.randrange(len(lines))
     if not world.ids:
-        brought = hostile_line(random_, world.kind)
+        # A blank line is no row: put in the place of one it would remove it, which is another neighbour.
+        tried = (hostile_line(random_, world.kind) for _ in iter(int, 1))
+        brought = next(line for line in tried if is_row(line, world.kind))
         if world.row_count == "private":
             return [*lines[:place], brought, *lines[place:]]
         return [*lines[:place], brought, *lines[place + 1 :]]

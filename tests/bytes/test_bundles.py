@@ -21,6 +21,7 @@ from mutations import FORMATS, SCHEMA, honest_cells
 import synth
 from synth.cli.local import run_locally
 from synth.schema import CategoryColumn, NumberColumn, PrivacyUnit, RowCountRule, RunConfig, Schema, TableFormat
+from synth.services.intake import Reading
 
 ODD = {
     "a stray quotation mark": b'p3,5,"Ayr,,yes\n',
@@ -32,13 +33,16 @@ ODD = {
 UNITS = 60
 
 
+_READING = Reading(as_declared=True)
+
+
 def run(tmp_path: Path, data: bytes, config: RunConfig, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """Run a file through everything and return what may not depend on one unit."""
+    """Run a file through everything, however little of it is as declared; return what may not depend on one unit."""
     monkeypatch.setenv("HERMITAGE_HOME", str(tmp_path / "home"))
     monkeypatch.delenv("DATABASE_URL", raising=False)
     tmp_path.mkdir()
     (tmp_path / "table.csv").write_bytes(data)
-    result = run_locally(config, tmp_path / "out", table=tmp_path / "table.csv", owner_report=False)
+    result = run_locally(config, tmp_path / "out", table=tmp_path / "table.csv", owner_report=False, reading=_READING)
     assert synth.verify(result.bundle).ok
     with zipfile.ZipFile(result.bundle) as archive:
         return facts_of(archive)
