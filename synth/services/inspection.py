@@ -7,9 +7,11 @@ limits on memory and time, which is this module run as a program.
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from json import dumps
 from typing import BinaryIO
 
@@ -22,10 +24,10 @@ from synth.reading.files import Batches
 from synth.reading.process import main
 from synth.reading.reader import ask
 from synth.reading.request import Request
-from synth.schema import TableFormat
+from synth.schema import Column, TableFormat
 from synth.schema.encoding import NO_DAY, days_of_texts, is_date, is_number, numbers_of_texts, texts_of
 from synth.schema.guesses import ColumnKind, kind_by_name
-from synth.schema.header import check_names
+from synth.schema.header import check_names, places_of
 from synth.system.conversation import write_frame
 from synth.system.machine import cores
 from synth.system.settings import ReaderLimits
@@ -39,13 +41,16 @@ MOST_LOOKS = max(4, 2 * cores())
 """Files that one process inspects at the same time; more would compete for the same cores and use more memory."""
 
 NO_HEADER = (
-    "The first line looks like a row, not like column names, so it is not shown. If the table has no header, say so in "
-    "its format, with the separator and the list of names. If the line does contain the names, say the same, and skip "
-    "one line (in a configuration: 'header: false', 'separator', 'names', 'skip_rows')."
+    "The first line looks like a row, not like column names, so it is not shown. If it does contain the names, declare "
+    "the columns by exactly these names, and it is a header (synth schema TABLE --header drafts them). If it is a row, "
+    "write 'header: false', 'separator' and 'names' under 'format' (--format header=false --format separator=, "
+    "--format names=age,town)."
 )
 
 LOOKS = threading.BoundedSemaphore(MOST_LOOKS)
 """Held by whoever inspects a file."""
+
+_VOUCHED = "vouched"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +71,15 @@ class Header:
     none_readable: bool = False
 
 
-def inspect_header(stream: BinaryIO, form: TableFormat | None = None, *, limits: ReaderLimits | None = None) -> Header:
+def inspect_header(
+    stream: BinaryIO,
+    form: TableFormat | None = None,
+    *,
+    limits: ReaderLimits | None = None,
+    declared: Sequence[Column] = (),
+    undeclared: str = "refuse",
+    vouched: bool = False,
+) -> Header:
     """Read the names of the columns of a table, and count its rows.
 
     Parameters
@@ -77,24 +90,35 @@ def inspect_header(stream: BinaryIO, form: TableFormat | None = None, *, limits:
         The format of the table.
     limits : ReaderLimits, optional
         Limits on the table and on the reading process.
+    declared : sequence of Column
+        What is declared. If the first line names exactly these, it is a header, whatever else it looks like.
+    undeclared : {"refuse", "drop"}
+        Whether the first line may name other columns beside them.
+    vouched : bool
+        Whether the owner vouches that the first line holds names.
 
     Raises
     ------
     TableError
         If the file cannot be read to its end as a table, or its first line looks like a row.
     """
-    request = Request(format=form or TableFormat(), limits=limits or ReaderLimits())
+    request = Request(
+        format=form or TableFormat(),
+        limits=limits or ReaderLimits(),
+        columns=tuple(declared),
+        drop_undeclared=undeclared == "drop",
+    )
     with LOOKS:
-        end = ask(stream, request, None, parser=("synth.services.inspection",))
+        end = ask(stream, request, None, parser=("synth.services.inspection", *([_VOUCHED] if vouched else [])))
     names, given, rows = tuple(end["names"]), tuple(end["given"]), int(end["rows"])
-    blank, unreadable = end["lines"]
+    blank, unreadable = int(end["lines"][0]), sum(end["lines"][1].values())
     return Header(
         names=names,
         renamed={place: name for place, name in enumerate(names, start=1) if name != given[place - 1]},
         kinds=tuple(_kind(name, kind) for name, kind in zip(names, end["kinds"], strict=True)),
         n_rows=rows,
         blank_lines=blank,
-        none_readable=rows > 0 and blank + unreadable == rows and len(names) > 1,
+        none_readable=rows > 0 and unreadable == rows and len(names) > 1,
     )
 
 
@@ -107,10 +131,11 @@ def _kind(name: str, by_cells: ColumnKind | None) -> ColumnKind | None:
 # In the parsing process -----------------------------------------------------------------------------------------------
 
 
-def describe(request: Request, batches: Batches, answers: BinaryIO) -> None:
+def describe(request: Request, batches: Batches, answers: BinaryIO, *, vouched: bool = False) -> None:
     """Read a table to its end; write the names and likely types of its columns, and count rows and odd lines.
 
-    Cells decide one thing: whether the first line of a text is a row. It is then refused and never shown.
+    Cells decide one thing: whether the first line of a text is a row. It is then refused and never shown. A line that
+    names the declared columns is none, nor is one that the owner vouches for.
 
     Raises
     ------
@@ -124,7 +149,9 @@ def describe(request: Request, batches: Batches, answers: BinaryIO) -> None:
     for batch in batches.read(range(len(batches.names))):
         top = top or [cells.slice(0, LOOKED_AT) for cells in batch.columns]
         rows += len(batch.columns[0])
-    if batches.types is None and request.format.header and top is not None and _is_row(batches.given, top, missing):
+    may_be_row = batches.types is None and request.format.header and not vouched
+    may_be_row = may_be_row and not _names_the_declared(request, batches)
+    if may_be_row and top is not None and _is_row(batches.given, top, missing):
         raise TableError(NO_HEADER, key="header")
     kinds = [None if batches.types is None else _kind_of_type(kind) for kind in batches.types or batches.names]
     body = {
@@ -135,6 +162,16 @@ def describe(request: Request, batches: Batches, answers: BinaryIO) -> None:
         "lines": batches.odd_lines,
     }
     write_frame(answers, b"Z", dumps(body).encode())
+
+
+def _names_the_declared(request: Request, batches: Batches) -> bool:
+    if not request.columns:
+        return False
+    try:
+        places_of(batches.names, request.columns, drop_undeclared=request.drop_undeclared)
+    except TableError:
+        return False
+    return True
 
 
 def _is_row(names: Sequence[str], columns: Sequence[pa.Array], missing: tuple[str, ...]) -> bool:
@@ -176,4 +213,4 @@ def _is_scale(texts: pa.Array) -> bool:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main(describe))
+    raise SystemExit(main(partial(describe, vouched=_VOUCHED in sys.argv[1:])))
