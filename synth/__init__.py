@@ -30,13 +30,16 @@ if TYPE_CHECKING:
     from synth.bundle.verify import Verdict
     from synth.cli.local import RunResult
     from synth.cli.release import Release
-    from synth.errors import SameTableWarning, SynthError
+    from synth.errors import NotAsDeclaredError, NotAsDeclaredWarning, SameTableWarning, SynthError
     from synth.rehearsal.estimating import Estimates
     from synth.schema import RunConfig, Schema
+    from synth.services.intake import Reading
     from synth.services.recognition import Recognised
 
 __all__ = [
     "Estimates",
+    "NotAsDeclaredError",
+    "NotAsDeclaredWarning",
     "Predictions",
     "Recognised",
     "Release",
@@ -64,6 +67,8 @@ __all__ = [
 
 _TYPES = {
     "Estimates": "synth.rehearsal.estimating",
+    "NotAsDeclaredError": "synth.errors",
+    "NotAsDeclaredWarning": "synth.errors",
     "Predictions": "synth.bundle.predicting",
     "Recognised": "synth.services.recognition",
     "Release": "synth.cli.release",
@@ -134,28 +139,69 @@ def look(table: object, *, account: str, format: Mapping[str, Any] | None = None
 
 
 def find(
-    config: str | Path, out: str | Path | None = None, *, table: str | Path | None = None, epsilon: float | None = None
+    config: str | Path,
+    out: str | Path | None = None,
+    *,
+    table: str | Path | None = None,
+    epsilon: float | None = None,
+    look: bool = True,
+    as_declared: bool = False,
 ) -> RunConfig:
     """Find privately what a configuration file leaves open, and load the completed file; see ``synth find``.
 
     The completed file is ``out``, or a new file beside ``config``; see :func:`synth.cli.finding.find_locally`.
+    ``look`` and ``as_declared`` are those of :func:`run`.
     """
     from synth.cli.finding import find_locally
 
-    return load_config(in_own_words(find_locally, config, out, table=table, epsilon=epsilon))
+    reading = _reading(look, as_declared)
+    return load_config(in_own_words(find_locally, config, out, table=table, epsilon=epsilon, reading=reading))
 
 
-def run(config: RunConfig, out: str | Path, *, table: str | Path | None = None) -> RunResult:
+def run(
+    config: RunConfig,
+    out: str | Path,
+    *,
+    table: str | Path | None = None,
+    look: bool = True,
+    as_declared: bool = False,
+) -> RunResult:
     """Make a table or fit a model, and seal its bundle in ``out``; see :func:`synth.cli.local.run_locally`.
+
+    Parameters
+    ----------
+    config : RunConfig
+    out : path
+    table : path, optional
+        The private table, instead of ``config.table``.
+    look : bool
+        Be told, before anything is charged, what is not as declared in the table. The look is recorded: a later run
+        with another configuration was chosen after it.
+    as_declared : bool
+        Go on even if most lines, or most cells of a column, are not as declared.
+
+    Raises
+    ------
+    NotAsDeclaredError
+        If most would be lost, and ``as_declared`` is not set.
 
     Warns
     -----
     SameTableWarning
         If the same table was taken in under another account; nothing is charged before.
+    NotAsDeclaredWarning
+        If more than a twentieth of the lines or of a column's cells is not as declared; nothing is charged before.
     """
     from synth.cli.local import run_locally
 
-    return in_own_words(run_locally, config, out, table=table)
+    return in_own_words(run_locally, config, out, table=table, reading=_reading(look, as_declared))
+
+
+def _reading(look: bool, as_declared: bool) -> Reading:
+    from synth.cli.received import warn_of_losses
+    from synth.services.intake import Reading
+
+    return Reading(look, as_declared, warn_of_losses)
 
 
 def check_again(run_id: str, out: str | Path | None = None, *, memory: float = 1.0, seconds: float = 60.0) -> RunResult:

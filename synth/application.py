@@ -27,7 +27,7 @@ from synth.services.checking_again import require_unchecked
 from synth.services.comparing import Comparison, compared_runs
 from synth.services.finding import Findings, finding_of, marked
 from synth.services.installation import Installation
-from synth.services.intake import SINGLE_USER, Intake
+from synth.services.intake import SINGLE_USER, Intake, Reading
 from synth.services.planning import check_config, plan_run, require_approved, totals_with_another
 from synth.services.reports import renewal_minutes, renewal_subject
 from synth.services.stops import Stops
@@ -48,6 +48,9 @@ from synth.system.machine import require_device
 from synth.system.settings import Settings
 
 __all__ = ["Application"]
+
+
+_USUAL_READING = Reading()
 
 
 class Application:
@@ -185,11 +188,15 @@ class Application:
         """Return what would be spent on these people after this release and another one like it, at each epsilon."""
         return totals_with_another(config, epsilons, store=self.store, ledger=self.ledger)
 
-    def reserve(self, config: RunConfig, *, table_id: str, test_table_id: str | None = None) -> Run:
+    def reserve(
+        self, config: RunConfig, *, table_id: str, test_table_id: str | None = None, reading: Reading = _USUAL_READING
+    ) -> Run:
         """Reserve the budget of a run, and record the run as planned.
 
         Raises
         ------
+        NotAsDeclaredError
+            If most of the table would be lost, and ``reading`` does not say to go on.
         ConfigError
             If the run needs a graphics card and this machine has none.
         BudgetExceededError
@@ -201,13 +208,16 @@ class Application:
         config = marked(config, finding_of(self.installation, config))
         require_approved(self.settings, config.epsilon)
         account, _ = self.store.accounts.ensure(config.account, config.schema.neighbours, config.schema.unit)
-        for used in filter(None, (table_id, test_table_id)):
-            self.intake.check(used, account.id, config)
+        asked = json.dumps(config_to_mapping(config.published()))
+        read = [
+            self.intake.check(used, account.id, config, asked=asked, reading=reading)
+            for used in filter(None, (table_id, test_table_id))
+        ]
         self.vault.check_ledger(account.id)
-        mapping = config_to_mapping(config.published())
+        reading.pass_on(*read)
         run = self.store.runs.add(
             account_id=account.id,
-            config=json.dumps(mapping),
+            config=asked,
             owner=SINGLE_USER,
             table_id=table_id,
             test_table_id=test_table_id,
@@ -226,9 +236,11 @@ class Application:
             raise
         return run
 
-    def start(self, config: RunConfig, *, table_id: str, test_table_id: str | None = None) -> str:
-        """Reserve the budget, queue the run and return its id."""
-        run = self.reserve(config, table_id=table_id, test_table_id=test_table_id)
+    def start(
+        self, config: RunConfig, *, table_id: str, test_table_id: str | None = None, reading: Reading = _USUAL_READING
+    ) -> str:
+        """Reserve the budget, queue the run and return its id. Errors as :meth:`reserve`."""
+        run = self.reserve(config, table_id=table_id, test_table_id=test_table_id, reading=reading)
         return self.engine.submit(run.id, gpus=0 if config.device == "cpu" else 1)
 
     def run(self, run_id: str) -> RunView:

@@ -12,6 +12,7 @@ Every message says what is wrong, where, and how to fix it; none ever contains a
     │   │   └── DatabaseAwayError  the database does not answer
     │   │       └── CommitInDoubtError  it is unknown whether a write succeeded
     │   └── TableError             a table that cannot be read
+    │       └── NotAsDeclaredError  one of which most would be lost
     ├── PrivacyError               the promise cannot be kept                exit 2
     │   ├── BudgetExceededError    a cap or a session's budget is used up    exit 3
     │   ├── ApprovalRequiredError  more than the installation allows         exit 4
@@ -26,7 +27,7 @@ Every message says what is wrong, where, and how to fix it; none ever contains a
         ├── RunCancelledError      because it was cancelled                  exit 5
         └── UncheckedError         its sealed bundle could not be checked    exit 6
 
-One warning is beside the tree: :class:`SameTableWarning`.
+Two warnings are beside the tree: :class:`SameTableWarning` and :class:`NotAsDeclaredWarning`.
 """
 
 from __future__ import annotations
@@ -51,6 +52,8 @@ __all__ = [
     "JobError",
     "LedgerError",
     "MissingPackageError",
+    "NotAsDeclaredError",
+    "NotAsDeclaredWarning",
     "PrivacyError",
     "RunCancelledError",
     "SameTableWarning",
@@ -158,6 +161,26 @@ class TableError(InputError):
         return {"key": self.key, "choices": self.choices}
 
 
+class NotAsDeclaredError(TableError):
+    """Most lines of a table, or most cells of a column, would be lost if it were read as declared.
+
+    Nothing is charged. Change the declaration, or read the table as declared all the same: ``synth.run(...,
+    as_declared=True)``, ``synth run --as-declared``. For the owner only, as it depends on exact rows.
+
+    Parameters
+    ----------
+    lines : sequence of str
+        What would be lost, and what to change; no cell is quoted.
+    """
+
+    def __init__(self, lines: Sequence[str]) -> None:
+        super().__init__(
+            f"Most would be lost of the table as it is declared, so nothing was spent. {' '.join(lines)} Change what "
+            "is declared, or go on as declared: --as-declared, in Python as_declared=True."
+        )
+        self.lines = tuple(lines)
+
+
 class PrivacyError(SynthError):
     """A question was refused because the promise could not be kept."""
 
@@ -259,6 +282,13 @@ class UncheckedError(JobError):
     def __init__(self, message: str, *, run_id: str) -> None:
         super().__init__(message)
         self.run_id = run_id
+
+
+class NotAsDeclaredWarning(UserWarning):
+    """More than a twentieth of a column, or of the lines of a table, is not as declared and is lost.
+
+    Python gives it before anything is charged; turned into an error, it stops there. It is for the owner only.
+    """
 
 
 class SameTableWarning(UserWarning):

@@ -12,12 +12,19 @@ import pytest
 from synth.reading.more.texts import answer_with_texts
 from synth.reading.process import serve
 from synth.reading.request import Request, error_named
+from synth.services.first_reading import answer_with_losses
+from synth.services.inspection import describe
 from synth.system.conversation import read_frame
 
 __all__ = ["read_all_here", "read_here"]
 
 
-ANSWERS = {(): None, ("synth.reading.more.texts",): answer_with_texts}
+ANSWERS = {
+    (): None,
+    ("synth.reading.more.texts",): answer_with_texts,
+    ("synth.services.first_reading",): answer_with_losses,
+    ("synth.services.inspection",): describe,
+}
 """What each parsing process answers, by what it is started as."""
 
 
@@ -38,6 +45,6 @@ def read_here(
 
 
 def read_all_here(patch: pytest.MonkeyPatch) -> None:
-    """Read codes and texts in this process."""
-    for asker in ("synth.reading.reader.ask", "synth.reading.more.texts.ask"):
+    """Read in this process whatever reads."""
+    for asker in ("synth.reading.reader.ask", "synth.reading.more.texts.ask", "synth.services.first_reading.ask"):
         patch.setattr(asker, read_here)

@@ -210,7 +210,6 @@ def test_lines_that_cannot_be_read_are_rows_and_the_owner_is_told(synth: Synth, 
         table.write(b'CANARY,1\nCANARY,2,"north,2020-01-15,,x\n\n\xff,1,north,2020-01-15,,\n')
     done = synth("run", config, "--out", "release", "--no-owner-report")
     assert done.returncode == 0, done.stderr
-    assert "1 blank line of the file counts as a row without values." in done.stderr
     assert "CANARY" not in done.stdout + done.stderr
     (tmp_path / "people.csv").write_bytes(b"name,age,town,joined,left,note\nCANARY,1\n")
     done = synth("run", config, "--out", "again", "--no-owner-report")

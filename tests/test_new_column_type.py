@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -94,10 +93,9 @@ columns:
 @pytest.fixture(autouse=True)
 def _with_stars(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(COLUMN_TYPES, StarsColumn.kind, StarsColumn)
-    # What parses and what verifies are processes of their own, which have the types of the product alone. Who looks at
-    # headers keeps its own way to such a process: it is imported before that of the rows is replaced.
-    importlib.import_module("synth.services.inspection")
-    monkeypatch.setattr("synth.reading.reader.ask", read_here)
+    # What parses and what verifies are processes of their own, which have the types of the product alone.
+    for asker in ("synth.reading.reader", "synth.services.first_reading", "synth.services.inspection"):
+        monkeypatch.setattr(f"{asker}.ask", read_here)
     monkeypatch.setenv("HERMITAGE_HOME", str(tmp_path / "home"))
     monkeypatch.delenv("DATABASE_URL", raising=False)
 

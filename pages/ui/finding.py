@@ -13,6 +13,7 @@ from pages.ui.charts import show_table
 from pages.ui.column_rows import MODELLED_ROLES, Row, host_of, row_of_mapping
 from pages.ui.draft import Draft, config_body
 from pages.ui.guards import guard
+from pages.ui.losses import draw_losses, start_unless_lost
 from pages.ui.running import LongWork, follow_work
 from pages.ui.session import application, draft, renew_editor
 from pages.ui.words import amount, note, plain, upper
@@ -72,6 +73,9 @@ def show_finding() -> bool:
         steps="steps",
         after_stop="Stopped. Nothing was filled in.",
     )
+    latest = findings.standing(table_id)
+    if latest is not None:
+        draw_losses(latest.id)
     if follow_work(going, stop_key="stop-finding"):
         return True
     if held["found"] is not None:
@@ -170,14 +174,18 @@ def _offer(held: Draft, names: list[str]) -> None:
         note(plain(plan.loses))
     if plan.refusal is not None:
         st.error(plain(plan.refusal))
-    if st.button(
-        f"Find {_many(names)} privately (spends {amount(plan.epsilon)})",
-        key="find-privately",
-        type="secondary" if blind else "primary",
-        disabled=plan.refusal is not None,
-    ):
-        table_id = str(held["table_id"])
-        application().findings.start(config, table_id=table_id, epsilon=plan.epsilon, delta=plan.delta)
+    label = f"Find {_many(names)} privately (spends {amount(plan.epsilon)})"
+    pressed = st.button(
+        label, key="find-privately", type="secondary" if blind else "primary", disabled=plan.refusal is not None
+    )
+    table_id, spent = str(held["table_id"]), {"epsilon": plan.epsilon, "delta": plan.delta}
+    begun = start_unless_lost(
+        lambda reading: application().findings.start(config, table_id=table_id, **spent, reading=reading),
+        pressed=pressed,
+        about=(config, table_id, spent),
+        label=label,
+    )
+    if begun is not None:
         st.rerun()
 
 

@@ -14,6 +14,7 @@ from pages.ui.charts import show_table
 from pages.ui.draft import config_of
 from pages.ui.evidence import badge
 from pages.ui.guards import guard
+from pages.ui.losses import start_unless_lost
 from pages.ui.session import ANOTHER_RUN, application, bind, draft
 from pages.ui.words import amount, note, plain, upper
 from synth.errors import SynthError
@@ -304,11 +305,19 @@ def _confirm(config: RunConfig, remaining: float | None, label: str, made: str) 
     )
     st.markdown(text if remaining is None else f"{text} Remaining afterwards: {amount(remaining)}.")
     yes, no = st.columns(2)
-    if yes.button(label, type="primary", key="confirm-spend"):
+    held = draft()
+    tables = {"table_id": held["table_id"], "test_table_id": held["test_table_id"]}
+    pressed = yes.button(label, type="primary", key="confirm-spend")
+    run_id = start_unless_lost(
+        lambda reading: application().start(config, **tables, reading=reading),
+        pressed=pressed,
+        about=(config, tables),
+        label=label,
+    )
+    if run_id is not None:
         _dismiss()
         st.session_state.pop(ANOTHER_RUN, None)
-        held = draft()
-        held["run_id"] = application().start(config, table_id=held["table_id"], test_table_id=held["test_table_id"])
+        held["run_id"] = run_id
         st.rerun()
     if no.button("Not yet", key="confirm-not"):
         _dismiss()

@@ -12,6 +12,7 @@ import streamlit as st
 from pages.ui.charts import show_plot, show_table
 from pages.ui.guards import guard, require
 from pages.ui.latest import STATES
+from pages.ui.losses import draw_losses
 from pages.ui.session import ANOTHER_RUN, application, draft
 from pages.ui.words import add_row_worth, amount, note, plain, row_note, row_worth
 from synth.bundle.verify import Limits
@@ -158,9 +159,11 @@ def _list_runs(runs: list[RunView]) -> None:
 
 
 def _title(run: RunView) -> None:
+    """Draw the heading of a run, and what was not as declared in its table."""
     st.header(f"Run {run.run_id[:8]}: {run.generator}, ε = {amount(run.epsilon)}{row_worth(run.row_worth)}")
     if run.went_on:
         note(WILL_GO_ON if run.state == "queued" else WENT_ON)
+    draw_losses(run.run_id)
 
 
 def phase_words(run: RunView, course: Course) -> str:

@@ -41,6 +41,9 @@ _CONFIG = "the configuration; synth schema drafts one"
 _FIND = "first find what is open privately, with E of the budget (default: a tenth)"
 _KEEP_TABLE = "keep the encrypted copy of the table; otherwise it is deleted at the end"
 _VARIABLE = "the environment variable that holds the password"
+_FORMAT = "how the file is written, as under 'format' in a configuration: encoding=latin-1, header_rows=2, sheet=S"
+_NO_LOOK = "do not say what is not as declared in the rows; nothing is recorded as a look at them then"
+_AS_DECLARED = "go on even if most lines, or most cells of a column, are not as declared and will be lost"
 _FORCE = "allow a folder that is not empty"
 
 _CONFIG_OPTIONS: tuple[tuple[str, Callable[[str], object], str, str], ...] = (
@@ -137,6 +140,7 @@ def _schema(parsed: argparse.Namespace) -> int:
             presets=parsed.preset or (),
             empty=parsed.empty == "missing",
             written=parsed.format or (),
+            vouched=parsed.header,
             tell=tell,
             password=password,
         ),
@@ -149,28 +153,37 @@ def _run(parsed: argparse.Namespace) -> int:
     from synth.cli.finding import completed_where_open, found_and_kept
     from synth.cli.local import run_locally
     from synth.cli.received import Once
+    from synth.services.intake import Reading
 
     said = Once()
     if parsed.config is None:
-        parsed.config = completed_where_open(_asked_config(parsed.table), ask, said)
+        asked = _asked_config(parsed.table)
+        wanted = {"look": not parsed.no_look, "as_declared": parsed.as_declared}
+        parsed.config = completed_where_open(asked, ask, said, **wanted)
     found = partial(found_and_kept, path=parsed.config, epsilon=parsed.find)
     with on_terminal() as shown:
         warn = said.by(shown)
+        reading = Reading(not parsed.no_look, parsed.as_declared, warn)
         result = _with_password(
             parsed,
             lambda password: run_locally(
                 config_of(parsed, password),
                 parsed.out,
                 password=password,
-                find=None if parsed.find is False else partial(found, password=password, say=shown, warn=warn),
+                find=None
+                if parsed.find is False
+                else partial(found, password=password, reading=reading, say=shown, warn=warn),
                 keep_table=parsed.keep_table,
                 owner_report=not parsed.no_owner_report,
                 force=parsed.force,
+                reading=reading,
                 say=shown,
                 warn=warn,
             ),
         )
     say(*result.lines)
+    for line in result.losses:
+        tell(f"Not as declared (only you are told): {line}")
     return 0
 
 
@@ -227,13 +240,26 @@ def _asked_config(table: str | None) -> Path:
 
 
 def _find(parsed: argparse.Namespace) -> int:
+    from synth.cli.files import format_keys
     from synth.cli.finding import find_locally
+    from synth.services.intake import Reading
 
     with on_terminal() as shown:
+        reading = Reading(not parsed.no_look, parsed.as_declared, shown)
+        said = format_keys(parsed.format or ())
         asked = {name: getattr(parsed, name) for name in ("table", "epsilon", "delta", "keep_table")}
         written = _with_password(
             parsed,
-            lambda password: find_locally(parsed.config, parsed.out, **asked, password=password, say=shown, warn=shown),
+            lambda password: find_locally(
+                parsed.config,
+                parsed.out,
+                **asked,
+                written=said,
+                password=password,
+                reading=reading,
+                say=shown,
+                warn=shown,
+            ),
         )
     say(f"Next: synth run {written} --out release")
     return 0
@@ -252,6 +278,7 @@ def config_of(parsed: argparse.Namespace, password: str | None = None) -> RunCon
 
     ``password`` is that of the database whose columns the configuration declares by patterns.
     """
+    from synth.cli.files import format_over
     from synth.schema import DeclaredTable, load_config
 
     def source_of(told: DatabaseSource | None) -> DatabaseSource | None:
@@ -263,9 +290,11 @@ def config_of(parsed: argparse.Namespace, password: str | None = None) -> RunCon
         stand_in = getattr(parsed, "stand_in", None)
         source = None if stand_in is not None else source_of(declared.source)
         path = stand_in or parsed.table or declared.path
-        return names_in_table(replace(declared, path=path, source=source), password)
+        form = format_over(declared.format, parsed.format or ())
+        return names_in_table(replace(declared, path=path, source=source, format=form), password)
 
     config = load_config(parsed.config, names)
+    config = replace(config, format=format_over(config.format, parsed.format or ()))
     source = source_of(config.source)
     options = {"table", "test_table", "epsilon", "delta", "rows", "account", "device", "seed"}
     if source is not None:
@@ -514,8 +543,9 @@ def _add_schema(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         help="CSV or TSV (also .gz), Parquet, .xlsx, .ods, or the name of a table of a database; no row is read",
     )
     _add_database_options(schema)
-    words = "how the file is written, as under 'format' in a configuration: encoding=latin-1, header_rows=2, sheet=S"
-    schema.add_argument("--format", action="append", metavar="KEY=VALUE", help=words)
+    schema.add_argument("--format", action="append", metavar="KEY=VALUE", help=_FORMAT)
+    words = "the first line holds the names of the columns, even if it looks like a row"
+    schema.add_argument("--header", action="store_true", help=words)
     words = "propose the format and all columns from the rows; the look is recorded with the account"
     schema.add_argument("--look", action="store_true", help=words)
     schema.add_argument("--account", metavar="NAME", help="the people the rows are about; required with --look")
@@ -544,6 +574,8 @@ def _add_find(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
     find.add_argument("--delta", type=float, metavar="D", help="default: a tenth of the budget's delta")
     find.add_argument("--out", metavar="FILE", help="the completed configuration; default: CONFIG-found.yaml")
     find.add_argument("--keep-table", action="store_true", help=_KEEP_TABLE)
+    find.add_argument("--format", action="append", metavar="KEY=VALUE", help=_FORMAT)
+    _add_reading_options(find)
     find.add_argument("--password-env", metavar="VARIABLE", help=_VARIABLE)
 
 
@@ -583,6 +615,7 @@ def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser], name
     run.add_argument("--out", required=True, metavar="DIR", help=_OUT)
     run.add_argument("--find", nargs="?", type=float, default=False, const=None, metavar="E", help=_FIND)
     run.add_argument("--keep-table", action="store_true", help=_KEEP_TABLE)
+    _add_reading_options(run)
     run.add_argument("--no-owner-report", action="store_true", help="skip the comparison with the private rows")
     run.add_argument("--force", action="store_true", help=_FORCE)
 
@@ -596,6 +629,13 @@ def _add_config_options(parser: argparse.ArgumentParser, *, needed: bool = True)
         parser.add_argument("config", metavar="CONFIG.yaml", nargs="?", help=without)
     for flag, kind, metavar, words in _CONFIG_OPTIONS:
         parser.add_argument(flag, type=kind, metavar=metavar, help=words)
+    parser.add_argument("--format", action="append", metavar="KEY=VALUE", help=_FORMAT)
+
+
+def _add_reading_options(parser: argparse.ArgumentParser) -> None:
+    """Let a command be told, or not, what its charge would be spent on."""
+    parser.add_argument("--no-look", action="store_true", help=_NO_LOOK)
+    parser.add_argument("--as-declared", action="store_true", help=_AS_DECLARED)
 
 
 def _add_database_options(parser: argparse.ArgumentParser) -> None:

@@ -35,6 +35,7 @@ from synth.schema import (
     preset_for,
 )
 from synth.schema.guesses import ColumnKind, fate_of, holds_time_by_name, with_step
+from synth.schema.header import separator_named
 from synth.schema.rule_proposals import proposed_rules
 from synth.schema.source import DatabaseSource
 from synth.system.paths import path_of
@@ -47,7 +48,9 @@ if TYPE_CHECKING:
 __all__ = [
     "draft_configuration",
     "empty_folder",
+    "format_keys",
     "format_of",
+    "format_over",
     "names_in_source",
     "new_file",
     "open_table",
@@ -184,6 +187,8 @@ def _joined_blocks(paths: list[Path], *, header: bool) -> Iterator[bytes]:
             try:
                 if header:
                     line = stream.readline()
+                    if separator_named(line.decode("latin-1").removeprefix("\xef\xbb\xbf").rstrip("\r\n")):
+                        line += stream.readline()
                     if first is None:
                         first = line
                         yield line if line.endswith(b"\n") else line + b"\n"
@@ -212,6 +217,29 @@ def format_of(said: Sequence[str], names: Callable[[], Sequence[str]] = tuple) -
     ConfigError
         If a key is unknown, or a value cannot be used.
     """
+    given = format_keys(said)
+    if given.get("header") is False and "names" not in given and (known := list(names())):
+        given["names"] = known
+    form = parse_format(given, "--format")
+    form.check()
+    return form
+
+
+def format_over(form: TableFormat, said: Sequence[str]) -> TableFormat:
+    """Return a format with some of its keys replaced. Errors as :func:`format_of`."""
+    if not said:
+        return form
+    return parse_format({**format_to_mapping(form), **format_keys(said)}, "--format")
+
+
+def format_keys(said: Sequence[str]) -> dict[str, object]:
+    """Return the keys of a format that texts such as ``encoding=latin-1`` name, as in a configuration.
+
+    Raises
+    ------
+    ConfigError
+        If a text names no key.
+    """
     given: dict[str, object] = {}
     for one in said:
         key, sign, value = one.partition("=")
@@ -222,11 +250,7 @@ def format_of(said: Sequence[str], names: Callable[[], Sequence[str]] = tuple) -
         given[key] = [part.strip() for part in value.split(",")] if is_list else plain
         if key == "rename":
             given[key] = dict(part.strip().partition(":")[::2] for part in value.split(","))
-    if given.get("header") is False and "names" not in given and (known := list(names())):
-        given["names"] = known
-    form = parse_format(given, "--format")
-    form.check()
-    return form
+    return given
 
 
 def draft_configuration(
@@ -237,6 +261,7 @@ def draft_configuration(
     presets: Sequence[str] = (),
     empty: bool = False,
     written: Sequence[str] = (),
+    vouched: bool = False,
     tell: Callable[[str], None] | None = None,
     password: str | None = None,
 ) -> str:
@@ -256,6 +281,8 @@ def draft_configuration(
         Whether empty and unreadable cells become missing in every column that says nothing else.
     written : sequence of str
         The format of the table, as :func:`format_of` reads it; if it needs names, the first dictionary gives them.
+    vouched : bool
+        Whether the owner vouches that the first line holds names, though it looks like a row.
     tell : callable, optional
         Called with what was not taken from a dictionary, and with the columns that a guess would drop or replace.
     password : str, optional
@@ -275,7 +302,7 @@ def draft_configuration(
         return _draft_after_look(path, look_for, form, dictionaries, chosen_presets(presets), empty, tell)
     opened = names_in_source(path, password) if isinstance(path, DatabaseSource) else open_table(path, form)
     with opened as (name, stream):
-        header = read_header(stream, form)
+        header = read_header(stream, form, vouched=vouched)
     read = [_dictionary(one, header.names) for one in dictionaries]
     known = describe_columns(header.names, read, chosen_presets(presets))
     for note in known.notes:

@@ -17,7 +17,7 @@ import yaml
 from synth.application import Application
 from synth.cli.files import new_file
 from synth.cli.loading import load_config, names_in_table
-from synth.cli.received import Once, closing, received
+from synth.cli.received import Once, closing, kept_reading, received
 from synth.cli.speaking import Ask, Say, StoredAndSpokenProgress, agreed, on_terminal
 from synth.errors import InputError, SynthError
 from synth.jobs.processes import birth_of
@@ -35,6 +35,7 @@ from synth.schema import (
 from synth.schema.documents import read_mapping, read_text
 from synth.services.databases import as_read_from_source
 from synth.services.finding import USUAL_SHARE, carry_out, completed
+from synth.services.intake import Reading
 from synth.services.planning import check_config
 from synth.system.paths import path_of
 
@@ -86,6 +87,8 @@ def find_locally(
     delta: float | None = None,
     keep_table: bool = False,
     password: str | None = None,
+    reading: Reading | None = None,
+    written: Mapping[str, object] | None = None,
     say: Say | None = None,
     warn: Say | None = None,
 ) -> Path:
@@ -105,6 +108,10 @@ def find_locally(
         Keep the encrypted copy of the table; otherwise it is always deleted at the end.
     password : str, optional
         The password of the database in ``source``; it is not stored.
+    reading : Reading, optional
+        As in :func:`synth.cli.local.run_locally`; of open columns only whole lines can be lost.
+    written : mapping, optional
+        Keys of the format that replace those of the configuration.
     say : callable, optional
         Called with what the finding costs and loses, before it begins, with a line for every phase, and with what was
         found.
@@ -120,31 +127,52 @@ def find_locally(
     ------
     InputError
         If an argument cannot be used; nothing is charged.
+    NotAsDeclaredError
+        If most lines are not as declared; nothing is charged.
     BudgetExceededError
         If the account's cap would be exceeded.
     """
     path = path_of(config, "the configuration")
-    written = new_file(_beside(path) if out is None else out)
+    target = new_file(_beside(path) if out is None else out)
     document = dict(read_mapping(read_text(path, "The configuration")))
     if table is not None:
         document = {key: value for key, value in document.items() if key != "source"}
         document["table"] = str(path_of(table, "the table").absolute())
+    if written:
+        said = document.get("format") or {}
+        # What is no mapping is refused below, in its own words.
+        document["format"] = {**said, **written} if isinstance(said, Mapping) else said
     base = path.resolve().parent
     document = dict(in_full(document, partial(names_in_table, password=password), base=base))
     parsed = parse_config(document, base=base)
-    if written.absolute().parent.resolve() != base:
+    if target.absolute().parent.resolve() != base:
         # Paths in a configuration are relative to its folder.
         named = {"table": parsed.table, "test_table": parsed.test_table}
         document |= {key: value for key, value in named.items() if value is not None}
     found = find_in_document(
-        document, parsed, epsilon=epsilon, delta=delta, keep_table=keep_table, password=password, say=say, warn=warn
+        document,
+        parsed,
+        epsilon=epsilon,
+        delta=delta,
+        keep_table=keep_table,
+        password=password,
+        reading=reading,
+        say=say,
+        warn=warn,
     )
-    _write(found, written, "check what was found, correct it where you know better, then run it", say)
-    return written
+    _write(found, target, "check what was found, correct it where you know better, then run it", say)
+    return target
 
 
 def found_and_kept(
-    config: RunConfig, path: str | Path, *, epsilon: float | None, password: str | None, say: Say, warn: Say
+    config: RunConfig,
+    path: str | Path,
+    *,
+    epsilon: float | None,
+    password: str | None,
+    reading: Reading | None = None,
+    say: Say,
+    warn: Say,
 ) -> RunConfig:
     """Find the open columns of the configuration in ``path``, write the result beside it, and return it.
 
@@ -159,7 +187,15 @@ def found_and_kept(
         _beside(path_of(path, "the configuration")),
         "It was found before: run that file, which costs no second finding, or move it away to find again.",
     )
-    found = find_in_document(config_to_mapping(config), config, epsilon=epsilon, password=password, say=say, warn=warn)
+    found = find_in_document(
+        config_to_mapping(config),
+        config,
+        epsilon=epsilon,
+        password=password,
+        reading=reading,
+        say=say,
+        warn=warn,
+    )
     _write(found, written, "if anything stops this run, correct that file where needed and run it", say)
     try:
         return found.config
@@ -201,7 +237,7 @@ def _write(found: FindResult, written: Path, then: str, say: Say | None) -> None
         (say or (lambda line: None))(line)
 
 
-def completed_where_open(config: Path, ask: Ask, said: Once) -> Path:
+def completed_where_open(config: Path, ask: Ask, said: Once, *, look: bool, as_declared: bool) -> Path:
     """Find the open columns of a configuration privately, if the user at the terminal agrees; return what to run.
 
     Raises
@@ -216,7 +252,8 @@ def completed_where_open(config: Path, ask: Ask, said: Once) -> Path:
     if not agreed(f"Find {columns} privately now, for a tenth of epsilon", "y", ask=ask):
         raise InputError(f"Nothing was spent. Describe the open columns in {config}, or find them with synth find.")
     with on_terminal() as shown:
-        return find_locally(config, say=shown, warn=said.by(shown))
+        warn = said.by(shown)
+        return find_locally(config, reading=Reading(look, as_declared, warn), say=shown, warn=warn)
 
 
 def _with_numbers(value: Any) -> Any:
@@ -240,6 +277,7 @@ def find_in_document(
     keep_table: bool = False,
     password: str | None = None,
     first: bool = False,
+    reading: Reading | None = None,
     say: Say | None = None,
     warn: Say | None = None,
 ) -> FindResult:
@@ -253,7 +291,7 @@ def find_in_document(
         The same as it was read.
     rows : binary file, optional
         The private table itself, in the format of ``config.format``, instead of a path.
-    epsilon, delta, keep_table, password, say, warn
+    epsilon, delta, keep_table, password, reading, say, warn
         As in :func:`find_locally`.
     first : bool
         Refuse a table that was taken in before, under another account.
@@ -272,7 +310,9 @@ def find_in_document(
         )
         alone = replace(config, test_table=None)
         with received(application, alone, rows, password=password, first=first, keep=keep_table, warn=warn) as tables:
-            work = application.findings.reserve(config, table_id=tables[0], epsilon=plan.epsilon, delta=plan.delta)
+            work = application.findings.reserve(
+                config, table_id=tables[0], epsilon=plan.epsilon, delta=plan.delta, reading=kept_reading(reading)
+            )
             with closing(application, work.id):
                 store = application.store
                 store.work.claim(work.id, host=str(work.host), pid=os.getpid(), pid_created=birth_of(os.getpid()))

@@ -16,7 +16,7 @@ from synth.bundle.verify import Limits
 from synth.cli.files import empty_folder, new_file, open_table
 from synth.cli.finding import check_what_is_described
 from synth.cli.frames import frame_of_table
-from synth.cli.received import closing, received
+from synth.cli.received import closing, kept_reading, received
 from synth.cli.speaking import Say, SpokenProgress, StoredAndSpokenProgress
 from synth.errors import DiskFullError, InputError, JobError
 from synth.jobs.processes import birth_of
@@ -31,6 +31,7 @@ from synth.services import run_folder
 from synth.services.checking_again import check_again
 from synth.services.course import Course
 from synth.services.databases import as_read_from_source
+from synth.services.intake import Reading
 from synth.services.pipeline import copy_outputs
 from synth.services.planning import check_config
 from synth.services.reports import build_owner_report, renew
@@ -57,6 +58,8 @@ class RunResult:
     delta: float
     certificate_id: str
     lines: tuple[str, ...]
+    losses: tuple[str, ...] = ()
+    """What was not as declared in the private table; for the owner only."""
 
     @property
     def bundle(self) -> Path:
@@ -84,6 +87,7 @@ def run_locally(
     keep_table: bool = False,
     owner_report: bool = True,
     force: bool = False,
+    reading: Reading | None = None,
     say: Say | None = None,
     warn: Say | None = None,
 ) -> RunResult:
@@ -113,6 +117,10 @@ def run_locally(
         Write into a folder that is not empty.
     say : callable, optional
         Called with one line for every phase.
+    reading : Reading, optional
+        What the owner is told, before anything is charged, of what is not as declared in the table; by default Python
+        warns with a :class:`synth.NotAsDeclaredWarning`. It is recorded as a look at the rows: a later run with another
+        configuration was chosen after it.
     warn : callable, optional
         Called, before anything is charged, if the same table was taken in under another account; by default Python
         warns with a :class:`synth.SameTableWarning`.
@@ -121,6 +129,8 @@ def run_locally(
     ------
     InputError
         If an argument cannot be used; nothing is charged.
+    NotAsDeclaredError
+        If most lines, or most cells of a column, are not as declared; nothing is charged.
     BudgetExceededError
         If the account's cap would be exceeded.
     PrivacyError
@@ -155,7 +165,10 @@ def run_locally(
                 f"The account '{config.account}' has no cap. To set one, use synth account NAME --epsilon-cap E "
                 "--delta-cap D."
             )
-        run = application.reserve(config, table_id=tables[0], test_table_id=tables[1])
+        losses: list[str] = []
+        run = application.reserve(
+            config, table_id=tables[0], test_table_id=tables[1], reading=kept_reading(reading, losses)
+        )
         with closing(application, run.id):
             application.store.work.claim(run.id, host=this_host(), pid=os.getpid(), pid_created=birth_of(os.getpid()))
             course = Course(columns=len(config.schema.modelled), rows=config.rows, owner_report=owner_report)
@@ -164,7 +177,7 @@ def run_locally(
                 tell("Memory or the graphics card failed. The run continues on the CPU, from the answers that it kept.")
                 application.store.work.count_attempt(run.id)
                 carry_out(application.installation, run.id, told, owner_report=owner_report)
-        return _deliver(application, run.id, folder, owner_report=owner_report)
+        return replace(_deliver(application, run.id, folder, owner_report=owner_report), losses=tuple(losses))
 
 
 def check_again_locally(

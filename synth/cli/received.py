@@ -10,6 +10,7 @@ import inspect
 import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import BinaryIO, Literal
@@ -17,15 +18,16 @@ from typing import BinaryIO, Literal
 from synth.application import Application
 from synth.cli.files import open_table
 from synth.cli.speaking import Say
-from synth.errors import PrivacyError, RunCancelledError, SameTableWarning, SynthError
+from synth.errors import NotAsDeclaredWarning, PrivacyError, RunCancelledError, SameTableWarning, SynthError
 from synth.ledger.ledger import STAYED_SPENT, WAS_FREED
 from synth.schema import RunConfig, TableFormat
 from synth.services import run_folder
 from synth.services.incidents import own_error, record_incident
+from synth.services.intake import Reading
 from synth.services.views import ReceivedTable
 from synth.store import ChargeState, WorkState
 
-__all__ = ["SPENDS_AGAIN", "Once", "closing", "received", "warn_caller"]
+__all__ = ["SPENDS_AGAIN", "Once", "closing", "kept_reading", "received", "warn_caller", "warn_of_losses"]
 
 SPENDS_AGAIN = (
     "Another fit to the same rows would spend again without anyone adding it up. Name the people they are about, "
@@ -40,12 +42,17 @@ _Kind = Literal["table", "test"]
 _OURS = Path(__file__).parents[1]
 
 
-def warn_caller(sentence: str) -> None:
-    """Warn about the same table under another account, at the line outside this program that led here."""
+def warn_caller(sentence: str, kind: type[Warning] = SameTableWarning) -> None:
+    """Warn about a table, at the line outside this program that led here."""
     level, frame = 1, inspect.currentframe()
     while frame is not None and _is_ours(frame):
         level, frame = level + 1, frame.f_back
-    warnings.warn(sentence, SameTableWarning, stacklevel=level)
+    warnings.warn(sentence, kind, stacklevel=level)
+
+
+def warn_of_losses(sentence: str) -> None:
+    """Warn about what is not as declared in a table, at the line outside this program that led here."""
+    warn_caller(sentence, NotAsDeclaredWarning)
 
 
 def _is_ours(frame: FrameType) -> bool:
@@ -67,6 +74,19 @@ class Once:
                 say(sentence)
 
         return say_once
+
+
+def kept_reading(reading: Reading | None, kept: list[str] | None = None) -> Reading:
+    """Return a reading before a charge that also keeps what it tells; by default one that warns as Python does."""
+    asked = reading or Reading(tell=warn_of_losses)
+
+    def tell(sentence: str) -> None:
+        if kept is not None:
+            kept.append(sentence)
+        if asked.tell is not None:
+            asked.tell(sentence)
+
+    return replace(asked, tell=tell)
 
 
 @contextmanager
@@ -122,7 +142,9 @@ def _receive(application: Application, config: RunConfig, path: str, kind: _Kind
 
 def _taken(application: Application, config: RunConfig, stream: BinaryIO, name: str, kind: _Kind) -> ReceivedTable:
     form = _form_of(config, kind)
-    return application.intake.receive(stream, account=config.account, name=name, table_format=form, kind=kind)
+    return application.intake.receive(
+        stream, account=config.account, name=name, table_format=form, kind=kind, declared=config
+    )
 
 
 def _form_of(config: RunConfig, kind: _Kind) -> TableFormat:

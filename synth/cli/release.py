@@ -19,7 +19,7 @@ from synth.cli.files import empty_folder
 from synth.cli.finding import FindResult, check_what_is_described, find_in_document
 from synth.cli.frames import FORMAT, OF_CELLS, frame_as_table, frame_of_table, names_of_frame
 from synth.cli.local import run_locally
-from synth.cli.received import SPENDS_AGAIN, Once, warn_caller
+from synth.cli.received import SPENDS_AGAIN, Once, warn_caller, warn_of_losses
 from synth.cli.speaking import Say, on_terminal
 from synth.errors import InputError, PrivacyError, SynthError
 from synth.names import shown
@@ -35,6 +35,7 @@ from synth.schema import (
 )
 from synth.schema.documents import as_mapping, read
 from synth.services.incidents import in_own_words
+from synth.services.intake import Reading
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -158,7 +159,15 @@ class Release:
         self._config = in_own_words(_config_of, schema, names, asked, more)
         self._draws = 0
 
-    def fit(self, out: str | Path | None = None, *, owner_report: bool = False, verbose: bool = False) -> Self:
+    def fit(
+        self,
+        out: str | Path | None = None,
+        *,
+        owner_report: bool = False,
+        verbose: bool = False,
+        look: bool = True,
+        as_declared: bool = False,
+    ) -> Self:
         """Spend the budget, make the rows and seal their bundle.
 
         Parameters
@@ -169,11 +178,17 @@ class Release:
             Also compare with the private rows, for the owner only; the ledger records it.
         verbose : bool
             Show progress on standard error: bars with the time left on a terminal, lines elsewhere.
+        look : bool
+            Warn, before anything is spent, of what is not as declared in the rows; the look is recorded.
+        as_declared : bool
+            Go on even if most cells of a column are not as declared.
 
         Raises
         ------
         PrivacyError
             If there is no account, and the same rows were fitted before.
+        NotAsDeclaredError
+            If most cells of a column are not as declared; nothing is spent.
         BudgetExceededError
             If the cap of the account would be exceeded; nothing is spent.
         InputError
@@ -183,28 +198,38 @@ class Release:
         -----
         SameTableWarning
             If the same table was taken in under another account.
+        NotAsDeclaredWarning
+            If more than a twentieth of a column's cells are not as declared.
         """
         if self._account is None and not self._may_fit:
             raise PrivacyError(SPENDS_AGAIN)
         self._may_fit = False
         try:
             with on_terminal() if verbose else nullcontext() as shown:
-                return in_own_words(self._fitted, out, owner_report, shown)
+                reading = Reading(look, as_declared, Once().by(warn_of_losses))
+                return in_own_words(self._fitted, out, owner_report, shown, reading)
         except InputError:
             # Refused before anything was spent.
             self._may_fit = True
             raise
 
-    def _fitted(self, out: str | Path | None, owner_report: bool, say: Say | None) -> Self:
+    def _fitted(self, out: str | Path | None, owner_report: bool, say: Say | None, reading: Reading) -> Self:
         warn = Once().by(warn_caller)
         if open_columns(self._config.schema):
             check_what_is_described(self._config)
             if out is not None:
                 empty_folder(out, force=False)
-            self._find(say, warn)
+            self._find(say, warn, reading)
         rows = frame_as_table(self._frame, self._config.schema)
         result = run_locally(
-            self._config, out, rows=rows, owner_report=owner_report, first=self._account is None, say=say, warn=warn
+            self._config,
+            out,
+            rows=rows,
+            owner_report=owner_report,
+            first=self._account is None,
+            say=say,
+            warn=warn,
+            reading=reading,
         )
         self.bundle_ = result.bundle.absolute()
         self.spent_ = (result.epsilon, result.delta)
@@ -213,7 +238,7 @@ class Release:
         self.table_ = result.table
         return self
 
-    def _find(self, say: Say | None, warn: Say) -> None:
+    def _find(self, say: Say | None, warn: Say, reading: Reading) -> None:
         """Find the open columns, once; afterwards this release uses what was found."""
         if self._found is None:
             self._found = find_in_document(
@@ -224,6 +249,7 @@ class Release:
                 first=self._account is None,
                 say=say,
                 warn=warn,
+                reading=reading,
             )
             said = self._found.document
             self.found_ = {key: said[key] for key in (*_OF_SCHEMA, *_OF_FINDING) if key in said}

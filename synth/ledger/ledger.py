@@ -32,7 +32,7 @@ from synth.ledger.charging import (
     reservation,
 )
 from synth.ledger.heads import Marks, no_mark
-from synth.ledger.notes import notes_of
+from synth.ledger.notes import asked_digest, notes_of
 from synth.ledger.spending import Cost, CostOf, Spent, checked_cap, over_cap_error, stays_within_cap
 from synth.names import numbered
 from synth.privacy.accounting import PrivacyBudget
@@ -500,6 +500,19 @@ class Ledger:
             EventKind.OWNER_VIEW, account_id=account_id, run_id=run_id, who=who, detail={"what": what}
         )
 
+    def note_reading(self, account_id: str, *, asked: str, who: str) -> None:
+        """Record that the owner was told, before a charge, how much of a table is not as declared.
+
+        Parameters
+        ----------
+        account_id : str
+        asked : str
+            What was going to be charged, as JSON. A run of the same configuration is not chosen after this look.
+        who : str
+        """
+        detail = {"what": "what is not as declared", "config": asked_digest(asked)}
+        self._store.events.add(EventKind.OWNER_VIEW, account_id=account_id, run_id=None, who=who, detail=detail)
+
     def notes(self, account_id: str, *, run_id: str | None = None) -> tuple[str, ...]:
         """Return the sentences that the certificate of a run must have, or those about the whole account.
 
@@ -509,9 +522,15 @@ class Ledger:
         run_id : str, optional
             The run that is certified; by default all charged runs of the account.
         """
-        charged = {charge.run_id for charge in self.current(account_id) if charge.state is not ChargeState.FREED}
+        charges = self.current(account_id)
+        charged = {charge.run_id for charge in charges if charge.state is not ChargeState.FREED}
+        asked = {charge.certificate_id: self._store.work.find(charge.run_id) for charge in charges}
         return notes_of(
-            self._store, account_id, certified=charged if run_id is None else {run_id}, of_one=run_id is not None
+            self._store,
+            account_id,
+            certified=charged if run_id is None else {run_id},
+            of_one=run_id is not None,
+            findings={name: work.asked for name, work in asked.items() if name and work is not None and work.asked},
         )
 
     # Writing --------------------------------------------------------------------------------------------------------

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from typing import Any
 
-from synth.store import EventKind, Store
+from synth.store import EventKind, Run, Store
 
 __all__ = [
     "CHOSEN_AFTER_LOOKING",
@@ -14,6 +16,7 @@ __all__ = [
     "SEEN_ELSEWHERE",
     "WENT_ON",
     "WENT_ON_ELSEWHERE",
+    "asked_digest",
     "notes_of",
     "same_table",
 ]
@@ -33,6 +36,9 @@ WENT_ON_ELSEWHERE = (
 NOTES = (CHOSEN_AFTER_LOOKING, WENT_ON, WENT_ON_ELSEWHERE)
 """All that a certificate may say about a run besides what was measured, in the order in which it says it."""
 
+CERTIFICATE = 16
+"""Characters of the digest of a finding by which the ledger names it."""
+
 # For the owner only, and in no certificate: whether two tables are equal depends on every row of both.
 SEEN_ELSEWHERE = "the same table was also uploaded under another account; both totals concern the same people"
 
@@ -46,11 +52,20 @@ def same_table(accounts: Collection[str]) -> str:
     )
 
 
-def notes_of(store: Store, account_id: str, *, certified: Collection[str], of_one: bool) -> tuple[str, ...]:
+def asked_digest(asked: str) -> str:
+    """Return a digest of what a run or a finding was asked, as JSON, whatever the id of the table it was asked of."""
+    body = {key: said for key, said in json.loads(asked).items() if key != "table"}
+    return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
+
+
+def notes_of(
+    store: Store, account_id: str, *, certified: Collection[str], of_one: bool, findings: Mapping[str, str]
+) -> tuple[str, ...]:
     """Return the sentences about some runs of an account.
 
     A run was chosen after looking if its published configuration differs from that of a run of the account whose exact
-    numbers someone had seen before it was planned. Repeating the same configuration is not a choice.
+    numbers someone had seen before it was planned. Repeating the same configuration is not a choice; nor is running the
+    one whose reading was told about before its charge, or what a finding completed that was read so.
 
     Parameters
     ----------
@@ -61,13 +76,18 @@ def notes_of(store: Store, account_id: str, *, certified: Collection[str], of_on
     of_one : bool
         Whether they are for a certificate; otherwise for the account, for which a look is mentioned even if no run
         followed it.
+    findings : mapping of str to str
+        What each finding of the account was asked, as JSON, by the first characters of its digest.
     """
     runs = store.runs.of_account(account_id)
     configs = {run.id: json.loads(run.config) for run in runs}
     looks = store.events.of_account(account_id, EventKind.OWNER_VIEW)
     chosen = any(
         # Whole seconds cannot tell which came first within one second: it counts as a look before.
-        look.time <= run.created and look.run_id != run.id and configs.get(look.run_id or "") != configs[run.id]
+        look.time <= run.created
+        and look.run_id != run.id
+        and configs.get(look.run_id or "") != configs[run.id]
+        and look.detail.get("config", "") not in _planned(run, configs[run.id], findings)
         for look in looks
         for run in runs
         if run.id in certified
@@ -78,3 +98,12 @@ def notes_of(store: Store, account_id: str, *, certified: Collection[str], of_on
     if not of_one and store.events.of_account(account_id, EventKind.SAME_TABLE):
         notes.append(SEEN_ELSEWHERE)
     return tuple(notes)
+
+
+def _planned(run: Run, config: Mapping[str, Any], findings: Mapping[str, str]) -> set[str]:
+    """Return the digests of a run's configuration, and of the finding that completed it."""
+    asked = [run.config]
+    found = config.get("found")
+    if found is not None and found["digest"][:CERTIFICATE] in findings:
+        asked.append(findings[found["digest"][:CERTIFICATE]])
+    return set(map(asked_digest, asked))

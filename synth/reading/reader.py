@@ -26,7 +26,7 @@ from synth.system.confined import Confined
 from synth.system.conversation import Conversation
 from synth.system.settings import ReaderLimits
 
-__all__ = ["EncodedTable", "ask", "check_readable", "counts_of", "read_codes", "request_of", "with_id"]
+__all__ = ["EncodedTable", "ask", "counts_of", "read_codes", "request_of", "with_id"]
 
 _PARSER = "synth.reading.process"
 _NO_KEY = bytes(16)
@@ -94,26 +94,6 @@ def read_codes(
     with open_stream() as stream:
         end = ask(stream, request, collected.add)
     return collected.table(end)
-
-
-def check_readable(
-    stream: BinaryIO,
-    form: TableFormat,
-    schema: Schema,
-    *,
-    undeclared: Literal["refuse", "drop"] = "refuse",
-    limits: ReaderLimits | None = None,
-) -> None:
-    """Read a table to its end as :func:`read_codes` will, and keep nothing of it.
-
-    What passes here is not refused later: it is the same reading of the same bytes, in less time and memory.
-
-    Raises
-    ------
-    TableError
-        As :func:`read_codes` would.
-    """
-    ask(stream, request_of(form, schema, undeclared=undeclared, limits=limits), lambda codes: None)
 
 
 def request_of(

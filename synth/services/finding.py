@@ -46,7 +46,7 @@ from synth.schema import (
 )
 from synth.services import run_folder
 from synth.services.installation import Installation
-from synth.services.intake import SINGLE_USER, Intake
+from synth.services.intake import SINGLE_USER, Intake, Reading
 from synth.services.planning import ledger_refusal, require_approved
 from synth.store import (
     ChargeState,
@@ -78,6 +78,8 @@ SCARCE = 0.2
 """Part of all rows from which on a value that is lost is worth a warning."""
 
 PURPOSE = "what was open, found privately"
+
+_USUAL_READING = Reading()
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,21 +213,41 @@ class Findings:
             open_columns(config.schema), epsilon, delta, expected, rows_at_most, protects, before, after, refusal
         )
 
-    def reserve(self, config: RunConfig, *, table_id: str, epsilon: float, delta: float | None = None) -> Work:
+    def reserve(
+        self,
+        config: RunConfig,
+        *,
+        table_id: str,
+        epsilon: float,
+        delta: float | None = None,
+        reading: Reading = _USUAL_READING,
+    ) -> Work:
         """Charge a finding and record its work, to be claimed and done in this process.
 
         Raises
         ------
+        NotAsDeclaredError
+            If most lines of the table would be lost, and ``reading`` does not say to go on.
         SynthError
             If :meth:`plan` refuses it, or the table cannot be read as declared or is being worked on.
         """
-        return self._begin(config, table_id, epsilon, delta, start=False)
+        return self._begin(config, table_id, epsilon, delta, reading, start=False)
 
-    def start(self, config: RunConfig, *, table_id: str, epsilon: float, delta: float | None = None) -> str:
+    def start(
+        self,
+        config: RunConfig,
+        *,
+        table_id: str,
+        epsilon: float,
+        delta: float | None = None,
+        reading: Reading = _USUAL_READING,
+    ) -> str:
         """Charge a finding and start it in another process; return its id. Errors as :meth:`reserve`."""
-        return self._begin(config, table_id, epsilon, delta, start=True).id
+        return self._begin(config, table_id, epsilon, delta, reading, start=True).id
 
-    def _begin(self, config: RunConfig, table_id: str, epsilon: float, delta: float | None, *, start: bool) -> Work:
+    def _begin(
+        self, config: RunConfig, table_id: str, epsilon: float, delta: float | None, reading: Reading, *, start: bool
+    ) -> Work:
         store, ledger = self._installation.store, self._installation.ledger
         plan = self.plan(config, epsilon=epsilon, delta=delta)
         require_approved(self._installation.settings, epsilon)
@@ -237,8 +259,9 @@ class Findings:
         account, _ = store.accounts.ensure(config.account, config.schema.neighbours, config.schema.unit)
         if plan.refusal is not None:
             raise BudgetExceededError(plan.refusal)
-        self._intake.check(table_id, account.id, opened)
+        read = self._intake.check(table_id, account.id, opened, asked=asked, reading=reading)
         self._installation.vault.check_ledger(account.id)
+        reading.pass_on(read)
         finding_id = str(uuid4())
         charge = ledger.reserve(
             account.id,

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import ParamSpec, TypeVar
 from uuid import uuid4
 
-from synth.errors import SameTableWarning, SynthError
+from synth.errors import NotAsDeclaredWarning, SameTableWarning, SynthError
 from synth.system.disk import disk_full, is_full
 from synth.system.packages import missing_package
 from synth.system.settings import Settings
@@ -49,7 +49,7 @@ def in_own_words(function: Callable[_P, _R], /, *args: _P.args, **kwargs: _P.kwa
     """
     try:
         return function(*args, **kwargs)
-    except (SynthError, SameTableWarning) as error:  # a warning that the caller has turned into an error
+    except (SynthError, SameTableWarning, NotAsDeclaredWarning) as error:  # warnings that the caller has made errors
         failure: Exception = error
     except Exception as error:
         failure = own_error(error) or SynthError(

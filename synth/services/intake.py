@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import BinaryIO, Literal
+from typing import Any, BinaryIO, Literal
 
-from synth.errors import TableError
+from synth.errors import NotAsDeclaredError, TableError
 from synth.ledger.ledger import Ledger
 from synth.ledger.notes import same_table
 from synth.names import name_problem
-from synth.reading.reader import check_readable
+from synth.reports.losses import Losses
 from synth.schema import RunConfig, TableFormat, format_to_mapping, parse_format
 from synth.schema.source import DatabaseSource
 from synth.services.databases import form_of_rows, rows_of
+from synth.services.first_reading import read_once
 from synth.services.inspection import Header, inspect_header
 from synth.services.recognition import Recognised, read_header, recognise
 from synth.services.views import DraftColumn, ReceivedTable
@@ -24,9 +25,28 @@ from synth.store import Store, StoredTable, TableKind, TableState, WorkKind, dis
 from synth.system.settings import ReaderLimits
 from synth.vault.vault import Vault
 
-__all__ = ["SINGLE_USER", "Intake"]
+__all__ = ["SINGLE_USER", "Intake", "Reading"]
 
 SINGLE_USER = "owner"
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What the owner wants of the reading before a charge.
+
+    ``look``: be told what would be lost, which is recorded as a look at the rows. ``as_declared``: go on even if most
+    would be lost. ``tell`` is called with every sentence about that; no line of it is public.
+    """
+
+    look: bool = True
+    as_declared: bool = False
+    tell: Callable[[str], None] | None = None
+
+    def pass_on(self, *found: Losses) -> None:
+        """Tell what was found."""
+        for line in (line for losses in found for line in losses.lines):
+            if self.tell is not None:
+                self.tell(line)
 
 
 class Intake:
@@ -51,6 +71,8 @@ class Intake:
         name: str,
         table_format: TableFormat | None = None,
         kind: Literal["table", "test"] = "table",
+        declared: RunConfig | None = None,
+        vouched: bool = False,
     ) -> ReceivedTable:
         """Take in a table: read its header in a process with limits, then encrypt it while reading.
 
@@ -65,6 +87,10 @@ class Intake:
         table_format : TableFormat, optional
             The format of the file.
         kind : {"table", "test"}
+        declared : RunConfig, optional
+            What is declared. A first line that names exactly the declared columns is a header, whatever it looks like.
+        vouched : bool
+            Whether the owner vouches that the first line holds names, for a table that nobody described yet.
 
         Raises
         ------
@@ -73,7 +99,10 @@ class Intake:
         """
         form = table_format or TableFormat()
         form.check()
-        header = read_header(stream, form, limits=self._limits)
+        known: dict[str, Any] = {}
+        if declared is not None:
+            known = {"declared": declared.schema.columns, "undeclared": declared.undeclared}
+        header = read_header(stream, form, limits=self._limits, vouched=vouched, **known)
         if header.n_rows == 0:
             raise TableError("The table has a header but no rows. Upload the whole table.")
         stream.seek(0)
@@ -224,16 +253,17 @@ class Intake:
             If it cannot be read like that; nothing changes.
         """
         form.check()
-        self._inspect(table_id, form)
+        self._inspect(table_id, form, vouched=False)
         self._store.tables.write_form(table_id, json.dumps(format_to_mapping(form)))
         return self._received(self._store.tables[table_id])
 
     def _note_look(self, account_id: str) -> None:
         self._ledger.note_owner_view(account_id, run_id=None, who=SINGLE_USER, what="format and columns")
 
-    def _inspect(self, table_id: str, form: TableFormat) -> Header:
+    def _inspect(self, table_id: str, form: TableFormat, *, vouched: bool = True) -> Header:
+        # In the format in which a table was taken in, it is settled that its first line is no row.
         with self._vault.open(table_id) as stream:
-            header = inspect_header(stream, form, limits=self._limits)
+            header = inspect_header(stream, form, limits=self._limits, vouched=vouched)
         self._headers[table_id] = header
         return header
 
@@ -262,13 +292,30 @@ class Intake:
         elsewhere = {self._store.accounts[twin.account_id].name for twin in self._vault.twins(table)}
         return same_table(elsewhere) if elsewhere else None
 
-    def check(self, table_id: str, account_id: str, config: RunConfig) -> None:
+    def check(self, table_id: str, account_id: str, config: RunConfig, *, asked: str, reading: Reading) -> Losses:
         """Refuse a table that would stop the run after its charge: of another account, or unreadable.
 
-        The table is read to its end, as the run will read it, in the format of the configuration.
+        The table is read to its end, as the run will read it, in the format of the configuration. That is also the one
+        place where the owner is told, before anything is charged, what would be lost.
+
+        Parameters
+        ----------
+        table_id, account_id : str
+        config : RunConfig
+        asked : str
+            What is going to be charged, as JSON: the look is recorded as one for this configuration.
+        reading : Reading
+            What the owner wants to know about it.
+
+        Returns
+        -------
+        Losses
+            Nothing without a look.
 
         Raises
         ------
+        NotAsDeclaredError
+            If most would be lost, and the owner did not say to go on.
         TableError
             The message contains no cell.
         """
@@ -288,7 +335,16 @@ class Intake:
                 f"The rows of this table came from a {came_from}. Write 'origin: {came_from}' under 'format'."
             )
         with self._vault.open(table_id) as stream:
-            check_readable(stream, form, config.schema, undeclared=config.undeclared, limits=self._limits)
+            losses = read_once(stream, form, config.schema, undeclared=config.undeclared, limits=self._limits)
+        if not reading.look:
+            return Losses()
+        if table.kind is TableKind.TEST:
+            return Losses(tuple(f"Test table: {line}" for line in losses.lines))
+        # Whatever was found, or a certificate would say whether something was.
+        self._ledger.note_reading(account_id, asked=asked, who=SINGLE_USER)
+        if losses.mostly and not reading.as_declared:
+            raise NotAsDeclaredError(losses.lines)
+        return losses
 
 
 def _warning_of(header: Header) -> str | None:
@@ -297,13 +353,13 @@ def _warning_of(header: Header) -> str | None:
             f"No line of the file can be read as a row of {len(header.names):,} cells. Check the separator, the "
             "quotation marks and the list of names; if it is a Parquet file or a workbook, say that it has a header."
         )
-    if header.blank_lines:
+    if header.blank_lines and len(header.names) == 1:
         return (
-            f"{header.blank_lines:,} blank lines of the file count as rows without values. Remove them if that is not "
-            "intended. If a column says whose row it is, blank lines belong to nobody and are not used."
+            f"{header.blank_lines:,} blank lines of the file count as rows without a value, as it has only one column. "
+            "Remove them if that is not intended."
             if header.blank_lines > 1
-            else "1 blank line of the file counts as a row without values. Remove it if that is not intended. If a "
-            "column says whose row it is, a blank line belongs to nobody and is not used."
+            else "1 blank line of the file counts as a row without a value, as it has only one column. Remove it if "
+            "that is not intended."
         )
     return None
 

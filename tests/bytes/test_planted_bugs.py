@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pytest
 import test_answers
-from mutations import FORMATS, LONGEST, Format, changed_lines, codes_of, hostile_line
+from mutations import FORMATS, LONGEST, Format, changed_lines, codes_of, hostile_line, of_lines
 from reading_faults import SHEET_FAULTS, Plant, plant_a_guessed_decimal_sign, plant_a_refusal
 from reading_here import read_here
 
@@ -55,6 +55,14 @@ def long_lines_are_long_anywhere() -> None:
         for filler in range(0, LONGEST, 97):
             found = codes_of(kind.file([kind.raw("y" * filler), line]), kind.form, kind.schema)
             assert found[-1] == alone
+
+
+def lines_of_separators_are_rows() -> None:
+    """Put lines of nothing but separators and spaces into files of both."""
+    for name, lines in {"tabs": ["\t", " \t ", "  "], "semicolons": [";", " ; ", " \t "]}.items():
+        kind = FORMATS[name]
+        became = of_lines(kind, [kind.raw(line) for line in lines], codes_of)
+        assert [one is None for one in became] == [False, False, True]
 
 
 @functools.cache
@@ -132,6 +140,27 @@ def _(patch: pytest.MonkeyPatch) -> None:
             yield [column.filter(pa.array(~malformed)) for column in columns], malformed[~malformed]
 
     patch.setattr(reader_text.TextTable, "batches", batches)
+
+
+@fault("a blank line ends the table", lines_are_independent("csv"))
+def _(patch: pytest.MonkeyPatch) -> None:
+    right = reader_text._rows_of
+
+    def rows(block: bytes, *arguments: object, **named: object) -> object:
+        until, end, _ = block.partition(b"\n\n")
+        return right(until + b"\n" if end else block, *arguments, **named)  # type: ignore[arg-type]
+
+    patch.setattr(reader_text, "_rows_of", rows)
+
+
+@fault("a blank line is a row of nobody", lines_are_independent("semicolons", "utf-16, big end"))
+def _(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(reader_text, "_is_blank", lambda line, separator: False)
+
+
+@fault("tabs are blanks where they separate cells", lines_of_separators_are_rows)
+def _(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(reader_text, "_is_blank", lambda line, separator: not line.strip())
 
 
 @fault("one bad byte spoils its block", lines_are_independent("cp1252", "csv"))

@@ -27,15 +27,15 @@ def test_every_odd_cell_is_counted_and_its_fate_named() -> None:
     view = OwnerView.open(lambda: io.BytesIO(LINES), "", SCHEMA, TableFormat(), account_key=b"k")
     (entry,) = owner_reading(view.reading, SCHEMA)
     assert isinstance(entry, OwnerOnlyEvidence)
-    assert entry.value == (2 + 3 + 1) + (3 + 1) + (3 + 1)
-    assert "7 rows were read. Blank lines, without values: 1. Unreadable lines, " in entry.sentence
-    assert "all of whose cells count as unreadable: 2. Rows without 'who', which are not used: 4." in entry.sentence
+    assert entry.value == (2 + 2 + 1) + (2 + 1) + (2 + 1)
+    assert "6 rows were read. Blank lines, which are no rows in a table of several columns: 1. Unr" in entry.sentence
+    assert "all of whose cells count as unreadable: 2. Rows without 'who', which are not used: 3." in entry.sentence
     (table,) = entry.figures
     assert isinstance(table, Table)
     assert table.rows == (
-        ("weight", 0, 5, 1, "70"),
-        ("town", 0, 3, 1, "other"),
-        ("well", 1, 3, 1, "missing"),
+        ("weight", 0, 4, 1, "70"),
+        ("town", 0, 2, 1, "other"),
+        ("well", 1, 2, 1, "missing"),
     )
 
 

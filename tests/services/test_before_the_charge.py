@@ -20,7 +20,7 @@ from synth.application import Application
 from synth.bundle.replay import replay
 from synth.cli.local import RunResult, run_locally
 from synth.errors import SynthError, TableError
-from synth.reading.reader import check_readable, read_codes
+from synth.reading.reader import read_codes
 from synth.schema import (
     CategoryColumn,
     DateColumn,
@@ -31,6 +31,7 @@ from synth.schema import (
     TableFormat,
     YesNoColumn,
 )
+from synth.services.first_reading import read_once
 from synth.services.inspection import inspect_header
 from synth.store import ChargeState
 from synth.system.settings import ReaderLimits
@@ -219,7 +220,7 @@ def test_every_limit_of_the_reader_is_met_when_a_table_is_taken_in(name: str) ->
     data, limits, words = LIMITS[name]
     readings: list[Callable[[], object]] = [
         lambda: inspect_header(io.BytesIO(data), limits=limits),
-        lambda: check_readable(io.BytesIO(data), TableFormat(), TWO, limits=limits),
+        lambda: read_once(io.BytesIO(data), TableFormat(), TWO, limits=limits),
         lambda: read_codes(lambda: io.BytesIO(data), TableFormat(), TWO, limits=limits),
     ]
     for reading in readings:
@@ -232,7 +233,7 @@ def test_what_is_just_within_the_limits_is_read_everywhere(name: str) -> None:
     data, _, _ = LIMITS[name]
     limits = ReaderLimits(rows=300, input_bytes=len(TEXT), text_bytes=len(TEXT) + 300 * 16, columns=2)
     assert inspect_header(io.BytesIO(data), limits=limits).n_rows == 300
-    check_readable(io.BytesIO(data), TableFormat(), TWO, limits=limits)
+    read_once(io.BytesIO(data), TableFormat(), TWO, limits=limits)
     assert read_codes(lambda: io.BytesIO(data), TableFormat(), TWO, limits=limits)._n_rows == 300
 
 

@@ -8,9 +8,10 @@ from typing import Any
 from synth.progress import Progress
 from synth.reports.evidence import OwnerOnlyEvidence
 from synth.reports.figures import Table
+from synth.reports.losses import became, losses_of
 from synth.reports.panels import Cards, ExactWarning, Panel
 from synth.reports.report import OWNER_ONLY, OwnerRows, Report, Screen, Section, Shown
-from synth.schema import ModelledColumn, Schema
+from synth.schema import Schema
 from synth.schema.columns.base import ReadingCounts
 
 __all__ = ["REPORT", "owner_reading"]
@@ -36,14 +37,16 @@ def owner_reading(reading: ReadingCounts | None, schema: Schema) -> tuple[OwnerO
     rows = []
     for column in schema.modelled:
         counts = reading.cells[column.name]
-        rows.append((column.name, counts.missing, counts.malformed, counts.outside, _fate(column)))
+        rows.append((column.name, counts.missing, counts.malformed, counts.outside, became(column)))
     total = sum(counts.malformed + counts.outside for counts in reading.cells.values())
     lines = [
-        f"{reading.rows:,} rows were read. Blank lines, without values: {reading.blank_lines:,}. Unreadable lines, "
-        f"all of whose cells count as unreadable: {reading.unreadable_lines:,}."
+        f"{reading.rows:,} rows were read. Blank lines, which are no rows in a table of several columns: "
+        f"{reading.blank_lines:,}. Unreadable lines, all of whose cells count as unreadable: "
+        f"{reading.unreadable_lines:,}."
     ]
     if schema.unit.id_column is not None:
         lines.append(f"Rows without '{schema.unit.id_column}', which are not used: {reading.without_id:,}.")
+    lines += losses_of(reading, schema).lines
     table = Table(
         f"{total:,} cells of {reading.rows:,} rows are not as declared",
         ("column", "missing", "unreadable", "outside the declared values", "unreadable cells became"),
@@ -62,16 +65,6 @@ def owner_reading(reading: ReadingCounts | None, schema: Schema) -> tuple[OwnerO
             figures=(table,),
         ),
     )
-
-
-def _fate(column: ModelledColumn) -> str:
-    if column.missing_code is not None:
-        return "missing"
-    if column.other_code is not None:
-        return "other"
-    if isinstance(column.fallback, float | int):
-        return f"{column.fallback:,.12g}"
-    return "the first value" if column.fallback is None else str(column.fallback)
 
 
 # The report ---------------------------------------------------------------------------------------------------------

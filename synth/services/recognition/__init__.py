@@ -61,8 +61,12 @@ def recognise(
         raise TableError("The table could not be recognised. Describe its format and its columns.") from None
 
 
-def read_header(stream: BinaryIO, form: TableFormat | None = None, *, limits: ReaderLimits | None = None) -> Header:
+def read_header(
+    stream: BinaryIO, form: TableFormat | None = None, *, limits: ReaderLimits | None = None, **declared: Any
+) -> Header:
     """Read the header of a table as :func:`synth.services.inspection.inspect_header`; a refusal names what would help.
+
+    ``declared`` is what is known besides the format, by the names of its arguments.
 
     Raises
     ------
@@ -71,7 +75,7 @@ def read_header(stream: BinaryIO, form: TableFormat | None = None, *, limits: Re
         so do the ``choices`` of the error.
     """
     try:
-        return inspect_header(stream, form, limits=limits)
+        return inspect_header(stream, form, limits=limits, **declared)
     except TableError as refusal:
         if refusal.key != "encoding" or not stream.seekable():
             raise

@@ -1,0 +1,154 @@
+"""What is lost while a table is read as declared, in sentences for its owner.
+
+Exact, so for the owner only: a sentence of this module is shown, never kept in a bundle, and decides nothing about one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from synth.names import shown
+from synth.schema import ModelledColumn, Schema
+from synth.schema.columns.base import ReadingCounts
+
+__all__ = ["MOST", "TOLD", "Losses", "became", "losses_of"]
+
+TOLD = 1 / 20
+"""The owner is told about a column or about lines of which a larger share is lost."""
+
+MOST = 1 / 2
+"""A larger share is nearly always a mistake in the declaration, so a run waits for the owner's word."""
+
+_ADVICE_ON_LINES = {
+    "fewer": "Check the separator; if cells in quotation marks hold line breaks, add --format newlines=true",
+    "one more": "If R wrote the table, write it again with row.names = FALSE",
+    "more": "Check the separator, and put cells that contain it in quotation marks",
+    "quotation": "If cells in quotation marks hold line breaks and every mark is closed, add --format newlines=true",
+    "encoding": "Name the encoding of the file, for example --format encoding=cp1252",
+    "length": "Check that every row ends with a line feed",
+}
+_WORDS_ON_LINES = {
+    "fewer": "have fewer cells than there are names",
+    "one more": "have one cell more than there are names",
+    "more": "have more cells than there are names",
+    "quotation": "have a quotation mark out of place",
+    "encoding": "are not in the declared encoding",
+    "length": "are too long",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Losses:
+    """What the owner is told about lost lines and cells.
+
+    Attributes
+    ----------
+    lines : tuple of str
+        One sentence for the lines, and one for each column of which more than a twentieth is lost, the worst first.
+        None of them quotes a cell.
+    mostly : bool
+        Whether most lines, or most cells of a column, are lost.
+    """
+
+    lines: tuple[str, ...] = ()
+    mostly: bool = False
+
+    def __bool__(self) -> bool:
+        return bool(self.lines)
+
+
+def losses_of(reading: ReadingCounts, schema: Schema, advice: Mapping[str, str] | None = None) -> Losses:
+    """Say what was lost while a table was read.
+
+    A cell is lost if it cannot be read, is outside the declared values, or is empty where missing is not declared. One
+    that becomes "other" where that is declared is as declared: the owner is told only if most cells of a column do, and
+    a run waits only if nearly all do.
+
+    Parameters
+    ----------
+    reading : ReadingCounts
+    schema : Schema
+    advice : mapping of str to str, optional
+        By the name of a column, what would read most of its lost cells.
+
+    Examples
+    --------
+    >>> from synth.schema import NumberColumn
+    >>> from synth.schema.columns.base import CellCounts
+    >>> schema = Schema((NumberColumn("pay", 0, 9_000, 1, missing=True),))
+    >>> reading = ReadingCounts(300, 0, {}, 0, {"pay": CellCounts(malformed=288)})
+    >>> losses_of(reading, schema, {"pay": "--format decimal=,"}).lines
+    ("'pay': 96 % of the cells cannot be read as a number. Most are read with --format decimal=,.",)
+    """
+    lost = [_of_lines(reading)]
+    if schema.unit.id_column is not None:
+        lost.append(_of_ids(reading, schema.unit.id_column))
+    lost += [_of_column(column, reading, (advice or {}).get(column.name)) for column in schema.modelled]
+    told = sorted((one for one in lost if one.share > TOLD), key=lambda one: -one.share)
+    return Losses(tuple(one.line for one in told), any(one.waits for one in lost))
+
+
+@dataclass(frozen=True, slots=True)
+class _Lost:
+    share: float
+    waits: bool
+    line: str
+
+
+def _of_lines(reading: ReadingCounts) -> _Lost:
+    lost = reading.unreadable_lines / reading.rows
+    if not reading.unreadable:
+        return _Lost(0.0, waits=False, line="")
+    by_count = sorted(reading.unreadable, key=lambda reason: -reading.unreadable[reason])
+    why = ", ".join(
+        f"{_share(reading.unreadable[reason], reading.rows)} {_WORDS_ON_LINES[reason]}" for reason in by_count
+    )
+    line = (
+        f"{_share(reading.unreadable_lines, reading.rows)} of the lines cannot be split into the declared columns, and "
+        f"all of their cells are lost: {why}. {_ADVICE_ON_LINES[by_count[0]]}."
+    )
+    return _Lost(lost, lost > MOST, line)
+
+
+def _of_ids(reading: ReadingCounts, id_column: str) -> _Lost:
+    # An unreadable line has no id either.
+    nobodys = max(reading.without_id - reading.unreadable_lines, 0)
+    line = f"{_share(nobodys, reading.rows)} of the rows have no '{shown(id_column)}': they are nobody's, and not used."
+    return _Lost(nobodys / reading.rows, reading.without_id / reading.rows > MOST, line)
+
+
+def _of_column(column: ModelledColumn, reading: ReadingCounts, advice: str | None) -> _Lost:
+    counts = reading.cells[column.name]
+    lost = {
+        f"cannot be read as a {column.role}": max(counts.malformed - reading.unreadable_lines, 0),
+        "are outside the declared range" if column.is_ordered else "are none of the declared values": counts.outside,
+        "are empty, which is not declared": 0 if column.missing_code is not None else counts.missing,
+    }
+    said = [f"{_share(count, reading.rows)} {words}" for words, count in lost.items() if count]
+    line = f"'{shown(column.name)}': {', '.join(said).replace('%', '% of the cells', 1)}."
+    total = sum(lost.values())
+    as_other = 0 if column.other_code is None else total
+    waits = (reading.unreadable_lines + total - as_other) / reading.rows > MOST
+    waits |= as_other / reading.rows > 1 - TOLD
+    told = total if as_other == 0 or as_other / reading.rows > MOST else 0
+    return _Lost(told / reading.rows, waits, line if advice is None else f"{line} Most are read with {advice}.")
+
+
+def _share(count: int, of: int) -> str:
+    """Return a share in whole percent; 0 and 100 only where it is none or all."""
+    percent = round(100 * count / of)
+    if 0 < count < of:
+        percent = min(max(percent, 1), 99)
+    return f"{percent} %"
+
+
+def became(column: ModelledColumn) -> str:
+    """Return what a cell of a column becomes that cannot be read."""
+    if column.missing_code is not None:
+        return "missing"
+    if column.other_code is not None:
+        return "other"
+    if isinstance(column.fallback, float | int):
+        return f"{column.fallback:,.12g}"
+    return "the first value" if column.fallback is None else str(column.fallback)

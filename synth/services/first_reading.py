@@ -1,0 +1,228 @@
+"""The reading of a table before anything is charged: whether it can be read as declared, and what would be lost.
+
+It is no part of a run: nothing of it reaches one. What it counts is exact, so for the owner only; what it proposes
+comes from a public list of ways in which numbers and dates are written, each tried on the lost cells at the top of the
+table. It names a way of writing, never a cell. It reads in a process with limits, which is this module run as a
+program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from json import dumps
+from typing import Any, BinaryIO, Literal
+
+import numpy as np
+import pyarrow as pa
+
+from synth.errors import ConfigError
+from synth.reading.files import Batch, Batches
+from synth.reading.process import encode_rows, main
+from synth.reading.reader import ask, counts_of, request_of
+from synth.reading.request import HASH_BYTES, Request
+from synth.reports.losses import TOLD, Losses, losses_of
+from synth.schema import (
+    CategoryColumn,
+    DateColumn,
+    ModelledColumn,
+    NumberColumn,
+    Schema,
+    TableFormat,
+    TimeColumn,
+    modelled_columns,
+)
+from synth.schema.encoding import encode_cells
+from synth.system.conversation import write_frame
+from synth.system.settings import ReaderLimits
+
+__all__ = ["answer_with_losses", "read_once"]
+
+LOOKED_AT = 1_000
+"""Rows at the top of a table on which other ways of writing are tried."""
+
+MOST_ADVISED = 20
+"""Columns for which other ways are tried, those that lose most: each takes up to half a second."""
+
+MOST_WAYS = 3
+"""Ways that are named where several read as many cells."""
+
+_IN_PLACE = " in place of what the column declares itself"
+
+_MARKS = (
+    {"decimal": ","},
+    {"thousands": ","},
+    {"decimal": ",", "thousands": "."},
+    {"thousands": " "},
+    {"decimal": ",", "thousands": " "},
+    {"thousands": "'"},
+)
+_UNITS = ("%", "€", "$", "£", "¥", "kg", "g", "cm", "mm", "m", "km", "h", "min")
+_DATES = (
+    "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y", "%Y/%m/%d", "%Y.%m.%d", "%Y%m%d", "%d.%m.%y",
+    "%d/%m/%y", "%m/%d/%y", "%d %b %Y", "%d-%b-%Y", "%b %d, %Y", "%d %B %Y", "%B %d, %Y",
+)  # fmt: skip
+_HOURS = ("%H:%M", "%H:%M:%S", "%I:%M %p", "%I:%M:%S %p")
+_TIMES = ("%I:%M %p", "%I:%M:%S %p", "%H.%M", "%H%M", "%Hh%M")
+_ABSENT = ("NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "none", "?", "-", "--", ".", "*", "#N/A")
+
+
+def read_once(
+    stream: BinaryIO,
+    form: TableFormat,
+    schema: Schema,
+    *,
+    undeclared: Literal["refuse", "drop"] = "refuse",
+    limits: ReaderLimits | None = None,
+) -> Losses:
+    """Read a table to its end as a run will, and say what would be lost.
+
+    What passes here is not refused later: it is the same reading of the same bytes, in less time and memory.
+
+    Parameters
+    ----------
+    stream : binary file
+        The bytes of the table.
+    form : TableFormat
+        How cells are written.
+    schema : Schema
+        What is declared.
+    undeclared : {"refuse", "drop"}
+        What to do with a column that is not declared.
+    limits : ReaderLimits, optional
+        What is refused, and how much of the machine may be used.
+
+    Raises
+    ------
+    TableError
+        As :func:`synth.reading.reader.read_codes` would.
+    """
+    request = request_of(form, schema, undeclared=undeclared, limits=limits)
+    end = ask(stream, request, None, parser=("synth.services.first_reading",))
+    return losses_of(counts_of(end, without_id=int(end["without_id"])), schema, end["advice"])
+
+
+# In the parsing process -----------------------------------------------------------------------------------------------
+
+
+def answer_with_losses(request: Request, batches: Batches, answers: BinaryIO) -> None:
+    """Encode every row, pass none on, and send what was counted and what would read most of the lost cells."""
+    columns = modelled_columns(request.columns)
+    top: list[pa.Array] = []
+    without_id = 0
+
+    def remembered(places: Any) -> Iterator[Batch]:
+        for batch in batches.read(places):
+            if not top:
+                top.extend(cells.slice(0, LOOKED_AT) for cells in batch.columns)
+            yield batch
+
+    def count_ids(rows: bytes, *parts: Any) -> None:
+        nonlocal without_id
+        if request.id_column is not None:
+            hashes = np.frombuffer(parts[-1], np.uint8).reshape(int.from_bytes(rows, "little"), HASH_BYTES)
+            without_id += int((hashes == 0).all(axis=1).sum())
+
+    end = encode_rows(request, replace(batches, read=remembered), count_ids)
+    advice = dict(_advice(columns, top, request.format))
+    write_frame(answers, b"Z", dumps({**end, "without_id": without_id, "advice": advice}).encode())
+
+
+def _advice(columns: Sequence[ModelledColumn], top: Sequence[pa.Array], form: TableFormat) -> Iterator[tuple[str, str]]:
+    """Yield what would read most of the lost cells of a column, by its name, for the columns that lose most."""
+    cells_of = {column.name: cells.drop_null() for column, cells in zip(columns, top, strict=False)}
+    lost = {column.name: _lost(column, cells_of[column.name], form) for column in columns if column.name in cells_of}
+    worst = sorted((name for name in lost if lost[name] > TOLD * len(cells_of[name])), key=lambda name: -lost[name])
+    for column in (column for column in columns if column.name in worst[:MOST_ADVISED]):
+        words = _advice_on(column, cells_of[column.name], lost[column.name], form)
+        if words is not None:
+            yield column.name, words
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """Another way in which the cells of a column may be written: what it declares, and the words that declare it."""
+
+    said: frozenset[tuple[str, Any]]
+    words: str
+    column: ModelledColumn
+    form: TableFormat
+
+
+def _advice_on(column: ModelledColumn, cells: pa.Array, lost: int, form: TableFormat) -> str | None:
+    """Return what reads most of the lost cells; where several ways read as many, all of them are named."""
+    best, found = lost // 2, list[_Way]()
+    for way in _ways(column, form):
+        left = _lost(way.column, cells, way.form)
+        if left > best or (left == best and any(one.said <= way.said for one in found)):
+            continue
+        found = [*(found if left == best else []), way]
+        best = left
+    return " or ".join(way.words for way in found[:MOST_WAYS]) or None
+
+
+def _lost(column: ModelledColumn, cells: pa.Array, form: TableFormat) -> int:
+    counts = encode_cells(column, cells, **form.of_cells).counts
+    return counts.malformed + counts.outside
+
+
+def _ways(column: ModelledColumn, form: TableFormat) -> Iterator[_Way]:
+    """Yield what may be declared instead, the simplest first."""
+    if column.missing_code is not None:
+        for text in _ABSENT:
+            missing = (*form.missing, text)
+            words = f"--format {_typed('missing', ','.join(missing))}"
+            yield _Way(frozenset({("missing", text)}), words, column, replace(form, missing=missing))
+    if isinstance(column, NumberColumn):
+        own = "" if not column.notation else _IN_PLACE
+        plain = replace(column, decimal=None, thousands=None, units=())
+        yield from _of_formats(_notations(), plain, form, own)
+    elif isinstance(column, DateColumn | TimeColumn):
+        own = "" if column.pattern is None else _IN_PLACE
+        patterns = _DATES if isinstance(column, DateColumn) else _TIMES
+        with_hours = (f"{day} {hour}" for day, hour in product(_DATES, _HOURS))
+        said = ({"dates": (pattern,)} for pattern in (*patterns, *with_hours))
+        yield from _of_formats(said, replace(column, pattern=None), form, own)
+    elif isinstance(column, CategoryColumn):
+        words = "other capitals: list these spellings under 'aliases'"
+        yield _Way(frozenset({("aliases", "")}), words, _in_any_capitals(column), form)
+
+
+def _notations() -> Iterator[dict[str, Any]]:
+    yield from _MARKS
+    for unit in _UNITS:
+        yield {"units": (unit,)}
+    for mark, unit in product(_MARKS, _UNITS):
+        yield {**mark, "units": (unit,)}
+
+
+def _of_formats(many: Iterable[dict[str, Any]], column: ModelledColumn, form: TableFormat, own: str) -> Iterator[_Way]:
+    for said in many:
+        try:
+            other = replace(form, **said)
+        except ConfigError:  # the same sign for decimals and thousands
+            continue
+        typed = (_typed(key, value[0] if isinstance(value, tuple) else value) for key, value in said.items())
+        words = " ".join(f"--format {one}" for one in typed)
+        yield _Way(frozenset(said.items()), f"{words}{own}", column, other)
+
+
+def _typed(key: str, value: str) -> str:
+    """Return a key and its value as they are typed in a shell."""
+    plain = all(sign.isalnum() or sign in ",.%:/-" for sign in value)
+    return f"{key}={value}" if plain else f"'{key}={value}'"
+
+
+def _in_any_capitals(column: CategoryColumn) -> CategoryColumn:
+    known = {*column.values, *(spelling for spelling, _ in column.aliases)}
+    more: dict[str, str] = {}
+    for value in column.values:
+        for spelling in (value.lower(), value.upper(), value.capitalize(), value.title()):
+            if spelling not in known:
+                more.setdefault(spelling, value)
+    return replace(column, aliases=(*column.aliases, *more.items()))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(answer_with_losses))
