@@ -22,7 +22,7 @@ MOST = 1 / 2
 
 _ADVICE_ON_LINES = {
     "fewer": "Check the separator; if cells in quotation marks hold line breaks, add --format newlines=true",
-    "one more": "If R wrote the table, write it again with row.names = FALSE",
+    "one more": "If the first cell is a row's name, as R writes it, name that column too: --format row_names=row",
     "more": "Check the separator, and put cells that contain it in quotation marks",
     "quotation": "If cells in quotation marks hold line breaks and every mark is closed, add --format newlines=true",
     "encoding": "Name the encoding of the file, for example --format encoding=cp1252",

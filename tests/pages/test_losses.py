@@ -72,6 +72,7 @@ def test_a_finding_waits_too() -> None:
     from pages.ui.session import application
 
     open_columns = CODEBOOK.replace("{type: category, values: [north, south], fallback: north}", "{type: find}")
+    open_columns = open_columns.replace("epsilon: 1.0", "epsilon: 9.0")  # enough for a finding among 200 rows
     app = opened(TABLE.replace(",", ",x,").replace("age,x,region,x,smoker", "age,region,smoker"), open_columns)
     app.button(key="find-privately").click().run()
     assert "100 % of the lines cannot be split into the declared columns" in texts(app)
