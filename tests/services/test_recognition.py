@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from recognised_here import read_as_proposed, recognise_here
 
-from synth.errors import InputError
+from synth.errors import InputError, TableError
 from synth.schema import TableFormat
 from synth.services.recognition import ColumnProposal, recognise
 from synth.services.recognition.columns import round_range
@@ -605,6 +605,24 @@ def test_a_broken_file_is_refused_or_proposed_about(data: bytes) -> None:
     for look in (False, True):
         with suppress(InputError):
             assert recognise_here(data, look=look).looked is look
+
+
+@pytest.mark.parametrize(
+    ("data", "types"),
+    [
+        (b"a,b\n" + b"".join(b"%s,1\n" % (b"1" * 9_000) for _ in range(60)), ["category", "number"]),
+        (b"a,b\n" + b"".join(b"%s,1\n" % (b"1." * 4_000) for _ in range(60)), ["category", "number"]),
+        (b"a,b\n" + b'"' * 10**5 + b"\n1,2\n" * 50, ["number", "number"]),
+    ],
+    ids=["long numbers", "long texts", "quotation marks"],
+)
+def test_long_cells_are_words(data: bytes, types: list[str]) -> None:
+    assert [column.body["type"] for column in recognise_here(data).columns] == types
+
+
+def test_a_long_line_in_no_encoding_is_refused() -> None:
+    with pytest.raises(TableError, match="This does not look like UTF-8 text"):
+        recognise_here(bytes(range(128, 256)) * 5_000 + b"\n1\n")
 
 
 def test_the_process_answers_what_is_recognised_here() -> None:

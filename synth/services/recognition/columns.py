@@ -578,7 +578,10 @@ def _shown_words(seen: _Seen) -> list[str]:
 def _in_order(text: str) -> tuple[Any, ...]:
     """Order texts as people do: numbers in them by size, capitals like small letters."""
     parts = ("".join(signs) for _, signs in groupby(text, key=str.isdecimal))
-    return tuple((0, int(part), "") if part.isdecimal() else (1, 0, part.casefold()) for part in parts)
+    # A number with more digits is larger: a text of any length is compared without becoming a number.
+    return tuple(
+        (0, len(part.lstrip("0")), part.lstrip("0")) if part.isdecimal() else (1, 0, part.casefold()) for part in parts
+    )
 
 
 def _category(seen: _Seen, values: Sequence[str], covered: float) -> ColumnProposal:

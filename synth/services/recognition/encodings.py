@@ -56,7 +56,7 @@ _ODD = 0.3
 _LEAST = 0.6
 """Share of characters that must be plausible before an encoding is proposed."""
 
-_MOST_BYTES = 2**18
+_MOST_BYTES = 2**16
 """Bytes with letters beyond ASCII that decide; more would change nothing."""
 
 
@@ -86,6 +86,8 @@ def encoding_of(data: bytes) -> str | None:
     if _decoded(data, "utf-8") is not None:
         return None
     lines = b"\n".join(_odd_lines(data))
+    if not lines:
+        return None
     mess = _mess(lines)
     scores = {name: _plausible(lines, name) - mess.get(codecs.lookup(name).name, _ODD) for name in _PREFERRED}
     best = max(_PREFERRED, key=lambda name: round(scores[name], 2))
@@ -112,7 +114,8 @@ def _odd_lines(data: bytes) -> Iterator[bytes]:
     """Yield lines with bytes beyond ASCII, up to a limit."""
     size = 0
     for line in data.split(b"\n"):
-        if not line.isascii():
+        # A line that is too long decides nothing: cut anywhere, it could end within a character.
+        if not line.isascii() and len(line) <= _MOST_BYTES:
             yield line
             size += len(line)
             if size > _MOST_BYTES:
