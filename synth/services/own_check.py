@@ -20,6 +20,7 @@ from synth.vault.kept_answers import forget_answers
 
 __all__ = ["checked", "require_check", "require_passed"]
 
+
 def require_check(installation: Installation, run_id: str) -> None:
     """Check the bundle that a run has just sealed, within the limits that a stranger has.
 

@@ -66,9 +66,7 @@ def plant_other_rows(monkeypatch: pytest.MonkeyPatch) -> None:
 def unchecked(table: Path, out: Path) -> str:
     """Carry a run to its seal, allow its check too little memory, and return the id of the run."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            own_check, "verify", lambda path, key, **how: verify(path, key, memory_bytes=2**20)
-        )
+        patch.setattr(own_check, "verify", lambda path, key, **how: verify(path, key, memory_bytes=2**20))
         with pytest.raises(UncheckedError, match="is sealed, but could not be checked here") as refusal:
             run_locally(parse_config(CONFIG), out, table=table, owner_report=False)
     return refusal.value.run_id
