@@ -50,7 +50,7 @@ class ReadBack:
 
     texts: Mapping[str, list[str]]
     lost: Mapping[str, int]
-    odd_lines: tuple[int, int]
+    odd_lines: tuple[int, dict[str, int]]
 
 
 def read_as_proposed(data: bytes, found: Recognised) -> ReadBack:

@@ -373,7 +373,7 @@ def test_a_habit_is_recognised_and_read_back(one: Habit) -> None:
     types = {column.name: column.body["type"] for column in found.columns}
     assert types.items() >= dict(one.types).items(), found.columns
     read = read_as_proposed(one.data, found)
-    assert read.odd_lines == (0, 0)
+    assert read.odd_lines == (0, {})
     for name, values in one.means.items():
         assert read.lost[name] == 0
         assert [like(cell, value) for cell, value in zip(read.texts[name], values, strict=True)] == [
@@ -623,6 +623,11 @@ def test_long_cells_are_words(data: bytes, types: list[str]) -> None:
 def test_a_long_line_in_no_encoding_is_refused() -> None:
     with pytest.raises(TableError, match="This does not look like UTF-8 text"):
         recognise_here(bytes(range(128, 256)) * 5_000 + b"\n1\n")
+
+
+def test_lines_that_are_no_rows_are_counted() -> None:
+    found = recognise_here((text(PLAIN) + "1,2\n\n").encode())
+    assert (found.rows, found.unreadable, found.blank) == (ROWS + 1, 1, 1)
 
 
 def test_the_process_answers_what_is_recognised_here() -> None:

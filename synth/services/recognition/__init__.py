@@ -106,7 +106,7 @@ def recognised_of(end: dict[str, Any], *, looked: bool) -> Recognised:
     InputError, KeyError, TypeError, ValueError
         If it is malformed.
     """
-    blank, unreadable = end["lines"]
+    blank, unreadable = int(end["lines"][0]), sum(end["lines"][1].values())
     return Recognised(
         form=parse_format(end["form"]),
         proposals=tuple(

@@ -66,7 +66,7 @@ def answer_with_proposals(
         if source.peek(4)[:4] not in STARTS and form.kind not in TYPED_KINDS:
             proposals = _of_text(source, form, look=look)
             form = _adopted(form, proposals)
-    body: dict[str, Any] = {"columns": [], "rows": 0, "lines": [0, 0]}
+    body: dict[str, Any] = {"columns": [], "rows": 0, "lines": [0, {}]}
     if look:
         batches = open_batches(source, form, request.limits, ranges=ranges)
         check_names(batches.names)
