@@ -175,8 +175,10 @@ class Walker:
 
     def new_people(self, name: str) -> None:
         """Name the people of a table; where others are in the ledger, say first that these are new."""
-        self.settle()
-        if self.page.get_by_role("radio", name="No, new people").count():
+        box = self.page.get_by_role("textbox", name="A name for these people")
+        asked = self.page.locator("label").filter(has_text="No, new people")
+        box.or_(asked).first.wait_for()
+        if not box.count():
             self.choose("No, new people")
         self.fill("A name for these people", name)
 
