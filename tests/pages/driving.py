@@ -9,8 +9,10 @@ from typing import Any
 from streamlit.testing.v1 import AppTest
 
 from pages.ui.evidence import BADGES
+from synth.store import EventKind
 
 __all__ = [
+    "BEFORE_A_CHARGE",
     "CODEBOOK",
     "LABELLED",
     "TABLE",
@@ -19,6 +21,7 @@ __all__ = [
     "described",
     "errors",
     "go",
+    "looked_at",
     "new_people",
     "open_app",
     "started",
@@ -138,3 +141,14 @@ def wait_for_run(app: AppTest, *states: str) -> str:
             return str(state)
         time.sleep(0.1)
     raise AssertionError("the run did not end in time")
+
+
+BEFORE_A_CHARGE = "what is not as declared"
+"""What every run from a page looks at."""
+
+
+def looked_at() -> set[str]:
+    """Return what was looked at of private rows."""
+    from pages.ui.session import application
+
+    return {event.detail["what"] for event in application().store.events.of_kind(EventKind.OWNER_VIEW)}

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from driving import LABELLED, described, errors, go, texts
+from driving import BEFORE_A_CHARGE, LABELLED, described, errors, go, looked_at, texts
 from streamlit.testing.v1 import AppTest
 
 from pages.ui.evidence import OWNER_ONLY_NOTE
@@ -84,7 +84,7 @@ def test_without_groups_nothing_is_looked_at(finished: AppTest, monkeypatch: pyt
     known = type(application()).config_of
     monkeypatch.setattr(type(application()), "config_of", lambda self, run: replace(known(self, run), groups=()))
     assert "No groups are declared" in texts(opened(finished))
-    assert application().account("survey").notes == ()
+    assert looked_at() == {BEFORE_A_CHARGE}
 
 
 @pytest.mark.thorough

@@ -11,14 +11,26 @@ from pathlib import Path
 
 import pytest
 import torch
-from driving import CODEBOOK, LABELLED, badges, described, errors, go, open_app, started, texts, wait_for_run
+from driving import (
+    BEFORE_A_CHARGE,
+    CODEBOOK,
+    LABELLED,
+    badges,
+    described,
+    errors,
+    go,
+    looked_at,
+    open_app,
+    started,
+    texts,
+    wait_for_run,
+)
 from golden_bundles import golden
 from streamlit.testing.v1 import AppTest
 
 from pages.ui.evidence import BADGES, OWNER_ONLY_NOTE
 from synth.bundle.archive import canonical_json, zip_of
 from synth.services.views import RunView
-from synth.store import EventKind
 
 TABS = (
     "● At a glance",
@@ -281,17 +293,10 @@ def test_the_first_screen_answers_before_anything_exact_is_looked_at(finished: A
     rows = application().first_rows(app.session_state["draft"]["run_id"])
     assert len(rows) == 11
     assert "".join(f"<td>{cell}</td>" for cell in rows[10]) in shown
-    assert "report" not in looks()
+    assert looked_at() == {BEFORE_A_CHARGE}
     app.button(key="read-on").click().run()
     assert app.session_state["report-tab"] == TABS[1]
     assert not errors(app)
-
-
-def looks() -> set[str]:
-    """Return what was looked at of private rows, besides what is not as declared in them."""
-    from pages.ui.session import application
-
-    return {event.detail["what"] for event in application().store.events.of_kind(EventKind.OWNER_VIEW)}
 
 
 def test_exact_numbers_are_looked_at_only_when_their_tab_is_opened(finished: AppTest) -> None:
@@ -299,11 +304,11 @@ def test_exact_numbers_are_looked_at_only_when_their_tab_is_opened(finished: App
 
     app = go(finished, "report")
     assert OWNER_ONLY_NOTE not in texts(app)
-    assert "report" not in looks()
+    assert looked_at() == {BEFORE_A_CHARGE}
     app.session_state["report-tab"] = TABS[-1]
     app.run()
     assert OWNER_ONLY_NOTE in texts(app)
-    assert "report" in looks()
+    assert "report" in looked_at()
     assert "looked at exact numbers of its private rows" in " ".join(application().account("survey").notes)
 
 

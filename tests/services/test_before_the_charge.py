@@ -110,7 +110,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "none to learn from": ({"holdout": 0.99}, "leaves none to learn from"),
     "fewer people than units": ({"people_at_most": 10}, "people_at_most must be at least number_of_units"),
-    "half a character": ({"account": "town \ud800"}, "lone surrogate"),
+    "half a character": (declared(CategoryColumn("member", ("a", "b\ud800"), fallback="a")), "lone surrogate"),
     "more rows of a unit than noise can hide": (
         declared(unit=PrivacyUnit(rows_per_unit=10**9), number_of_units=None),
         "No grid carries the noise",
