@@ -87,8 +87,11 @@ def test_bounds_that_were_read_and_are_called_declared(tmp_path: Path, key: Key)
     def read(data: bytes) -> bytes:
         return data.replace(b"domain_source:\n", b"domain_source:\n  age: read from the private rows\n")
 
+    reason = "says that the domain of 'age' was declared; config.yaml does not"
     path = forged(golden("independent"), tmp_path / "f.zip", key, files={"config.yaml": read})
-    only(path, "says that the domain of 'age' was declared; config.yaml does not")
+    # The page says of every column where its domain is from.
+    only(path, reason, "report.html")
+    only(forged(path, tmp_path / "g.zip", key), reason)
 
 
 # Texts --------------------------------------------------------------------------------------------------------------
