@@ -26,7 +26,8 @@ def test_the_tour_runs_from_top_to_bottom(tmp_path: Path) -> None:
     done = subprocess.run(run, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "Promised: epsilon = 1.99998" in done.stdout
-    assert done.stdout.endswith("True\n")
+    assert "\nTrue\n{'type': 'number', 'low': 30, " in done.stdout
+    assert done.stdout.endswith("300 of 300 cells read as numbers\n")
 
 
 def test_the_tour_shows_what_came_out_and_no_place_of_a_machine() -> None:
