@@ -132,7 +132,7 @@ def a_case_with_words() -> any_declaration.Case:
 
 
 PLANTED: dict[Callable[[pytest.MonkeyPatch], None], str] = {
-    a_bundle_that_is_not_what_it_claims: "did not pass its own check",
+    a_bundle_that_is_not_what_it_claims: "does not hold in its own check",
     a_number_that_is_none: "numpy warned: invalid value encountered in log",
     a_refusal_after_the_charge: "refused after the charge",
     a_trial_that_stops: "was stopped by the trial",
