@@ -242,7 +242,7 @@ class Visitor:
                 button, fragment = self.widget("button", action.words, last=True)
                 await self.rerun(WidgetState(id=button.id, trigger_value=True), fragment=fragment)
             case "offered" if not self.offers("radio", name):
-                pass
+                pass  # nothing to choose: the page asks only where the ledger knows people
             case "offered" | "choose":
                 radio, fragment = self.widget("radio", name)
                 await self.rerun(WidgetState(id=radio.id, string_value=value), fragment=fragment)
