@@ -291,10 +291,10 @@ def column_editor() -> None:
         note(f"Next: {plain(first)}")
     with st.expander("What the columns of this table mean"):
         note(
-            "Bounds and categories start empty and are never read from the rows. Categories: separated by commas, "
-            "with double quotes around a value that contains one; for a yes/no column its two words, yes "
-            "first. Step: 1 for whole numbers, 0.1 or 0.01 for decimals; day, month or year; hour, quarter or "
-            "minute. Empty: cells may be missing. Other: undeclared values become 'other'. "
+            "Bounds and categories start empty: nothing is taken from the rows unless you ask for it. Categories: "
+            "separated by commas, with double quotes around a value that contains one; for a yes/no column its two "
+            "words, yes first. Step: 1 for whole numbers, 0.1 or 0.01 for decimals; day, month or year; hour, quarter "
+            "or minute. Empty: cells may be missing. Other: undeclared values become 'other'. "
             "Unreadable: what a cell such as '80kg' among numbers becomes, in columns that are never empty. "
             "Special: numbers with a meaning of their own, such as 0 or 999. "
             "Weight: which columns get more of the accuracy; everyone's protection stays the same."

@@ -202,6 +202,15 @@ def _waiting_form(held: WaitingFile, account: str | None) -> bool:
             on_click=_use_format,
             args=(held,),
         )
+    if held.may_start_with_row:
+        buttons.button(
+            "The first line holds the names",
+            key="names-first",
+            on_click=_say_names_first,
+            args=(held,),
+            help="For names that look like cells, as years do. They will be published, so press this only if the first "
+            "line is no row.",
+        )
     label = "Read it again" if held.refused else "Read it as set below"
     again = buttons.button(label, key="read-again", help="As 'File format' says now.")
     if (
@@ -250,6 +259,10 @@ def _choose(key: str, value: object) -> None:
     held: WaitingFile = st.session_state[_KEPT]
     if held.recognised is not None:
         st.session_state[_KEPT] = replace(held, recognised=held.recognised.chosen(key, value))
+
+
+def _say_names_first(held: WaitingFile) -> None:
+    st.session_state[_KEPT] = replace(held, refused=False, may_start_with_row=False, names_first=True)
 
 
 def _use_format(held: WaitingFile) -> None:
@@ -434,7 +447,9 @@ def _receive(waiting: WaitingFile, account: str) -> None:
             incoming().claim(waiting.ticket, keep=True) as stream,
         ):
             form = parse_format(held["format"])
-            table = application().intake.receive(stream, account=account, name=waiting.name, table_format=form)
+            table = application().intake.receive(
+                stream, account=account, name=waiting.name, table_format=form, vouched=waiting.names_first
+            )
         take_table(held, table.table_id, table.account, [(column.name, column.kind) for column in table.columns])
         if waiting.looked is not None:
             keep_look(table.table_id, replace(waiting.looked, proposals=()))
@@ -442,7 +457,7 @@ def _receive(waiting: WaitingFile, account: str) -> None:
         refuse("table", f"{error}{_ASKED_BELOW if error.key else ''}")
         st.session_state[FORM_OPEN] = bool(error.key)
         if error.key:
-            st.session_state[_KEPT] = refused
+            st.session_state[_KEPT] = replace(refused, may_start_with_row=error.key == "header")
         if error.key == "sheet":
             st.session_state[SHEETS] = error.choices
     except ConfigError as error:

@@ -263,6 +263,36 @@ def test_a_first_line_that_looks_like_a_row_is_refused_and_never_quoted(tmp_path
     assert "secret" not in str(refused.value)
 
 
+YEARS = "columns_like:\n  - {like: '20[0-9][0-9]', type: number, low: 0, high: 9, step: 1, missing: true}\n"
+
+
+def test_names_that_look_like_a_row_are_names_where_a_pattern_declares_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HERMITAGE_HOME", str(tmp_path / "home"))
+    config = in_folder(tmp_path, f"table: survey.csv\n{HEAD}{YEARS}")
+    (tmp_path / "survey.csv").write_text("2019,2020,2021\n" + "3,4,5\n" * 60)
+    assert synth.load_config(config).schema.names == ("2019", "2020", "2021")
+    assert main(["run", str(config), "--out", str(tmp_path / "out"), "--no-owner-report"]) == 0
+    with zipfile.ZipFile(tmp_path / "out" / "bundle.zip") as archive:
+        assert list(yaml.safe_load(archive.read("config.yaml"))["columns"]) == ["2019", "2020", "2021"]
+
+
+def test_a_first_line_of_which_a_pattern_leaves_a_cell_is_a_row_and_never_quoted(tmp_path: Path) -> None:
+    config = in_folder(tmp_path, f"table: survey.csv\n{HEAD}{YEARS}")
+    (tmp_path / "survey.csv").write_text("2019,63,2021\n" + "3,4,5\n63,4,5\n" * 60)
+    with pytest.raises(InputError, match="looks like a row") as refused:
+        synth.load_config(config)
+    assert "63" not in str(refused.value)
+
+
+def test_a_pattern_for_any_name_makes_no_row_a_header(tmp_path: Path) -> None:
+    config = in_folder(tmp_path, f"table: survey.csv\n{HEAD}{YEARS.replace('20[0-9][0-9]', '*')}")
+    (tmp_path / "survey.csv").write_text("63,2,7\n41,3,8\n")
+    with pytest.raises(InputError, match="looks like a row"):
+        synth.load_config(config)
+
+
 def test_a_database_gives_its_names(tmp_path: Path) -> None:
     path = tmp_path / "survey.sqlite"
     with sqlite3.connect(path) as connection:

@@ -13,7 +13,7 @@ from pages.ui.charts import show_table
 from pages.ui.column_rows import MODELLED_ROLES, Row, host_of, row_of_mapping
 from pages.ui.draft import Draft, config_body
 from pages.ui.guards import guard
-from pages.ui.losses import draw_losses, start_unless_lost
+from pages.ui.losses import ask_to_look, draw_losses, start_unless_lost
 from pages.ui.running import LongWork, follow_work
 from pages.ui.session import application, draft, renew_editor
 from pages.ui.words import amount, note, plain, upper
@@ -174,6 +174,7 @@ def _offer(held: Draft, names: list[str]) -> None:
         note(plain(plan.loses))
     if plan.refusal is not None:
         st.error(plain(plan.refusal))
+    look = ask_to_look("look-before-finding")
     label = f"Find {_many(names)} privately (spends {amount(plan.epsilon)})"
     pressed = st.button(
         label, key="find-privately", type="secondary" if blind else "primary", disabled=plan.refusal is not None
@@ -182,6 +183,7 @@ def _offer(held: Draft, names: list[str]) -> None:
     begun = start_unless_lost(
         lambda reading: application().findings.start(config, table_id=table_id, **spent, reading=reading),
         pressed=pressed,
+        look=look,
         about=(config, table_id, spent),
         label=label,
     )

@@ -14,7 +14,7 @@ from pages.ui.charts import show_table
 from pages.ui.draft import config_of
 from pages.ui.evidence import badge
 from pages.ui.guards import guard
-from pages.ui.losses import start_unless_lost
+from pages.ui.losses import ask_to_look, start_unless_lost
 from pages.ui.session import ANOTHER_RUN, application, bind, draft
 from pages.ui.words import amount, note, plain, upper
 from synth.errors import SynthError
@@ -304,6 +304,7 @@ def _confirm(config: RunConfig, remaining: float | None, label: str, made: str) 
         f"Spending cannot be undone, even if you do not like the {made}."
     )
     st.markdown(text if remaining is None else f"{text} Remaining afterwards: {amount(remaining)}.")
+    look = ask_to_look("look-before-run")
     yes, no = st.columns(2)
     held = draft()
     tables = {"table_id": held["table_id"], "test_table_id": held["test_table_id"]}
@@ -311,6 +312,7 @@ def _confirm(config: RunConfig, remaining: float | None, label: str, made: str) 
     run_id = start_unless_lost(
         lambda reading: application().start(config, **tables, reading=reading),
         pressed=pressed,
+        look=look,
         about=(config, tables),
         label=label,
     )

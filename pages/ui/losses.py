@@ -14,7 +14,21 @@ from synth.services.intake import Reading
 _WAITING, _TOLD = "waiting-for-word", "not-as-declared"
 
 
-def start_unless_lost(start: Callable[[Reading], str], *, pressed: bool, about: object, label: str) -> str | None:
+def ask_to_look(key: str) -> bool:
+    """Ask whether the owner wants to know what would be lost, which is recorded as a look at the rows."""
+    return st.checkbox(
+        "Tell me first what of the table would be lost",
+        True,
+        key=key,
+        help="The table is read once as declared, and you are told, before anything is spent, which columns and lines "
+        "are not. This is recorded as a look at your rows: if you then run another configuration, its certificate says "
+        "that it was chosen after looking.",
+    )
+
+
+def start_unless_lost(
+    start: Callable[[Reading], str], *, pressed: bool, look: bool = True, about: object, label: str
+) -> str | None:
     """Start what is charged, and return its id; where most would be lost, say what and wait for another button.
 
     Parameters
@@ -23,6 +37,8 @@ def start_unless_lost(start: Callable[[Reading], str], *, pressed: bool, about: 
         Reads the table once, reserves and starts.
     pressed : bool
         Whether the owner has just asked for it.
+    look : bool
+        Whether the owner wants to be told.
     about : object
         What is started: a word is waited for only as long as it is the same.
     label : str
@@ -33,7 +49,7 @@ def start_unless_lost(start: Callable[[Reading], str], *, pressed: bool, about: 
     begun = None
     if pressed:
         try:
-            begun = start(Reading(tell=told.append))
+            begun = start(Reading(look, tell=told.append))
         except NotAsDeclaredError as error:
             waiting = st.session_state[_WAITING] = (about, error.lines)
     if begun is None and waiting is not None and waiting[0] == about:

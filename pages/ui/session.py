@@ -59,6 +59,10 @@ class WaitingFile:
     name : str
     refused : bool
         Whether it did not fit what the format says.
+    may_start_with_row : bool
+        Whether it was refused because its first line looks like a row.
+    names_first : bool
+        Whether its owner says that the first line holds names nonetheless.
     recognised : Recognised, optional
         How it seems to be written, where that differs from what the format says.
     looked : Recognised, optional
@@ -68,6 +72,8 @@ class WaitingFile:
     ticket: bytes
     name: str
     refused: bool = False
+    may_start_with_row: bool = False
+    names_first: bool = False
     recognised: Recognised | None = None
     looked: Recognised | None = None
 

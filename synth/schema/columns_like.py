@@ -20,7 +20,7 @@ from synth.limits import COLUMN_PATTERNS, DOCUMENT_NODES, NAME_CHARACTERS
 from synth.names import listed, shown
 from synth.schema.documents import as_text, each, read
 
-__all__ = ["COLUMNS_LIKE", "around_number", "columns_in_full", "names_like"]
+__all__ = ["COLUMNS_LIKE", "all_declared", "around_number", "columns_in_full", "names_like"]
 
 COLUMNS_LIKE = "columns_like"
 """The key of a configuration."""
@@ -108,6 +108,25 @@ def columns_in_full(columns: object, like: object, names: Sequence[str]) -> dict
             by[name] = entry.said
             declared[name] = entry.body
     return _in_order_of(names, declared)
+
+
+def all_declared(columns: object, like: object, names: Sequence[str]) -> bool:
+    """Whether each of some names is declared by name, or by a pattern that says more than how long it is.
+
+    Examples
+    --------
+    >>> all_declared({"town": {"type": "drop"}}, [{"like": "20[0-9][0-9]", "type": "yes_no"}], ["town", "2019", "2020"])
+    True
+    >>> all_declared({}, [{"like": "*", "type": "yes_no"}], ["3", "17"])
+    False
+    """
+    entries = [one for one in like if isinstance(one, Mapping)] if isinstance(like, Sequence) else []
+    known = {str(name) for name in columns} if isinstance(columns, Mapping) else set()
+    for one in entries:
+        listed_names = one.get(_NAMES)
+        known |= set(map(str, listed_names)) if isinstance(listed_names, Sequence) else set()
+    patterns = [str(one[_LIKE]) for one in entries if str(one.get(_LIKE) or "").strip("*?")]
+    return all(name in known or any(fnmatchcase(name, pattern) for pattern in patterns) for name in names)
 
 
 def _entries(like: object, names: Sequence[str]) -> list[_Entry]:

@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from dataclasses import fields as dataclass_fields
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -15,7 +16,7 @@ import yaml
 from synth.errors import ConfigError, SchemaError
 from synth.limits import CONSTRAINTS, GROUPS, NUMBER_CHARACTERS
 from synth.names import one_form
-from synth.schema.columns_like import COLUMNS_LIKE, columns_in_full
+from synth.schema.columns_like import COLUMNS_LIKE, all_declared, columns_in_full
 from synth.schema.documents import (
     Needed,
     Number,
@@ -355,11 +356,16 @@ _OF_SCHEMA = tuple(known.name for known in dataclass_fields(Schema) if known.ini
 
 @dataclass(frozen=True, slots=True)
 class DeclaredTable:
-    """Where a document says that its table is, and how it is written: what it takes to read the names of columns."""
+    """Where a document says that its table is, and how it is written: what it takes to read the names of columns.
+
+    ``says_names`` tells whether the document declares each of some names. A first line that looks like a row, as years
+    do, is then a header.
+    """
 
     path: str | None
     source: DatabaseSource | None
     format: TableFormat
+    says_names: Callable[[Sequence[str]], bool] = lambda names: False
 
 
 NamesOf = Callable[[DeclaredTable], Sequence[str]]
@@ -402,6 +408,7 @@ def in_full(
         path=_path(None if path is None else read("table", as_text, path), base),
         source=None if source is None else read_as(DatabaseSource, source, within="source: "),
         format=parse_format(_or_empty(document.get("format"))),
+        says_names=partial(all_declared, document.get("columns"), document[COLUMNS_LIKE]),
     )
     columns = columns_in_full(document.get("columns"), document[COLUMNS_LIKE], names(table))
     return {key: said for key, said in document.items() if key != COLUMNS_LIKE} | {"columns": columns}

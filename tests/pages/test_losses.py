@@ -5,6 +5,8 @@ from __future__ import annotations
 from driving import CODEBOOK, TABLE, badges, go, open_app, texts, upload_table, uploader
 from streamlit.testing.v1 import AppTest
 
+from synth.store import EventKind
+
 
 def opened(table: str, codebook: str = CODEBOOK) -> AppTest:
     """Return an application with a small table that is described, whatever its rows hold."""
@@ -44,6 +46,21 @@ def test_a_run_waits_for_a_button_and_says_again_what_is_lost() -> None:
     assert "as-declared" not in keys(app)
     assert "Not everything in the table is as declared." in texts(app)
     assert "'region': 100 % of the cells are none of the declared values." in texts(app)
+    application().cancel(run_id)
+
+
+def test_an_owner_who_wants_no_look_is_told_nothing_and_none_is_recorded() -> None:
+    from pages.ui.session import application
+
+    app = ready(TABLE.replace("north", "Uplands").replace("south", "Uplands"))
+    app.checkbox(key="look-before-run").uncheck().run()
+    app.button(key="confirm-spend").click().run()
+    run_id = app.session_state["draft"]["run_id"]
+    assert run_id is not None
+    assert "'region'" not in texts(app)
+    store = application().store
+    events = [store.events.of_account(one.id, EventKind.OWNER_VIEW) for one in store.accounts.all()]
+    assert events == [()]
     application().cancel(run_id)
 
 

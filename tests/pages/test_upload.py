@@ -260,6 +260,16 @@ def test_after_a_refused_format_the_file_is_still_there_and_only_the_format_is_a
     assert "file kept" not in app.session_state
 
 
+def test_names_that_look_like_a_row_are_names_at_a_click_of_their_owner() -> None:
+    rows = "".join(f"{place % 7},{place % 5}\n" for place in range(60))
+    app = upload_table(open_app(), f"2019,2020\n{rows}".encode())
+    assert errors(app)[0].startswith("The first line looks like a row, not like column names")
+    app.button(key="names-first").click().run()
+    assert errors(app) == []
+    assert [row["name"] for row in app.session_state["draft"]["columns"]] == ["2019", "2020"]
+    assert looks() == []
+
+
 def test_a_format_that_only_the_rows_show_is_proposed_after_a_recorded_look() -> None:
     lines = [f"{18 + place % 60};{('north', 'south')[place % 2]};{place % 9},5" for place in range(60)]
     app = upload_table(open_app(), "\n".join([*lines, ""]).encode())
