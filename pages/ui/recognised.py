@@ -14,6 +14,7 @@ from synth.schema import ENCODINGS
 from synth.services.recognition import ColumnProposal, FormatProposal
 
 _KEYS: dict[str, str] = {
+    "kind": "Kind of file",
     "encoding": "Encoding",
     "separator": "Separator",
     "decimal": "Decimal sign",

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from recognised_here import read_as_proposed, recognise_here
+from sheets import xlsx, xlsx_row
 
 from synth.errors import InputError, TableError
 from synth.schema import TableFormat
@@ -392,6 +393,37 @@ def like(cell: str, value: Any) -> Any:
 
 def plain(value: Any) -> Any:
     return round(float(value), 6) if isinstance(value, int | float) else value
+
+
+def sheet(top: Sequence[Sequence[str]], columns: Mapping[str, Sequence[str]]) -> bytes:
+    rows = [*top, *zip(*columns.values(), strict=True)]
+    return xlsx("".join(xlsx_row(row) if row else "<row></row>" for row in rows))
+
+
+TWO = {"age": AGED, "town": TOWNS}
+NAMES = ("age", "town")
+
+
+@pytest.mark.parametrize(
+    ("top", "form", "names"),
+    [
+        ([NAMES], {"skip_rows": 0}, NAMES),
+        ([("Survey 2024",), (), NAMES], {"skip_rows": 2}, NAMES),
+        ([("Survey", "", "2024"), NAMES], {"skip_rows": 1}, NAMES),
+        ([("Survey",), ("age", "town"), ("years", "UK")], {"skip_rows": 1, "header_rows": 2, "names_from": 1}, NAMES),
+        ([], {"header": False, "skip_rows": 0, "kind": "xlsx"}, ("column_1", "column_2")),
+        ([("Survey",), ("2019", "2020")], {"header": False, "skip_rows": 2}, ("2019", "2020")),
+    ],
+    ids=["none", "a title and a blank row", "a wide title", "a title and units", "no header", "a title and years"],
+)
+def test_titles_and_names_of_a_sheet_are_recognised(
+    top: Sequence[Sequence[str]], form: dict[str, Any], names: tuple[str, ...]
+) -> None:
+    table = {"a": AGED, "b": [*map(str, BIG)]} if "2019" in str(top) else TWO
+    found = recognise(io.BytesIO(sheet(top, table)), look=True)
+    assert {key: getattr(found.form, key) for key in form} == form, found.proposals
+    assert tuple(column.name for column in found.columns) == names
+    assert found.rows == ROWS
 
 
 # What is asked, and what is told --------------------------------------------------------------------------------------

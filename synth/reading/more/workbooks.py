@@ -23,6 +23,7 @@ import io
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from io import RawIOBase
+from typing import Literal
 
 import pyarrow as pa
 
@@ -35,7 +36,7 @@ from synth.schema import TableFormat
 from synth.schema.header import joined_names
 from synth.system.settings import ReaderLimits
 
-__all__ = ["WORKBOOK_ENDINGS", "Workbook", "sheet_rows"]
+__all__ = ["WORKBOOK_ENDINGS", "Workbook", "kind_of_workbook", "sheet_rows", "top_of_sheet"]
 
 WORKBOOK_ENDINGS = (".xlsx", ".xlsm", ".ods")
 """Endings of the names of files that are read here."""
@@ -125,6 +126,37 @@ def sheet_rows(
             yield [cells.get(place, "") for place in range(1 + max(cells))]
 
 
+def top_of_sheet(
+    file: RawIOBase | io.BytesIO, form: TableFormat, limits: ReaderLimits, *, most: int
+) -> Iterator[list[Cell]]:
+    """Yield the first ``most`` rows of a sheet as they lie there: one without a value is an empty list.
+
+    Raises
+    ------
+    TableError
+        As :class:`Workbook` would.
+    """
+    place = 1
+    for number, cells in _rows_of_sheet(file, form.sheet, kind=form.kind, limits=limits):
+        yield from ([] for _ in range(place, min(number, most + 1)))
+        if number > most:
+            return
+        yield [cells.get(at, "") for at in range(1 + max(cells))]
+        place = number + 1
+
+
+def kind_of_workbook(file: RawIOBase | io.BytesIO, limits: ReaderLimits) -> Literal["ods", "xlsx"]:
+    """Return which of the two kinds a workbook is.
+
+    Raises
+    ------
+    TableError
+        If it is none.
+    """
+    with in_our_words():
+        return "ods" if _is_ods(Parts(file, limits.text_bytes)) else "xlsx"
+
+
 # Which sheet ----------------------------------------------------------------------------------------------------------
 
 
@@ -134,7 +166,7 @@ def _rows_of_sheet(
     """Yield the rows of the wanted sheet that have a value, or of the only one that is not hidden."""
     with in_our_words():
         parts = Parts(file, limits.text_bytes)
-        is_ods = "content.xml" in parts and "xl/workbook.xml" not in parts
+        is_ods = _is_ods(parts)
         sheets = ods_sheets(parts) if is_ods else xlsx_sheets(parts)
         if kind in {"xlsx", "ods"} and (kind == "ods") != is_ods:
             raise TableError(f"This workbook is not an .{kind} file. Check the file, or set kind to auto.")
@@ -147,6 +179,10 @@ def _rows_of_sheet(
                 if rows > limits.rows + _MOST_HEADER_ROWS:
                     raise limits.too_many_rows()
                 yield from ((number + k, row) for k in range(times))
+
+
+def _is_ods(parts: Parts) -> bool:
+    return "content.xml" in parts and "xl/workbook.xml" not in parts
 
 
 _MOST_HEADER_ROWS = 1_000

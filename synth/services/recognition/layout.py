@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from csv import writer
+from dataclasses import dataclass, replace
+from io import StringIO
 from itertools import pairwise
 
 from synth.reading.text import cells_of_line, separator_of
@@ -16,7 +18,7 @@ from synth.schema.header import joined_names
 from synth.services.recognition.notations import NO_NAMES, kind_of_cell, kind_of_cells
 from synth.services.recognition.proposals import FormatProposal
 
-__all__ = ["ROW_NAMES", "layout_of", "layout_of_header"]
+__all__ = ["ROW_NAMES", "layout_of", "layout_of_header", "layout_of_sheet"]
 
 ROW_NAMES = "row_name"
 """What the column of row names is called, which a header line of R leaves out."""
@@ -84,6 +86,46 @@ def layout_of(text: str, form: TableFormat, *, whole: bool) -> tuple[FormatPropo
     if said is not None and not any(one.key == "skip_rows" for one in top):
         top = [FormatProposal("skip_rows", 1, "the first line only states the separator"), *top]
     return (*newlines, *comment, *stated, *top)
+
+
+def layout_of_sheet(
+    rows: Sequence[Sequence[str | None]], form: TableFormat, *, kind: str
+) -> tuple[FormatProposal, ...]:
+    """Return what to propose about titles and names at the top of a workbook's sheet, of which rows may be looked at.
+
+    Parameters
+    ----------
+    rows : sequence of sequence of str or None
+        The first rows; one without a value is empty, and a cell with an error is None.
+    form : TableFormat
+    kind : {"xlsx", "ods"}
+        Has to be stated where the first line is a row.
+    """
+    cut = [[" ".join((cell or "").split()) for cell in row] for row in rows]
+    filled = [sum(map(bool, cells)) for cells in cut]
+    widths = Counter(len(cells) for cells, count in zip(cut, filled, strict=True) if count > 1)
+    if not widths:
+        return ()
+    width = widths.most_common(1)[0][0]
+    titles = form.skip_rows or next(at for at, cells in enumerate(cut) if filled[at] > 1 and len(cells) <= width)
+    written = StringIO()
+    # A row that ends with empty cells is as wide as the others.
+    writer(written, lineterminator="\n").writerows([*cells, *[""] * (width - len(cells))] for cells in cut[titles:])
+    found = layout_of(written.getvalue(), replace(form, separator=",", skip_rows=0), whole=True)
+    kept = [one for one in found if one.key in ("header", "names", "header_rows", "names_from")]
+    if kept and kept[0].key == "header":
+        kept.append(FormatProposal("kind", kind, f"a table without a header line states that it is an .{kind} file"))
+    names_line = next((int(str(one.value)) for one in found if one.key == "skip_rows"), 0)
+    if names_line:  # names that look like a row are skipped, and listed
+        kept.append(FormatProposal("skip_rows", titles + names_line, kept[0].evidence))
+    elif titles and not form.skip_rows:
+        kept.append(_titles_above(titles))
+    return tuple(kept)
+
+
+def _titles_above(count: int) -> FormatProposal:
+    words = "line stands" if count == 1 else "lines stand"
+    return FormatProposal("skip_rows", count, f"{count} {words} before the names, with other numbers of cells")
 
 
 def _stated_in(line: str) -> str | None:
@@ -209,10 +251,7 @@ def _top(lines: Sequence[str], separator: str, form: TableFormat, *, before: int
         skipped = place
         while not lines[skipped - 1].strip():
             skipped -= 1
-        words = "line stands" if skipped == 1 else "lines stand"
-        found.append(
-            FormatProposal("skip_rows", skipped, f"{skipped} {words} before the names, with other numbers of cells")
-        )
+        found.append(_titles_above(skipped))
     head = cut[place]
     rows = _Rows(tuple(cells for cells in cut[place + 1 :] if len(cells) == width), width)
     if len(rows.cells) == 0:

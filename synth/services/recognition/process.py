@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from synth.reading.files import Batches, Counted, open_batches, open_bytes
+from synth.reading.more.workbooks import kind_of_workbook, top_of_sheet
 from synth.reading.process import work_confined
 from synth.reading.request import STARTS, Request
 from synth.schema import ENCODINGS, TYPED_KINDS, TableFormat, format_to_mapping
@@ -29,7 +30,7 @@ from synth.schema.header import check_names
 from synth.services.recognition.agreement import agreement_of
 from synth.services.recognition.columns import MOST_TEXTS, Tally, proposal_of
 from synth.services.recognition.encodings import encoding_of
-from synth.services.recognition.layout import layout_of, layout_of_header
+from synth.services.recognition.layout import layout_of, layout_of_header, layout_of_sheet
 from synth.services.recognition.proposals import ColumnProposal, FormatProposal
 from synth.system.conversation import AskedRanges, write_frame
 
@@ -37,6 +38,9 @@ __all__ = ["answer_with_proposals"]
 
 SAMPLE_BYTES = 4 * 2**20
 """Bytes at the beginning of a text that its layout and encoding are found in."""
+
+TOP_ROWS = 500
+"""Rows at the top of a workbook's sheet that its layout is found in."""
 
 SAMPLE_ROWS = 10_000
 """Rows at the top of a table in which notations are found; ranges and values are those of all rows."""
@@ -60,6 +64,11 @@ def answer_with_proposals(
         asked = AskedRanges(questions, answers, request.size)
         source: Any = asked
         ranges = asked
+        if look and STARTS.get(asked.read(4)) == "workbook":
+            top = list(top_of_sheet(asked, form, request.limits, most=TOP_ROWS))
+            proposals = list(layout_of_sheet(top, form, kind=kind_of_workbook(asked, request.limits)))
+            form = _adopted(form, proposals)
+        asked.seek(0)
     else:
         source = open_bytes(questions, request.limits, first_is_row=not form.header and form.kind not in TYPED_KINDS)
         ranges = None
