@@ -114,6 +114,7 @@ def test_a_second_account_is_warned_about_the_first_at_the_line_of_the_caller_an
         assert b"taken in under" not in every
 
 
+@pytest.mark.thorough
 def test_a_dataframe_and_the_file_of_it_are_one_table_in_either_order() -> None:
     release("clinic").fit()
     (one,) = told(lambda: release("ward").fit("made"))
@@ -124,6 +125,7 @@ def test_a_dataframe_and_the_file_of_it_are_one_table_in_either_order() -> None:
     assert told(lambda: ran("village", "b")) == [], "a file that writes 1 as 1.0 is another table"
 
 
+@pytest.mark.thorough
 def test_a_finding_and_its_run_warn_once_and_their_own_account_not_at_all() -> None:
     synth.find(config("town", FIND), "found.yaml", epsilon=1.0)
     assert told(lambda: synth.run(synth.load_config("found.yaml"), "a")) == []

@@ -61,7 +61,7 @@ CASES = {
 @pytest.mark.parametrize(
     "name",
     [
-        "german",
+        pytest.param("german", marks=pytest.mark.thorough),
         *(
             pytest.param(
                 name,

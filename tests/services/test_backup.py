@@ -360,6 +360,7 @@ def test_a_log_that_a_killed_program_left_behind_is_not_read_into_a_restored_dat
     assert restore(settings, tmp_path / "saved").accounts == ("town",)
 
 
+@pytest.mark.thorough
 def test_heads_kept_elsewhere_tell_when_a_whole_home_was_set_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -513,6 +514,7 @@ def test_a_password_is_on_no_command_line(tmp_path: Path, monkeypatch: pytest.Mo
     assert seen[1][0][-1] == "--dbname=postgresql://someone@host/base"
 
 
+@pytest.mark.thorough
 def test_an_installation_is_removed_after_a_typed_word_and_never_at_work(
     synth: Synth,
     release: Callable[..., Path],

@@ -215,6 +215,7 @@ def test_a_worker_that_runs_out_of_memory_puts_its_run_back(
     assert application.store.runs[run_id].attempts == 3
 
 
+@pytest.mark.thorough
 def test_after_three_workers_it_is_over(application: Application, config: RunConfig) -> None:
     stops(application, *[{"how": "kill", "phase": "Sampling"}] * 9)
     run_id = application.start(config, table_id=table_in(application))
