@@ -186,8 +186,13 @@ def certificate_summary(run_id: str) -> None:
 def how_to_verify(run: RunView) -> None:
     """Say how anyone can check the bundle without this server."""
     st.header("How anyone can check it")
-    of_what = "every cell" if run.rows else "every number of the model"
-    st.markdown(f"With the package, offline: the promise, every file and {of_what} are checked again:")
+    checks = (
+        "It checks the promise and every file, makes the rows and the report again from the sealed model, and compares "
+        "them."
+        if run.rows
+        else "It checks the promise, every file and every number of the model, makes the report again, and compares it."
+    )
+    st.markdown(f"With the package, offline. {checks}")
     st.code(f"synth verify {_file_name(run)}", language="bash")
     again = "To make the same rows again, byte for byte, from the saved model"
     if not run.rows:

@@ -11,7 +11,7 @@ from pages.ui.draft import missing_answers
 from pages.ui.evidence import legend
 from pages.ui.session import application, draft, own_table
 from pages.ui.words import amount, note, plain
-from synth.errors import DatabaseAwayError, SynthError
+from synth.errors import DatabaseAwayError, InputError, SynthError
 from synth.schema import PrivacyUnit
 from synth.version import __version__
 
@@ -111,8 +111,10 @@ def _epsilon_left(account: str) -> str:
         view = application().account(account)
     except DatabaseAwayError:
         raise
-    except SynthError:
+    except InputError:
         return "nothing spent yet"
+    except SynthError:
+        return "its ledger cannot be read: see Ledger"
     if view.epsilon_cap is None:
         return f"epsilon spent: {amount(view.epsilon_spent)}, no limit set"
     left = max(0.0, view.epsilon_cap - view.epsilon_spent)

@@ -76,8 +76,11 @@ def own_error(error: BaseException, *folders: Path) -> SynthError | None:
 
 
 def code_location(error: BaseException) -> str:
-    """Return "file:line in function" of our innermost frame, without any text of the code."""
-    frames = traceback.extract_tb(error.__traceback__, limit=None)
+    """Return "file:line in function" of our innermost frame, without any text of the code.
+
+    Of an error that was found and not raised, it is the place where that was noticed.
+    """
+    frames = traceback.extract_tb(error.__traceback__) or traceback.extract_stack()[:-2]
     ours = [frame for frame in frames if Path(frame.filename).is_relative_to(_ROOT / "synth")]
     chosen = (ours or frames)[-1:]
-    return " ".join(f"{Path(frame.filename).name}:{frame.lineno} in {frame.name}" for frame in chosen) or "nowhere"
+    return " ".join(f"{Path(frame.filename).name}:{frame.lineno} in {frame.name}" for frame in chosen)

@@ -84,7 +84,7 @@ def kept_of(run_id: str) -> Path:
 
 
 def test_a_bundle_that_does_not_hold_is_no_release_and_keeps_its_answers(
-    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     plant_other_rows(monkeypatch)
     with pytest.raises(JobError, match=r"does not hold in its own check.*\(incident [0-9a-f]{8}\)") as refusal:
@@ -95,6 +95,7 @@ def test_a_bundle_that_does_not_hold_is_no_release_and_keeps_its_answers(
     told = (kept.parent / run_folder.INCIDENT).read_text()
     assert told.splitlines()[0].split()[1].rstrip(",") in str(refusal.value), "the incident in the message"
     assert "FAILED: synthetic.csv does not follow" in told
+    assert "VerificationError at own_check.py:" in caplog.text
     assert not list((tmp_path / "home" / "runs").rglob("bundle.zip"))
     assert not (tmp_path / "out" / "bundle.zip").exists()
     assert state_of(run_id) == (WorkState.FAILED, [ChargeState.FAILED_SPENT], 2.0)
