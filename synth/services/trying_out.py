@@ -130,7 +130,8 @@ def _short(config: RunConfig) -> RunConfig:
     """Return the configuration with less training, which changes no question."""
     card = describe(config.generator)
     given = {field.name: field.default for field in option_fields(card.options)} | dict(config.options)
-    short = {name: min(most, int(str(given[name]))) for name, most in card.short_training.items()}
+    # Nought leaves the number to the generator, which would train as long as the run does.
+    short = {name: min(most, int(str(given[name])) or most) for name, most in card.short_training.items()}
     return replace(config, options={**config.options, **short})
 
 

@@ -17,8 +17,9 @@ from synth import verify
 from synth.application import Application
 from synth.errors import ConfigError, JobError, RunCancelledError, SynthError
 from synth.generators import GENERATORS
+from synth.generators.neural import NeuralGenerator
 from synth.privacy.session import PrivateSession
-from synth.progress import NullProgress
+from synth.progress import NullProgress, Progress
 from synth.reading.reader import read_codes
 from synth.schema import (
     CategoryColumn,
@@ -208,3 +209,20 @@ def test_the_whole_description_is_tried_and_not_only_the_model(settings: Setting
         try_out(replace(CONFIG, groups=("age",), account="/home/somebody/x"), settings, NullProgress())
     with pytest.raises((SynthError, ConfigError), match="too small"):
         try_out(replace(CONFIG, epsilon=1e-9), settings, NullProgress())
+
+
+@pytest.mark.parametrize("generator", ["dp-hp", "dp-merf"])
+def test_trying_out_trains_for_a_moment_also_where_the_generator_chooses_the_steps(
+    generator: str, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trained: list[int] = []
+    train = NeuralGenerator._train
+
+    def counted(self: NeuralGenerator, loss_of: Any, *, steps: int, progress: Progress) -> None:
+        trained.append(steps)
+        train(self, loss_of, steps=steps, progress=progress)
+
+    monkeypatch.setattr(NeuralGenerator, "_train", counted)
+    try_out(replace(CONFIG, generator=generator), settings, NullProgress())
+    assert len(trained) == 2
+    assert max(trained) <= 100
