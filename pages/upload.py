@@ -60,7 +60,7 @@ _ASKED_BELOW = " Set it below, under 'File format'."
 _KEPT = "file kept"
 """Where the session keeps a :class:`WaitingFile`."""
 
-_PEOPLE, _NAME = "people", "field:account"
+_PEOPLE, _NAME = "field:people", "field:account"
 
 
 def screen() -> None:
@@ -117,10 +117,12 @@ def account_question(names: Sequence[str]) -> str | None:
         )
         if chosen is None:
             note("The same people share one privacy budget, even if the file has changed.")
-        if chosen != NEW_PEOPLE:
+        if chosen in names:
             return _account(names)
     st.text_input(
-        "A name for these people",
+        "A name for these people"
+        if not names or chosen == NEW_PEOPLE
+        else "Or a name for these people, if they are new",
         placeholder="city-survey-2026",
         help="It names the people, not the file, and is printed in the certificate. A later table about them will "
         "draw on the same privacy budget.",
@@ -142,6 +144,7 @@ def _take_people() -> None:
 
 def _take_name(field: str) -> None:
     draft().update({field: st.session_state.get(_NAME, ""), "people": NEW_PEOPLE})
+    st.session_state.pop(_PEOPLE, None)  # the page shows the answer that a new name is
 
 
 def table_uploader(account: str | None) -> bool:

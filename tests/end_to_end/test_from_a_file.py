@@ -13,6 +13,8 @@ import pytest
 from serving import started_server
 from walking import Walker
 
+from synth.application import Application
+
 pytestmark = pytest.mark.browser
 
 MOST_CLICKS = 15
@@ -74,8 +76,15 @@ CASES = {
         ),
     ],
 )
-def test_from_a_file_to_the_first_report_with_few_clicks(name: str, browser: Any, tmp_path: Path) -> None:
+def test_from_a_file_to_the_first_report_with_few_clicks(
+    name: str, browser: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     case = CASES[name]
+    with monkeypatch.context() as patch:
+        # Other people are in the ledger, so whose table it is has to be said.
+        patch.setenv("HERMITAGE_HOME", str(tmp_path / "home"))
+        with Application.from_environment() as application:
+            application.open_account("others")
     with started_server(tmp_path) as server:
         walker = Walker(browser, server.address)
         walker.open("upload")

@@ -95,8 +95,8 @@ def upload_table(app: AppTest, content: bytes, name: str = "survey.csv", mime: s
 
 def new_people(app: AppTest, name: str) -> AppTest:
     """Name the people of a table; where others are in the ledger, say first that these are new."""
-    if any(radio.key == "people" for radio in app.radio):
-        app.radio(key="people").set_value("No, new people").run()
+    if any(radio.key == "field:people" for radio in app.radio):
+        app.radio(key="field:people").set_value("No, new people").run()
     return app.text_input(key="field:account").set_value(name).run()
 
 

@@ -37,11 +37,11 @@ def test_a_file_waits_until_it_is_said_whose_it_is() -> None:
     assert incoming().waiting("test session id") == 0
     # Where people are in the ledger already, a second file waits until it is said whether they are the same.
     app.button(key="another-table").click().run()
-    assert app.radio(key="people").value is None
+    assert app.radio(key="field:people").value is None
     uploader(app, "table").upload("newer.csv", TABLE.encode() + b"40,north,yes\n", "text/csv")
     app.run()
     assert app.session_state["draft"]["table_id"] is None
-    app.radio(key="people").set_value("survey").run()
+    app.radio(key="field:people").set_value("survey").run()
     assert "Stored, encrypted. The upload has been removed from memory." in texts(app)
     assert application().account_names() == ["survey"]
 
@@ -321,11 +321,24 @@ def test_the_format_of_a_codebook_reaches_the_reader() -> None:
 def test_the_same_people_keep_their_account() -> None:
     app = upload_table(open_app(), TABLE.encode())
     app.button(key="another-table").click().run()
-    assert "survey" in app.radio(key="people").options
-    app.radio(key="people").set_value("survey").run()
+    assert "survey" in app.radio(key="field:people").options
+    app.radio(key="field:people").set_value("survey").run()
     uploader(app, "table").upload("newer.csv", TABLE.encode() + b"40,north,yes\n", "text/csv")
     app.run()
     assert app.session_state["draft"]["account"] == "survey"
+
+
+def test_a_new_name_says_that_the_people_are_new() -> None:
+    app = upload_table(open_app(), TABLE.encode())
+    app.button(key="another-table").click().run()
+    uploader(app, "table").upload("others.csv", TABLE.encode() + b"40,north,yes\n", "text/csv")
+    app.run()
+    assert app.session_state["draft"]["table_id"] is None, "nothing is answered by a default"
+    app.text_input(key="field:account").set_value("others").run()
+    assert app.session_state["draft"]["account"] == "others"
+    assert application().account_names() == ["others", "survey"]
+    app.button(key="another-table").click().run()
+    assert app.radio(key="field:people").value is None
 
 
 def test_the_same_table_under_another_account_is_a_warning() -> None:
