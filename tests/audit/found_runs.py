@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from audited_runs import Browser, Dictation, Public, Watched, differences
+from audited_runs import AS_DECLARED, Browser, Dictation, Public, Watched, differences
 from recorded_noise import RecordedNoise
 
 from synth.application import Application
@@ -69,7 +69,7 @@ class FindingBrowser(Browser):
         )
         config = dataclasses.replace(self.config, schema=dataclasses.replace(self.config.schema, columns=columns))
         public: Public = {"plan of the finding": repr(application.findings.plan(config, epsilon=OF_FINDING))}
-        work = application.findings.reserve(config, table_id=table_id, epsilon=OF_FINDING)
+        work = application.findings.reserve(config, table_id=table_id, epsilon=OF_FINDING, reading=AS_DECLARED)
         pid = os.getpid()
         application.store.work.claim(work.id, host=this_host(), pid=pid, pid_created=birth_of(pid))
         watched = Watched(NullProgress())
