@@ -136,5 +136,5 @@ def test_what_depends_on_a_unit_beside_the_answers_is_noticed(
 ) -> None:
     PLANTED[planted](monkeypatch)
     # A threshold that its noise does not give is refused before a charge, by the check of the bundle of a trial.
-    with pytest.raises(AssertionError, match="depend|has a threshold of"):
+    with pytest.raises(AssertionError, match=r"depend|has a threshold of"):
         compared(WORLDS["add or remove"], "far beyond all bounds", home)
