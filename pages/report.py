@@ -11,6 +11,7 @@ from functools import partial, singledispatch
 import streamlit as st
 
 from pages.ui.charts import accent, ink, show_table, table_of
+from pages.ui.counts import show_counts
 from pages.ui.evidence import OWNER_ONLY_NOTE, badge, badge_text, cards, number_card, read_evidence, show_value
 from pages.ui.forecast import forecast_panel
 from pages.ui.guards import guard, require, through_the_application
@@ -32,6 +33,7 @@ from synth.reports.panels import (
     ForecastDetails,
     Heading,
     Listing,
+    NoisyCounts,
     OnRequest,
     Opening,
     Option,
@@ -275,6 +277,12 @@ def _(piece: Questions, on: _On) -> None:
     if answers:
         table = together(answers).to_csv(index=False)
         st.download_button("Download all estimates (CSV)", table, "estimates.csv", "text/csv", key="download-estimates")
+
+
+@_draw.register
+def _(piece: NoisyCounts, on: _On) -> None:
+    asked = application()
+    show_counts(asked.counts(on.run_id), key="counts", sealed=asked.run(on.run_id).state == "released")
 
 
 @_draw.register

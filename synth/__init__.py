@@ -16,7 +16,7 @@ Every failure raises a :class:`synth.errors.SynthError`. Its message is short, s
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +25,8 @@ from synth.system.paths import path_of
 from synth.version import __version__
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from synth.bundle.predicting import Predictions
     from synth.bundle.replay import Replay
     from synth.bundle.verify import Verdict
@@ -51,6 +53,7 @@ __all__ = [
     "SynthError",
     "Verdict",
     "__version__",
+    "answers",
     "check_again",
     "draft_schema",
     "estimate",
@@ -245,6 +248,33 @@ def rows_as_declared(path: str | Path) -> bytes:
     from synth.bundle.as_declared import rows_as_declared as written
 
     return in_own_words(lambda: written(path_of(path, "the bundle")))
+
+
+def answers(path: str | Path, questions: Sequence[str] = (), public_key: str | Path | None = None) -> pd.DataFrame:
+    """Return every noisy count of a bundle with its error, one line for each; see ``synth answers``.
+
+    Parameters
+    ----------
+    path : path
+        The bundle.
+    questions : sequence of str, optional
+        Only these, each named as in the result or by its columns, such as "age,income".
+    public_key : path, optional
+        PEM of the signer that is expected.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Its columns are those of :meth:`synth.reports.counted.Counts.write_csv`.
+
+    Raises
+    ------
+    InputError
+        If the bundle holds no such count; the message says what it holds instead.
+    """
+    from synth.bundle.counted import counts_of_bundle
+
+    return in_own_words(lambda: counts_of_bundle(path_of(path, "the bundle"), public_key).only(questions).frame)
 
 
 def estimate(path: str | Path, question: str, *, replicates: int = 20) -> Estimates:

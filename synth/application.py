@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Self
 
 from synth.bundle.as_declared import rows_as_declared
+from synth.bundle.counted import counts_of_bundle
 from synth.bundle.verify import Limits, Verdict, verify
 from synth.demonstration import NETWORK, Demonstration, demonstration_bytes, demonstration_config
 from synth.errors import InputError, JobError, LedgerError, SynthError
@@ -18,6 +19,7 @@ from synth.jobs import LocalEngine
 from synth.privacy.accounting import PrivacyBudget
 from synth.rehearsal.rehearsals import Rehearsals
 from synth.rehearsal.run_estimates import RunEstimates
+from synth.reports.counted import Counts
 from synth.reports.evidence import evidence_from_dict
 from synth.reports.first_screen import TableRows, first_rows
 from synth.reports.registry import renewal_called
@@ -407,6 +409,11 @@ class Application:
             )
         self.store.work.move(run_id, WorkState.RELEASED)
         return identity
+
+    def counts(self, run_id: str) -> Counts:
+        """Return every noisy count of a finished run, from its bundle."""
+        self._finished(run_id)
+        return counts_of_bundle(self.folder(run_id) / "bundle.zip")
 
     def bundle(self, run_id: str) -> bytes:
         """Return the bundle of a released run; whether it may be downloaded is checked again."""

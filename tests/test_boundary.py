@@ -292,6 +292,11 @@ COMMANDS: dict[str, list[Callable[[str], list[str]]]] = {
     "compare": [lambda text: ["compare", text, text]],
     "verify": [lambda text: ["verify", text]],
     "rows": [lambda text: ["rows", text, "--out", "rows.csv"], lambda text: ["rows", "b.zip", "--out", text]],
+    "answers": [
+        lambda text: ["answers", text],
+        lambda text: ["answers", "b.zip", "--out", text],
+        lambda text: ["answers", "b.zip", "--public-key", text],
+    ],
     "estimate": [
         lambda text: ["estimate", text, "mean age"],
         lambda text: ["estimate", "b.zip", "mean age", "--out", text],

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
@@ -183,6 +184,31 @@ def heat_map_figure(figure: HeatMap) -> go.Figure:
     made.update_yaxes(autorange="reversed")
     finished = _finish(made, "")
     finished.update_layout(height=max(320, 26 * len(names) + 160))
+    return finished
+
+
+def table_figure(
+    columns: tuple[str, ...], values: tuple[tuple[str, ...], ...], counts: npt.NDArray[np.float64]
+) -> go.Figure:
+    """Return a cross-table of two columns as a heat map, the first column downwards; one hue, darker is more."""
+    down, across = values
+    # Places and not names: two bins may have one name, such as 0 on the grid and 0 as a value of its own.
+    made = go.Figure(
+        go.Heatmap(
+            z=counts,
+            colorscale=[[0, "#EAF3F9"], [1, COLOURS["synthetic"]]],
+            colorbar={"title": "rows"},
+            text=[[f"{letters(left)}, {letters(right)}" for right in across] for left in down],
+            hovertemplate="%{text}: %{z:.1f}<extra></extra>",
+        )
+    )
+    wide, high = (range(0, len(names), max(1, -(-len(names) // _MOST_LABELS))) for names in (across, down))
+    made.update_xaxes(tickvals=list(wide), ticktext=[letters(across[one]) for one in wide], automargin=True)
+    made.update_yaxes(tickvals=list(high), ticktext=[letters(down[one]) for one in high], automargin=True)
+    made.update_xaxes(title_text=letters(columns[1]), showgrid=False)
+    made.update_yaxes(autorange="reversed", showgrid=False)
+    finished = _finish(made, columns[0])
+    finished.update_layout(height=min(max(320, 26 * len(high) + 160), 800))
     return finished
 
 

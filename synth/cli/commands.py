@@ -419,6 +419,27 @@ def _rows(parsed: argparse.Namespace) -> int:
 
     out = path_of(parsed.out, "the file of rows")
     made = rows_as_declared(path_of(parsed.bundle, "the bundle"))
+    _write_new(out, made)
+    say(f"Wrote {parsed.out}.")
+    return 0
+
+
+def _answers(parsed: argparse.Namespace) -> int:
+    from synth.bundle.counted import counts_of_bundle
+
+    out = None if parsed.out is None else path_of(parsed.out, "the file of counts")
+    counts = counts_of_bundle(path_of(parsed.bundle, "the bundle"), parsed.public_key).only(parsed.question or ())
+    if out is None:
+        counts.write_csv(sys.stdout)
+    else:
+        _write_new(out, counts.csv.encode())
+        tell(f"Wrote {out}.")
+    if counts.sentence:
+        tell(counts.sentence)
+    return 0
+
+
+def _write_new(out: Path, made: bytes) -> None:
     try:
         with out.open("xb") as file:
             file.write(made)
@@ -426,8 +447,6 @@ def _rows(parsed: argparse.Namespace) -> int:
         raise InputError(f"'{out.name}' exists already. Name a new file.") from None
     except OSError:
         raise InputError(f"'{out.name}' cannot be written. Name a file in a folder that exists.") from None
-    say(f"Wrote {parsed.out}.")
-    return 0
 
 
 def _parties(parsed: argparse.Namespace) -> int:
@@ -695,6 +714,15 @@ def _add_bundle_commands(commands: argparse._SubParsersAction[argparse.ArgumentP
     rows.add_argument("bundle", metavar="BUNDLE", help=_BUNDLE)
     words = "a new file, which other programs can read as they read the private table"
     rows.add_argument("--out", metavar="FILE", required=True, help=words)
+
+    answers = add_command(
+        commands, "answers", "write every noisy count of a bundle as CSV, with its error and an interval", _answers
+    )
+    answers.add_argument("bundle", metavar="BUNDLE", help=_BUNDLE)
+    words = 'only this question, named as in the file or by its columns, such as "age,income"; may be repeated'
+    answers.add_argument("--question", action="append", metavar="Q", help=words)
+    answers.add_argument("--out", metavar="FILE", help="a new file; without it, the counts are printed")
+    answers.add_argument("--public-key", metavar="FILE", help=_PUBLIC_KEY)
 
     words = "estimate means, shares, quantiles or a regression from a bundle, with intervals"
     estimate = add_command(commands, "estimate", words, _estimate)

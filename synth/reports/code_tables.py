@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from synth.errors import InputError
 from synth.generators.coarse_grid import coarse_grid
-from synth.privacy.bins import Bins, pieces
+from synth.privacy.bins import PAGE, Bins, pieces
 from synth.progress import OnStep, unwatched
 from synth.reports.figures import MAXIMUM_HEAT_MAP_SIDE, Cell, HeatMap
 from synth.schema import ModelledColumn, Schema
@@ -251,10 +251,7 @@ def _unrank(rank: int, n_columns: int, alpha: int) -> tuple[int, ...]:
 
 def bin_labels(column: ModelledColumn, bins: Bins) -> tuple[str, ...]:
     """Name every bin by its codes: one value, the first and the last, or the first and the number of others."""
-    firsts, lasts = np.full(bins.count, bins.size), np.full(bins.count, -1)
-    for first, last, (own,) in pieces(0, bins.size, bins):
-        np.minimum.at(firsts, own, first)
-        np.maximum.at(lasts, own, last)
+    firsts, lasts = _ends(bins)
     labels = []
     for first, last, codes in zip(firsts.tolist(), lasts.tolist(), bins.widths.tolist(), strict=True):
         if not codes:
@@ -264,6 +261,25 @@ def bin_labels(column: ModelledColumn, bins: Bins) -> tuple[str, ...]:
         else:
             labels.append(f"{column.shown_texts([first])[0]} and {codes - 1} more")
     return tuple(labels)
+
+
+def _ends(bins: Bins) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the first and the last code of every bin, each of shape (count,), in time that follows its own form."""
+    firsts, lasts = np.full(bins.count, bins.size), np.full(bins.count, -1)
+    if bins.order is None:
+        for first, last, (own,) in pieces(0, bins.size, bins):
+            np.minimum.at(firsts, own, first)
+            np.maximum.at(lasts, own, last)
+        return firsts, lasts
+    _, begins = np.unique(bins.order, return_index=True)
+    _, from_end = np.unique(bins.order[::-1], return_index=True)
+    for page, first, back in zip(bins.table, begins.tolist(), from_end.tolist(), strict=True):
+        own, inside = np.unique(page, return_index=True)
+        _, away = np.unique(page[::-1], return_index=True)
+        np.minimum.at(firsts, own, first * PAGE + inside)
+        np.maximum.at(lasts, own, (len(bins.order) - back) * PAGE - 1 - away)
+    # What the last page lacks repeats its last bin.
+    return firsts, np.minimum(lasts, bins.size - 1)
 
 
 # Distances over sets of columns -------------------------------------------------------------------------------------

@@ -34,6 +34,7 @@ __all__ = [
     "compare_measured",
     "evaluation_question",
     "measured_tables",
+    "tables_of",
 ]
 
 EVALUATION_QUERY = "one-way tables for the report"
@@ -90,9 +91,14 @@ def measured_tables(releases: Iterable[NoisyAnswer]) -> tuple[MeasuredTable, ...
     found: list[MeasuredTable] = []
     for release in releases:
         if release.receipt.mechanism == "discrete_gaussian" and release.receipt.part == "train":
-            flat = np.asarray(release.value, dtype=np.float64).reshape(-1)
-            found += _tables(release.feature_map, flat, release.noise_std, release.receipt.query)
+            found += tables_of(release)
     return tuple(sorted(found, key=attrgetter("noise_std")))
+
+
+def tables_of(release: NoisyAnswer) -> Iterator[MeasuredTable]:
+    """Yield the tables of counts in one noisy sum, in order; each count has the noise that was added to it."""
+    flat = np.asarray(release.value, dtype=np.float64).reshape(-1)
+    yield from _tables(release.feature_map, flat, release.noise_std, release.receipt.query)
 
 
 def _tables(question: object, flat: NDArray[np.float64], noise_std: float, query: str) -> Iterator[MeasuredTable]:

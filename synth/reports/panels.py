@@ -19,6 +19,7 @@ __all__ = [
     "ForecastDetails",
     "Heading",
     "Listing",
+    "NoisyCounts",
     "OnRequest",
     "Opening",
     "Option",
@@ -148,6 +149,11 @@ class Questions(Panel):
     """Take questions about the population and show the estimates; ``examples`` can be asked as they are."""
 
     examples: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NoisyCounts(Panel):
+    """Every noisy count of the bundle: one table at a time as a picture, all of them to download."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,6 +36,7 @@ REPORTS = [
     "synth.reports.differences",
     "synth.reports.scores",
     "synth.reports.estimates",
+    "synth.reports.counts",
     "synth.reports.prediction",
     "synth.reports.membership",
 ]
