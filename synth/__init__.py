@@ -62,6 +62,7 @@ __all__ = [
     "load_schema",
     "look",
     "predict",
+    "preview",
     "replay",
     "rows_as_declared",
     "run",
@@ -159,6 +160,49 @@ def find(
 
     reading = _reading(look, as_declared)
     return load_config(in_own_words(find_locally, config, out, table=table, epsilon=epsilon, reading=reading))
+
+
+def preview(
+    config: RunConfig,
+    columns: Sequence[str],
+    *,
+    epsilon: float | None = None,
+    table: str | Path | None = None,
+    look: bool = True,
+    as_declared: bool = False,
+) -> pd.DataFrame:
+    """Count some columns with noise before a release of them is paid for; see ``synth preview``.
+
+    Parameters
+    ----------
+    config : RunConfig
+        The planned release; only the chosen columns need to be described.
+    columns : sequence of str
+    epsilon : float, optional
+        What to spend, by default a twentieth of the configuration's epsilon. It is charged to the account, and later
+        releases state it together with their own budget. Asked again, the same preview costs nothing.
+    table : path, optional
+        The private table, instead of ``config.table``.
+    look, as_declared : bool
+        As in :func:`run`, of the chosen columns.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One line for each count, as from :func:`answers`.
+
+    Raises
+    ------
+    BudgetExceededError
+        If the account's cap would be exceeded.
+    """
+    from synth.cli.previewing import preview_locally
+
+    def previewed() -> pd.DataFrame:
+        reading = _reading(look, as_declared)
+        return preview_locally(config, columns, epsilon=epsilon, table=table, reading=reading).counts.frame
+
+    return in_own_words(previewed)
 
 
 def run(

@@ -31,6 +31,7 @@ from synth.services.finding import Findings, finding_of, marked
 from synth.services.installation import Installation
 from synth.services.intake import SINGLE_USER, Intake, Reading
 from synth.services.planning import check_config, plan_run, require_approved, totals_with_another
+from synth.services.previewing import Previews, with_previews
 from synth.services.reports import renewal_minutes, renewal_subject
 from synth.services.stops import Stops
 from synth.services.trying_out import sweep_trials
@@ -77,6 +78,7 @@ class Application:
         self.estimates = RunEstimates(self.installation, self.engine)
         self.intake = Intake(self.store, self.vault, self.ledger)
         self.findings = Findings(self.installation, self.engine, self.intake)
+        self.previews = Previews(self.installation, self.engine, self.intake)
 
     @classmethod
     def from_environment(cls) -> Application:
@@ -184,7 +186,7 @@ class Application:
 
     def plan(self, config: RunConfig) -> Plan:
         """Plan a run, without reading rows or writing anything."""
-        return plan_run(config, store=self.store, ledger=self.ledger)
+        return plan_run(with_previews(self.installation, config), store=self.store, ledger=self.ledger)
 
     def totals_with_another(self, config: RunConfig, epsilons: Sequence[float]) -> tuple[float, ...]:
         """Return what would be spent on these people after this release and another one like it, at each epsilon."""
@@ -207,7 +209,7 @@ class Application:
         check_config(config)
         require_device(config.device)
         self.stops.check(config)
-        config = marked(config, finding_of(self.installation, config))
+        config = with_previews(self.installation, marked(config, finding_of(self.installation, config)))
         require_approved(self.settings, config.epsilon)
         account, _ = self.store.accounts.ensure(config.account, config.schema.neighbours, config.schema.unit)
         asked = json.dumps(config_to_mapping(config.published()))

@@ -20,7 +20,7 @@ from typing import Protocol
 
 from synth.errors import JobError, RunCancelledError, SynthError
 from synth.jobs import LocalEngine
-from synth.jobs.local import WORKER_COMMAND, put_back
+from synth.jobs.local import GOES_ON, WORKER_COMMAND, goes_on, put_back
 from synth.jobs.processes import birth_of
 from synth.ledger.ledger import STAYED_SPENT, WAS_FREED, Ledger
 from synth.progress import Progress, StoredProgress
@@ -116,7 +116,9 @@ def _stop(
     work = store.work.find(work_id)
     if work is None or not work.is_active:
         return exit_code  # it was ended meanwhile, and its charge settled
-    if work.kind.is_charged:
+    if goes_on(store, work):
+        message = f"{message} {GOES_ON}"
+    elif work.kind.is_charged:
         run_folder.clear(store.settings, work_id)
         charges = Ledger(store).settle(work_id)
         spent = any(charge.state is ChargeState.FAILED_SPENT for charge in charges)
@@ -150,6 +152,7 @@ _SERVICES = {
     WorkKind.RUN: "synth.services.runs",
     WorkKind.CHECK: "synth.services.checking_again",
     WorkKind.FINDING: "synth.services.finding",
+    WorkKind.PREVIEW: "synth.services.previewing",
     WorkKind.REPORT: "synth.services.reports",
     WorkKind.ESTIMATE: "synth.rehearsal.run_estimates",
     WorkKind.REHEARSAL: "synth.rehearsal.rehearsals",

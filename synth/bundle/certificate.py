@@ -7,7 +7,7 @@ import hashlib
 import math
 import platform
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from itertools import chain
 from pathlib import Path
@@ -27,8 +27,9 @@ from synth.bundle.archive import (
     sha256_of,
     signed_by_hash,
 )
-from synth.errors import PrivacyError, SynthError, VerificationError
+from synth.errors import ConfigError, PrivacyError, SynthError, VerificationError
 from synth.privacy.accounting import epsilon_of_receipts, worth_for_a_row
+from synth.privacy.more.together import budgets_of
 from synth.privacy.receipt import Receipt
 from synth.reports.wording import rounded_up
 from synth.schema import (
@@ -36,6 +37,7 @@ from synth.schema import (
     READ_FROM_ROWS,
     Neighbours,
     OptionValue,
+    PreviewSpent,
     PrivacyUnit,
     RunConfig,
     is_found,
@@ -76,6 +78,9 @@ _LARGEST_EXPONENT = 700.0
 
 FOUND = "found"
 """Key of a certificate whose configuration uses a finding: its digest, the budget asked for, its receipts."""
+
+PREVIEWS = "previews"
+"""Key of a certificate of people of whom previews were paid for before: the budget of each."""
 
 ROW_EPSILON = "row_epsilon"
 """Key of a certificate that protects one cell: epsilon of the same noise for a whole row."""
@@ -155,6 +160,8 @@ class Certificate:
         Every private question of the run, in order.
     found : FoundReceipts, optional
         What was found privately before the run, with its receipts, which ``epsilon`` includes.
+    previews : tuple of PreviewSpent
+        What previews were charged before the run, which ``epsilon`` includes: the run may have been chosen by them.
     assumptions : tuple of str
         What must be true for the promise to hold, in sentences.
     domain_source : mapping
@@ -190,6 +197,7 @@ class Certificate:
     ledger: Mapping[str, str | int] = field(default_factory=dict)
     row_epsilon: float | None = None
     found: FoundReceipts | None = None
+    previews: tuple[PreviewSpent, ...] = ()
     device: str = "cpu"
 
     def __post_init__(self) -> None:
@@ -236,13 +244,14 @@ def certify(
     neighbours: Neighbours,
     assumptions: Sequence[str] = (),
     found: FoundReceipts | None = None,
+    previews: tuple[PreviewSpent, ...] = (),
     **stated: Any,
 ) -> Certificate:
     """Return the certificate of a run; the writer of the bundle adds the hashes of its files.
 
     Parameters
     ----------
-    receipts, delta, neighbours, found, **stated
+    receipts, delta, neighbours, found, previews, **stated
         As in :class:`Certificate`, but for what is computed from them.
     assumptions : sequence of str
         Those that no receipt states.
@@ -257,13 +266,14 @@ def certify(
         if receipt.neighbours is not neighbours:
             raise PrivacyError(f"The receipt of '{receipt.query}' uses a different neighbouring relation.")
     return Certificate(
-        epsilon=epsilon_of_receipts(paid, delta) if receipts else math.inf,
+        epsilon=epsilon_of_receipts(paid, delta, budgets_of(previews, neighbours)) if receipts else math.inf,
         delta=delta,
         neighbours=neighbours,
         receipts=tuple(receipts),
         assumptions=tuple(dict.fromkeys(chain(assumptions, *(receipt.assumptions for receipt in paid)))),
         row_epsilon=worth_for_a_row(receipts, delta),
         found=found,
+        previews=previews,
         **stated,
     )
 
@@ -298,6 +308,7 @@ def _promise_of_a_row(certificate: Certificate) -> tuple[str, ...]:
         f"In words: whatever someone believed about one {unit.protects}, this release changes their odds by at most a "
         f"factor of {_odds(certificate)}, except with a chance of about {certificate.delta:.3g}.",
         *_found_words(certificate),
+        *_preview_words(certificate),
     )
 
 
@@ -311,6 +322,16 @@ def _found_words(certificate: Certificate) -> tuple[str, ...]:
     return (
         f"Within that epsilon: {found.epsilon:.6g} at delta = {found.delta:.3g} was spent on finding bounds and "
         f"categories of {columns} privately. The ledger counts it once, however many releases use the result.",
+    )
+
+
+def _preview_words(certificate: Certificate) -> tuple[str, ...]:
+    """Return which part of the promise was spent on previews, in words; nothing if there was none."""
+    return tuple(
+        f"Within that epsilon: {one.epsilon:.6g} at delta = {one.delta:.3g} was spent on a preview: noisy histograms "
+        "that the owner saw before this run, not in this bundle. The ledger counts it once, however many "
+        "releases follow."
+        for one in certificate.previews
     )
 
 
@@ -362,6 +383,7 @@ def certificate_to_bytes(certificate: Certificate) -> bytes:
         "device": certificate.device,
         **({} if certificate.row_epsilon is None else {ROW_EPSILON: certificate.row_epsilon}),
         **({} if certificate.found is None else {FOUND: certificate.found.to_dict()}),
+        **({PREVIEWS: [asdict(one) for one in certificate.previews]} if certificate.previews else {}),
     }
     return canonical_json(document)
 
@@ -392,7 +414,7 @@ def certificate_from_dict(document: object) -> Certificate:
         this one does not read.
     """
     require_format(document)
-    keys = set(document) - {ROW_EPSILON, FOUND} if isinstance(document, dict) else set()
+    keys = set(document) - {ROW_EPSILON, FOUND, PREVIEWS} if isinstance(document, dict) else set()
     if not isinstance(document, dict) or keys not in (CERTIFICATE_KEYS, CERTIFICATE_KEYS_OF_MODEL):
         raise VerificationError("certificate.json has missing or unknown keys.")
     if document["version"] != FORMAT:
@@ -417,12 +439,22 @@ def certificate_from_dict(document: object) -> Certificate:
             ledger={name: _of_kind(entry, str | int) for name, entry in document["ledger"].items()},
             row_epsilon=_number(document[ROW_EPSILON]) if ROW_EPSILON in document else None,
             found=FoundReceipts.from_dict(document[FOUND]) if FOUND in document else None,
+            previews=tuple(_preview(one) for one in document.get(PREVIEWS, ())),
             device=_text(document["device"]),
         )
     except PrivacyError as refusal:
         raise VerificationError(f"certificate.json: {refusal}") from None
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
         raise VerificationError("A value in certificate.json has the wrong type.") from None
+
+
+def _preview(said: Any) -> PreviewSpent:
+    if set(said) != {"id", "epsilon", "delta"}:
+        raise ValueError
+    try:
+        return PreviewSpent(_text(said["id"]), _number(said["epsilon"]), _number(said["delta"]))
+    except ConfigError:
+        raise ValueError from None
 
 
 def option_of(value: Any) -> OptionValue:

@@ -65,6 +65,7 @@ from synth.generators.protocol import ReleasedModel
 from synth.ledger.notes import NOTES
 from synth.limits import NAME_CHARACTERS
 from synth.privacy.accounting import PrivacyBudget, epsilon_of_receipts, worth_for_a_row
+from synth.privacy.more.together import budgets_of
 from synth.reports.document import altered_evidence, owner_document
 from synth.reports.evidence import (
     ChargedEvidence,
@@ -624,7 +625,8 @@ def _receipt_problems(certificate: Certificate) -> Iterable[str]:
     yield from receipt_problems(certificate.receipts, certificate)
     # Where it was computed on a computer like this one it is the same to the last bit.
     elsewhere = bool(differs_elsewhere(certificate))
-    recomputed = epsilon_of_receipts(certificate.all_receipts, certificate.delta)
+    beside = budgets_of(certificate.previews, certificate.neighbours)
+    recomputed = epsilon_of_receipts(certificate.all_receipts, certificate.delta, beside)
     if not abs(recomputed - certificate.epsilon) <= elsewhere * _RELATIVE * certificate.epsilon:
         yield f"The receipts compose to epsilon = {recomputed!r}; the certificate states {certificate.epsilon!r}."
     if certificate.row_epsilon is not None:
@@ -722,8 +724,11 @@ def _budget_problems(config: RunConfig, certificate: Certificate) -> Iterator[st
     """Yield a problem if the receipts do not compose to the budget of the run at its delta."""
     if config.delta != certificate.delta:
         yield f"config.yaml asks for delta = {config.delta:g}; the certificate states {certificate.delta:g}."
-    # A finding before the run was charged separately.
-    own = certificate.epsilon if certificate.found is None else epsilon_of_receipts(certificate.receipts, config.delta)
+    if config.previews != certificate.previews:
+        yield "config.yaml and the certificate state different previews before the run."
+    # A finding and previews before the run were charged separately.
+    alone = certificate.found is None and not certificate.previews
+    own = certificate.epsilon if alone else epsilon_of_receipts(certificate.receipts, config.delta)
     if not own <= config.epsilon * (1 + _RELATIVE):
         yield (
             f"config.yaml allows epsilon = {config.epsilon:g}; the certificate states {own:.9g}, more than a run may "

@@ -265,6 +265,38 @@ def _find(parsed: argparse.Namespace) -> int:
     return 0
 
 
+def _preview(parsed: argparse.Namespace) -> int:
+    from synth.cli.previewing import preview_locally
+    from synth.services.intake import Reading
+
+    out = None if parsed.out is None else path_of(parsed.out, "the file of counts")
+    if out is not None and out.exists():
+        raise InputError(f"'{out.name}' exists already. Name a new file.")
+    columns = [name.strip() for name in parsed.columns.split(",")]
+    spend = {"epsilon": parsed.spend, "delta": parsed.spend_delta}
+    with on_terminal() as shown:
+        reading = Reading(not parsed.no_look, parsed.as_declared, shown)
+        preview = _with_password(
+            parsed,
+            lambda password: preview_locally(
+                config_of(parsed, password),
+                columns,
+                **spend,
+                keep_table=parsed.keep_table,
+                password=password,
+                reading=reading,
+                say=shown,
+                warn=shown,
+            ),
+        )
+    if out is None:
+        preview.counts.write_csv(sys.stdout)
+    else:
+        _write_new(out, preview.counts.csv.encode())
+        tell(f"Wrote {out}. It may be published: the charge covers it.")
+    return 0
+
+
 def _forecast(parsed: argparse.Namespace) -> int:
     from synth.services.planning import forecast_lines
 
@@ -301,11 +333,12 @@ def config_of(parsed: argparse.Namespace, password: str | None = None) -> RunCon
         # The name after --table is that of the database's table then.
         options.remove("table")
         config = replace(config, table=None, source=source)
-    changes = {name: getattr(parsed, name) for name in options if getattr(parsed, name) is not None}
-    if config.is_model and (parsed.generator is not None or parsed.rows is not None):
+    changes = {name: getattr(parsed, name) for name in options if getattr(parsed, name, None) is not None}
+    generator = getattr(parsed, "generator", None)
+    if config.is_model and (generator is not None or "rows" in changes):
         raise InputError("The configuration names a model, which makes no rows. Leave --generator and --rows out.")
-    if parsed.generator is not None and parsed.generator != config.generator:
-        changes |= {"generator": parsed.generator, "options": {}}
+    if generator is not None and generator != config.generator:
+        changes |= {"generator": generator, "options": {}}
     return replace(config, **changes)
 
 
@@ -509,6 +542,7 @@ def _parser(*, options_of_reports: bool = True) -> argparse.ArgumentParser:
 
     _add_schema(commands)
     _add_find(commands)
+    _add_preview(commands)
     forecast = add_command(
         commands, "forecast", "say how accurate the rows will be, before anything is spent; reads no rows", _forecast
     )
@@ -596,6 +630,25 @@ def _add_find(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
     find.add_argument("--format", action="append", metavar="KEY=VALUE", help=_FORMAT)
     _add_reading_options(find)
     find.add_argument("--password-env", metavar="VARIABLE", help=_VARIABLE)
+
+
+def _add_preview(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    preview = add_command(
+        commands, "preview", "show noisy histograms of some columns, for a small charge before a release", _preview
+    )
+    preview.add_argument("config", metavar="CONFIG.yaml", help=_CONFIG)
+    preview.add_argument("--columns", required=True, metavar="A,B", help="the columns, with commas between their names")
+    words = "what to spend, in addition to a later release; default: a twentieth of its budget"
+    preview.add_argument("--epsilon", dest="spend", type=float, metavar="E", help=words)
+    preview.add_argument(
+        "--delta", dest="spend_delta", type=float, metavar="D", help="default: a twentieth of the budget's delta"
+    )
+    preview.add_argument("--table", metavar="PATH", help="the private table, instead of the one in the configuration")
+    preview.add_argument("--out", metavar="FILE", help="a new file for the counts; without it, they are printed")
+    preview.add_argument("--keep-table", action="store_true", help=_KEEP_TABLE)
+    preview.add_argument("--format", action="append", metavar="KEY=VALUE", help=_FORMAT)
+    _add_reading_options(preview)
+    _add_database_options(preview)
 
 
 def _add_rehearse(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

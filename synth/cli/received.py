@@ -19,6 +19,7 @@ from synth.application import Application
 from synth.cli.files import open_table
 from synth.cli.speaking import Say
 from synth.errors import NotAsDeclaredWarning, PrivacyError, RunCancelledError, SameTableWarning, SynthError
+from synth.jobs.local import GOES_ON, goes_on
 from synth.ledger.ledger import STAYED_SPENT, WAS_FREED
 from synth.schema import RunConfig, TableFormat
 from synth.services import run_folder
@@ -165,14 +166,16 @@ def closing(application: Application, run_id: str) -> Iterator[None]:
         if ended is not None and ended.state is WorkState.UNCHECKED:
             raise
         cancelled = isinstance(error, RunCancelledError | KeyboardInterrupt)
-        run_folder.clear(application.settings, run_id)
-        charges = application.ledger.settle(run_id)
+        keeps = ended is not None and goes_on(application.store, ended)
+        if not keeps:
+            run_folder.clear(application.settings, run_id)
+        charges = () if keeps else application.ledger.settle(run_id)
         fate = STAYED_SPENT if any(charge.state is ChargeState.FAILED_SPENT for charge in charges) else WAS_FREED
         error = own_error(error, application.settings.home) or error
         known = isinstance(error, SynthError)
         incident = None if known or cancelled else record_incident(error)
         message = str(error) if known else "The run was cancelled." if cancelled else "Something went wrong."
         state = WorkState.CANCELLED if cancelled else WorkState.FAILED
-        words = f"{message} {fate}" if charges else message
+        words = f"{message} {GOES_ON}" if keeps else f"{message} {fate}" if charges else message
         application.store.work.move(run_id, state, message=words, incident_id=incident)
         raise error from None

@@ -15,7 +15,7 @@ from synth.store import ChargeState, Store, Work, WorkKind, WorkState
 from synth.system.machine import MACHINE_GPUS, available_gpus, cores, this_host
 from synth.vault.kept_answers import answers_path, forget_answers, sweep_answers
 
-__all__ = ["MOST_ATTEMPTS", "WORKER_COMMAND", "LocalEngine", "put_back"]
+__all__ = ["GOES_ON", "MOST_ATTEMPTS", "WORKER_COMMAND", "LocalEngine", "goes_on", "put_back"]
 
 WORKER_COMMAND = (sys.executable, "-m", "synth.worker")
 
@@ -30,6 +30,9 @@ CANCEL_SECONDS = 10.0
 
 MOST_ATTEMPTS = 3
 """Most workers that one run gets, one after another."""
+
+GOES_ON = "It was paid for: ask for the same preview again, which costs nothing more and continues where it stopped."
+"""What happens to a preview that stopped after it had spent."""
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 
@@ -167,6 +170,7 @@ class LocalEngine:
         self.tend()
         self._ledger.recover()
         unfinished = {run.id for run in self._store.runs.all() if not run.is_finished}
+        unfinished |= {work.id for work in self._store.work.of_kind(WorkKind.PREVIEW) if goes_on(self._store, work)}
         sweep_answers(self._settings.home, unfinished)
 
     def _next(self) -> Work | None:
@@ -240,6 +244,9 @@ class LocalEngine:
         return current if (current.attempts, current.pid) == (work.attempts, work.pid) else None
 
     def _end(self, work: Work, message: str, state: WorkState = WorkState.FAILED) -> None:
+        if goes_on(self._store, work):
+            self._store.work.move(work.id, state, message=f"{message} {GOES_ON}")
+            return
         if work.kind.is_charged:
             message = f"{message} {self._settled(work)}"
         elif state is WorkState.FAILED:
@@ -257,6 +264,13 @@ class LocalEngine:
         if any(charge.state is ChargeState.FAILED_SPENT for charge in charges):
             return f"{STAYED_SPENT} It does not restart by itself; a new {run.kind} is charged again."
         return f"{WAS_FREED} Start a new {run.kind}."
+
+
+def goes_on(store: Store, work: Work) -> bool:
+    """Whether work that stopped was paid for and keeps its answers until it is asked for again: only a preview does."""
+    if work.kind is not WorkKind.PREVIEW or not answers_path(store.settings.home, work.id).is_file():
+        return False
+    return any(charge.state is ChargeState.SPENT for charge in Ledger(store).charges_of(work.id))
 
 
 def put_back(store: Store, run: Work, *, same_device: bool) -> bool:

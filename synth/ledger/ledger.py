@@ -213,6 +213,7 @@ class Ledger:
         charged_at: tuple[int, str] | None = None,
         cost_of: CostOf = Cost.of_budget,
         run_id: str | None = None,
+        purpose: str = "entered from its certificate",
     ) -> Charge:
         """Record a release that the ledger has lost, from its certificate; neither a cap nor a freeze stops a fact.
 
@@ -222,7 +223,7 @@ class Ledger:
         budget : PrivacyBudget
             What the run was charged.
         certificate_id, who : str
-        cost_of, run_id : optional
+        cost_of, run_id, purpose : optional
             As in :meth:`reserve`.
         config : str, optional
             The run's configuration as JSON, from which it is recorded as a released run; by default only the
@@ -257,7 +258,7 @@ class Ledger:
                 if budget.neighbours is Neighbours.CELL:
                     cells = HiddenCells.of_config(config).to_body(run_id)
                     found = self._decide(connection, found, DecisionKind.CELLS, cells, who=who)
-            charge = reservation(found.account, run_id, budget, cost, purpose="entered from its certificate", who=who)
+            charge = reservation(found.account, run_id, budget, cost, purpose=purpose, who=who)
             for state in (ChargeState.RESERVED, ChargeState.SPENT, ChargeState.RELEASED):
                 identity = certificate_id if state is ChargeState.RELEASED else None
                 found = self._append(connection, found, replace(charge, state=state, certificate_id=identity))

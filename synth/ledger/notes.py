@@ -10,6 +10,7 @@ from typing import Any
 from synth.store import EventKind, Run, Store
 
 __all__ = [
+    "BESIDE_THE_CHOICE",
     "CHOSEN_AFTER_LOOKING",
     "LOOKED_AT",
     "NOTES",
@@ -39,6 +40,9 @@ NOTES = (CHOSEN_AFTER_LOOKING, WENT_ON, WENT_ON_ELSEWHERE)
 CERTIFICATE = 16
 """Characters of the digest of a finding by which the ledger names it."""
 
+BESIDE_THE_CHOICE = ("table", "previews")
+"""Keys of what was asked that are no choice of its owner: which copy of the table, and what was spent before."""
+
 # For the owner only, and in no certificate: whether two tables are equal depends on every row of both.
 SEEN_ELSEWHERE = "the same table was also uploaded under another account; both totals concern the same people"
 
@@ -53,9 +57,13 @@ def same_table(accounts: Collection[str]) -> str:
 
 
 def asked_digest(asked: str) -> str:
-    """Return a digest of what a run or a finding was asked, as JSON, whatever the id of the table it was asked of."""
-    body = {key: said for key, said in json.loads(asked).items() if key != "table"}
+    """Return a digest of what a run, a finding or a preview was asked, as JSON, whatever is no choice of its owner."""
+    body = _chosen(asked)
     return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
+
+
+def _chosen(asked: str) -> dict[str, Any]:
+    return {key: said for key, said in json.loads(asked).items() if key not in BESIDE_THE_CHOICE}
 
 
 def notes_of(
@@ -80,7 +88,7 @@ def notes_of(
         What each finding of the account was asked, as JSON, by the first characters of its digest.
     """
     runs = store.runs.of_account(account_id)
-    configs = {run.id: json.loads(run.config) for run in runs}
+    configs = {run.id: _chosen(run.config) for run in runs}
     looks = store.events.of_account(account_id, EventKind.OWNER_VIEW)
     chosen = any(
         # Whole seconds cannot tell which came first within one second: it counts as a look before.

@@ -32,7 +32,7 @@ import numpy as np
 from scipy.special import erfcx, log_ndtr
 
 from synth.errors import PrivacyError
-from synth.privacy.costs import MU_UNIT, mu_squared_of, total_up
+from synth.privacy.costs import MU_UNIT, mu_squared_of, total_up, units_of
 from synth.privacy.more.cells import changes_of_cells, pure_epsilon_of, row_epsilon
 from synth.privacy.receipt import GAUSSIAN, Receipt, require_honest
 from synth.schema import Neighbours
@@ -198,7 +198,7 @@ class PrivacyBudget:
         return epsilon_of(self.mu_squared * share, self.delta)
 
 
-def epsilon_of_receipts(receipts: Iterable[Receipt], delta: float) -> float:
+def epsilon_of_receipts(receipts: Iterable[Receipt], delta: float, budgets: Iterable[PrivacyBudget] = ()) -> float:
     """Return the epsilon that receipts of one run add up to at ``delta``; what a certificate states.
 
     No receipt is believed about its own cost, which must be at least what its sensitivity, noise and grid amount to.
@@ -209,6 +209,8 @@ def epsilon_of_receipts(receipts: Iterable[Receipt], delta: float) -> float:
         All under one neighbouring relation.
     delta : float
         Strictly between 0 and 1.
+    budgets : iterable of PrivacyBudget
+        Other charges, each counted as if all of it was spent; of the same relation, which hides whole units.
 
     Returns
     -------
@@ -219,19 +221,23 @@ def epsilon_of_receipts(receipts: Iterable[Receipt], delta: float) -> float:
     PrivacyError
         If relations are mixed or a receipt understates its cost.
     """
-    paid = tuple(receipts)
-    if len({receipt.neighbours for receipt in paid}) > 1:
+    paid, beside = tuple(receipts), tuple(budgets)
+    if len({receipt.neighbours for receipt in paid} | {budget.neighbours for budget in beside}) > 1:
         raise PrivacyError("Receipts of two neighbouring relations cannot be added. Keep one relation per account.")
+    if any(budget.neighbours is Neighbours.CELL for budget in beside):
+        raise PrivacyError("A budget that protects single cells cannot be added to receipts as a whole.")
     for receipt in paid:
         require_honest(receipt)
     if not all(receipt.private for receipt in paid):
         _require_delta(delta)
         return math.inf
+    units = [units_of(budget.mu_squared) for budget in beside]
     of_curve = epsilon_of(
-        mu_squared_of(sum(receipt.mu_squared_units for receipt in paid)),
+        mu_squared_of(sum(units) + sum(receipt.mu_squared_units for receipt in paid)),
         delta,
-        slack=total_up(receipt.slack for receipt in paid),
-        coordinates=sum(receipt.dimension for receipt in paid if receipt.mechanism in GAUSSIAN),
+        slack=total_up([SLACK_ALLOWANCE] * len(beside) + [receipt.slack for receipt in paid]),
+        coordinates=COORDINATE_ALLOWANCE * len(beside)
+        + sum(receipt.dimension for receipt in paid if receipt.mechanism in GAUSSIAN),
         additive_delta=total_up(receipt.additive_delta for receipt in paid),
     )
     return of_curve + pure_epsilon_of(sum(receipt.pure_units for receipt in paid))

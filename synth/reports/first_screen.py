@@ -350,8 +350,9 @@ def _rows(number: float) -> str:
 
 
 def _stated(config: RunConfig) -> str:
-    """Return the epsilon of the release, including what was found privately before the run."""
-    return f"{config.epsilon:g}" if config.found is None else f"{rounded_up(epsilon_together(config)):g}"
+    """Return the epsilon of the release, including what was spent on a finding and on previews before the run."""
+    alone = config.found is None and not config.previews
+    return f"{config.epsilon:g}" if alone else f"{rounded_up(epsilon_together(config)):g}"
 
 
 def _chance(config: RunConfig) -> float:

@@ -34,6 +34,7 @@ __all__ = [
     "compare_measured",
     "evaluation_question",
     "measured_tables",
+    "one_way",
     "tables_of",
 ]
 
@@ -72,12 +73,17 @@ def evaluation_question(schema: Schema) -> FeatureMap:
 
     The columns share it equally. A range of more than 128 levels is counted in 32 public bins.
     """
-    parts = tuple(_one_way(column) for column in schema.modelled)
+    parts = tuple(
+        one_way(column, grid=PUBLIC_BINS if column.levels > _FINEST else _FINEST) for column in schema.modelled
+    )
     return Stack(parts=parts, weights=(1 / math.sqrt(len(parts)),) * len(parts))
 
 
-def _one_way(column: ModelledColumn) -> OneHot:
-    grid = PUBLIC_BINS if column.levels > _FINEST else _FINEST
+def one_way(column: ModelledColumn, *, grid: int) -> OneHot:
+    """Return the counts of one column: at most ``grid`` equal parts of a declared range, and every other value alone.
+
+    They follow from what is declared; no row has a part in them.
+    """
     places = coarse_grid(column, grid=grid, atoms=max(column.size, 1))
     return OneHot(columns=(column.name,), bins=(places.bins,), sizes=(column.size,))
 

@@ -49,6 +49,7 @@ __all__ = [
     "FoundReference",
     "NamesOf",
     "OptionValue",
+    "PreviewSpent",
     "RunConfig",
     "config_of_schema",
     "config_of_text",
@@ -189,6 +190,32 @@ class FoundReference:
         return f"{_FOUND}{self.epsilon:g}"
 
 
+_LISTED = Needed("Hermitage writes this section when a run begins. Leave it as it is, or remove the whole section.")
+_ID_DIGITS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class PreviewSpent:
+    """A preview of these people that was paid for before the run: its number in the ledger, and its whole budget."""
+
+    id: Annotated[Text, _LISTED]
+    epsilon: Annotated[Number, _LISTED]
+    delta: Annotated[Number, _LISTED]
+
+    def __post_init__(self) -> None:
+        if len(self.id) != _ID_DIGITS or not set(self.id) <= _HEXADECIMAL:
+            raise ConfigError("previews: id must be 16 hexadecimal digits, as Hermitage wrote them.")
+        if not (math.isfinite(self.epsilon) and self.epsilon > 0 and 0 < self.delta < 1):
+            raise ConfigError("previews: epsilon must be positive and finite, and delta between 0 and 1.")
+
+
+def _previews(said: object) -> tuple[PreviewSpent, ...]:
+    found = each(lambda one: read_as(PreviewSpent, as_mapping(one), within="previews: "))(said)
+    if len({one.id for one in found}) < len(found):
+        raise ConfigError("previews: one is listed twice. Leave the section as Hermitage wrote it, or remove it.")
+    return found
+
+
 def is_found(source: str) -> bool:
     """Whether a domain source says that the column was open in a finding."""
     return source == FOUND_THEN_EDITED or source.startswith(_FOUND)
@@ -207,7 +234,7 @@ class RunConfig:
     model, which is itself released (``model:`` in a file). ``table`` and ``test_table`` are paths on the owner's
     machine, ``source`` is the database that is read instead; none of them leaves it (:meth:`published` drops them).
     ``seed`` is public and seeds training and sampling, never the privacy noise. ``found`` says which finding filled
-    columns, and what it cost beside the run.
+    columns, and what it cost beside the run; ``previews`` are those that were paid for before it, as the ledger knows.
     ``evaluation_share`` and ``prediction_share`` are parts of mu^2 for the two charged parts of the report: one-way
     tables where the generator measures none, and predictions on the hold-out.
     """
@@ -236,6 +263,7 @@ class RunConfig:
     prediction_share: Number = 0.0
     domain_source: Annotated[Mapping[str, str], Read(_texts_by_key)] = field(default_factory=dict)
     found: Annotated[FoundReference, Read(lambda said: read_as(FoundReference, said, within="found: "))] | None = None
+    previews: Annotated[tuple[PreviewSpent, ...], Read(_previews)] = ()
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.epsilon) and self.epsilon > 0):
@@ -343,7 +371,7 @@ _KEYS = {
     "table", "format", "test_format", "account", "unit", "row_count", "number_of_units", "people_at_most", "budget",
     "holdout", "test_table", "generator", "rows", "label", "groups", "rules", "seed", "device", "columns",
     "undeclared", "evaluation_share", "prediction_share", "domain_source", "protection", "cell_change", "model",
-    "found", "source", COLUMNS_LIKE,
+    "found", "previews", "source", COLUMNS_LIKE,
 }  # fmt: skip
 _OF_ROWS_MADE = ("generator", "rows", "rules", "evaluation_share")
 """Keys about synthetic rows, of which a model releases none."""
@@ -655,6 +683,8 @@ def config_to_mapping(config: RunConfig) -> dict[str, Any]:
         body["domain_source"] = dict(config.domain_source)
     if config.found is not None:
         body["found"] = asdict(config.found)
+    if config.previews:
+        body["previews"] = [asdict(one) for one in config.previews]
     if config.is_model:
         body["model"] = body["generator"]
         body |= dict.fromkeys(_OF_ROWS_MADE)

@@ -21,6 +21,7 @@ from synth.schema.documents import read_mapping
 from synth.services import run_folder
 from synth.services.finding import bring_back
 from synth.services.installation import Installation
+from synth.services.previewing import bring_back_previews
 from synth.system.paths import path_of
 
 __all__ = ["Entered", "enter_bundles", "enter_upload"]
@@ -166,19 +167,20 @@ def _enter(installation: Installation, one: _Checked, *, who: str) -> Entered:
             charged_at=(position, head) if isinstance(position, int) and isinstance(head, str) else None,
         )
     except AlreadyEnteredError:
-        _enter_finding(installation, one, account_id=account.id, who=who)
+        _enter_what_came_before(installation, one, account_id=account.id, who=who)
         known = [row.run_id for row in ledger.rows(account.id) if row.certificate_id == identity]
         if known and store.runs.find(known[0]) is not None:
             # Its files may be missing, for example after a crash between the ledger and the files.
             _bring_back(installation, one, account_id=account.id, run_id=known[0], who=who)
         return Entered(account.name, identity, budget.epsilon, budget.delta, was_there=True)
-    _enter_finding(installation, one, account_id=account.id, who=who)
+    _enter_what_came_before(installation, one, account_id=account.id, who=who)
     _bring_back(installation, one, account_id=account.id, run_id=charge.run_id, who=who)
     return Entered(account.name, identity, charge.epsilon, charge.delta)
 
 
-def _enter_finding(installation: Installation, one: _Checked, *, account_id: str, who: str) -> None:
-    """Enter the finding too: it was charged separately from the run, once for all releases that use it."""
+def _enter_what_came_before(installation: Installation, one: _Checked, *, account_id: str, who: str) -> None:
+    """Enter finding and previews too: they were charged separately from the run, once for all releases after them."""
+    bring_back_previews(installation, one.config, account_id=account_id, who=who)
     if one.finding is not None:
         bring_back(installation, one.finding, account_id=account_id, who=who)
 

@@ -21,11 +21,11 @@ from synth.services.first_reading import read_once
 from synth.services.inspection import Header, inspect_header
 from synth.services.recognition import Recognised, read_header, recognise
 from synth.services.views import DraftColumn, ReceivedTable
-from synth.store import Store, StoredTable, TableKind, TableState, WorkKind, display_name
+from synth.store import Store, StoredTable, TableKind, TableState, Work, WorkKind, display_name
 from synth.system.settings import ReaderLimits
 from synth.vault.vault import Vault
 
-__all__ = ["SINGLE_USER", "Intake", "Reading"]
+__all__ = ["SINGLE_USER", "Intake", "Reading", "going_preview"]
 
 SINGLE_USER = "owner"
 
@@ -168,7 +168,8 @@ class Intake:
             If an unfinished run needs them.
         """
         finding = self._store.work.about(WorkKind.FINDING, table_id)
-        if self._store.runs.needing_table(table_id) or (finding is not None and finding.is_active):
+        going = (finding is not None and finding.is_active) or going_preview(self._store, table_id) is not None
+        if going or self._store.runs.needing_table(table_id):
             raise TableError("A run still needs this table. Wait for the run, or cancel it first.")
         self._vault.delete(table_id, who=SINGLE_USER)
         self._headers.pop(table_id, None)
@@ -345,6 +346,12 @@ class Intake:
         if losses.mostly and not reading.as_declared:
             raise NotAsDeclaredError(losses.lines)
         return losses
+
+
+def going_preview(store: Store, table_id: str) -> Work | None:
+    """Return the preview of a table that is in progress, or None."""
+    active = (work for work in store.work.active() if work.kind is WorkKind.PREVIEW)
+    return next((work for work in active if json.loads(str(work.asked))["table"] == table_id), None)
 
 
 def _warning_of(header: Header) -> str | None:

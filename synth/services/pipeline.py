@@ -242,6 +242,7 @@ def seal_release(
         versions=current_versions(),
         ledger=sealing.ledger,
         found=None if sealing.finding is None else sealing.finding.certified,
+        previews=config.previews,
         device=fitted.device,
     )
     contents = Contents(

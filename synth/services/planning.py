@@ -200,13 +200,13 @@ def forecast_lines(config: RunConfig) -> list[str]:
 
 
 def _found_lines(config: RunConfig) -> list[str]:
-    """Return what was spent on finding columns before the run, and what both cost together."""
-    if config.found is None:
+    """Return what was spent on a finding and on previews before the run, and what all cost together."""
+    spent = [] if config.found is None else [f"epsilon {config.found.epsilon:g} was spent on finding columns"]
+    spent += [f"epsilon {one.epsilon:g} was spent on a preview" for one in config.previews]
+    if not spent:
         return []
-    return [
-        f"In addition, epsilon {config.found.epsilon:g} was spent on finding columns; the release states at most "
-        f"epsilon {number_text(rounded_up(epsilon_together(config)))} for both."
-    ]
+    together = number_text(rounded_up(epsilon_together(config)))
+    return [f"In addition, {', '.join(spent)}; the release states at most epsilon {together} for all of it."]
 
 
 def prediction_lines(found: Forecast) -> list[str]:

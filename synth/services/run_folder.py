@@ -19,6 +19,8 @@ __all__ = [
     "BESIDE",
     "FOUND",
     "INCIDENT",
+    "PREVIEWED",
+    "PREVIEW_ASKED",
     "PUBLISHABLE",
     "PUBLISHABLE_OF_MODEL",
     "UNRELEASED",
@@ -50,6 +52,12 @@ INCIDENT = "incident.txt"
 FOUND = ("found.json", "found.npz")
 """Files of a finding, which is charged like a run and has a folder of its own."""
 
+PREVIEWED = ("preview.json", "preview.npz")
+"""Files of a preview, sealed: nothing of it is published unless its owner does so."""
+
+PREVIEW_ASKED = "preview-asked.json"
+"""What a preview was asked, in the owner's part, by which the same one is recognised."""
+
 
 def of(settings: Settings, run_id: str) -> Path:
     """Return the folder of a run; its name is the id of the run, never a text from a user."""
@@ -66,7 +74,7 @@ def make(settings: Settings, run_id: str) -> Path:
 
 def withdraw(folder: Path) -> None:
     """Remove what a run wrote to be published."""
-    for name in {*PUBLISHABLE, *PUBLISHABLE_OF_MODEL, *FOUND}:
+    for name in {*PUBLISHABLE, *PUBLISHABLE_OF_MODEL, *FOUND, *PREVIEWED}:
         (folder / name).unlink(missing_ok=True)
 
 

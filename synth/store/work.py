@@ -75,10 +75,13 @@ class WorkKind(StrEnum):
     FINDING = "finding"
     """A finding about the open columns of a table, by the table's id; charged under the id of the work."""
 
+    PREVIEW = "preview"
+    """A preview of columns of a table, by its own id, under which it is charged."""
+
     @property
     def is_charged(self) -> bool:
         """Whether the ledger has a charge under the id of such work, settled by how it ends."""
-        return self in (WorkKind.RUN, WorkKind.FINDING)
+        return self in (WorkKind.RUN, WorkKind.FINDING, WorkKind.PREVIEW)
 
 
 class WorkState(StrEnum):
@@ -242,6 +245,10 @@ class WorkTable:
     def about(self, kind: WorkKind, subject: str) -> Work | None:
         """Return the latest work of a kind on a subject, or None."""
         return next(iter(self._where(WORK.c.kind == kind, WORK.c.subject == subject)), None)
+
+    def of_kind(self, kind: WorkKind) -> tuple[Work, ...]:
+        """Return all work of a kind that is recorded, in whatever state."""
+        return self._where(WORK.c.kind == kind)
 
     def active(self) -> tuple[Work, ...]:
         """Return the work that processes are doing, on any machine."""

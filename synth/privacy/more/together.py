@@ -1,31 +1,39 @@
-"""The cost of a run together with the finding that filled its configuration: stated as one release."""
+"""The cost of a run together with what was paid for before it, a finding and previews: stated as one release."""
 
 from __future__ import annotations
 
-from synth.privacy.accounting import COORDINATE_ALLOWANCE, SLACK_ALLOWANCE, epsilon_of, mu_of_budget
+from collections.abc import Iterable
+
+from synth.privacy.accounting import COORDINATE_ALLOWANCE, SLACK_ALLOWANCE, PrivacyBudget, epsilon_of
 from synth.privacy.costs import mu_squared_of, total_up
 from synth.privacy.receipt import GAUSSIAN, Receipt
-from synth.schema import FoundReference, RunConfig
+from synth.schema import FoundReference, Neighbours, PreviewSpent, RunConfig
 
-__all__ = ["epsilon_together", "reference_of"]
+__all__ = ["budgets_of", "epsilon_together", "reference_of"]
 
 
 def epsilon_together(config: RunConfig) -> float:
-    """Return the largest epsilon that a certificate of this configuration states: budget and finding together.
+    """Return the largest epsilon that a certificate of this configuration states: budget, finding and previews.
 
-    Both are added exactly at the delta of the configuration, which is less than the sum of the two epsilons, except for
-    a tiny finding at a large delta (1e-3), whose allowances can make it a little more.
+    All are added exactly at the delta of the configuration, which is less than the sum of the epsilons, except for a
+    tiny finding or preview at a large delta (1e-3), whose allowances can make it a little more.
     """
-    found = config.found
-    if found is None:
+    found, neighbours = config.found, config.schema.neighbours
+    if found is None and not config.previews:
         return config.epsilon
+    whole = (PrivacyBudget(config.epsilon, config.delta, neighbours), *budgets_of(config.previews, neighbours))
     return epsilon_of(
-        mu_of_budget(config.epsilon, config.delta) ** 2 + mu_squared_of(found.mu_squared_units),
+        sum(one.mu_squared for one in whole) + (0.0 if found is None else mu_squared_of(found.mu_squared_units)),
         config.delta,
-        slack=SLACK_ALLOWANCE + found.slack,
-        coordinates=COORDINATE_ALLOWANCE + found.coordinates,
-        additive_delta=found.additive_delta,
+        slack=SLACK_ALLOWANCE * len(whole) + (0.0 if found is None else found.slack),
+        coordinates=COORDINATE_ALLOWANCE * len(whole) + (0 if found is None else found.coordinates),
+        additive_delta=0.0 if found is None else found.additive_delta,
     )
+
+
+def budgets_of(previews: Iterable[PreviewSpent], neighbours: Neighbours) -> tuple[PrivacyBudget, ...]:
+    """Return what previews may have spent: each its whole budget, as the ledger counts it."""
+    return tuple(PrivacyBudget(one.epsilon, one.delta, neighbours) for one in previews)
 
 
 def reference_of(digest: str, epsilon: float, delta: float, receipts: tuple[Receipt, ...]) -> FoundReference:

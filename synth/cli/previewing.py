@@ -1,0 +1,101 @@
+"""Preview columns of a table privately, in this process: ``synth preview`` and ``synth.preview``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from synth.application import Application
+from synth.cli.received import closing, kept_reading, received
+from synth.cli.speaking import Say, StoredAndSpokenProgress
+from synth.errors import InputError
+from synth.jobs.processes import birth_of
+from synth.schema import RunConfig
+from synth.services.databases import as_read_from_source
+from synth.services.finding import remaining
+from synth.services.intake import Reading
+from synth.services.previewing import Preview, carry_out
+from synth.system.paths import path_of
+
+__all__ = ["preview_locally"]
+
+
+def preview_locally(
+    config: RunConfig,
+    columns: Sequence[str],
+    *,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    table: str | Path | None = None,
+    keep_table: bool = False,
+    password: str | None = None,
+    reading: Reading | None = None,
+    say: Say | None = None,
+    warn: Say | None = None,
+) -> Preview:
+    """Count some columns with noise, before a release of them is paid for.
+
+    Parameters
+    ----------
+    config : RunConfig
+        The planned release; only the chosen columns need to be described.
+    columns : sequence of str
+    epsilon, delta : float, optional
+        What to spend, by default a twentieth of the configuration's budget.
+    table : path, optional
+        The private table, instead of ``config.table``.
+    keep_table : bool
+        Keep the encrypted copy of the table; otherwise it is always deleted at the end.
+    password : str, optional
+        The password of the database in ``config.source``; it is not stored.
+    reading : Reading, optional
+        As in :func:`synth.cli.local.run_locally`, of the chosen columns.
+    say : callable, optional
+        Called with what the preview costs and shows, before it begins, and with a line for every phase.
+    warn : callable, optional
+        As in :func:`synth.cli.local.run_locally`.
+
+    Raises
+    ------
+    InputError
+        If an argument cannot be used; nothing is charged.
+    NotAsDeclaredError
+        If most of the table would be lost; nothing is charged.
+    BudgetExceededError
+        If the account's cap would be exceeded.
+    """
+    if not isinstance(config, RunConfig):
+        raise InputError("The configuration must come from synth.load_config. Load it from its file first.")
+    if table is not None:
+        config = replace(config, table=str(path_of(table, "the table")), source=None)
+    if config.table is None and config.source is None:
+        raise InputError("No table is named. Write 'table:' in the configuration, or use --table.")
+    config = as_read_from_source(config)
+    tell = say or (lambda line: None)
+    with Application.from_environment() as application:
+        # Before the table is taken in, so that what cannot start leaves nothing behind.
+        application.previews.plan(config, columns, epsilon=epsilon, delta=delta)
+        alone = replace(config, test_table=None)
+        with received(application, alone, None, password=password, keep=keep_table, warn=warn) as (table_id, _):
+            plan = application.previews.plan(config, columns, epsilon=epsilon, delta=delta, table_id=table_id)
+            tell(f"{plan.cost} {plan.shows}")
+            work = application.previews.reserve(
+                config, columns, table_id=table_id, epsilon=epsilon, delta=delta, reading=kept_reading(reading)
+            )
+            known = application.previews.result(work.id)
+            if known is not None:
+                return known
+            with closing(application, work.id):
+                store = application.store
+                store.work.claim(work.id, host=str(work.host), pid=os.getpid(), pid_created=birth_of(os.getpid()))
+                preview = carry_out(
+                    application.installation, work.id, StoredAndSpokenProgress(store.work, work.id, tell)
+                )
+        tell(
+            f"Spent in total on '{config.account}': epsilon {application.account(config.account).epsilon_spent:.4g}. A "
+            "release states this preview together with its own budget; to keep the sum at most "
+            f"{config.epsilon:g}, run it with --epsilon {remaining(config.epsilon, preview.epsilon):g}."
+        )
+    return preview

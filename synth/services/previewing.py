@@ -1,0 +1,676 @@
+"""Preview columns privately: noisy histograms for a small charge of their own, before a release is paid for.
+
+A preview is charged once, like a finding: reserved, spent before a row is read, and released with what it counted. It
+asks one question, for one table of counts of each column in public bins. The result is sealed on the disk; nothing of
+it is published unless its owner does so, and every later release of the account states what it cost.
+
+Its answer is kept before anything else receives it. If its process is killed, the charge stays as it is, and the same
+preview of the same table goes on from the kept answer; noise is never drawn twice for one charge.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from typing import Any
+from uuid import uuid4
+
+from synth.bundle.archive import canonical_json
+from synth.bundle.measurements import Measurements, measurements_from_bytes, measurements_to_bytes
+from synth.errors import (
+    ApprovalRequiredError,
+    BudgetExceededError,
+    ConfigError,
+    JobError,
+    SynthError,
+    TableError,
+)
+from synth.jobs import LocalEngine
+from synth.ledger.charging import OTHER_THAN_RESERVED, charge_in, require_as_reserved, require_open
+from synth.names import numbered, shown
+from synth.privacy.accounting import SLACK_ALLOWANCE, PrivacyBudget
+from synth.privacy.answers import NoisyAnswer, NoisySum, of_kind
+from synth.privacy.costs import between_neighbours
+from synth.privacy.feature_maps import Stack
+from synth.privacy.questions import Allowance
+from synth.privacy.session import PrivateSession
+from synth.privacy.table import PrivateTable
+from synth.progress import Progress
+from synth.reports.counted import Counts, counts_of
+from synth.reports.measured import BAR, one_way
+from synth.schema import (
+    DropColumn,
+    FindColumn,
+    Neighbours,
+    PreviewSpent,
+    RunConfig,
+    Schema,
+    config_to_mapping,
+    parse_format,
+    parse_schema,
+    schema_from_document,
+    schema_to_document,
+    undeclared_facts,
+)
+from synth.services import run_folder
+from synth.services.installation import Installation
+from synth.services.intake import SINGLE_USER, Intake, Reading, going_preview
+from synth.services.planning import ledger_refusal, require_approved
+from synth.store import Charge, ChargeState, TableState, Work, WorkKind, WorkState
+from synth.system.machine import this_host
+from synth.vault.kept_answers import AnswerFile, answers_path
+from synth.vault.sealing import seal, unseal
+
+__all__ = [
+    "MOST_BINS",
+    "PURPOSE",
+    "USUAL_SHARE",
+    "Foreseen",
+    "Preview",
+    "PreviewPlan",
+    "Previews",
+    "bring_back_previews",
+    "carry_out",
+    "preview_question",
+    "previewed_schema",
+    "with_previews",
+]
+
+USUAL_SHARE = 0.05
+"""The default share of the budget for a preview: a twentieth of epsilon."""
+
+MOST_BINS = 50
+"""Most bins of a declared range: equal parts of it, whatever the rows hold. Other values have one bin each."""
+
+PURPOSE = "preview of noisy histograms"
+QUERY = "histograms of the preview"
+SOURCE = "preview"
+
+_USUAL_READING = Reading()
+_DECLARED = ("columns", "unit", "row_count", "number_of_units")
+_IDENTITY_DIGITS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Foreseen:
+    """How accurate the histogram of one column will be: its bins, and the error of each count, in rows."""
+
+    column: str
+    bins: int
+    error: float
+
+
+@dataclass(frozen=True, slots=True)
+class PreviewPlan:
+    """What a preview will cost and show, from declared facts and the ledger only; no row is read.
+
+    Attributes
+    ----------
+    columns : tuple of str
+    epsilon, delta : float
+    foreseen : tuple of Foreseen
+        By column: half the width of the 95 % range of a count.
+    rows_at_most : int
+        As many rows as the table can have, as declared.
+    epsilon_before, epsilon_after : float
+        What is spent on these people before and after the preview.
+    refusal : str, optional
+        Why it cannot start, in one sentence.
+    paid : bool
+        Whether it was paid for already: asked again, it costs nothing and gives the same counts.
+    """
+
+    columns: tuple[str, ...]
+    epsilon: float
+    delta: float
+    foreseen: tuple[Foreseen, ...]
+    rows_at_most: int
+    epsilon_before: float
+    epsilon_after: float
+    refusal: str | None = None
+    paid: bool = False
+
+    @property
+    def shows(self) -> str:
+        """How accurate the histograms will be, as stated before the preview."""
+        return " ".join(
+            f"{one.column}: counts within ±{one.error:,.3g} rows, of {self.rows_at_most / one.bins:,.0f} rows each if "
+            f"{numbered(one.bins, 'bin')} shared {self.rows_at_most:,} rows equally."
+            for one in self.foreseen
+        )
+
+    @property
+    def cost(self) -> str:
+        """What it costs, as stated before the preview."""
+        if self.paid:
+            return "This preview was paid for already: the same counts are shown again, at no cost."
+        return (
+            f"Previewing {numbered(len(self.columns), 'column')} costs epsilon {self.epsilon:g} at delta "
+            f"{self.delta:g}, in addition to the budget of a later release, which states both together."
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Preview:
+    """What was counted. All of it is covered by the charge; it is published only if its owner publishes it.
+
+    Attributes
+    ----------
+    account : str
+    schema : Schema
+        What was asked: the unit, the neighbouring relation, and the columns.
+    epsilon, delta : float
+    answer : NoisyAnswer
+        With its receipt.
+    """
+
+    account: str
+    schema: Schema
+    epsilon: float
+    delta: float
+    answer: NoisyAnswer
+
+    @property
+    def counts(self) -> Counts:
+        """The histograms, one for each column. No share is known: the number of rows was not asked."""
+        return counts_of((self.answer,), self.schema, None, part="previewed")
+
+    @property
+    def files(self) -> dict[str, bytes]:
+        """The two files, by name; the same preview gives the same bytes."""
+        document = {
+            "account": self.account,
+            "schema": schema_to_document(self.schema),
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+        }
+        return dict(
+            zip(
+                run_folder.PREVIEWED,
+                (canonical_json(document), measurements_to_bytes(Measurements((self.answer,)))),
+                strict=True,
+            )
+        )
+
+    @classmethod
+    def of_files(cls, files: Mapping[str, bytes]) -> Preview:
+        """Read the two files back."""
+        said, held = (files[name] for name in run_folder.PREVIEWED)
+        document = json.loads(said)
+        (answer,) = of_kind(measurements_from_bytes(held, name=run_folder.PREVIEWED[1]).answers, NoisyAnswer)
+        return cls(
+            document["account"],
+            schema_from_document(document["schema"]),
+            document["epsilon"],
+            document["delta"],
+            answer,
+        )
+
+
+# The question ---------------------------------------------------------------------------------------------------------
+
+
+def previewed_schema(schema: Schema, columns: Sequence[str]) -> Schema:
+    """Return the schema that a preview asks: the chosen columns, the unit's id, and all others left out.
+
+    Raises
+    ------
+    ConfigError
+        If no column is chosen, one twice, or one is not described.
+    """
+    if not columns:
+        raise ConfigError("Name at least one column to preview.")
+    if len(set(columns)) < len(columns):
+        raise ConfigError("A column is named twice. Name each column to preview once.")
+    described = {one.name for one in schema.modelled if not isinstance(one, FindColumn)}
+    missing = next((name for name in columns if name not in described), None)
+    if missing is not None:
+        known = missing in {one.name for one in schema.columns}
+        raise ConfigError(
+            f"'{shown(missing)}' has no declared values to count. Describe it first, or preview other columns."
+            if known
+            else f"There is no column '{shown(missing)}'. Name columns as the configuration does."
+        )
+    kept = tuple(
+        one if one.name in columns or one.name == schema.unit.id_column else DropColumn(one.name)
+        for one in schema.columns
+    )
+    return replace(schema, columns=kept)
+
+
+def preview_question(schema: Schema) -> Stack:
+    """Return the one question of a preview: a histogram of every modelled column, all with the same noise.
+
+    The bins of a range are at most 50 equal parts of what is declared; every other value has a bin of its own.
+    """
+    parts = tuple(one_way(column, grid=MOST_BINS) for column in schema.modelled)
+    return Stack(parts=parts, weights=(1 / math.sqrt(len(parts)),) * len(parts))
+
+
+def _foreseen(schema: Schema, budget: PrivacyBudget) -> tuple[Foreseen, ...]:
+    """Return the error of each histogram, from the plan of the question; no row is read."""
+    question = preview_question(schema)
+    allowance = Allowance(schema, budget.units, SLACK_ALLOWANCE, lambda bound: between_neighbours(bound, schema))
+    asked = NoisySum(question)
+    asked.check(schema)
+    (cost,) = asked.plan(allowance).costs
+    return tuple(
+        Foreseen(column.name, part.dimension, BAR * cost.noise_scale / weight)
+        for column, part, weight in zip(schema.modelled, question.parts, question.weights, strict=True)
+    )
+
+
+# The service ----------------------------------------------------------------------------------------------------------
+
+
+class Previews:
+    """The previews of one installation: at most one in progress for each table.
+
+    Parameters
+    ----------
+    installation : Installation
+    engine : LocalEngine
+        Runs them in the background.
+    intake : Intake
+        Reads a table to its end before anything is charged.
+    """
+
+    def __init__(self, installation: Installation, engine: LocalEngine, intake: Intake) -> None:
+        self._installation, self._engine, self._intake = installation, engine, intake
+
+    def plan(
+        self,
+        config: RunConfig,
+        columns: Sequence[str],
+        *,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        table_id: str | None = None,
+    ) -> PreviewPlan:
+        """Return what a preview costs and shows, without reading rows or writing anything.
+
+        Parameters
+        ----------
+        config : RunConfig
+            The planned release; only the chosen columns need to be described.
+        columns : sequence of str
+        epsilon : float, optional
+            By default a twentieth of the configuration's epsilon.
+        delta : float, optional
+            By default a twentieth of the configuration's delta.
+        table_id : str, optional
+            Where it is known whether the same preview was paid for.
+
+        Raises
+        ------
+        ConfigError
+            If a column cannot be previewed, single cells are protected, or the noise would hide everything.
+        PrivacyError
+            If no noise can satisfy such a budget.
+        """
+        epsilon = config.epsilon * USUAL_SHARE if epsilon is None else float(epsilon)
+        delta = config.delta * USUAL_SHARE if delta is None else float(delta)
+        schema = previewed_schema(config.schema, columns)
+        _require_askable(config, schema, epsilon)
+        budget = PrivacyBudget(epsilon, delta, schema.neighbours)
+        foreseen = _foreseen(schema, budget)
+        rows = _rows_at_most(config)
+        blind = [one for one in foreseen if one.error >= rows]
+        if blind:
+            raise ConfigError(
+                f"At epsilon {epsilon:g} the preview would show nothing of '{blind[0].column}': counts would be within "
+                f"±{blind[0].error:,.3g} rows, and as declared the table has at most {rows:,}. Spend more, or preview "
+                "fewer columns. Nothing was spent."
+            )
+        names = tuple(column.name for column in schema.modelled)
+        plan = PreviewPlan(names, epsilon, delta, foreseen, rows, 0.0, epsilon)
+        if table_id is not None and self._earlier(_asked(config, schema, table_id, plan), table_id) is not None:
+            spent = self._spent(config)
+            return replace(plan, epsilon_before=spent, epsilon_after=spent, paid=True)
+        return self._beside(config, plan, budget)
+
+    def _spent(self, config: RunConfig) -> float:
+        account = self._installation.store.accounts.named(config.account)
+        return 0.0 if account is None else self._installation.ledger.spent(account.id).epsilon
+
+    def _beside(self, config: RunConfig, plan: PreviewPlan, budget: PrivacyBudget) -> PreviewPlan:
+        """Return the plan with what is spent before and after, and why it may be refused."""
+        account, ledger = self._installation.store.accounts.named(config.account), self._installation.ledger
+        if account is not None:
+            plan = replace(
+                plan,
+                epsilon_before=ledger.spent(account.id).epsilon,
+                epsilon_after=ledger.after(account.id, budget).epsilon,
+                refusal=ledger_refusal(config, account, budget, ledger),
+            )
+        try:
+            require_approved(self._installation.settings, plan.epsilon)
+        except ApprovalRequiredError as error:
+            return replace(plan, refusal=str(error))
+        return plan
+
+    def reserve(
+        self,
+        config: RunConfig,
+        columns: Sequence[str],
+        *,
+        table_id: str,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        reading: Reading = _USUAL_READING,
+    ) -> Work:
+        """Charge a preview and record its work, to be claimed and done in this process.
+
+        If the same preview of the same table was paid for, nothing is charged: the work returned has ended already, or
+        it goes on from the kept answer.
+
+        Raises
+        ------
+        NotAsDeclaredError
+            If most lines, or most cells of a column, would be lost, and ``reading`` does not say to go on.
+        SynthError
+            If :meth:`plan` refuses it, or the table cannot be read as declared or is being worked on.
+        """
+        return self._begin(config, columns, table_id, epsilon, delta, reading, start=False)
+
+    def start(
+        self,
+        config: RunConfig,
+        columns: Sequence[str],
+        *,
+        table_id: str,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        reading: Reading = _USUAL_READING,
+    ) -> str:
+        """Charge a preview and start it in another process; return its id. As :meth:`reserve`."""
+        return self._begin(config, columns, table_id, epsilon, delta, reading, start=True).id
+
+    def _begin(
+        self,
+        config: RunConfig,
+        columns: Sequence[str],
+        table_id: str,
+        epsilon: float | None,
+        delta: float | None,
+        reading: Reading,
+        *,
+        start: bool,
+    ) -> Work:
+        store, ledger = self._installation.store, self._installation.ledger
+        plan = self.plan(config, columns, epsilon=epsilon, delta=delta, table_id=table_id)
+        schema = previewed_schema(config.schema, columns)
+        asked = _asked(config, schema, table_id, plan)
+        if self.going(table_id) is not None:
+            raise JobError("A preview is already in progress for this table. Wait for it, or stop it first.")
+        earlier = self._earlier(asked, table_id)
+        if earlier is not None:
+            return self._again(earlier, asked, start=start)
+        account, _ = store.accounts.ensure(config.account, config.schema.neighbours, config.schema.unit)
+        if plan.refusal is not None:
+            raise BudgetExceededError(plan.refusal)
+        # A release of this configuration is not chosen after the look, which is about its columns alone.
+        whole = json.dumps(config_to_mapping(config.published()))
+        only = replace(config, schema=schema, label=None, groups=(), constraints=(), prediction_share=0.0)
+        read = self._intake.check(table_id, account.id, only, asked=whole, reading=reading)
+        self._installation.vault.check_ledger(account.id)
+        reading.pass_on(read)
+        preview_id = str(uuid4())
+        charge = ledger.reserve(
+            account.id,
+            preview_id,
+            PrivacyBudget(plan.epsilon, plan.delta, schema.neighbours),
+            purpose=PURPOSE,
+            who=SINGLE_USER,
+            config=asked,
+        )
+        try:
+            folder = run_folder.make(self._installation.settings, preview_id)
+            run_folder.write_owner_json(folder / "owner" / run_folder.PREVIEW_ASKED, self._request(asked, table_id))
+            return self._started(preview_id, asked, start=start)
+        except BaseException:
+            ledger.fail(charge)
+            raise
+
+    def _started(self, preview_id: str, asked: str, *, start: bool) -> Work:
+        kept = {"asked": asked, "owner": SINGLE_USER, "work_id": preview_id}
+        if start:
+            self._engine.begin(WorkKind.PREVIEW, preview_id, **kept)
+            return self._installation.store.work[preview_id]
+        return self._installation.store.work.begin(WorkKind.PREVIEW, preview_id, host=this_host(), **kept)
+
+    def _again(self, charge: Charge, asked: str, *, start: bool) -> Work:
+        """Return the ended work of a preview that was paid for, or let it go on from its kept answer."""
+        if charge.state is ChargeState.SPENT:
+            return self._started(charge.run_id, asked, start=start)
+        work = self._installation.store.work.find(charge.run_id)
+        if work is None:
+            raise JobError("The record of this preview is missing. Restore the installation from a backup.")
+        return work
+
+    def _request(self, asked: str, table_id: str) -> dict[str, str]:
+        """Return what makes two previews the same: what is asked, and a keyed fingerprint of the table."""
+        return {"asked": _digest(asked), "table": self._installation.store.tables[table_id].fingerprint}
+
+    def _earlier(self, asked: str, table_id: str) -> Charge | None:
+        """Return the charge of the same preview of the same table, if its answer can still be had."""
+        account = self._installation.store.accounts.named(json.loads(asked)["account"])
+        wanted = self._request(asked, table_id)
+        for charge in () if account is None else reversed(self._installation.ledger.current(account.id)):
+            if charge.purpose != PURPOSE or charge.state not in (ChargeState.SPENT, ChargeState.RELEASED):
+                continue
+            path = run_folder.of(self._installation.settings, charge.run_id) / "owner" / run_folder.PREVIEW_ASKED
+            with suppress(JobError):
+                if run_folder.read_json(path) == wanted and self._can_be_had(charge):
+                    return charge
+        return None
+
+    def _can_be_had(self, charge: Charge) -> bool:
+        if charge.state is ChargeState.SPENT:
+            return answers_path(self._installation.settings.home, charge.run_id).is_file()
+        return _of_folder(self._installation, charge.run_id) is not None
+
+    def going(self, table_id: str) -> Work | None:
+        """Return the preview of a table that is in progress, after tending, or None."""
+        self._engine.tend()
+        return going_preview(self._installation.store, table_id)
+
+    def standing(self, preview_id: str) -> Work | None:
+        """Return the work of a preview, after tending, or None."""
+        return self._engine.standing(WorkKind.PREVIEW, preview_id)
+
+    def cancel(self, preview_id: str) -> None:
+        """Stop a preview: a reservation that was not spent yet is freed; what was spent stays spent, and can go on."""
+        self._engine.stop(WorkKind.PREVIEW, preview_id)
+
+    def result(self, preview_id: str) -> Preview | None:
+        """Return what a preview counted; None if it has not ended, or failed."""
+        released = [one for one in self._installation.ledger.charges_of(preview_id) if one.certificate_id]
+        return _of_folder(self._installation, preview_id) if released else None
+
+    def of_table(self, table_id: str) -> tuple[tuple[str, Preview], ...]:
+        """Return the previews of a table that were counted, the newest first, each with its id."""
+        table = self._installation.store.tables[table_id]
+        found = []
+        for charge in reversed(self._installation.ledger.current(table.account_id)):
+            if charge.purpose != PURPOSE or charge.state is not ChargeState.RELEASED:
+                continue
+            path = run_folder.of(self._installation.settings, charge.run_id) / "owner" / run_folder.PREVIEW_ASKED
+            with suppress(JobError):
+                preview = self.result(charge.run_id)
+                if preview is not None and run_folder.read_json(path)["table"] == table.fingerprint:
+                    found.append((charge.run_id, preview))
+        return tuple(found)
+
+
+def _require_askable(config: RunConfig, schema: Schema, epsilon: float) -> None:
+    if config.schema.neighbours is Neighbours.CELL:
+        raise ConfigError(
+            "If single cells are protected, nothing can be previewed, because counts of values protect whole rows."
+        )
+    if not 0 < epsilon < config.epsilon:
+        raise ConfigError(
+            f"A preview takes a small part of the budget. Choose an epsilon between 0 and {config.epsilon:g}, for "
+            f"example {config.epsilon * USUAL_SHARE:g}."
+        )
+    problem = undeclared_facts(schema)
+    if problem is not None:
+        raise ConfigError(problem)
+    config.format.check()
+
+
+def _rows_at_most(config: RunConfig) -> int:
+    return config.people_at_most * config.schema.unit.rows_per_unit
+
+
+def _asked(config: RunConfig, schema: Schema, table_id: str, plan: PreviewPlan) -> str:
+    """Return what a preview was asked, as JSON; as a run, it is compared with its reservation before it is spent."""
+    only = replace(config, schema=schema, label=None, groups=(), constraints=(), prediction_share=0.0)
+    mapping = config_to_mapping(only.published())
+    kept = ("account", "unit", "row_count", "number_of_units", "undeclared", "columns", "format")
+    asked = {name: mapping[name] for name in kept if name in mapping}
+    return json.dumps({**asked, "budget": {"epsilon": plan.epsilon, "delta": plan.delta}, "table": table_id})
+
+
+def _digest(asked: str) -> str:
+    """Return a digest of what was asked, whatever the id of the copy of the table."""
+    body = {key: said for key, said in json.loads(asked).items() if key != "table"}
+    return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
+
+
+# In the worker --------------------------------------------------------------------------------------------------------
+
+
+def carry_out(installation: Installation, work_id: str, progress: Progress) -> Preview:
+    """Spend, read, ask, and keep what was counted; or go on from the answer that an earlier process kept.
+
+    Raises
+    ------
+    SynthError
+        What stopped it; the caller settles the charge, unless it can go on.
+    """
+    store, ledger = installation.store, installation.ledger
+    asked = str(store.work[work_id].asked)
+    said: Mapping[str, Any] = json.loads(asked)
+    schema = parse_schema({name: said[name] for name in _DECLARED if name in said})
+    epsilon, delta = (float(said["budget"][name]) for name in ("epsilon", "delta"))
+    table = store.tables[str(said["table"])]
+    if table.state is not TableState.STORED:
+        raise TableError("The table of this preview was deleted. Upload it again.")
+    progress.phase("Reading")
+    key, path = installation.keys.answers_key(work_id), answers_path(installation.settings.home, work_id)
+    with AnswerFile(path, key=key, run_id=work_id) as answers, _forgetting(answers):
+        charge = _spend(installation, work_id, table.account_id, asked, answers)
+        (rows,) = PrivateTable.open(
+            installation.vault,
+            table.id,
+            schema,
+            parse_format(said["format"]),
+            account_key=installation.vault.split_key(table.account_id),
+            holdout=0.0,
+            parts=("train",),
+            undeclared=said["undeclared"],
+        )
+        progress.phase("Counting with noise")
+        session = PrivateSession(rows, PrivacyBudget(epsilon, delta, schema.neighbours), kept=answers)
+        answer = session.noisy_sum(preview_question(schema), share=1.0, query=QUERY, source=SOURCE)
+        answers.require_all_repeated()
+        preview = Preview(str(said["account"]), schema, epsilon, delta, answer)
+        _keep(installation, work_id, preview)
+        # Drawn anew, so that what certificates say of it follows from no row.
+        ledger.release(charge, uuid4().hex[:_IDENTITY_DIGITS])
+        store.work.advance(work_id, WorkState.REPORTED)
+        answers.forget()
+    return preview
+
+
+@contextmanager
+def _forgetting(answers: AnswerFile) -> Iterator[None]:
+    """Forget a kept answer that cannot be used: asked again, the preview is a new one, with a charge of its own."""
+    try:
+        yield
+    except JobError:
+        answers.forget()
+        raise
+
+
+def _spend(installation: Installation, work_id: str, account_id: str, asked: str, answers: AnswerFile) -> Charge:
+    """Spend the reservation of a preview, or find that an earlier process did, to the same question."""
+    ledger = installation.ledger
+    for charge in ledger.charges_of(work_id):
+        if charge.account_id != account_id:
+            break
+        if charge.state is ChargeState.RESERVED:
+            answers.begin({"asked": _digest(asked)})
+            return ledger.spend(charge, config=asked)
+        if charge.state is ChargeState.SPENT:
+            facts = answers.go_on()
+            found = ledger.chain(account_id)
+            require_open(found)
+            require_as_reserved(found, charge_in(found.account, found.charges, charge.charge_id), asked)
+            if facts["asked"] != _digest(asked):
+                raise JobError(OTHER_THAN_RESERVED)
+            return charge
+    raise JobError("Nothing is reserved for this preview. Start a new one.")
+
+
+def _keep(installation: Installation, preview_id: str, preview: Preview) -> None:
+    """Seal what was counted under a key of this preview alone."""
+    folder, key = run_folder.make(installation.settings, preview_id), installation.keys.answers_key(preview_id)
+    for name, data in preview.files.items():
+        with run_folder.private_stream(folder / name) as target:
+            target.write(seal(key, data, context=_context(preview_id, name)))
+
+
+def _of_folder(installation: Installation, preview_id: str) -> Preview | None:
+    """Return what a preview kept; None where it is missing, or was altered."""
+    folder, key = run_folder.of(installation.settings, preview_id), installation.keys.answers_key(preview_id)
+    try:
+        files = {
+            name: unseal(key, (folder / name).read_bytes(), context=_context(preview_id, name))
+            for name in run_folder.PREVIEWED
+        }
+        return Preview.of_files(files)
+    except (OSError, SynthError):
+        return None
+
+
+def _context(preview_id: str, name: str) -> bytes:
+    return f"hermitage preview 1 {preview_id} {name}".encode()
+
+
+# In later releases ----------------------------------------------------------------------------------------------------
+
+
+def with_previews(installation: Installation, config: RunConfig) -> RunConfig:
+    """Return a configuration that lists every preview of its account that was shown, as the ledger knows them.
+
+    What the owner chooses after a preview is a function of it, so a release states what both cost together.
+    """
+    account = installation.store.accounts.named(config.account)
+    charges = () if account is None else installation.ledger.current(account.id)
+    previews = tuple(
+        PreviewSpent(str(charge.certificate_id), charge.epsilon, charge.delta)
+        for charge in charges
+        if charge.purpose == PURPOSE and charge.state is ChargeState.RELEASED
+    )
+    return replace(config, previews=previews)
+
+
+def bring_back_previews(installation: Installation, config: RunConfig, *, account_id: str, who: str) -> None:
+    """Enter previews that are missing from the ledger, from a bundle that states them; each only once."""
+    known = {charge.certificate_id for charge in installation.ledger.current(account_id)}
+    for one in config.previews:
+        if one.id not in known:
+            installation.ledger.enter_certificate(
+                account_id,
+                PrivacyBudget(one.epsilon, one.delta, config.schema.neighbours),
+                certificate_id=one.id,
+                who=who,
+                run_id=str(uuid4()),
+                purpose=PURPOSE,
+            )
