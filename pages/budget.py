@@ -29,6 +29,7 @@ from pages.ui.forecast import (
 )
 from pages.ui.guards import guard, require, through_the_application
 from pages.ui.looking import taken_columns, taken_note
+from pages.ui.previewing import preview_panel, previews_note
 from pages.ui.session import application, bind, draft, go, own_table
 from pages.ui.words import DELTA_MEANS, amount, count, note, plain
 from synth.errors import ConfigError
@@ -67,7 +68,7 @@ def screen() -> None:
     st.title("Choose a privacy budget")
     require("table")
     require("description")
-    config = config_of(draft())
+    config = application().as_released(config_of(draft()))
     plan = application().plan(config)
 
     badge("safe")
@@ -86,6 +87,7 @@ def screen() -> None:
     )
 
     found_note(config)
+    previews_note(config)
     taken_note(taken_columns(draft()))
     _purpose(config)
     ledger_box(plan)
@@ -187,12 +189,13 @@ def _details(config: RunConfig, plan: Plan) -> None:
             "errors",
             lambda: forecast_panel(plan.forecast, rows=_measured_rows(config)),
         ),
+        ("Preview columns first, for a small charge", "preview", lambda: preview_panel(config)),
         ("Where the budget goes", "parts", lambda: _parts(config, plan)),
         ("Limits on attacks, and delta", "attacks", lambda: _attacks(config, plan)),
         ("What others have used", "others", others_used),
     ]
     if not of_model:
-        parts.insert(2, ("Start from the accuracy you need", "accuracy", lambda: smallest_epsilon_form(config)))
+        parts.insert(3, ("Start from the accuracy you need", "accuracy", lambda: smallest_epsilon_form(config)))
     for title, name, drawn in parts:
         place = st.expander(title, key=f"budget-{name}", on_change="rerun")
         if place.open:

@@ -186,7 +186,11 @@ class Application:
 
     def plan(self, config: RunConfig) -> Plan:
         """Plan a run, without reading rows or writing anything."""
-        return plan_run(with_previews(self.installation, config), store=self.store, ledger=self.ledger)
+        return plan_run(self.as_released(config), store=self.store, ledger=self.ledger)
+
+    def as_released(self, config: RunConfig) -> RunConfig:
+        """Return a configuration with the previews of its account, which its release will state too."""
+        return with_previews(self.installation, config)
 
     def totals_with_another(self, config: RunConfig, epsilons: Sequence[float]) -> tuple[float, ...]:
         """Return what would be spent on these people after this release and another one like it, at each epsilon."""
@@ -209,7 +213,7 @@ class Application:
         check_config(config)
         require_device(config.device)
         self.stops.check(config)
-        config = with_previews(self.installation, marked(config, finding_of(self.installation, config)))
+        config = self.as_released(marked(config, finding_of(self.installation, config)))
         require_approved(self.settings, config.epsilon)
         account, _ = self.store.accounts.ensure(config.account, config.schema.neighbours, config.schema.unit)
         asked = json.dumps(config_to_mapping(config.published()))

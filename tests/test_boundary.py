@@ -292,6 +292,11 @@ COMMANDS: dict[str, list[Callable[[str], list[str]]]] = {
     "compare": [lambda text: ["compare", text, text]],
     "verify": [lambda text: ["verify", text]],
     "rows": [lambda text: ["rows", text, "--out", "rows.csv"], lambda text: ["rows", "b.zip", "--out", text]],
+    "preview": [
+        lambda text: ["preview", text, "--columns", "age"],
+        lambda text: ["preview", "c.yaml", "--columns", "age", "--table", text],
+        lambda text: ["preview", "c.yaml", "--columns", "age", "--out", text],
+    ],
     "answers": [
         lambda text: ["answers", text],
         lambda text: ["answers", "b.zip", "--out", text],

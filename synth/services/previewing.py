@@ -26,6 +26,7 @@ from synth.errors import (
     BudgetExceededError,
     ConfigError,
     JobError,
+    PrivacyError,
     SynthError,
     TableError,
 )
@@ -173,6 +174,10 @@ class Preview:
     epsilon: float
     delta: float
     answer: NoisyAnswer
+
+    def __post_init__(self) -> None:
+        if not self.answer.receipt.private:
+            raise PrivacyError("A preview was made with test noise, which protects nobody. Ask for it again.")
 
     @property
     def counts(self) -> Counts:

@@ -157,6 +157,7 @@ def run(
         versions=current_versions(),
         ledger={"charges": 1, "head": "ab" * 32},
         device=device_name(fitted.device),
+        previews=config.previews,
     )
     contents = Contents(
         config=config,
