@@ -6,6 +6,7 @@ import streamlit as st
 
 from pages.ui.charts import draw, show_plot, table_figure
 from pages.ui.words import note, plain
+from synth.names import visible
 from synth.reports.counted import CountedTable, Counts
 
 _MOST_CELLS = 10_000
@@ -27,8 +28,8 @@ def show_counts(counts: Counts, *, key: str, sealed: bool = True) -> None:
         st.info(plain(counts.sentence))
         return
     places = range(len(counts.tables))
-    names = [table.name for table in counts.tables]
-    chosen = st.selectbox("Table of counts", places, format_func=lambda place: plain(names[place]), key=f"{key}-of")
+    names = [visible(table.name) for table in counts.tables]
+    chosen = st.selectbox("Table of counts", places, format_func=names.__getitem__, key=f"{key}-of")
     show_counted(counts.tables[chosen], key=f"{key}-{chosen}")
     st.download_button(
         "Download all counts (CSV)",

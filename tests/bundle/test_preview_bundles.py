@@ -79,6 +79,7 @@ def test_nor_does_a_bundle_that_is_altered_to_fit_itself(
     change: Callable[[dict[str, Any]], None], bundle: Path, key: Key, tmp_path: Path
 ) -> None:
     """Epsilon is composed again from what is stated; that there were no other previews is only stated."""
+
     def config_too(data: bytes) -> bytes:
         document = yaml.safe_load(data)
         change(document)
