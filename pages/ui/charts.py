@@ -61,6 +61,13 @@ def show_picture(figure: Bars | HeatMap | Picture, *, key: str) -> None:
     _plot(made, title=figure.title, key=key)
 
 
+def show_histogram(figure: Bars, *, key: str) -> None:
+    """Draw noisy counts as bars, each with its error, and folded below them the same numbers as a table."""
+    heading(figure)
+    _plot(bars_figure(figure, filled=True), title=figure.title, key=key)
+    _folded(table_of(figure), title=figure.title, key=key)
+
+
 def show_plot(made: go.Figure, *, title: str, twin: pd.DataFrame, key: str) -> None:
     """Draw a plot with its alternative text and its table twin; its words in the colour of the page's text."""
     _plot(made, title=title, key=key)
@@ -130,10 +137,10 @@ def ceiling() -> str:
     return _DARK_LINE if _is_dark() else COLOURS["ceiling"]
 
 
-def bars_figure(figure: Bars) -> go.Figure:
+def bars_figure(figure: Bars, *, filled: bool = False) -> go.Figure:
     """Return bars for synthetic rows and dots with whiskers for everything measured; lines for floor and ceiling.
 
-    A joined figure is lines alone.
+    A joined figure is lines alone; a ``filled`` one has bars for what is measured, where it stands alone.
     """
     made = go.Figure()
     # Places and not names: two bins may have one name, such as 0 on the grid and 0 as a value of its own.
@@ -152,7 +159,7 @@ def bars_figure(figure: Bars) -> go.Figure:
         elif series.meaning in _DASHED:
             line = {"dash": _DASHED[series.meaning], "color": colour, "width": 2}
             made.add_scatter(x=places, y=values, name=name, mode="lines", line=line)
-        elif series.meaning == "synthetic":
+        elif series.meaning == "synthetic" or filled:
             made.add_bar(x=places, y=values, name=name, marker_color=colour, error_y=errors)
         else:
             marker = {"color": colour, "size": 9}

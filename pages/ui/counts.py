@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from pages.ui.charts import draw, show_plot, table_figure
+from pages.ui.charts import show_histogram, show_plot, table_figure
 from pages.ui.words import note, plain
 from synth.names import visible
 from synth.reports.counted import CountedTable, Counts
@@ -49,7 +49,7 @@ def show_counted(table: CountedTable, *, key: str) -> None:
     """Draw one table of counts: as a histogram, as a heat map, or in words where it cannot be drawn."""
     bars = table.bars
     if bars is not None:
-        draw(bars, key=key)
+        show_histogram(bars, key=key)
     elif len(table.columns) == 2 and table.counts.size <= _MOST_CELLS:
         title = " and ".join(table.columns)
         st.markdown(f"**{plain(title)}**  \n{plain(table.error_words)}")

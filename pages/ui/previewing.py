@@ -12,7 +12,6 @@ from pages.ui.words import amount, note, plain, upper
 from synth.errors import InputError, PrivacyError
 from synth.privacy.more.together import epsilon_together
 from synth.schema import Neighbours, RunConfig
-from synth.services.finding import remaining
 from synth.services.previewing import USUAL_SHARE, PreviewPlan
 
 _COLUMNS, _EPSILON, _BEGUN = "preview-columns", "preview-epsilon", "preview-begun"
@@ -102,11 +101,10 @@ def _before(config: RunConfig, plan: PreviewPlan) -> None:
     if plan.paid:
         st.info(plain(plan.cost))
     else:
-        left = amount(remaining(config.epsilon, plan.epsilon))
         st.markdown(
             f"**Spends ε = {amount(plan.epsilon)}** (δ = {plan.delta:g}) of these people, beside the release. Total "
-            f"spent on them afterwards: {upper(plan.epsilon_after)}. To keep the sum at most {amount(config.epsilon)}, "
-            f"set the budget of the release to {left} above."
+            f"spent on them afterwards: {upper(plan.epsilon_after)}. For at most {config.epsilon:g} in all, set the "
+            f"budget of the release to {plan.epsilon_left:g} above."
         )
     for one in plan.foreseen:
         note(

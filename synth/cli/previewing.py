@@ -14,7 +14,6 @@ from synth.errors import InputError
 from synth.jobs.processes import birth_of
 from synth.schema import RunConfig
 from synth.services.databases import as_read_from_source
-from synth.services.finding import remaining
 from synth.services.intake import Reading
 from synth.services.previewing import Preview, carry_out
 from synth.system.paths import path_of
@@ -95,7 +94,7 @@ def preview_locally(
                 )
         tell(
             f"Spent in total on '{config.account}': epsilon {application.account(config.account).epsilon_spent:.4g}. A "
-            "release states this preview together with its own budget; to keep the sum at most "
-            f"{config.epsilon:g}, run it with --epsilon {remaining(config.epsilon, preview.epsilon):g}."
+            "release states this preview together with its own budget; for at most "
+            f"{config.epsilon:g} in all, run it with --epsilon {plan.epsilon_left:g}."
         )
     return preview

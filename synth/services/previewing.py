@@ -37,6 +37,7 @@ from synth.privacy.accounting import SLACK_ALLOWANCE, PrivacyBudget
 from synth.privacy.answers import NoisyAnswer, NoisySum, of_kind
 from synth.privacy.costs import between_neighbours
 from synth.privacy.feature_maps import Stack
+from synth.privacy.more.together import epsilon_left
 from synth.privacy.questions import Allowance
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
@@ -119,6 +120,8 @@ class PreviewPlan:
         As many rows as the table can have, as declared.
     epsilon_before, epsilon_after : float
         What is spent on these people before and after the preview.
+    epsilon_left : float
+        With how much of the configuration's epsilon a release states no more than that for both together.
     refusal : str, optional
         Why it cannot start, in one sentence.
     paid : bool
@@ -132,6 +135,7 @@ class PreviewPlan:
     rows_at_most: int
     epsilon_before: float
     epsilon_after: float
+    epsilon_left: float
     refusal: str | None = None
     paid: bool = False
 
@@ -151,7 +155,8 @@ class PreviewPlan:
             return "This preview was paid for already: the same counts are shown again, at no cost."
         return (
             f"Previewing {numbered(len(self.columns), 'column')} costs epsilon {self.epsilon:g} at delta "
-            f"{self.delta:g}, in addition to the budget of a later release, which states both together."
+            f"{self.delta:g}, in addition to the budget of a later release, which states both together. With epsilon "
+            f"{self.epsilon_left:g} for the release, the two stay within that budget."
         )
 
 
@@ -332,7 +337,8 @@ class Previews:
                 "fewer columns. Nothing was spent."
             )
         names = tuple(column.name for column in schema.modelled)
-        plan = PreviewPlan(names, epsilon, delta, foreseen, rows, 0.0, epsilon)
+        left = epsilon_left(with_previews(self._installation, config), budget)
+        plan = PreviewPlan(names, epsilon, delta, foreseen, rows, 0.0, epsilon, left)
         if table_id is not None and self._earlier(_asked(config, schema, table_id, plan), table_id) is not None:
             spent = self._spent(config)
             return replace(plan, epsilon_before=spent, epsilon_after=spent, paid=True)

@@ -15,7 +15,7 @@ from synth.bundle.certificate import certificate_from_bytes
 from synth.bundle.fields import field_of
 from synth.errors import ConfigError, PrivacyError, VerificationError
 from synth.privacy.accounting import PrivacyBudget, epsilon_of_receipts
-from synth.privacy.more.together import epsilon_together
+from synth.privacy.more.together import epsilon_left, epsilon_together
 from synth.schema import Neighbours, PreviewSpent, parse_config
 from synth.schema.documents import read_mapping
 
@@ -130,3 +130,17 @@ def test_whole_budgets_add_up_with_receipts_of_the_same_relation_only() -> None:
     cell = PrivacyBudget(0.5, 1e-6, Neighbours.CELL)
     with pytest.raises(PrivacyError, match="single cells"):
         epsilon_of_receipts((), 1e-6, (cell,))
+
+
+def test_what_is_left_for_a_release_is_the_most_that_states_no_more_in_all() -> None:
+    config = config_of()
+    more = PrivacyBudget(0.3, 1e-7, config.schema.neighbours)
+    left = epsilon_left(config, more)
+    spent = (PreviewSpent("0" * 16, more.epsilon, more.delta),)
+    within, beyond = (
+        epsilon_together(dataclasses.replace(config, epsilon=epsilon, previews=spent))
+        for epsilon in (left, left + 0.02)
+    )
+    assert within <= config.epsilon < beyond
+    assert 1.0 - more.epsilon < left < 1.0, "more than the plain difference, as squares of mu add"
+    assert epsilon_left(dataclasses.replace(config, previews=PREVIEWS), more) < left

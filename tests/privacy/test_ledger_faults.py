@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -142,7 +141,7 @@ def _(patch: pytest.MonkeyPatch) -> None:
 
 @fault("every look counted, whatever was run", looks)
 def _(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(notes, "json", SimpleNamespace(loads=lambda text: object()))
+    patch.setattr(notes, "_chosen", lambda asked: object())
     patch.setattr(notes, "_planned", lambda run, config, findings: set())
 
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
+from dataclasses import replace
 
+from synth.errors import PrivacyError
 from synth.privacy.accounting import COORDINATE_ALLOWANCE, SLACK_ALLOWANCE, PrivacyBudget, epsilon_of
 from synth.privacy.costs import mu_squared_of, total_up
 from synth.privacy.receipt import GAUSSIAN, Receipt
 from synth.schema import FoundReference, Neighbours, PreviewSpent, RunConfig
 
-__all__ = ["budgets_of", "epsilon_together", "reference_of"]
+__all__ = ["budgets_of", "epsilon_left", "epsilon_together", "reference_of"]
+
+_HALVINGS = 16
 
 
 def epsilon_together(config: RunConfig) -> float:
@@ -29,6 +34,28 @@ def epsilon_together(config: RunConfig) -> float:
         coordinates=COORDINATE_ALLOWANCE * len(whole) + (0 if found is None else found.coordinates),
         additive_delta=0.0 if found is None else found.additive_delta,
     )
+
+
+def epsilon_left(config: RunConfig, more: PrivacyBudget) -> float:
+    """Return the epsilon at which a run still states at most the configuration's, if more is spent before it.
+
+    Rounded down to a hundredth of the configuration's epsilon, or less where that would be 0; 0 if nothing is left.
+    """
+    spent = PreviewSpent("0" * 16, more.epsilon, more.delta)
+    beside = replace(config, previews=(*config.previews, spent))
+    low, high = 0.0, config.epsilon
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if _fits(beside, middle, config.epsilon) else (low, middle)
+    step = 10.0 ** (math.floor(math.log10(config.epsilon)) - 2)
+    return max(round(math.floor(low / step) * step, 12), 0.0)
+
+
+def _fits(config: RunConfig, epsilon: float, whole: float) -> bool:
+    try:
+        return epsilon_together(replace(config, epsilon=epsilon)) <= whole
+    except PrivacyError:  # too small for noise on a grid
+        return False
 
 
 def budgets_of(previews: Iterable[PreviewSpent], neighbours: Neighbours) -> tuple[PrivacyBudget, ...]:
