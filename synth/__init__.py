@@ -167,6 +167,7 @@ def preview(
     columns: Sequence[str],
     *,
     epsilon: float | None = None,
+    anew: bool = False,
     table: str | Path | None = None,
     look: bool = True,
     as_declared: bool = False,
@@ -180,7 +181,9 @@ def preview(
     columns : sequence of str
     epsilon : float, optional
         What to spend, by default a twentieth of the configuration's epsilon. It is charged to the account, and later
-        releases state it together with their own budget. Asked again, the same preview costs nothing.
+        releases state it together with their own budget.
+    anew : bool
+        Charge it again. Otherwise the same preview of the same people costs nothing again, and gives the same counts.
     table : path, optional
         The private table, instead of ``config.table``.
     look, as_declared : bool
@@ -200,7 +203,7 @@ def preview(
 
     def previewed() -> pd.DataFrame:
         reading = _reading(look, as_declared)
-        return preview_locally(config, columns, epsilon=epsilon, table=table, reading=reading).counts.frame
+        return preview_locally(config, columns, epsilon=epsilon, anew=anew, table=table, reading=reading).counts.frame
 
     return in_own_words(previewed)
 

@@ -32,7 +32,7 @@ def preview_panel(config: RunConfig) -> None:
     if _follow(table_id):
         return
     _offer(config, table_id)
-    _show(table_id)
+    _show(config.account)
 
 
 def _follow(table_id: str) -> bool:
@@ -77,16 +77,21 @@ def _offer(config: RunConfig, table_id: str) -> None:
         note("Choose a column: the error of its counts is stated before anything is spent.")
         return
     try:
-        plan = application().previews.plan(config, columns, epsilon=float(epsilon), table_id=table_id)
+        plan = application().previews.plan(config, columns, epsilon=float(epsilon))
+        anew = plan.paid is not None and st.checkbox("Count the present table, for another charge", key="preview-anew")
+        if anew:
+            plan = application().previews.plan(config, columns, epsilon=float(epsilon), anew=True)
     except (InputError, PrivacyError) as error:
         st.warning(plain(error))
         return
     _before(config, plan)
-    label = "Show it again" if plan.paid else f"Preview (spends {amount(plan.epsilon)})"
+    label = "Show it again" if plan.paid is not None else f"Preview (spends {amount(plan.epsilon)})"
     pressed = st.button(label, key="preview", disabled=plan.refusal is not None)
     spent = {"epsilon": plan.epsilon, "delta": plan.delta}
     begun = start_unless_lost(
-        lambda reading: application().previews.start(config, columns, table_id=table_id, **spent, reading=reading),
+        lambda reading: application().previews.start(
+            config, columns, table_id=table_id, **spent, anew=anew, reading=reading
+        ),
         pressed=pressed,
         about=(config, tuple(columns), table_id, spent),
         label=label,
@@ -98,7 +103,7 @@ def _offer(config: RunConfig, table_id: str) -> None:
 
 def _before(config: RunConfig, plan: PreviewPlan) -> None:
     """Say what a preview costs and how accurate it will be, before it is paid for."""
-    if plan.paid:
+    if plan.paid is not None:
         st.info(plain(plan.cost))
     else:
         st.markdown(
@@ -117,15 +122,15 @@ def _before(config: RunConfig, plan: PreviewPlan) -> None:
         st.error(plain(plan.refusal))
 
 
-def _show(table_id: str) -> None:
-    """Show what the previews of this table counted, the newest first."""
-    for place, (preview_id, preview) in enumerate(application().previews.of_table(table_id)):
+def _show(account: str) -> None:
+    """Show what the previews of these people counted, the newest first."""
+    for place, (charge, preview) in enumerate(application().previews.of_account(account)):
         names = ", ".join(column.name for column in preview.schema.modelled)
-        title = f"{plain(names)} at ε = {amount(preview.epsilon)}"
-        with st.container(border=True, key=f"preview-{preview_id}"):
+        title = f"{plain(names)} at ε = {amount(preview.epsilon)}, of {charge.time:%Y-%m-%d}"
+        with st.container(border=True, key=f"preview-{charge.run_id}"):
             st.markdown(f"**Preview of {title}**")
-            if place == 0 or st.toggle("Show", key=f"show-{preview_id}"):
-                show_counts(preview.counts, key=f"counts-{preview_id}")
+            if place == 0 or st.toggle("Show", key=f"show-{charge.run_id}"):
+                show_counts(preview.counts, key=f"counts-{charge.run_id}")
 
 
 def previews_note(config: RunConfig) -> None:

@@ -282,6 +282,7 @@ def _preview(parsed: argparse.Namespace) -> int:
                 config_of(parsed, password),
                 columns,
                 **spend,
+                anew=parsed.anew,
                 keep_table=parsed.keep_table,
                 password=password,
                 reading=reading,
@@ -643,6 +644,8 @@ def _add_preview(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     preview.add_argument(
         "--delta", dest="spend_delta", type=float, metavar="D", help="default: a twentieth of the budget's delta"
     )
+    words = "charge it again, although the same preview of these people was paid for: the table is another one since"
+    preview.add_argument("--anew", action="store_true", help=words)
     preview.add_argument("--table", metavar="PATH", help="the private table, instead of the one in the configuration")
     preview.add_argument("--out", metavar="FILE", help="a new file for the counts; without it, they are printed")
     preview.add_argument("--keep-table", action="store_true", help=_KEEP_TABLE)

@@ -16,6 +16,7 @@ from synth.schema import RunConfig
 from synth.services.databases import as_read_from_source
 from synth.services.intake import Reading
 from synth.services.previewing import Preview, carry_out
+from synth.system.machine import this_host
 from synth.system.paths import path_of
 
 __all__ = ["preview_locally"]
@@ -27,6 +28,7 @@ def preview_locally(
     *,
     epsilon: float | None = None,
     delta: float | None = None,
+    anew: bool = False,
     table: str | Path | None = None,
     keep_table: bool = False,
     password: str | None = None,
@@ -43,6 +45,8 @@ def preview_locally(
     columns : sequence of str
     epsilon, delta : float, optional
         What to spend, by default a twentieth of the configuration's budget.
+    anew : bool
+        Charge it although the same preview of these people was paid for.
     table : path, optional
         The private table, instead of ``config.table``.
     keep_table : bool
@@ -75,22 +79,27 @@ def preview_locally(
     tell = say or (lambda line: None)
     with Application.from_environment() as application:
         # Before the table is taken in, so that what cannot start leaves nothing behind.
-        application.previews.plan(config, columns, epsilon=epsilon, delta=delta)
+        plan = application.previews.plan(config, columns, epsilon=epsilon, delta=delta, anew=anew)
         alone = replace(config, test_table=None)
         with received(application, alone, None, password=password, keep=keep_table, warn=warn) as (table_id, _):
-            plan = application.previews.plan(config, columns, epsilon=epsilon, delta=delta, table_id=table_id)
             tell(f"{plan.cost} {plan.shows}")
-            work = application.previews.reserve(
-                config, columns, table_id=table_id, epsilon=epsilon, delta=delta, reading=kept_reading(reading)
+            work_id = application.previews.reserve(
+                config,
+                columns,
+                table_id=table_id,
+                epsilon=epsilon,
+                delta=delta,
+                anew=anew,
+                reading=kept_reading(reading),
             )
-            known = application.previews.result(work.id)
+            known = application.previews.result(work_id)
             if known is not None:
                 return known
-            with closing(application, work.id):
+            with closing(application, work_id):
                 store = application.store
-                store.work.claim(work.id, host=str(work.host), pid=os.getpid(), pid_created=birth_of(os.getpid()))
+                store.work.claim(work_id, host=this_host(), pid=os.getpid(), pid_created=birth_of(os.getpid()))
                 preview = carry_out(
-                    application.installation, work.id, StoredAndSpokenProgress(store.work, work.id, tell)
+                    application.installation, work_id, StoredAndSpokenProgress(store.work, work_id, tell)
                 )
         tell(
             f"Spent in total on '{config.account}': epsilon {application.account(config.account).epsilon_spent:.4g}. A "

@@ -5,7 +5,9 @@ asks one question, for one table of counts of each column in public bins. The re
 it is published unless its owner does so, and every later release of the account states what it cost.
 
 Its answer is kept before anything else receives it. If its process is killed, the charge stays as it is, and the same
-preview of the same table goes on from the kept answer; noise is never drawn twice for one charge.
+preview goes on from the kept answer; noise is never drawn twice for one charge. Two previews are the same if the same
+is asked about the same people. Whether two tables are equal depends on every row of both, so a charge cannot follow
+from it.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any
 from uuid import uuid4
 
@@ -124,8 +127,8 @@ class PreviewPlan:
         With how much of the configuration's epsilon a release states no more than that for both together.
     refusal : str, optional
         Why it cannot start, in one sentence.
-    paid : bool
-        Whether it was paid for already: asked again, it costs nothing and gives the same counts.
+    paid : datetime, optional
+        When it was paid for, if it was: asked again, it costs nothing and gives the same counts.
     """
 
     columns: tuple[str, ...]
@@ -137,7 +140,7 @@ class PreviewPlan:
     epsilon_after: float
     epsilon_left: float
     refusal: str | None = None
-    paid: bool = False
+    paid: datetime | None = None
 
     @property
     def shows(self) -> str:
@@ -151,8 +154,11 @@ class PreviewPlan:
     @property
     def cost(self) -> str:
         """What it costs, as stated before the preview."""
-        if self.paid:
-            return "This preview was paid for already: the same counts are shown again, at no cost."
+        if self.paid is not None:
+            return (
+                f"This preview was paid for on {self.paid:%Y-%m-%d}: the same counts are shown again, at no cost, of "
+                "the table as it was then."
+            )
         return (
             f"Previewing {numbered(len(self.columns), 'column')} costs epsilon {self.epsilon:g} at delta "
             f"{self.delta:g}, in addition to the budget of a later release, which states both together. With epsilon "
@@ -299,7 +305,7 @@ class Previews:
         *,
         epsilon: float | None = None,
         delta: float | None = None,
-        table_id: str | None = None,
+        anew: bool = False,
     ) -> PreviewPlan:
         """Return what a preview costs and shows, without reading rows or writing anything.
 
@@ -312,8 +318,8 @@ class Previews:
             By default a twentieth of the configuration's epsilon.
         delta : float, optional
             By default a twentieth of the configuration's delta.
-        table_id : str, optional
-            Where it is known whether the same preview was paid for.
+        anew : bool
+            Charge it although the same preview of these people was paid for: the table may be another one since.
 
         Raises
         ------
@@ -339,14 +345,11 @@ class Previews:
         names = tuple(column.name for column in schema.modelled)
         left = epsilon_left(with_previews(self._installation, config), budget)
         plan = PreviewPlan(names, epsilon, delta, foreseen, rows, 0.0, epsilon, left)
-        if table_id is not None and self._earlier(_asked(config, schema, table_id, plan), table_id) is not None:
-            spent = self._spent(config)
-            return replace(plan, epsilon_before=spent, epsilon_after=spent, paid=True)
+        earlier = None if anew else self._earlier(_asked(config, schema, plan))
+        if earlier is not None:
+            spent = self._installation.ledger.spent(earlier.account_id).epsilon
+            return replace(plan, epsilon_before=spent, epsilon_after=spent, paid=earlier.time)
         return self._beside(config, plan, budget)
-
-    def _spent(self, config: RunConfig) -> float:
-        account = self._installation.store.accounts.named(config.account)
-        return 0.0 if account is None else self._installation.ledger.spent(account.id).epsilon
 
     def _beside(self, config: RunConfig, plan: PreviewPlan, budget: PrivacyBudget) -> PreviewPlan:
         """Return the plan with what is spent before and after, and why it may be refused."""
@@ -372,12 +375,13 @@ class Previews:
         table_id: str,
         epsilon: float | None = None,
         delta: float | None = None,
+        anew: bool = False,
         reading: Reading = _USUAL_READING,
-    ) -> Work:
-        """Charge a preview and record its work, to be claimed and done in this process.
+    ) -> str:
+        """Charge a preview and record its work, to be claimed and done in this process; return its id.
 
-        If the same preview of the same table was paid for, nothing is charged: the work returned has ended already, or
-        it goes on from the kept answer.
+        If the same preview of these people was paid for, nothing is charged, unless ``anew``: its :meth:`result` is
+        there, or it goes on from the kept answer.
 
         Raises
         ------
@@ -386,7 +390,8 @@ class Previews:
         SynthError
             If :meth:`plan` refuses it, or the table cannot be read as declared or is being worked on.
         """
-        return self._begin(config, columns, table_id, epsilon, delta, reading, start=False)
+        plan = self.plan(config, columns, epsilon=epsilon, delta=delta, anew=anew)
+        return self._begin(config, plan, table_id, reading, start=False)
 
     def start(
         self,
@@ -396,31 +401,24 @@ class Previews:
         table_id: str,
         epsilon: float | None = None,
         delta: float | None = None,
+        anew: bool = False,
         reading: Reading = _USUAL_READING,
     ) -> str:
         """Charge a preview and start it in another process; return its id. As :meth:`reserve`."""
-        return self._begin(config, columns, table_id, epsilon, delta, reading, start=True).id
+        plan = self.plan(config, columns, epsilon=epsilon, delta=delta, anew=anew)
+        return self._begin(config, plan, table_id, reading, start=True)
 
-    def _begin(
-        self,
-        config: RunConfig,
-        columns: Sequence[str],
-        table_id: str,
-        epsilon: float | None,
-        delta: float | None,
-        reading: Reading,
-        *,
-        start: bool,
-    ) -> Work:
+    def _begin(self, config: RunConfig, plan: PreviewPlan, table_id: str, reading: Reading, *, start: bool) -> str:
         store, ledger = self._installation.store, self._installation.ledger
-        plan = self.plan(config, columns, epsilon=epsilon, delta=delta, table_id=table_id)
-        schema = previewed_schema(config.schema, columns)
-        asked = _asked(config, schema, table_id, plan)
+        schema = previewed_schema(config.schema, plan.columns)
+        asked = _asked(config, schema, plan, table_id)
         if self.going(table_id) is not None:
             raise JobError("A preview is already in progress for this table. Wait for it, or stop it first.")
-        earlier = self._earlier(asked, table_id)
+        earlier = None if plan.paid is None else self._earlier(asked)
         if earlier is not None:
-            return self._again(earlier, asked, start=start)
+            if earlier.state is ChargeState.SPENT:
+                self._begin_work(earlier.run_id, asked, start=start)
+            return earlier.run_id
         account, _ = store.accounts.ensure(config.account, config.schema.neighbours, config.schema.unit)
         if plan.refusal is not None:
             raise BudgetExceededError(plan.refusal)
@@ -441,42 +439,30 @@ class Previews:
         )
         try:
             folder = run_folder.make(self._installation.settings, preview_id)
-            run_folder.write_owner_json(folder / "owner" / run_folder.PREVIEW_ASKED, self._request(asked, table_id))
-            return self._started(preview_id, asked, start=start)
+            run_folder.write_owner_json(folder / "owner" / run_folder.PREVIEW_ASKED, {"asked": _digest(asked)})
+            self._begin_work(preview_id, asked, start=start)
+            return preview_id
         except BaseException:
             ledger.fail(charge)
             raise
 
-    def _started(self, preview_id: str, asked: str, *, start: bool) -> Work:
-        kept = {"asked": asked, "owner": SINGLE_USER, "work_id": preview_id}
+    def _begin_work(self, preview_id: str, asked: str, *, start: bool) -> None:
         if start:
-            self._engine.begin(WorkKind.PREVIEW, preview_id, **kept)
-            return self._installation.store.work[preview_id]
-        return self._installation.store.work.begin(WorkKind.PREVIEW, preview_id, host=this_host(), **kept)
+            self._engine.begin(WorkKind.PREVIEW, preview_id, asked=asked, owner=SINGLE_USER, work_id=preview_id)
+        else:
+            self._installation.store.work.begin(
+                WorkKind.PREVIEW, preview_id, asked=asked, owner=SINGLE_USER, host=this_host(), work_id=preview_id
+            )
 
-    def _again(self, charge: Charge, asked: str, *, start: bool) -> Work:
-        """Return the ended work of a preview that was paid for, or let it go on from its kept answer."""
-        if charge.state is ChargeState.SPENT:
-            return self._started(charge.run_id, asked, start=start)
-        work = self._installation.store.work.find(charge.run_id)
-        if work is None:
-            raise JobError("The record of this preview is missing. Restore the installation from a backup.")
-        return work
-
-    def _request(self, asked: str, table_id: str) -> dict[str, str]:
-        """Return what makes two previews the same: what is asked, and a keyed fingerprint of the table."""
-        return {"asked": _digest(asked), "table": self._installation.store.tables[table_id].fingerprint}
-
-    def _earlier(self, asked: str, table_id: str) -> Charge | None:
-        """Return the charge of the same preview of the same table, if its answer can still be had."""
+    def _earlier(self, asked: str) -> Charge | None:
+        """Return the charge of the same preview of the same people, if its answer can still be had."""
         account = self._installation.store.accounts.named(json.loads(asked)["account"])
-        wanted = self._request(asked, table_id)
         for charge in () if account is None else reversed(self._installation.ledger.current(account.id)):
             if charge.purpose != PURPOSE or charge.state not in (ChargeState.SPENT, ChargeState.RELEASED):
                 continue
             path = run_folder.of(self._installation.settings, charge.run_id) / "owner" / run_folder.PREVIEW_ASKED
             with suppress(JobError):
-                if run_folder.read_json(path) == wanted and self._can_be_had(charge):
+                if run_folder.read_json(path) == {"asked": _digest(asked)} and self._can_be_had(charge):
                     return charge
         return None
 
@@ -503,19 +489,16 @@ class Previews:
         released = [one for one in self._installation.ledger.charges_of(preview_id) if one.certificate_id]
         return _of_folder(self._installation, preview_id) if released else None
 
-    def of_table(self, table_id: str) -> tuple[tuple[str, Preview], ...]:
-        """Return the previews of a table that were counted, the newest first, each with its id."""
-        table = self._installation.store.tables[table_id]
-        found = []
-        for charge in reversed(self._installation.ledger.current(table.account_id)):
-            if charge.purpose != PURPOSE or charge.state is not ChargeState.RELEASED:
-                continue
-            path = run_folder.of(self._installation.settings, charge.run_id) / "owner" / run_folder.PREVIEW_ASKED
-            with suppress(JobError):
-                preview = self.result(charge.run_id)
-                if preview is not None and run_folder.read_json(path)["table"] == table.fingerprint:
-                    found.append((charge.run_id, preview))
-        return tuple(found)
+    def of_account(self, name: str) -> tuple[tuple[Charge, Preview], ...]:
+        """Return the previews of an account that were counted, the newest first, each with its charge."""
+        account = self._installation.store.accounts.named(name)
+        charges = () if account is None else reversed(self._installation.ledger.current(account.id))
+        found = (
+            (charge, self.result(charge.run_id))
+            for charge in charges
+            if charge.purpose == PURPOSE and charge.state is ChargeState.RELEASED
+        )
+        return tuple((charge, preview) for charge, preview in found if preview is not None)
 
 
 def _require_askable(config: RunConfig, schema: Schema, epsilon: float) -> None:
@@ -538,7 +521,7 @@ def _rows_at_most(config: RunConfig) -> int:
     return config.people_at_most * config.schema.unit.rows_per_unit
 
 
-def _asked(config: RunConfig, schema: Schema, table_id: str, plan: PreviewPlan) -> str:
+def _asked(config: RunConfig, schema: Schema, plan: PreviewPlan, table_id: str = "") -> str:
     """Return what a preview was asked, as JSON; as a run, it is compared with its reservation before it is spent."""
     only = replace(config, schema=schema, label=None, groups=(), constraints=(), prediction_share=0.0)
     mapping = config_to_mapping(only.published())
@@ -548,7 +531,7 @@ def _asked(config: RunConfig, schema: Schema, table_id: str, plan: PreviewPlan) 
 
 
 def _digest(asked: str) -> str:
-    """Return a digest of what was asked, whatever the id of the copy of the table."""
+    """Return a digest of what was asked, whatever the table."""
     body = {key: said for key, said in json.loads(asked).items() if key != "table"}
     return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
 

@@ -121,19 +121,19 @@ def made(world: World, home: Path, patch: pytest.MonkeyPatch, *, neighbour: bool
 
     with Application(Settings(home=home, database_url=f"sqlite:///{home / 'hermitage.sqlite'}")) as opened:
         table = opened.intake.receive(io.BytesIO(world.table(neighbour=neighbour)), account="village", name="v.csv")
-        work = opened.previews.reserve(world.config, ["age", "town"], table_id=table.table_id, epsilon=EPSILON)
+        work_id = opened.previews.reserve(world.config, ["age", "town"], table_id=table.table_id, epsilon=EPSILON)
         pid = os.getpid()
-        opened.store.work.claim(work.id, host=this_host(), pid=pid, pid_created=birth_of(pid))
+        opened.store.work.claim(work_id, host=this_host(), pid=pid, pid_created=birth_of(pid))
         right = PrivateTable.open
 
         def noted(*given: Any, **named: Any) -> Any:
-            when_read.extend(charge.state for charge in opened.ledger.charges_of(work.id))
+            when_read.extend(charge.state for charge in opened.ledger.charges_of(work_id))
             return right(*given, **named)
 
         with patch.context() as watched:
             watched.setattr(session, "SystemNoise", known)
             watched.setattr(PrivateTable, "open", noted)
-            preview = previewing.carry_out(opened.installation, work.id, NullProgress())
+            preview = previewing.carry_out(opened.installation, work_id, NullProgress())
         account = opened.store.accounts.named("village")
         assert account is not None
         charges = list(opened.ledger.current(account.id))

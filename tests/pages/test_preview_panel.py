@@ -42,12 +42,12 @@ def test_a_preview_is_offered_with_its_error_drawn_and_stated() -> None:
     assert charged(app) == [], "nothing is spent by looking at the offer"
 
     table_id = app.session_state["draft"]["table_id"]
-    work = application().previews.reserve(config, [name], table_id=table_id, epsilon=0.1, delta=plan.delta)
+    work_id = application().previews.reserve(config, [name], table_id=table_id, epsilon=0.1, delta=plan.delta)
     pid = os.getpid()
-    application().store.work.claim(work.id, host=this_host(), pid=pid, pid_created=birth_of(pid))
+    application().store.work.claim(work_id, host=this_host(), pid=pid, pid_created=birth_of(pid))
     app = app.run()
     assert "Stop (what was spent stays spent)" in [one.label for one in app.button]
-    preview = carry_out(application().installation, work.id, NullProgress())
+    preview = carry_out(application().installation, work_id, NullProgress())
     app = app.run()
     assert errors(app) == []
     assert charged(app) == [(0.1, "released")]
@@ -58,7 +58,7 @@ def test_a_preview_is_offered_with_its_error_drawn_and_stated() -> None:
     assert "Previews of these people were charged before (ε = 0.10)" in texts(app)
     app = app.multiselect(key="preview-columns").set_value([name]).run()
     app = app.number_input(key="preview-epsilon").set_value(0.1).run()
-    assert "This preview was paid for already" in texts(app)
+    assert "This preview was paid for on" in texts(app)
     assert "Show it again" in [one.label for one in app.button]
 
 

@@ -86,11 +86,11 @@ def to_release() -> RunConfig:
 
 def begun(application: Application, table_id: str, columns: tuple[str, ...] = ("age", "side"), **how: Any) -> str:
     """Reserve a preview as this process's work."""
-    work = application.previews.reserve(how.pop("config", config()), columns, table_id=table_id, **how)
+    work_id = application.previews.reserve(how.pop("config", config()), columns, table_id=table_id, **how)
     pid = os.getpid()
-    if not work.is_finished:
-        application.store.work.claim(work.id, host=this_host(), pid=pid, pid_created=birth_of(pid))
-    return work.id
+    if application.previews.result(work_id) is None:
+        application.store.work.claim(work_id, host=this_host(), pid=pid, pid_created=birth_of(pid))
+    return work_id
 
 
 def previewed(application: Application, table_id: str, *columns: str, epsilon: float = 0.2) -> Preview:
@@ -122,8 +122,8 @@ def values(preview: Preview) -> list[list[float]]:
 
 
 def test_what_is_said_beforehand_is_what_is_charged_and_counted(application: Application, table_id: str) -> None:
-    plan = application.previews.plan(config(), ["side", "age"], epsilon=0.2, table_id=table_id)
-    assert (plan.columns, plan.refusal, plan.paid) == (("age", "side"), None, False)
+    plan = application.previews.plan(config(), ["side", "age"], epsilon=0.2)
+    assert (plan.columns, plan.refusal, plan.paid) == (("age", "side"), None, None)
     assert plan.delta == pytest.approx(5e-7)
     assert [(one.column, one.bins) for one in plan.foreseen] == [("age", 52), ("side", 3)]
     preview = previewed(application, table_id)
@@ -148,18 +148,20 @@ def test_the_same_preview_costs_nothing_again_and_another_one_does(application: 
     again = application.previews.result(work_id)
     assert again is not None
     assert values(again) == values(first), "noise is never drawn twice for one charge"
-    assert application.previews.plan(config(), ["age", "side"], epsilon=0.2, table_id=table_id).paid
-    # The same bytes, taken in again, are the same table.
-    other = taken(application)
+    ((charge, _),) = application.previews.of_account("village")
+    plan = application.previews.plan(config(), ["age", "side"], epsilon=0.2)
+    assert plan.paid == charge.time
+    assert plan.epsilon_after == plan.epsilon_before
+    # Whether the table is the same plays no part: that depends on every row of both.
+    other = taken(application, TABLE + b"3,north,x,1\n")
     assert begun(application, other, epsilon=0.2) == work_id
-    assert [values(one) for _, one in application.previews.of_table(other)] == [values(first)]
     assert charges(application) == [(0.2, "released")]
     previewed(application, table_id, "side")
     previewed(application, table_id, epsilon=0.1)
-    changed = taken(application, TABLE + b"3,north,x,1\n")
-    assert not application.previews.plan(config(), ["age", "side"], epsilon=0.2, table_id=changed).paid
-    previewed(application, changed)
+    anew = begun(application, other, epsilon=0.2, anew=True)
+    fresh = previewing.carry_out(application.installation, anew, NullProgress())
     assert charges(application) == [(0.2, "released"), (0.2, "released"), (0.1, "released"), (0.2, "released")]
+    assert [values(one) for _, one in application.previews.of_account("village")][::3] == [values(fresh), values(first)]
 
 
 def test_nothing_is_charged_for_what_is_refused(application: Application, table_id: str) -> None:
@@ -283,7 +285,7 @@ def test_a_worker_that_is_killed_charges_once_and_its_counts_can_be_had(
     kept = kept_numbers(application, work_id)
     assert (kept is None) == (place in {"before it asks", "before its answer is kept"})
     other = taken(application)
-    assert application.previews.plan(config(), ["age", "side"], epsilon=0.2, table_id=other).paid
+    assert application.previews.plan(config(), ["age", "side"], epsilon=0.2).paid is not None
     assert begun(application, other, epsilon=0.2) == work_id
     preview = previewing.carry_out(application.installation, work_id, NullProgress())
     assert charges(application) == [(0.2, "released")]
@@ -393,16 +395,16 @@ def test_its_counts_are_sealed_on_the_disk_and_nothing_altered_is_shown(
     application: Application, table_id: str
 ) -> None:
     preview = previewed(application, table_id)
-    ((preview_id, _),) = application.previews.of_table(table_id)
-    folder = run_folder.of(application.settings, preview_id)
+    ((charge, _),) = application.previews.of_account("village")
+    folder = run_folder.of(application.settings, charge.run_id)
     for name, data in preview.files.items():
         held = (folder / name).read_bytes()
         assert data not in held
         assert previewing.QUERY.encode() not in held
-    assert json.loads((folder / "owner" / run_folder.PREVIEW_ASKED).read_bytes()).keys() == {"asked", "table"}
+    assert json.loads((folder / "owner" / run_folder.PREVIEW_ASKED).read_bytes()).keys() == {"asked"}
     path = folder / run_folder.PREVIEWED[1]
     path.write_bytes(path.read_bytes()[:-1] + b"!")
-    assert application.previews.result(preview_id) is None
+    assert application.previews.result(charge.run_id) is None
 
 
 @pytest.mark.thorough
