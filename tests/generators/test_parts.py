@@ -13,6 +13,7 @@ from hypothesis.extra import numpy as hnp
 from simulated import COLUMNS, schema
 
 from synth.generators.coarse_grid import coarse_grid, stairs
+from synth.generators.fourier import dp_merf
 from synth.generators.fourier.dp_merf import ExpectedFourier
 from synth.generators.hermite.dp_hp import ExpectedTables, ProductEmbeddings, SumEmbedding
 from synth.generators.neural import ClassBatch, Draw, OutputHeads
@@ -148,6 +149,32 @@ def test_expected_fourier_features_are_sums_over_every_way_to_draw():
             wave += probability * np.exp(2j * np.pi / 4096 * (frequencies @ np.array(where)))
         exact = np.concatenate([wave.real, wave.imag]) * feature_map.scale
         np.testing.assert_allclose(got[row], exact, atol=1e-4)
+
+
+def test_fourier_features_and_their_gradient_are_the_same_in_blocks_of_columns(monkeypatch):
+    layout = OutputHeads(schema(), None)
+    random = np.random.default_rng(0)
+    columns = len(layout.heads)
+    frequencies = random.integers(-40, 40, size=(6, columns)).astype(np.int32)
+    positions = tuple(random.integers(-300, 300, size=head.column.size).astype(np.int32) for head in layout.heads)
+    expected = ExpectedFourier(
+        layout,
+        Fourier(columns=schema().names, positions=positions, frequencies=frequencies),
+        scale=255,
+        device=CPU,
+    )
+    assert len(expected._mixed) > 2
+    outcomes = []
+    for together in (100, 2):
+        monkeypatch.setattr(dp_merf, "_TOGETHER", together)
+        draw = some_draw(layout, 3)
+        leaves = [draw.values.requires_grad_(), *(choice.requires_grad_() for choice in draw.choices)]
+        features = expected(draw)
+        features.square().sum().backward()
+        outcomes.append([features.detach(), *(leaf.grad for leaf in leaves if leaf.grad is not None)])
+    assert len(outcomes[0]) == len(outcomes[1]) > 2
+    for whole, in_blocks in zip(*outcomes, strict=True):
+        torch.testing.assert_close(whole, in_blocks)
 
 
 def slow_unbiased(features: np.ndarray, batch: ClassBatch, target: np.ndarray) -> float:

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.utils.checkpoint import checkpoint
 
 from synth.generators.coarse_grid import stairs
 from synth.generators.fourier import CARD
@@ -201,6 +202,13 @@ def gaussian_frequencies(
     return torch.from_numpy(normal / length_scale)
 
 
+_Mixed = tuple[int, int, int | None, Tensor, Tensor]
+"""A column with choices: its places among columns, heads and values, and the cosines and sines of its choices."""
+
+_TOGETHER = 32
+"""Columns whose products are kept for the gradient."""
+
+
 class ExpectedFourier:
     r"""Expected Fourier features of several columns.
 
@@ -227,7 +235,7 @@ class ExpectedFourier:
         plain = [j for j, d in enumerate(columns) if layout.heads[d].choices == 1 and d in value_of]
         self._of_plain = self._radians[:, plain].T
         self._plain_values = torch.tensor([value_of[columns[j]] for j in plain], dtype=torch.int64, device=device)
-        self._mixed: list[tuple[int, int, int | None, Tensor, Tensor]] = []
+        self._mixed: list[_Mixed] = []
         for j, d in enumerate(columns):
             head = layout.heads[d]
             if j in plain:
@@ -242,7 +250,20 @@ class ExpectedFourier:
         """Return the expected features, shape (batch, dimension of the map): all cosines, then all sines."""
         angles = draw.values[:, self._plain_values] @ self._of_plain
         real, imaginary = torch.cos(angles), torch.sin(angles)
-        for j, d, value, cosines, sines in self._mixed:
+        blocks = [self._mixed[start : start + _TOGETHER] for start in range(0, len(self._mixed), _TOGETHER)]
+        for block in blocks:
+            if len(blocks) == 1:
+                real, imaginary = self._times(block, draw, real, imaginary)
+            else:
+                # The gradient needs the product before every factor: those inside a block are computed again for it.
+                real, imaginary = checkpoint(
+                    self._times, block, draw, real, imaginary, use_reentrant=False, preserve_rng_state=False
+                )
+        return self._scale * torch.cat([real, imaginary], dim=1)
+
+    def _times(self, block: Sequence[_Mixed], draw: Draw, real: Tensor, imaginary: Tensor) -> tuple[Tensor, Tensor]:
+        """Return a product of waves times the expected waves of some columns."""
+        for j, d, value, cosines, sines in block:
             choices = draw.choices[d]
             if value is None:
                 cosine, sine = choices @ cosines, choices @ sines
@@ -251,7 +272,7 @@ class ExpectedFourier:
                 cosine = choices[:, :1] * torch.cos(own) + choices[:, 1:] @ cosines
                 sine = choices[:, :1] * torch.sin(own) + choices[:, 1:] @ sines
             real, imaginary = real * cosine - imaginary * sine, real * sine + imaginary * cosine
-        return self._scale * torch.cat([real, imaginary], dim=1)
+        return real, imaginary
 
 
 class _ExpectedCounts:
