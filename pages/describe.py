@@ -23,7 +23,7 @@ from pages.ui.column_rows import (
     pasted_beside,
     state_of,
 )
-from pages.ui.dictionaries import dictionary_panel, preset_panel
+from pages.ui.dictionaries import BY_DICTIONARY, WAY, dictionary_panel, labels_of_file, preset_panel
 from pages.ui.draft import Draft, config_of, missing_answers
 from pages.ui.finding import finds_little, offer_finding, open_names, show_finding, take_finding
 from pages.ui.guards import require, through_the_application
@@ -32,7 +32,7 @@ from pages.ui.many_columns import many_columns_panel
 from pages.ui.notations import notations_fold
 from pages.ui.people import task_questions, unit_questions
 from pages.ui.rules import rule_problems, rules_panel
-from pages.ui.session import draft, editor_key, go, keep_draft, renew_editor, say_when_saved
+from pages.ui.session import draft, editor_key, go, keep_draft, own_table, renew_editor, say_when_saved
 from pages.ui.words import note, plain
 from synth.errors import SynthError
 from synth.names import visible
@@ -214,7 +214,7 @@ def _what_is_open(lines: int, questions: int) -> str:
 
 def ways() -> None:
     """Offer, in one row, the ways to fill many lines at once; the chosen one unfolds below it."""
-    chosen = st.segmented_control("Fill in many columns at once", list(WAYS), key="way", help=_WAYS_HELP)
+    chosen = st.segmented_control("Fill in many columns at once", list(WAYS), key=WAY, help=_WAYS_HELP)
     if chosen is not None:
         with st.container(border=True):
             WAYS[chosen]()
@@ -255,7 +255,7 @@ def _decide(names: list[str], role: str | None = None) -> None:
 
 WAYS: dict[str, Callable[[], None]] = {
     "Set like columns together": many_columns_panel,
-    "Use a data dictionary": dictionary_panel,
+    BY_DICTIONARY: dictionary_panel,
     "Use public presets": preset_panel,
 }
 """Ways to fill in many lines at once, in the order offered: the label, and the panel that it opens."""
@@ -289,6 +289,9 @@ def column_editor() -> None:
     first = next((states[name].sentence for name in names if states[name].is_open), None)
     if first is not None and _PASTED not in st.session_state:
         note(f"Next: {plain(first)}")
+    table = own_table()
+    if table is not None:
+        labels_of_file(table.columns)
     with st.expander("What the columns of this table mean"):
         note(
             "Bounds and categories start empty: nothing is taken from the rows unless you ask for it. Categories: "

@@ -11,6 +11,7 @@ import streamlit as st
 from pages.server.uploads import incoming, stream_of, ticket_of, whole_stream
 from pages.ui.column_rows import host_of
 from pages.ui.database import database_panel
+from pages.ui.dictionaries import keep_own_dictionary
 from pages.ui.draft import fill_from_config, rename_columns, take_table
 from pages.ui.evidence import badge
 from pages.ui.format_form import FORM_OPEN, SHEETS, format_form
@@ -157,7 +158,7 @@ def table_uploader(account: str | None) -> bool:
     """
     limit = application().settings.maximum_upload_bytes // 2**20
     uploaded = st.file_uploader(
-        f"Table: CSV, TSV, Excel (.xlsx), OpenDocument (.ods) or Parquet, at most {limit} MB",
+        f"Table: CSV, TSV, Excel, OpenDocument, Parquet, SPSS, Stata or SAS, at most {limit} MB",
         type=TABLE_TYPES,
         key=uploader_key("table"),
         max_upload_size=limit,
@@ -175,7 +176,7 @@ def table_uploader(account: str | None) -> bool:
     if held is None:
         note(
             "Larger files and other formats are marked in red and not uploaded. For large files use the command "
-            "line: `synth run …`. Save old Excel files (.xls) as .xlsx."
+            "line: `synth run …`."
         )
         return False
     with st.container(border=True):
@@ -454,6 +455,7 @@ def _receive(waiting: WaitingFile, account: str) -> None:
                 stream, account=account, name=waiting.name, table_format=form, vouched=waiting.names_first
             )
         take_table(held, table.table_id, table.account, [(column.name, column.kind) for column in table.columns])
+        keep_own_dictionary(table.columns)
         if waiting.looked is not None:
             keep_look(table.table_id, replace(waiting.looked, proposals=()))
     except TableError as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -15,13 +15,19 @@ from pages.ui.session import draft, renew_editor, show_refusal, taking, uploader
 from pages.ui.words import note, plain
 from synth.dictionaries import (
     DICTIONARY_ENDINGS,
+    Description,
     DictionaryColumn,
     describe_columns,
+    dictionary_of_file,
     open_facts,
     read_dictionary,
 )
 from synth.names import visible
 from synth.schema import COLUMN_TYPES, Preset, preset_for, presets
+from synth.services.views import DraftColumn
+
+WAY, BY_DICTIONARY = "way", "Use a data dictionary"
+"""The widget that chooses a way to fill many lines, and the name of this one."""
 
 _MEGABYTES = 50
 """Of a file: the largest is an earlier bundle; every other kind has its own, lower limit."""
@@ -72,12 +78,35 @@ def _ask_for_dictionary() -> None:
     show_refusal("dictionary")
 
 
+def keep_own_dictionary(columns: Sequence[DraftColumn]) -> None:
+    """Keep what the file of a table says about its own columns, if it does, as what a dictionary says."""
+    described = [column.described for column in columns if column.described is not None]
+    own = dictionary_of_file([column.name for column in columns], described)
+    if own is not None:
+        _keep(describe_columns([column.name for column in columns], [own]))
+        st.session_state[WAY] = BY_DICTIONARY
+
+
+def labels_of_file(columns: Sequence[DraftColumn]) -> None:
+    """List the words with which a file of SPSS, Stata or SAS describes its columns."""
+    said = [(one.name, one.described.label) for one in columns if one.described is not None and one.described.label]
+    if said:
+        with st.expander("What the file says its columns mean"):
+            st.dataframe(
+                pd.DataFrame([[visible(name), visible(label)] for name, label in said], columns=["Name", "Label"]),
+                hide_index=True,
+                alt="The label of each column, as the file has it",
+            )
+
+
 def _understand(name: str, data: bytes) -> None:
     """Keep what was understood of a dictionary, beside the draft's lines, until it is taken or put away."""
-    held = draft()
-    names = [row["name"] for row in held["columns"] if not host_of(row)]
-    known = describe_columns(names, [read_dictionary(name, data, names=names)])
-    held["dictionary"] = {
+    names = [row["name"] for row in draft()["columns"] if not host_of(row)]
+    _keep(describe_columns(names, [read_dictionary(name, data, names=names)]))
+
+
+def _keep(known: Description) -> None:
+    draft()["dictionary"] = {
         "columns": [[one, dict(column.body), column.source] for one, column in known.columns.items()],
         "notes": list(known.notes),
     }

@@ -23,7 +23,7 @@ _SEPARATORS = {
     " ": "space",
 }
 
-_ASKED_MORE = {"sheet", "header_rows", "names_from", "decimal", "thousands", "units", "dates"}
+_ASKED_MORE = {"sheet", "header_rows", "names_from", "decimal", "thousands", "units", "dates", "labels"}
 
 FORM_OPEN = "format asked"
 """Whether the form stays unfolded, because a file did not fit what it says."""
@@ -80,7 +80,7 @@ def format_form() -> None:
         )
         header = st.checkbox(
             "The first row contains the column names",
-            key=_key("has-header", held.get("header", True)),
+            key=_key("has-header", held.get("header", "fields" not in held)),
             help="Untick this if the data begin on the first line; then type the names, one per column.",
         )
         passed = left.number_input(
@@ -91,24 +91,56 @@ def format_form() -> None:
             help="For example a title or an export date above the table.",
         )
         given = _key("names", "\n".join(held.get("names", ())))
-        names = (
+        placed = _key("positions", "\n".join(f"{name} {places}" for name, places in held.get("fields", {}).items()))
+        positions = (
             ""
             if header
+            else st.text_area(
+                "Positions of the cells in a line, one column per line",
+                key=placed,
+                placeholder="id 1-5\nage 6-8",
+                help="Only if nothing separates the cells. Positions count characters from 1.",
+            )
+        )
+        names = (
+            ""
+            if header or positions.strip()
             else st.text_area(
                 "Column names, one per line", key=given, help="In the order of the columns. They will be published."
             )
         )
-        more = (_names_form(held) if header else {}) | _notation_form(held)
+        more = (_names_form(held) if header else {}) | _notation_form(held) | _labels_form(held)
     signs = listed(missing)
     # Settings of a codebook that have no field here stay as they are.
-    form = {key: value for key, value in held.items() if key not in {"comment", "names", *_ASKED_MORE}}
+    form = {key: value for key, value in held.items() if key not in {"comment", "names", "fields", *_ASKED_MORE}}
     form |= {"separator": separator, "encoding": encoding, **more}
     form |= {"missing": ["", *signs], "header": header, "newlines": newlines, "skip_rows": int(passed)}
     if comment:
         form["comment"] = comment
-    if not header:
+    if positions.strip():
+        form |= {"separator": "auto", "fields": dict(map(_field, filter(str.strip, positions.splitlines())))}
+    elif not header:
         form["names"] = [name.strip() for name in names.splitlines() if name.strip()]
     draft()["format"] = form
+
+
+def _labels_form(held: dict[str, Any]) -> dict[str, Any]:
+    """Ask whether labels or codes are read; a list of columns, which has no field here, stays as it is."""
+    said = held.get("labels", True)
+    if not isinstance(said, bool):
+        return {"labels": said}
+    labels = st.checkbox(
+        "Read the labels of values (SPSS, Stata)",
+        key=_key("labels", said),
+        help="'male' instead of 1, where the file has a label for a value. Untick this to read the codes.",
+    )
+    return {} if labels else {"labels": False}
+
+
+def _field(line: str) -> tuple[str, str]:
+    """Return the name and the positions that a line gives to a column."""
+    name, _, places = line.strip().rpartition(" ")
+    return name.strip(), places
 
 
 def _names_form(held: dict[str, Any]) -> dict[str, Any]:

@@ -34,7 +34,10 @@ from synth.services.views import ReceivedTable
 from synth.store import Drafts, SavedDraft, now
 from synth.system.settings import Settings
 
-TABLE_TYPES = ["csv", "tsv", "txt", "data", "gz", "parquet", "xlsx", "xlsm", "ods"]
+TABLE_TYPES = [
+    *("csv", "tsv", "txt", "data", "dat", "gz", "parquet", "xlsx", "xlsm", "xls", "xlsb", "ods"),
+    *("sav", "zsav", "dta", "sas7bdat", "xpt"),
+]
 """Endings of the files that are taken for tables."""
 
 MOST_BUNDLE_MEGABYTES = 200

@@ -80,7 +80,7 @@ def write_as_declared(codes: npt.ArrayLike, schema: Schema, form: TableFormat, t
     Raises
     ------
     TableError
-        If a declared value cannot be written in the declared encoding.
+        If a declared value cannot be written in the declared encoding, or in the positions of its field.
     """
     rows = as_rows(codes, schema)
     separator = form.separator if form.separator != "auto" else "\t" if form.kind == "tsv" else ","
@@ -89,17 +89,20 @@ def write_as_declared(codes: npt.ArrayLike, schema: Schema, form: TableFormat, t
     names = names if form.header else list(form.names or ())
     if form.row_names is not None:  # the first cell of every row, which the header line leaves out
         names = [form.row_names, *(name for name in names if name != form.row_names)]
-    empty = '""' if len(names) == 1 else ""
+    empty = '""' if len(names) == 1 and not form.fields else ""
+
+    def written(text: str) -> str:
+        return text if form.fields else quoted(text, separator) or empty
 
     def cells_of(column: ModelledColumn, found: npt.NDArray[np.int64]) -> pa.Array:
-        return pa.array([quoted(text, separator) or empty for text in _declared_texts(column, found, form)])
+        return pa.array([written(text) for text in _declared_texts(column, found, form)])
 
     printers = printers_of(rows, schema, seed, cells_of)
     of_name = dict(zip((column.name for column in schema.printed), printers, strict=True))
     place_of = {name: place for place, name in enumerate(schema.names)}
     for day, time in beside.items():
         pairs, place = np.unique(rows[:, [place_of[day.name], place_of[time.name]]], axis=0, return_inverse=True)
-        texts = [quoted(text, separator) or empty for text in _moments(day, time, pairs.T, form)]
+        texts = list(map(written, _moments(day, time, pairs.T, form)))
         of_name[day.name] = partial(_cells, pa.array(texts), place.reshape(-1))
     encoder = codecs.getincrementalencoder(form.codec or "utf-8")()
 
@@ -117,8 +120,33 @@ def write_as_declared(codes: npt.ArrayLike, schema: Schema, form: TableFormat, t
         of_name.setdefault(form.row_names, _counted)
     for first, last in pieces(len(rows), schema):
         cells = [of_name[name](first, last) if name in of_name else pa.repeat(nothing, last - first) for name in names]
+        if form.fields:
+            cells, separator = _at_positions(cells, form), ""
         lines = pc.binary_join_element_wise(*cells, separator) if len(cells) > 1 else cells[0]
         put("".join(f"{line}\n" for line in lines.to_pylist()))
+
+
+def _at_positions(cells: list[pa.Array], form: TableFormat) -> list[pa.Array]:
+    """Return cells in the order of their fields, filled with spaces up to the next one.
+
+    Raises
+    ------
+    TableError
+        If a declared value is longer than its field, or fields overlap.
+    """
+    placed = sorted(zip((places for _, *places in form.fields), cells, strict=True), key=lambda one: one[0])
+    ends = [first - 1 for (first, _), _ in placed[1:]] + [placed[-1][0][1]]
+    before, found = placed[0][0][0] - 1, []
+    for ((first, last), texts), end in zip(placed, ends, strict=True):
+        if last > end or (pc.max(pc.utf8_length(texts)).as_py() or 0) > last - first + 1:
+            raise TableError(
+                f"A value does not fit into positions {first} to {last} of a line, as the format declares them. Use "
+                "synthetic.csv."
+            )
+        padded = pc.utf8_rpad(texts, end - first + 1)
+        found.append(pc.binary_join_element_wise(" " * before, padded, "") if before else padded)
+        before = 0
+    return found
 
 
 def _counted(first: int, last: int) -> pa.Array:

@@ -44,6 +44,7 @@ from synth.system.settings import ReaderLimits
 if TYPE_CHECKING:
     from synth.dictionaries import Description, Dictionary
     from synth.services.inspection import Header
+    from synth.services.recognition import Recognised
 
 __all__ = [
     "draft_configuration",
@@ -209,8 +210,9 @@ def _joined_blocks(paths: list[Path], *, header: bool) -> Iterator[bytes]:
 def format_of(said: Sequence[str], names: Callable[[], Sequence[str]] = tuple) -> TableFormat:
     """Read the format of a file from texts such as ``encoding=latin-1``, with the keys of a configuration.
 
-    The items of a list are separated by commas, a new name follows a colon (``rename=column_3:income``), and a tab is
-    written as the word tab. ``names`` gives those of a dictionary, for a file without a header that names none.
+    The items of a list are separated by commas; a new name, or the positions of a field, follow a colon
+    (``rename=column_3:income``, ``fields=id:1-5,age:6-7``); a tab is written as the word tab. ``names`` gives those of
+    a dictionary, for a file without a header that names none.
 
     Raises
     ------
@@ -246,9 +248,9 @@ def format_keys(said: Sequence[str]) -> dict[str, object]:
         if not sign:
             raise ConfigError(f"--format {shown(one)} must be a key and a value, such as encoding=latin-1.")
         plain = {"true": True, "yes": True, "false": False, "no": False, "tab": "\t"}.get(value.lower(), value)
-        is_list = key in {"names", "missing", "units", "dates"}
+        is_list = key in {"names", "missing", "units", "dates"} or (key == "labels" and not isinstance(plain, bool))
         given[key] = [part.strip() for part in value.split(",")] if is_list else plain
-        if key == "rename":
+        if key in {"rename", "fields"}:
             given[key] = dict(part.strip().partition(":")[::2] for part in value.split(","))
     return given
 
@@ -293,7 +295,7 @@ def draft_configuration(
     InputError
         If the table or a dictionary cannot be read, or the table's first line looks like a row.
     """
-    from synth.dictionaries import chosen_presets, describe_columns
+    from synth.dictionaries import chosen_presets, describe_columns, dictionary_of_file
     from synth.services.recognition import read_header
 
     form = format_of(written, lambda: [one.name for path in dictionaries[:1] for one in _dictionary(path).columns])
@@ -304,7 +306,8 @@ def draft_configuration(
     with opened as (name, stream):
         header = read_header(stream, form, vouched=vouched)
     read = [_dictionary(one, header.names) for one in dictionaries]
-    known = describe_columns(header.names, read, chosen_presets(presets))
+    own = dictionary_of_file(header.names, header.described)
+    known = describe_columns(header.names, read if own is None else [*read, own], chosen_presets(presets))
     for note in known.notes:
         tell(note)
     _tell_fates(header, known, tell)
@@ -332,12 +335,14 @@ def _draft_after_look(
 ) -> str:
     from synth.application import Application
     from synth.cli.drafting import drafted_after_look, fates_after_look
-    from synth.dictionaries import describe_columns
+    from synth.dictionaries import describe_columns, dictionary_of_file
 
     with Application.from_environment() as application, open_table(path, form) as (name, stream):
         found = application.intake.recognise(stream, form, look_for=account)
     names = [column.name for column in found.columns]
-    known = describe_columns(names, [_dictionary(one, names) for one in dictionaries], presets)
+    own = dictionary_of_file(names, found.described, unlabelled=_unlabelled(found))
+    read = [_dictionary(one, names) for one in dictionaries]
+    known = describe_columns(names, read if own is None else [*read, own], presets)
     fates = fates_after_look(found, known)
     proposed = ["These are proposals. Change them in the file if they are wrong:"] if fates else []
     for note in (*known.notes, *proposed, *(f"  {fate}" for fate in fates)):
@@ -345,6 +350,17 @@ def _draft_after_look(
     said = said_of_format(found.form)
     drafted = drafted_after_look(f"table: {_quoted(name)}", _quoted(account), found, known, form=said, empty=empty)
     return drafted + _proposed(names)
+
+
+def _unlabelled(found: Recognised) -> set[str]:
+    """Return the columns whose labels do not list what rows hold, by what the look at them proposes."""
+    unlabelled = {column.name for column in found.columns}
+    for column, described in zip(found.columns, found.described, strict=False):
+        body = column.body
+        proposed = body.get("values") or [body[key] for key in ("yes", "no") if key in body]
+        if proposed and set(proposed) <= {cell for cell, _ in described.values}:
+            unlabelled.discard(column.name)
+    return unlabelled
 
 
 def _proposed(names: Sequence[str]) -> str:
@@ -410,8 +426,10 @@ def _drafted_columns(header: Header, known: Description, empty: bool) -> str:
     from synth.dictionaries import line_of
 
     kinds = dict(zip(header.names, header.kinds, strict=True))
+    labels = {name: one.label for name, one in zip(header.names, header.described, strict=False) if one.label}
     guessed = {name: _guessed(name, kind) for name, kind in kinds.items() if name not in known.columns}
-    shared = like_lines({name: line for name, line in guessed.items() if not holds_time_by_name(name)}, header.names)
+    alone = {name for name in header.names if name in labels or holds_time_by_name(name)}
+    shared = like_lines({name: line for name, line in guessed.items() if name not in alone}, header.names)
     in_shared = {name for group in shared.values() for name in group}
     lines = []
     for name, kind in kinds.items():
@@ -419,6 +437,8 @@ def _drafted_columns(header: Header, known: Description, empty: bool) -> str:
             continue
         column = known.columns.get(name)
         line = guessed[name] if column is None else line_of(column.body, empty=empty)
+        if name in labels:  # the file's own words
+            line += f"{';' if '  # ' in line else '  #'} {shown(labels[name])}"
         lines.append(f"  {_quoted(name)}: {line}\n")
         beside = {
             other: one.body

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 from synth.dictionaries.drafting import Description, chosen_presets, describe_columns, line_of
 from synth.dictionaries.others import dictionary_of_bundle, dictionary_of_document, dictionary_of_names
+from synth.dictionaries.statistical import dictionary_of_file
 from synth.dictionaries.tables import dictionary_of_text, dictionary_of_workbook
 from synth.dictionaries.understanding import Dictionary, DictionaryColumn, open_facts
 from synth.errors import ConfigError
@@ -24,6 +25,7 @@ __all__ = [
     "DictionaryColumn",
     "chosen_presets",
     "describe_columns",
+    "dictionary_of_file",
     "line_of",
     "open_facts",
     "read_dictionary",

@@ -20,10 +20,12 @@ import pyarrow.parquet
 
 from synth.errors import TableError
 from synth.names import shown
+from synth.reading.more.fixed import FixedTable
+from synth.reading.more.statistical import Described, StatisticalFile
 from synth.reading.more.workbooks import Workbook
-from synth.reading.request import STARTS
+from synth.reading.request import START_BYTES, kind_of_start
 from synth.reading.text import TextTable
-from synth.schema import TYPED_KINDS, TableFormat
+from synth.schema import STATISTICAL_KINDS, TYPED_KINDS, TableFormat
 from synth.schema.encoding import is_bytes, is_date, is_number, is_text
 from synth.schema.header import public_names, refuse_another_kind, refuse_other_files
 from synth.system.conversation import Readable
@@ -119,18 +121,19 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Batches:
-    """An opened file: its column names, the types a Parquet file declares, and a way to read chosen columns.
+    """An opened file: its column names, the types that a typed file declares, and a way to read chosen columns.
 
     ``read(places)`` yields batches with a column for each place in that order. ``text`` is the table if it is a
     delimited text, and counts its lines. ``given`` are the names as they are in the file, which may be blank or
-    repeated.
+    repeated. ``described`` is what a file of SPSS, Stata or SAS says about its columns.
     """
 
     names: tuple[str, ...]
     types: tuple[pa.DataType, ...] | None
     read: Callable[[Sequence[int]], Iterator[Batch]]
-    text: TextTable | None = None
+    text: TextTable | FixedTable | None = None
     given: tuple[str, ...] = ()
+    described: tuple[Described, ...] = ()
 
     @property
     def odd_lines(self) -> tuple[int, dict[str, int]]:
@@ -162,10 +165,11 @@ def open_batches(source: Readable, form: TableFormat, limits: ReaderLimits, *, r
     # In a text without a header the first bytes may belong to a row, and say nothing about the kind.
     first_is_row = not form.header and form.kind not in TYPED_KINDS
     content = open_bytes(source, limits, first_is_row=first_is_row)
-    found = "text" if first_is_row else STARTS.get(content.peek(4), "text")
+    found = "text" if first_is_row else kind_of_start(content.peek(START_BYTES))
     refuse_another_kind(found, form.kind)
     typed = _TYPED.get(found)
-    opened = _open_text(content, form, limits) if typed is None else typed(ranges or _in_memory(content), form, limits)
+    of_text = _open_fixed if form.fields else _open_text
+    opened = of_text(content, form, limits) if typed is None else typed(ranges or _in_memory(content), form, limits)
     named = public_names(opened.names, dict(form.rename)) if form.header and opened.types is None else opened.names
     return replace(opened, names=named, given=opened.names, read=lambda places: _counted(opened.read(places), limits))
 
@@ -187,6 +191,16 @@ def _open_text(source: Counted, form: TableFormat, limits: ReaderLimits) -> Batc
         for columns, malformed in table.batches(places):
             lines = int(malformed.sum())
             yield _checked(columns, [lines] * len(columns), limits)
+
+    return Batches(names=table.names, types=None, read=read, text=table)
+
+
+def _open_fixed(source: Counted, form: TableFormat, limits: ReaderLimits) -> Batches:
+    table = FixedTable(source, form)
+
+    def read(places: Sequence[int]) -> Iterator[Batch]:
+        for columns, malformed in table.batches(places):
+            yield _checked(columns, [malformed] * len(columns), limits)
 
     return Batches(names=table.names, types=None, read=read, text=table)
 
@@ -299,7 +313,22 @@ def _parquet_batches(data: pa.NativeFile, fields: Sequence[pa.Field], limits: Re
             yield _checked([batch.column(name) for name in names], [0] * len(names), limits)
 
 
-_TYPED = {"parquet": _open_parquet, "workbook": _open_workbook}
+def _open_statistical(kind: str, file: RawIOBase | BytesIO, form: TableFormat, limits: ReaderLimits) -> Batches:
+    table = StatisticalFile(file, kind, form, limits)
+    return Batches(
+        table.names,
+        table.types,
+        lambda places: (_checked(*some, limits) for some in table.batches(places)),
+        described=tuple(table.described),
+    )
+
+
+_TYPED: dict[str, Callable[[RawIOBase | BytesIO, TableFormat, ReaderLimits], Batches]] = {
+    "parquet": _open_parquet,
+    "workbook": _open_workbook,
+    "xls": _open_workbook,
+    **{kind: partial(_open_statistical, kind) for kind in STATISTICAL_KINDS},
+}
 
 
 def _check_type(name: str, kind: pa.DataType) -> None:

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from synth.errors import InputError, TableError
-from synth.reading.request import HASH_BYTES, STARTS, Request, error_named
+from synth.reading.request import HASH_BYTES, START_BYTES, Request, error_named, kind_of_start
 from synth.schema import TYPED_KINDS, Codes, ModelledColumn, Schema, TableFormat, code_dtype
 from synth.schema.columns.base import CellCounts, ReadingCounts
 from synth.system.confined import Confined
@@ -225,7 +225,7 @@ def _size_of_typed(stream: BinaryIO) -> int | None:
     """Return the length of a file that can be read by ranges, else None; the stream stays at its start."""
     if not stream.seekable() or stream.tell() != 0:
         return None
-    size = stream.seek(0, os.SEEK_END) if stream.read(4) in STARTS else None
+    size = stream.seek(0, os.SEEK_END) if kind_of_start(stream.read(START_BYTES)) != "text" else None
     stream.seek(0)
     return size
 

@@ -7,19 +7,43 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from synth.errors import ConfigError, InputError, SchemaError, TableError
+from synth.errors import ConfigError, InputError, MissingPackageError, SchemaError, TableError
 from synth.schema import Column, TableFormat, format_to_mapping, parse_column
+from synth.schema.written import as_fields
 from synth.system.settings import ReaderLimits
 
-__all__ = ["HASH_BYTES", "STARTS", "Request", "error_named"]
+__all__ = ["HASH_BYTES", "START_BYTES", "Request", "error_named", "kind_of_start"]
 
 HASH_BYTES = 16
 """Bytes of the keyed hash of one unit's id; a missing id is all zeros."""
 
-STARTS = {b"PAR1": "parquet", b"PK\x03\x04": "workbook"}
-"""The first bytes of files that are read by ranges, and their kinds."""
+START_BYTES = 32
+"""First bytes of a file, which say its kind."""
 
-_ERRORS = {kind.__name__: kind for kind in (TableError, SchemaError, ConfigError)}
+_STARTS = {
+    b"PAR1": "parquet",
+    b"PK\x03\x04": "workbook",
+    b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1": "xls",
+    b"$FL2@(#)": "sav",
+    b"$FL3@(#)": "sav",
+    b"<stata_dta>": "dta",
+    bytes(12) + b"\xc2\xea\x81\x60\xb3\x14\x11\xcf\xbd\x92\x08\x00\x09\xc7\x31\x8c": "sas7bdat",
+    b"HEADER RECORD*******LIBRARY ": "xpt",
+    b"HEADER RECORD*******LIBV8   ": "xpt",
+}
+"""First bytes of files that are read by ranges, and their kinds."""
+
+_OLD_STATA = {105, 108, 110, 111, 113, 114, 115}
+"""Versions of .dta files whose first byte is their version."""
+
+_ERRORS = {kind.__name__: kind for kind in (TableError, SchemaError, ConfigError, MissingPackageError)}
+
+
+def kind_of_start(start: bytes) -> str:
+    """Return the kind of a file that begins with these bytes: "text" where no other kind begins so."""
+    if len(start) > 3 and start[0] in _OLD_STATA and start[1] in (1, 2) and start[2:4] == b"\x01\0":
+        return "dta"
+    return next((kind for magic, kind in _STARTS.items() if start.startswith(magic)), "text")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -54,6 +78,8 @@ class Request:
         body: Mapping[str, Any] = json.loads(data)
         # Not read as a document, so that this process need not load what reads documents.
         form: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in body["format"].items()}
+        if "fields" in form:
+            form["fields"] = as_fields(form["fields"])
         read: dict[str, Any] = {
             "format": TableFormat(**form),
             "limits": ReaderLimits(**body["limits"]),

@@ -29,7 +29,16 @@ from synth.schema.header import joined_names, separator_named
 from synth.system.conversation import Readable
 from synth.system.settings import ReaderLimits, size_text
 
-__all__ = ["LONGEST_LINE", "REASONS", "Peekable", "TextTable", "cells_of_line", "separator_of"]
+__all__ = [
+    "LONGEST_LINE",
+    "REASONS",
+    "Blocks",
+    "Peekable",
+    "TextTable",
+    "cells_of_line",
+    "past_lines",
+    "separator_of",
+]
 
 LONGEST_LINE = 4 * 2**20
 """Bytes of the longest line whose cells are read; a longer one is a row of malformed cells."""
@@ -94,7 +103,13 @@ class TextTable:
         self._newlines = form.newlines
         encoding, separator, self.names = _read_top(source, form, limits)
         self._separator = separator.encode()
-        self._blocks = _Blocks(source, encoding, self._separator, newlines=form.newlines)
+        self._blocks = Blocks(
+            # Text after a closing quotation mark is ill-quoted, and leaves no quotation mark open.
+            source,
+            encoding,
+            ill=b'""?\n' if self._separator != b"?" else b'""!\n',
+            newlines=form.newlines,
+        )
         self.blank = 0
         self.unreadable = dict.fromkeys(REASONS, 0)
 
@@ -152,11 +167,10 @@ class TextTable:
 
 def _read_top(source: Peekable, form: TableFormat, limits: ReaderLimits) -> tuple[str, str, tuple[str, ...]]:
     """Return the encoding, the separator and the names, which are public, and leave the rows in the source."""
-    # Without a mark, of which a first row has none, utf-16 is little-endian unless big-endian is declared.
-    encoding = {"utf-16": "utf-16-le", "utf-8-sig": "utf-8"}.get(form.codec, form.codec)
     if not form.header:
-        _skip_lines(source, form.skip_rows, encoding)
+        encoding = past_lines(source, form)
         return encoding, "\t" if form.separator == "auto" else form.separator, form.names or ()
+    encoding = _codec_of_rows(form)
     if form.codec.startswith(("utf", "ascii")):
         encoding = next((known for mark, known in _MARKS if source.peek(len(mark)) == mark), encoding)
     named, header = _lines_of_names(source, form, encoding)
@@ -180,6 +194,18 @@ def _read_top(source: Peekable, form: TableFormat, limits: ReaderLimits) -> tupl
     if len(names) > limits.columns:
         raise limits.too_many_columns(len(names))
     return encoding, separator, names
+
+
+def _codec_of_rows(form: TableFormat) -> str:
+    # Without a mark, of which a first row has none, utf-16 is little-endian unless big-endian is declared.
+    return {"utf-16": "utf-16-le", "utf-8-sig": "utf-8"}.get(form.codec, form.codec)
+
+
+def past_lines(source: Peekable, form: TableFormat) -> str:
+    """Read past the lines before the rows of a text without names, and return its encoding."""
+    encoding = _codec_of_rows(form)
+    _skip_lines(source, form.skip_rows, encoding)
+    return encoding
 
 
 def _skip_lines(source: Peekable, count: int, encoding: str) -> None:
@@ -299,19 +325,18 @@ def _places_of(character: int, data: bytes, encoding: str) -> _Places:
     return 2 * np.flatnonzero(units == character)
 
 
-class _Blocks:
+class Blocks:
     """The text after its top as blocks of whole rows in UTF-8, each row ended by LF.
 
-    A row that cannot be decoded or is too long becomes an ill-quoted line, here and nowhere else.
+    A row that cannot be decoded or is too long becomes the line ``ill``, here and nowhere else.
     """
 
-    def __init__(self, source: Peekable, encoding: str, separator: bytes, *, newlines: bool) -> None:
+    def __init__(self, source: Peekable, encoding: str, *, ill: bytes, newlines: bool = False) -> None:
         self._source = source
         self._encoding = encoding
         self._newlines = newlines
         self._longest = LONGEST_LINE * (2 if encoding.startswith("utf-16") else 1)
-        # Text after a closing quotation mark is ill-quoted, and leaves no quotation mark open.
-        self._ill = b'""?\n' if separator != b"?" else b'""!\n'
+        self._ill = ill
         self._rest = b""
         self._replaced: dict[str, int] = {}
         self._open = False

@@ -47,7 +47,15 @@ from synth.schema.schema import (
     size_problem,
     undeclared_facts,
 )
-from synth.schema.written import ENCODINGS, MOST_HEADER_ROWS, TYPED_KINDS, TableFormat, format_to_mapping, parse_format
+from synth.schema.written import (
+    ENCODINGS,
+    MOST_HEADER_ROWS,
+    STATISTICAL_KINDS,
+    TYPED_KINDS,
+    TableFormat,
+    format_to_mapping,
+    parse_format,
+)
 
 __all__ = [
     "COLUMN_TYPES",
@@ -56,6 +64,7 @@ __all__ = [
     "FOUND_THEN_EDITED",
     "MOST_HEADER_ROWS",
     "READ_FROM_ROWS",
+    "STATISTICAL_KINDS",
     "TYPED_KINDS",
     "CategoryColumn",
     "Codes",

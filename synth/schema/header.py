@@ -20,7 +20,6 @@ __all__ = [
 
 
 _OTHER_FILES = {
-    b"\xd0\xcf\x11\xe0": "an old Excel file (.xls), or a workbook with a password",
     b"BZh": "a bzip2 file",
     b"\xfd7zXZ": "an xz file",
     b"\x28\xb5\x2f\xfd": "a zstd file",
@@ -44,24 +43,33 @@ def refuse_other_files(start: bytes) -> None:
 
 
 def refuse_another_kind(found: str, declared: str) -> None:
-    """Refuse a file that is a text, a Parquet file or a workbook where another kind is declared.
+    """Refuse a file of one kind where another one is declared.
 
     Raises
     ------
     TableError
     """
-    wanted = {"auto": found, "parquet": "parquet", "xlsx": "workbook", "ods": "workbook"}.get(declared, "text")
+    wanted = found if declared == "auto" else _KIND_OF_FILE.get(declared, "text")
     if found == wanted:
         return
-    words = {"parquet": "Parquet file", "workbook": "workbook"}
     said = (
-        f"This is a {words[found]}, but the format says {declared}. Set the kind to auto."
-        if found in words
-        else f"This is not a {words[wanted]}. Check the file, or the kind in the format."
+        f"This is {_KINDS[found]}, but the format says {declared}. Set the kind to auto."
+        if found in _KINDS
+        else f"This is not {_KINDS[wanted]}. Check the file, or the kind in the format."
     )
     raise TableError(said, key="kind")
 
 
+_KINDS = {
+    "parquet": "a Parquet file",
+    "workbook": "a workbook",
+    "xls": "an old Excel file (.xls)",
+    "sav": "an SPSS file (.sav)",
+    "dta": "a Stata file (.dta)",
+    "sas7bdat": "a SAS file (.sas7bdat)",
+    "xpt": "a SAS transport file (.xpt)",
+}
+_KIND_OF_FILE = {one: one for one in _KINDS} | dict.fromkeys(("xlsx", "xlsb", "ods"), "workbook")
 _NAMES_SEPARATOR = re.compile(r'("?)sep=([,;|\t])\1', re.IGNORECASE)
 
 

@@ -14,13 +14,14 @@ from typing import Annotated, Any, Literal
 from synth.errors import ConfigError
 from synth.limits import COLUMNS
 from synth.names import shown
-from synth.schema.documents import Flag, Read, Text, as_mapping, as_text, as_whole, each, read_as
+from synth.schema.documents import Flag, Read, Text, as_flag, as_mapping, as_text, as_whole, each, read_as
 from synth.schema.source import Origin, origin_sentences
 
 __all__ = [
     "ENCODINGS",
     "MOST_HEADER_ROWS",
     "PLAIN",
+    "STATISTICAL_KINDS",
     "TYPED_KINDS",
     "Notation",
     "Pattern",
@@ -29,6 +30,7 @@ __all__ = [
     "TableFormat",
     "Units",
     "WholeOrBlank",
+    "as_fields",
     "as_pattern",
     "format_to_mapping",
     "has_hours",
@@ -36,9 +38,14 @@ __all__ = [
     "parse_format",
 ]
 
-FileKind = Literal["auto", "csv", "tsv", "parquet", "xlsx", "ods"]
+FileKind = Literal[
+    "auto", "csv", "tsv", "parquet", "xlsx", "ods", "xls", "xlsb", "sav", "dta", "sas7bdat", "xpt"
+]  # fmt: skip
 
-TYPED_KINDS = frozenset({"parquet", "xlsx", "ods"})
+STATISTICAL_KINDS = frozenset({"sav", "dta", "sas7bdat", "xpt"})
+"""Files of SPSS (.sav, .zsav), Stata and SAS, which themselves say names, types and labels of their columns."""
+
+TYPED_KINDS = frozenset({"parquet", "xlsx", "ods", "xls", "xlsb", *STATISTICAL_KINDS})
 """Kinds of file that themselves say where a cell begins and ends."""
 
 ENCODINGS: Mapping[str, str] = {
@@ -154,6 +161,28 @@ def _as_renames(said: object) -> tuple[tuple[str, str], ...]:
     return tuple((as_text(name), as_text(other)) for name, other in as_mapping(said).items())
 
 
+def _as_labels(said: object) -> bool | tuple[str, ...]:
+    return as_flag(said) if isinstance(said, bool) or not isinstance(said, list | tuple) else each(as_text)(said)
+
+
+def as_fields(said: object) -> tuple[tuple[str, int, int], ...]:
+    """Read the fields of a text as triples (name, first position, last position)."""
+    return tuple((as_text(name), *_positions(places)) for name, places in as_mapping(said).items())
+
+
+def _positions(said: object) -> tuple[int, int]:
+    """Read the first and the last position of a field: 3-7, [3, 7], or one position."""
+    try:
+        first, _, last = said.partition("-") if isinstance(said, str) else (said, "", "")
+        ends = list(map(as_whole, said if isinstance(said, list | tuple) else (first, last or first)))
+        start, end = ends
+    except ValueError:
+        start = end = 0
+    if not 1 <= start <= end <= MOST_POSITIONS:
+        raise ValueError("must be positions that count from 1, such as {id: 1-5, sex: 6}.")
+    return start, end
+
+
 def _missing_cells(value: object) -> tuple[str, ...]:
     """Read the texts that mean a missing cell; an empty one may be left blank, and a single one need not be a list."""
     if value is None or isinstance(value, Mapping) or not isinstance(value, Sequence):
@@ -248,8 +277,11 @@ class TableFormat:
     ``decimal``, ``thousands`` and ``units`` say how numbers are written, and ``dates`` how dates are, in every column
     without a notation of its own. ``rename`` gives other names to columns of the header, as pairs (name, other name); a
     blank name becomes column_3 by its place. ``row_names`` is the name of a first column that the header line leaves
-    out, as in a text that R wrote with the names of its rows. ``origin`` says where the rows came from before they were
-    this file, and is set when a database is read.
+    out, as in a text that R wrote with the names of its rows. ``fields`` are the columns of a text whose cells have
+    fixed positions, as triples (name, first, last) that count characters from 1; such a text has no header line.
+    ``labels`` says which columns of an SPSS, Stata or SAS file are read as the labels of their values: all that have
+    some, none, or those listed. ``origin`` says where the rows came from before they were this file, and is set when a
+    database is read.
     """
 
     separator: Text = "auto"
@@ -271,9 +303,13 @@ class TableFormat:
     dates: Annotated[tuple[str, ...], Read(each(as_pattern, " such as [%d/%m/%Y]"))] = ()
     rename: Annotated[tuple[tuple[str, str], ...], Read(_as_renames)] = ()
     row_names: Text | None = None
+    fields: Annotated[tuple[tuple[str, int, int], ...], Read(as_fields)] = ()
+    labels: Annotated[bool | tuple[str, ...], Read(_as_labels)] = True
     origin: Origin = "file"
 
     def __post_init__(self) -> None:
+        if self.fields:
+            self._check_fields()
         if self.separator != "auto" and len(self.separator) != 1:
             raise ConfigError("format: separator must be one character, or auto.")
         if not self.header and not self.names:
@@ -298,6 +334,19 @@ class TableFormat:
             raise ConfigError(
                 "format: 'rename' is for the names of a header line. Give the columns their names in 'names'."
             )
+
+    def _check_fields(self) -> None:
+        """Take the names from the fields, because such a text has no header line."""
+        names = tuple(name for name, _, _ in self.fields)
+        if self.names not in (None, names):
+            raise ConfigError("format: 'fields' has the names of the columns. Take 'names' out.")
+        if self.separator != "auto" or self.kind != "auto" or self.newlines or self.row_names is not None:
+            raise ConfigError(
+                "format: 'fields' is for a text whose cells have fixed positions. Take out kind, separator, newlines "
+                "and row_names."
+            )
+        object.__setattr__(self, "header", False)
+        object.__setattr__(self, "names", names)
 
     @property
     def notation(self) -> Notation:
@@ -350,7 +399,7 @@ class TableFormat:
             raise ConfigError("format: the separator must be one plain character, for example a comma.")
         if self.header or self.kind in TYPED_KINDS:
             return
-        if self.separator == "auto" and self.kind != "tsv":
+        if self.separator == "auto" and self.kind != "tsv" and not self.fields:
             raise ConfigError(
                 "format: a table without a header needs its separator; otherwise it could only be guessed from rows. "
                 'Write for example separator: ",".'
@@ -364,6 +413,9 @@ class TableFormat:
 
 MOST_HEADER_ROWS = 10
 """Lines that may hold names."""
+
+MOST_POSITIONS = 2**20
+"""Characters of a line of fields."""
 
 
 def parse_format(section: object, key: str = "format") -> TableFormat:
@@ -382,6 +434,8 @@ _LEFT_OUT = {
     "dates",
     "rename",
     "row_names",
+    "fields",
+    "labels",
 }
 """Keys that are written only where they say something, so that older bundles keep their bytes."""
 
@@ -394,4 +448,8 @@ def format_to_mapping(table_format: TableFormat) -> dict[str, Any]:
         for key, (value, default) in body.items()
         if value is not None and (key not in _LEFT_OUT or value != default)
     }
+    if table_format.fields:
+        # The names and the missing header follow.
+        said = {key: value for key, value in said.items() if key not in {"header", "names"}}
+        said["fields"] = {name: f"{first}-{last}" for name, first, last in table_format.fields}
     return said | ({"rename": dict(table_format.rename)} if table_format.rename else {})

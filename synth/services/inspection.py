@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 
 from synth.errors import TableError
 from synth.reading.files import Batches
+from synth.reading.more.statistical import Described
 from synth.reading.process import main
 from synth.reading.reader import ask
 from synth.reading.request import Request
@@ -58,9 +59,10 @@ class Header:
     """What a file says about its columns.
 
     ``kinds`` are guessed from names and from the types of a Parquet file, and are None where neither says anything.
-    ``n_rows`` and ``blank_lines`` are exact, so they
-    are for the owner only; so is ``none_readable``, which says that no line can be read as a row of this many cells.
-    ``renamed`` contains new names of columns, by position from 1, that have no name in the file or a duplicate one.
+    ``n_rows`` and ``blank_lines`` are exact, so they are for the owner only; so is ``none_readable``, which says that
+    no line can be read as a row of this many cells. ``described`` is what a file of SPSS, Stata or SAS says about each
+    column. ``renamed`` contains new names of columns, by position from 1, that have no name in the file or a duplicate
+    one.
     """
 
     names: tuple[str, ...]
@@ -69,6 +71,7 @@ class Header:
     renamed: Mapping[int, str] = field(default_factory=dict)
     blank_lines: int = 0
     none_readable: bool = False
+    described: tuple[Described, ...] = ()
 
 
 def inspect_header(
@@ -119,6 +122,7 @@ def inspect_header(
         n_rows=rows,
         blank_lines=blank,
         none_readable=rows > 0 and unreadable == rows and len(names) > 1,
+        described=tuple(map(Described.of_list, end["described"])),
     )
 
 
@@ -160,6 +164,7 @@ def describe(request: Request, batches: Batches, answers: BinaryIO, *, vouched: 
         "kinds": kinds,
         "rows": rows,
         "lines": batches.odd_lines,
+        "described": [one.to_list() for one in batches.described],
     }
     write_frame(answers, b"Z", dumps(body).encode())
 

@@ -276,13 +276,14 @@ class Intake:
         return self._described(table, header, self._store.accounts[table.account_id].name)
 
     def _described(self, table: StoredTable, header: Header | None, account: str) -> ReceivedTable:
-        named = () if header is None else zip(header.names, header.kinds, strict=True)
+        described = () if header is None else header.described or (None,) * len(header.names)
+        named = () if header is None else zip(header.names, header.kinds, described, strict=True)
         return ReceivedTable(
             table_id=table.id,
             account=account,
             name=table.name,
             size_bytes=table.size,
-            columns=tuple(DraftColumn(name, kind or "") for name, kind in named),
+            columns=tuple(DraftColumn(name, kind or "", one) for name, kind, one in named),
             n_rows=None if header is None else header.n_rows,
             renamed={} if header is None else header.renamed,
             warning=None if header is None else _warning_of(header),

@@ -13,6 +13,7 @@ from synth.errors import SynthError
 from synth.ledger.ledger import Ledger
 from synth.names import numbered
 from synth.privacy.more.together import epsilon_together
+from synth.reading.more.statistical import Described
 from synth.reports.expected import Forecast
 from synth.reports.forecast import forecast
 from synth.schema import Neighbours, parse_config
@@ -62,10 +63,14 @@ _SHOWN: dict[WorkState, RunState] = {
 
 @dataclass(frozen=True, slots=True)
 class DraftColumn:
-    """A column of an uploaded table before it is described: its name, and a type guessed from names and types only."""
+    """A column of an uploaded table before it is described: its name, and a type guessed from names and types only.
+
+    ``described`` is what a file of SPSS, Stata or SAS says about it.
+    """
 
     name: str
     kind: str
+    described: Described | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,8 @@ _EXTRAS = {
     "xgboost": ("XGBoost", "reports"),
     "psycopg": ("psycopg", "postgres"),
     "streamlit": ("Streamlit", "app"),
+    "pyreadstat": ("pyreadstat", "files"),
+    "python_calamine": ("python-calamine", "files"),
 }
 """Modules of packages that only an extra of pyproject.toml installs: their names for readers, and the extra."""
 

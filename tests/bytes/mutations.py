@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime
 import gzip
 import io
+import itertools
 import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -102,6 +103,14 @@ class Format:
 
 
 @dataclass(frozen=True)
+class FixedFormat(Format):
+    """A text whose cells have fixed positions."""
+
+    def line(self, cells: Sequence[str]) -> Line:
+        return self.raw("".join(cell.ljust(width) for cell, width in zip(cells, WIDTHS, strict=True)))
+
+
+@dataclass(frozen=True)
 class SheetFormat(Format):
     """A kind of workbook: a line is the XML of one row."""
 
@@ -154,6 +163,9 @@ ODS_CELLS = (
     "<t:table-cell><t:table t:name='People'><t:table-row><t:table-cell/></t:table-row></t:table></t:table-cell>",
 )  # fmt: skip
 
+WIDTHS = (6, 4, 12, 10, 3)
+ENDS = list(itertools.accumulate(WIDTHS))
+FIELDS = tuple((name, end - width + 1, end) for name, width, end in zip(NAMES, WIDTHS, ENDS, strict=True))
 HEADERLESS = {"header": False, "names": NAMES}
 NOTED: dict[str, Any] = {"decimal": ",", "thousands": ".", "units": ("kg",), "dates": ("%d.%m.%Y", "%d/%m/%y")}
 FORMATS: dict[str, Format] = {
@@ -177,6 +189,8 @@ FORMATS: dict[str, Format] = {
     "decimal commas": Format(TableFormat(separator=";", **NOTED), separator=";"),
     "shift_jis": Format(TableFormat(encoding="shift_jis"), encoding="shift_jis"),
     "gb18030": Format(TableFormat(encoding="gb18030"), encoding="gb18030"),
+    "fixed positions": FixedFormat(TableFormat(fields=FIELDS)),
+    "fixed positions, utf-16": FixedFormat(TableFormat(fields=FIELDS, encoding="utf-16-be"), encoding="utf-16-be"),
     "xlsx": SheetFormat(TableFormat(kind="xlsx")),
     "ods": SheetFormat(TableFormat(kind="ods")),
 }

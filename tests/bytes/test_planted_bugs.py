@@ -165,13 +165,13 @@ def _(patch: pytest.MonkeyPatch) -> None:
 
 @fault("one bad byte spoils its block", lines_are_independent("cp1252", "csv"))
 def _(patch: pytest.MonkeyPatch) -> None:
-    def decoded(self: reader_text._Blocks, data: bytes, ends: np.ndarray) -> bytes:
+    def decoded(self: reader_text.Blocks, data: bytes, ends: np.ndarray) -> bytes:
         try:
             return reader_text._utf8(data, self._encoding)
         except UnicodeError:
             return self._ill * data.count(b"\n")
 
-    patch.setattr(reader_text._Blocks, "_decoded", decoded)
+    patch.setattr(reader_text.Blocks, "_decoded", decoded)
 
 
 @fault("a byte-order mark is passed over at the start of a block", lines_are_independent("no header"))
@@ -190,15 +190,15 @@ def _(patch: pytest.MonkeyPatch) -> None:
 
 @fault("what is too long depends on where a piece ends", long_lines_are_long_anywhere)
 def _(patch: pytest.MonkeyPatch) -> None:
-    right = reader_text._Blocks._decoded
+    right = reader_text.Blocks._decoded
 
-    def decoded(self: reader_text._Blocks, data: bytes, ends: np.ndarray) -> bytes:
+    def decoded(self: reader_text.Blocks, data: bytes, ends: np.ndarray) -> bytes:
         longest, self._longest = self._longest, len(data)
         block = right(self, data, ends)
         self._longest = longest
         return block
 
-    patch.setattr(reader_text._Blocks, "_decoded", decoded)
+    patch.setattr(reader_text.Blocks, "_decoded", decoded)
     patch.setattr(reader_text, "CHUNK", LONGEST // 2)
 
 

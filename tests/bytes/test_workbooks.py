@@ -202,7 +202,7 @@ def locked(data: bytes) -> bytes:
         (zipped({"table.csv": b"a,b\n1,2\n"}), "This is a zip file without a workbook in it."),
         (zipped({"content.xml": b"<a/>"}), "The workbook has no sheet with cells."),
         (xlsx(""), "The sheet is empty."),
-        (b"\xd0\xcf\x11\xe0" + bytes(600), "This is an old Excel file (.xls), or a workbook with a password."),
+        (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600), "The workbook is damaged or cut short."),
     ],
     ids=["cut", "no end", "entities", "password", "zip", "no sheet", "empty", "old"],
 )

@@ -195,9 +195,8 @@ REFUSED: dict[str, Case] = {
         "This is a Parquet file, but the format says csv. Set the kind to auto.",
     ),
     "old excel": (
-        b"\xd0\xcf\x11\xe0" + bytes(30), TableFormat(), None,
-        "This is an old Excel file (.xls), or a workbook with a password. Save the table as CSV, TSV (also .gz), "
-        "Parquet, .xlsx or .ods.",
+        b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(30), TableFormat(), None,
+        "The workbook is damaged or cut short. Save it again as .xlsx, or as CSV.",
     ),
     "too large": (
         PLAIN * 50, TableFormat(), SMALL,

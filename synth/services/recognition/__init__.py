@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, BinaryIO
 
 from synth.errors import TableError
+from synth.reading.more.statistical import Described
 from synth.reading.reader import ask
 from synth.reading.request import Request
 from synth.schema import ENCODINGS, TableFormat, parse_format
@@ -118,6 +119,7 @@ def recognised_of(end: dict[str, Any], *, looked: bool) -> Recognised:
         rows=end["rows"],
         unreadable=unreadable,
         blank=blank,
+        described=tuple(map(Described.of_list, end["described"])),
     )
 
 

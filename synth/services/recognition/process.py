@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 from synth.reading.files import Batches, Counted, open_batches, open_bytes
 from synth.reading.more.workbooks import kind_of_workbook, top_of_sheet
 from synth.reading.process import work_confined
-from synth.reading.request import STARTS, Request
+from synth.reading.request import START_BYTES, Request, kind_of_start
 from synth.schema import ENCODINGS, TYPED_KINDS, TableFormat, format_to_mapping
 from synth.schema.encoding import texts_of
 from synth.schema.header import check_names
@@ -64,7 +64,7 @@ def answer_with_proposals(
         asked = AskedRanges(questions, answers, request.size)
         source: Any = asked
         ranges = asked
-        if look and STARTS.get(asked.read(4)) == "workbook":
+        if look and kind_of_start(asked.read(START_BYTES)) in {"workbook", "xls"}:
             top = list(top_of_sheet(asked, form, request.limits, most=TOP_ROWS))
             proposals = list(layout_of_sheet(top, form, kind=kind_of_workbook(asked, request.limits)))
             form = _adopted(form, proposals)
@@ -72,10 +72,10 @@ def answer_with_proposals(
     else:
         source = open_bytes(questions, request.limits, first_is_row=not form.header and form.kind not in TYPED_KINDS)
         ranges = None
-        if source.peek(4)[:4] not in STARTS and form.kind not in TYPED_KINDS:
+        if kind_of_start(source.peek(START_BYTES)) == "text" and form.kind not in TYPED_KINDS:
             proposals = _of_text(source, form, look=look)
             form = _adopted(form, proposals)
-    body: dict[str, Any] = {"columns": [], "rows": 0, "lines": [0, {}]}
+    body: dict[str, Any] = {"columns": [], "rows": 0, "lines": [0, {}], "described": []}
     if look:
         batches = open_batches(source, form, request.limits, ranges=ranges)
         check_names(batches.names)
@@ -124,12 +124,14 @@ def _of_text(source: Counted, form: TableFormat, *, look: bool) -> list[FormatPr
         which = "the bytes beyond ASCII" if look else "the bytes of the first line"
         proposals.append(FormatProposal("encoding", encoding, f"{which} are not UTF-8, and read as {label}"))
     text = data.decode(encoding or _codec_of(data, form), "replace")
-    if look:
+    if look and not form.fields:
         layout = layout_of(text, form, whole=whole)
         marked = _codec_of(data, form) == "utf-16" and any(one.key == "header" for one in layout)
         # The mark at the beginning says nothing where the first line is a row.
         said = [FormatProposal("encoding", "utf-16", "the file begins with a mark of UTF-16")] if marked else []
         return [*proposals, *said, *layout]
+    if form.fields:
+        return proposals
     return [*proposals, *layout_of_header(text.removeprefix("\ufeff").rstrip("\r\n"), form)]
 
 
@@ -181,6 +183,7 @@ class _Table:
             "columns": list(map(_column_written, columns)),
             "rows": self._tallies[0].rows if self._tallies else 0,
             "lines": list(self._batches.odd_lines),
+            "described": [one.to_list() for one in self._batches.described],
         }
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from synth.errors import InputError
+from synth.reading.more.statistical import Described
 from synth.schema import READ_FROM_ROWS, ModelledColumn, TableFormat, format_to_mapping, parse_column, parse_format
 
 __all__ = ["ColumnProposal", "FormatProposal", "Recognised"]
@@ -91,6 +92,8 @@ class Recognised:
     rows, unreadable, blank : int
         How many lines are rows in this format, how many of them cannot be read, and how many are blank; for the owner
         only, and 0 without a look.
+    described : tuple of Described
+        What a file of SPSS, Stata or SAS says about its columns, which is public; empty for other files.
     """
 
     form: TableFormat
@@ -100,6 +103,7 @@ class Recognised:
     rows: int = 0
     unreadable: int = 0
     blank: int = 0
+    described: tuple[Described, ...] = ()
 
     @property
     def open(self) -> tuple[FormatProposal, ...]:
