@@ -78,6 +78,12 @@ FORMATS = {
     "tabs, names in the second line": TableFormat(separator="\t", header_rows=2, names_from=2, missing=("NA", "")),
     "joined names": TableFormat(header_rows=2, strip=False),
     "names of rows": TableFormat(row_names="id", separator=" ", missing=("NA", "")),
+    "fixed positions": TableFormat(
+        fields=tuple((column.name, 30 * place + 2, 30 * place + 25) for place, column in enumerate(NAMES)),
+        missing=("", "NA"),
+        strip=True,
+        dates=("%d.%m.%Y",),
+    ),
     "other names": TableFormat(rename=(("Einkommen, netto", "income"), ("Ort", "town"))),
 }
 
@@ -114,11 +120,24 @@ def test_every_type_of_column_is_written() -> None:
 @pytest.mark.parametrize("name", FORMATS)
 def test_whoever_reads_the_private_table_reads_these_rows(name: str) -> None:
     form = FORMATS[name]
-    declared = SCHEMA if not form.header else Schema(tuple(one for one in SCHEMA.columns if one.name != "note"))
+    declared = (
+        SCHEMA
+        if form.names is not None and "note" in form.names
+        else Schema(tuple(one for one in SCHEMA.columns if one.name != "note"))
+    )
     read = read_codes(lambda: io.BytesIO(written(form)), form, declared)
     for place, column in enumerate(SCHEMA.modelled):
         expected = CODES[:, place]
         assert column.texts(read._codes[column.name]) == column.texts(expected), column.name
+
+
+def test_a_value_that_does_not_fit_its_positions_is_refused() -> None:
+    schema, codes = Schema(COLUMNS["yes_no"]), np.array([[0, 1], [1, 0], [2, 1]])
+    form = TableFormat(fields=(("urban", 4, 6), ("smoker", 2, 2)))
+    assert written(form, schema, codes) == b" 2 yes\n 1 no \n   yes\n"
+    for fields in ((("urban", 4, 5), ("smoker", 2, 2)), (("urban", 2, 6), ("smoker", 2, 2))):
+        with pytest.raises(TableError, match=r"A value does not fit into positions . to . of a line"):
+            written(TableFormat(fields=fields), schema, codes)
 
 
 def test_names_of_rows_that_are_left_out_are_their_numbers() -> None:

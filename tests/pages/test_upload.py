@@ -5,15 +5,18 @@ from __future__ import annotations
 import io
 from typing import Any
 
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from driving import CODEBOOK, TABLE, declare_people, errors, go, new_people, open_app, texts, upload_table, uploader
 from streamlit.runtime.memory_uploaded_file_manager import MemoryUploadedFileManager
+from typed_files import statistical
 
 from pages.server.uploads import incoming
 from pages.ui.draft import config_of
 from pages.ui.session import application
+from synth.schema import parse_format
 from synth.store import EventKind
 
 CANARY = "NHS-999-123"
@@ -348,6 +351,36 @@ def test_the_same_table_under_another_account_is_a_warning() -> None:
     uploader(app, "table").upload("again.csv", TABLE.encode(), "text/csv")
     app.run()
     assert any("under the account survey" in str(warning.value) for warning in app.warning)
+
+
+def test_what_a_file_of_spss_says_about_its_columns_is_offered() -> None:
+    table = pd.DataFrame({"sex": [1.0, 2.0, 1.0], "age": [33.0, 44.0, 55.0]})
+    said = {"column_labels": {"age": "Age in years"}, "variable_value_labels": {"sex": {1: "male", 2: "female"}}}
+    app = upload_table(open_app(), statistical("sav", table, **said), name="survey.sav")
+    assert "Stored, encrypted." in texts(app)
+    declare_people(go(app, "describe"))
+    assert "Understood 1 of your 2 columns." in texts(app)
+    assert [frame.value.to_numpy().tolist() for frame in app.dataframe if "Label" in frame.value] == [
+        [["age", "Age in years"]]
+    ]
+    app.button(key="dictionary-take").click().run()
+    row = next(row for row in app.session_state["draft"]["columns"] if row["name"] == "sex")
+    assert (row["role"], row["categories"], row["missing"]) == ("category", "male, female", True)
+    assert app.session_state["draft"]["domain_source"]["sex"].endswith("the file itself")
+
+
+def test_a_text_with_fixed_positions_and_codes_instead_of_labels() -> None:
+    app = go(open_app(), "upload")
+    new_people(app, "survey")
+    app.checkbox(key="field:format-has-header").uncheck().run()
+    app.text_area(key="field:format-positions").set_value("age 1-2\n home town 4-8").run()
+    app.checkbox(key="field:format-labels").uncheck().run()
+    form = parse_format(app.session_state["draft"]["format"])
+    assert (form.fields, form.labels) == ((("age", 1, 2), ("home town", 4, 8)), False)
+    uploader(app, "table").upload("survey.txt", b"33 north\n44 south\n", "text/plain")
+    app.run()
+    assert "`home town`" in texts(app)
+    assert "Rows 2" in texts(app)
 
 
 def test_a_codebook_fills_the_description() -> None:

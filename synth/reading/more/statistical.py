@@ -36,7 +36,7 @@ from synth.schema.encoding import EPOCH, texts_of
 from synth.system.packages import missing_package
 from synth.system.settings import ReaderLimits, too_large
 
-__all__ = ["Described", "StatisticalFile"]
+__all__ = ["Described", "StatisticalFile", "moments", "moments_of"]
 
 CHUNK_BYTES = 2**29
 """Memory of the rows read at a time, which changes no result; with less of it, rows are passed over more often."""
@@ -398,6 +398,9 @@ def _values(labels: Mapping[Any, str], missing: Sequence[Any], *, as_labels: boo
 
 # Dates and times ------------------------------------------------------------------------------------------------------
 
+MOST_SIGNS = 64
+"""Of a format that is looked at; longer ones no program writes."""
+
 _NAME = re.compile(r"([A-Z_0-9]*?[A-Z_])([0-9]+)?(\.[0-9]*)?")
 _STATA = re.compile(r"%-?(?:t([dcCwmqh])|(d))")
 _HOURS_ALONE = re.compile(r"[HhMSsAap:._ ]+")
@@ -430,6 +433,8 @@ def moments_of(kind: str, written: str) -> Moment:
     >>> moments_of("sav", "ADATE10"), moments_of("dta", "%tm"), moments_of("sas7bdat", "DATETIME20")
     ('day', 'month', 'moment')
     """
+    if len(written) > MOST_SIGNS:
+        return ""
     if kind == "dta":
         found = _STATA.match(written)
         if found is None:
