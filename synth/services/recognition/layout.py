@@ -98,7 +98,7 @@ def layout_of_sheet(
     rows : sequence of sequence of str or None
         The first rows; one without a value is empty, and a cell with an error is None.
     form : TableFormat
-    kind : {"xlsx", "ods"}
+    kind : {"xlsx", "ods", "xls", "xlsb"}
         Has to be stated where the first line is a row.
     """
     cut = [[" ".join((cell or "").split()) for cell in row] for row in rows]
