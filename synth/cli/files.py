@@ -26,6 +26,7 @@ from synth.names import shown
 from synth.reading.more.workbooks import WORKBOOK_ENDINGS
 from synth.schema import (
     COLUMN_TYPES,
+    STATISTICAL_KINDS,
     DateColumn,
     Preset,
     TableFormat,
@@ -107,8 +108,9 @@ def open_table(pattern: str | Path, table_format: TableFormat) -> Iterator[tuple
         with _opened(paths[0]) as stream:
             yield paths[0].name, stream
         return
-    if any(path.name.lower().endswith((".parquet", ".pq", *WORKBOOK_ENDINGS)) for path in paths):
-        raise TableError("Several Parquet files or workbooks cannot be read as one table. Join them in one file first.")
+    typed = (".parquet", ".pq", ".zsav", *WORKBOOK_ENDINGS, *(f".{kind}" for kind in sorted(STATISTICAL_KINDS)))
+    if any(path.name.lower().endswith(typed) for path in paths):
+        raise TableError("Only texts can be read as one table. Join Parquet files, workbooks and others first.")
     top = table_format.skip_rows or table_format.comment or table_format.header_rows > 1
     if top or table_format.codec.startswith("utf-16"):
         raise TableError(

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import datetime
+import itertools
 import math
 import random
 import struct
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
+import pyarrow as pa
 import pytest
 from mutations import SCHEMA, TALLY, Outcome, codes_of
 from typed_files import STATISTICAL, sas7bdat, statistical, xls, xlsb
 
+from synth.reading.more import calamine
 from synth.reading.more import statistical as reader
 from synth.schema import CategoryColumn, DateColumn, NumberColumn, Schema, TableFormat, TimeColumn
 
@@ -37,7 +41,25 @@ def honest(random_: random.Random) -> Row:
     )
 
 
-TEXTS = ("", " ", "x" * 299, "x" * 301, "é" * 200, "Ayr ", "SÃO PAULO", "\U0001f600", "a\nb", "=1", "nan", "47", "\x7f")
+BAD = "~bad"
+"""A text that is written as bytes that are not in the encoding of the file."""
+
+TEXTS = (
+    "",
+    " ",
+    BAD,
+    "x" * 299,
+    "x" * 301,
+    "é" * 200,
+    "Ayr ",
+    "SÃO PAULO",
+    "\U0001f600",
+    "a\nb",
+    "=1",
+    "nan",
+    "47",
+    "\x7f",
+)
 NUMBERS = (None, -1.0, 1e300, -1e300, 0.1, 47.5, 2.0**53, 1e18, -1e18, 6e-324)
 
 
@@ -60,13 +82,15 @@ def statistical_file(name: str, rows: Sequence[Row]) -> bytes:
     def day(cell: Any) -> Any:
         return unit * float(cell.toordinal() - ZERO[kind]) if isinstance(cell, datetime.date) else cell
 
-    cells = [(who, age, town, day(seen), well) for who, age, town, seen, well in rows]
+    codes = {0.0: 8.0, 1.0: 7.0} if kind != "xpt" else {}  # which say nothing without their labels
+    cells = [(who, age, town, day(seen), codes.get(well, well)) for who, age, town, seen, well in rows]
     table = pd.DataFrame(cells, columns=NAMES)
     table[["age", "seen", "well"]] = table[["age", "seen", "well"]].astype(float)
     said: dict[str, Any] = {"variable_format": {"seen": FORMATS_OF_DATES[kind]}} if kind != "dta" else {}
     if kind != "xpt":
-        said["variable_value_labels"] = {"well": {0: "no", 1: "yes"}}
-    return statistical(name, table, **said, **({"variable_format": {"seen": "%td"}} if kind == "dta" else {}))
+        said["variable_value_labels"] = {"well": {8: "no", 7: "yes"}}
+    data = statistical(name, table, **said, **({"variable_format": {"seen": "%td"}} if kind == "dta" else {}))
+    return data.replace(BAD.encode(), b"\xff\xfe\xfa\xfb")
 
 
 def sheet_file(write: Callable[..., bytes], rows: Sequence[Row]) -> bytes:
@@ -85,24 +109,27 @@ FILES: dict[str, Callable[[Sequence[Row]], bytes]] = {
 }
 
 
-@pytest.mark.parametrize("tried", MUTATIONS)
-@pytest.mark.parametrize("name", FILES)
-def test_no_mutation_of_one_row_changes_another(name: str, tried: int) -> None:
+def changed_rows(name: str, tried: int) -> int:
+    """Return how many of so many mutations of one row change what another one becomes."""
     random_ = random.Random(7)
     rows = [honest(random_) for _ in range(30)]
     became = codes_of(FILES[name](rows), TableFormat(), SCHEMA)
-    assert len(became) == len(rows)
     changed = 0
     for _ in range(tried):
         place, instead = random_.randrange(len(rows)), hostile(random_)
         others = codes_of(FILES[name]([*rows[:place], instead, *rows[place + 1 :]]), TableFormat(), SCHEMA)
-        if len(others) != len(rows):  # a row of a sheet without any value is no row
-            assert name in {"xls", "xlsb"}
-            assert others == [*became[:place], *became[place + 1 :]]
-            continue
-        changed += others[:place] != became[:place] or others[place + 1 :] != became[place + 1 :]
-    TALLY[f"{name}, {tried}"] = (tried, changed)
-    assert changed == 0
+        # In a sheet a row without any value is no row.
+        none = len(others) < len(rows) and name in {"xls", "xlsb"}
+        changed += [*others[:place], *others[place + (not none) :]] != [*became[:place], *became[place + 1 :]]
+    return changed
+
+
+@pytest.mark.parametrize("tried", MUTATIONS)
+@pytest.mark.parametrize("name", FILES)
+def test_no_mutation_of_one_row_changes_another(name: str, tried: int) -> None:
+    found = changed_rows(name, tried)
+    TALLY[f"{name}, {tried}"] = (tried, found)
+    assert found == 0
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -155,3 +182,60 @@ def test_a_row_of_sas_changes_no_other() -> None:
             others = codes_of(data[:start] + cells + data[start + 64 :], TableFormat(), OF_SAS)
             place = patno - 1001
             assert (others[:place], others[place + 1 :]) == (became[:place], became[place + 1 :])
+
+
+# Bugs planted in the reader -------------------------------------------------------------------------------------------
+
+
+def one_bad_text_spoils_its_column(patch: pytest.MonkeyPatch) -> None:
+    honest = reader.StatisticalFile._texts
+
+    def texts(self: Any, variable: Any, cells: list[Any]) -> tuple[pa.Array, int]:
+        read, odd = honest(self, variable, cells)
+        return (pa.nulls(len(read), pa.string()), len(read)) if odd else (read, odd)
+
+    patch.setattr(reader.StatisticalFile, "_texts", texts)
+
+
+def one_bad_date_spoils_its_column(patch: pytest.MonkeyPatch) -> None:
+    honest = reader.moments
+
+    def moments(numbers: Any, counts: Any, kind: str) -> tuple[pa.Array, int]:
+        read, odd = honest(numbers, counts, kind)
+        return (pa.nulls(len(read), read.type), len(read)) if odd else (read, odd)
+
+    patch.setattr(reader, "moments", moments)
+
+
+def labels_are_left_out_where_one_value_has_none(patch: pytest.MonkeyPatch) -> None:
+    honest = reader.StatisticalFile._column
+
+    def column(self: Any, variable: Any, cells: list[Any]) -> tuple[pa.Array, int]:
+        every = all(cell is None or cell in variable.labels for cell in cells)
+        return honest(self, variable if every else replace(variable, labels={}), cells)
+
+    patch.setattr(reader.StatisticalFile, "_column", column)
+
+
+def a_short_row_ends_the_table(patch: pytest.MonkeyPatch) -> None:
+    honest = calamine.CalamineBook.rows
+
+    def rows(self: Any, name: str) -> Any:
+        return itertools.takewhile(lambda row: len(row[1]) > 3, honest(self, name))
+
+    patch.setattr(calamine.CalamineBook, "rows", rows)
+
+
+@pytest.mark.parametrize(
+    ("plant", "name"),
+    [
+        (one_bad_text_spoils_its_column, "sav"),
+        (one_bad_text_spoils_its_column, "xpt"),
+        (one_bad_date_spoils_its_column, "dta"),
+        (labels_are_left_out_where_one_value_has_none, "zsav"),
+        (a_short_row_ends_the_table, "xls"),
+    ],
+)
+def test_a_planted_bug_is_found(plant: Any, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    plant(monkeypatch)
+    assert changed_rows(name, 40)

@@ -38,7 +38,7 @@ from synth.system.settings import ReaderLimits, too_large
 
 __all__ = ["Described", "StatisticalFile", "moments", "moments_of"]
 
-CHUNK_BYTES = 2**29
+CHUNK_BYTES = 2**28
 """Memory of the rows read at a time, which changes no result; with less of it, rows are passed over more often."""
 
 READ_BYTES = 2**20
@@ -193,14 +193,21 @@ class StatisticalFile:
         for first in count(0, at_once):
             if self._rows is not None and first >= self._rows:
                 return
-            cells = self._cells(dict.fromkeys(one.name for one in wanted), first, at_once)
-            here = len(next(iter(cells.values())))
+            here, columns, malformed = self._chunk(wanted, first, at_once)
             self._check_size(first + here)
             if here:
-                read = [self._column(one, cells[one.name]) for one in wanted]
-                yield [column for column, _ in read], [odd for _, odd in read]
+                yield columns, malformed
             if here < at_once:
                 return
+
+    def _chunk(self, wanted: Sequence[_Variable], first: int, most: int) -> tuple[int, list[pa.Array], list[int]]:
+        """Return how many rows are read, their columns, and how many cells of each are malformed."""
+        cells = self._cells(dict.fromkeys(one.name for one in wanted), first, most)
+        here = len(next(iter(cells.values())))
+        read: dict[str, tuple[pa.Array, int]] = {}
+        for one in {one.name: one for one in wanted}.values():
+            read[one.name] = self._column(one, cells.pop(one.name))
+        return here, [read[one.name][0] for one in wanted], [read[one.name][1] for one in wanted]
 
     def _check_size(self, rows: int) -> None:
         if rows * self._row_bytes > self._limits.text_bytes:
