@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
 from synth.errors import TableError
+from synth.reading.more import statistical
 from synth.reading.more.workbooks import Workbook
 from synth.reading.more.xlsx import XlsxCells
 from synth.schema import encoding
@@ -86,3 +89,44 @@ def plant_a_guessed_decimal_sign(patch: pytest.MonkeyPatch) -> None:
         return right(texts, encoding.Notation() if some else notation)
 
     patch.setattr(encoding, "plain_numbers", numbers)
+
+
+# In files of SPSS, Stata and SAS --------------------------------------------------------------------------------------
+
+
+def one_bad_text_spoils_its_column(patch: pytest.MonkeyPatch) -> None:
+    """Read no text of a column in which one is in another encoding."""
+    honest = statistical.StatisticalFile._texts
+
+    def texts(self: Any, variable: Any, cells: list[Any]) -> tuple[pa.Array, int]:
+        read, odd = honest(self, variable, cells)
+        return (pa.nulls(len(read), pa.string()), len(read)) if odd else (read, odd)
+
+    patch.setattr(statistical.StatisticalFile, "_texts", texts)
+
+
+def one_bad_date_spoils_its_column(patch: pytest.MonkeyPatch) -> None:
+    honest = statistical.moments
+
+    def moments(numbers: Any, counts: Any, kind: str) -> tuple[pa.Array, int]:
+        read, odd = honest(numbers, counts, kind)
+        return (pa.nulls(len(read), read.type), len(read)) if odd else (read, odd)
+
+    patch.setattr(statistical, "moments", moments)
+
+
+def labels_are_left_out_where_one_value_has_none(patch: pytest.MonkeyPatch) -> None:
+    honest = statistical.StatisticalFile._column
+
+    def column(self: Any, variable: Any, cells: list[Any]) -> tuple[pa.Array, int]:
+        every = all(cell is None or cell in variable.labels for cell in cells)
+        return honest(self, variable if every else replace(variable, labels={}), cells)
+
+    patch.setattr(statistical.StatisticalFile, "_column", column)
+
+
+STATISTICAL_FAULTS = {
+    "one bad text spoils its column": one_bad_text_spoils_its_column,
+    "labels are left out where one value has none": labels_are_left_out_where_one_value_has_none,
+}
+"""Bugs in the reader of files of SPSS, Stata and SAS."""

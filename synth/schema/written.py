@@ -23,6 +23,7 @@ __all__ = [
     "PLAIN",
     "STATISTICAL_KINDS",
     "TYPED_KINDS",
+    "FileKind",
     "Notation",
     "Pattern",
     "Patterns",

@@ -19,7 +19,7 @@ import csv
 import io
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -36,6 +36,7 @@ from synth.progress import Progress
 from synth.reading.more.ods import write_ods
 from synth.reading.more.xlsx import write_xlsx
 from synth.schema import Column, RunConfig, Schema, TableFormat
+from synth.schema.written import FileKind
 from synth.services.incidents import record_incident
 from synth.services.pipeline import Sealing, fit_and_sample, seal_release
 from synth.system.disk import locked
@@ -55,6 +56,11 @@ NOT_PRIVATE = "NOT PRIVATE: made from simulated rows, to try out a configuration
 
 _ROWS = 20
 """The most rows that are made."""
+
+_WRITABLE: Mapping[str, FileKind] = {
+    "xls": "xlsx", "xlsb": "xlsx", "sav": "parquet", "dta": "parquet", "sas7bdat": "parquet", "xpt": "parquet",
+}  # fmt: skip
+"""Kinds of files that are only read here, and what is written in their place."""
 
 _SKIPPED = 100
 """The most lines that are skipped at the top."""
@@ -102,7 +108,8 @@ def _try_out_in(folder: Path, few: RunConfig, progress: Progress, *, sealing: Se
     """Try out a shortened configuration in a folder of its own, and remove the folder."""
     try:
         # The simulated rows have the declared names, so nothing is renamed.
-        form = replace(few.format, skip_rows=min(few.format.skip_rows, _SKIPPED), rename=())
+        kind = _WRITABLE.get(few.format.kind, few.format.kind)
+        form = replace(few.format, skip_rows=min(few.format.skip_rows, _SKIPPED), rename=(), kind=kind)
         simulated = simulated_file(few.schema, form)
         tables = PrivateTable.open_smallest(
             lambda: io.BytesIO(simulated), few.schema, form, holdout=few.holdout, undeclared=few.undeclared
@@ -190,11 +197,22 @@ def _text(names: Sequence[str], cells: Sequence[tuple[str, str]], form: TableFor
         return None
     separator = form.separator if form.separator != "auto" else "\t" if form.kind == "tsv" else ","
     buffer = io.StringIO()
-    csv.writer(buffer, delimiter=separator, lineterminator="\n").writerows(_rows(names, cells, form))
+    if form.fields:
+        buffer.writelines(f"{_placed(row, form)}\n" for row in _rows(names, cells, form))
+    else:
+        csv.writer(buffer, delimiter=separator, lineterminator="\n").writerows(_rows(names, cells, form))
     try:
         return buffer.getvalue().encode(form.codec)
     except UnicodeError:
         return None
+
+
+def _placed(row: Sequence[str], form: TableFormat) -> str:
+    """Return a line with its cells at their positions, cut where they are longer."""
+    line = [" "] * max(last for _, _, last in form.fields)
+    for cell, (_, first, last) in zip(row, form.fields, strict=False):
+        line[first - 1 : last] = cell.ljust(last - first + 1)[: last - first + 1]
+    return "".join(line)
 
 
 def _rows(names: Sequence[str], cells: Sequence[tuple[str, str]], form: TableFormat) -> list[list[str]]:

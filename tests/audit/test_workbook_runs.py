@@ -1,4 +1,4 @@
-"""Neighbouring workbooks, and text files with a notation of their own, from their bytes to the sealed bundle."""
+"""Neighbouring workbooks, statistics files and texts with a notation of their own, from bytes to the sealed bundle."""
 
 from __future__ import annotations
 
@@ -6,13 +6,17 @@ import datetime
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
+import pandas as pd
 import pytest
 from audited_runs import NAMES, WORLDS, World, moved, rows_of_people, start_home, t5_whole_runs
-from reading_faults import SHEET_FAULTS, plant_a_guessed_decimal_sign, plant_a_refusal
+from reading_faults import SHEET_FAULTS, STATISTICAL_FAULTS, plant_a_guessed_decimal_sign, plant_a_refusal
 from reading_here import read_here
 from sheets import ods, ods_row, ods_text, xlsx, xlsx_row
+from typed_files import statistical, xls
 from worlds import Row, neighbours_of
 
 from synth.errors import TableError
@@ -74,6 +78,45 @@ def as_text(rows: Sequence[Row]) -> bytes:
     return "".join(";".join(line) + "\n" for line in lines).encode()
 
 
+def as_fixed(rows: Sequence[Row]) -> bytes:
+    """Cells of fixed widths; a day that is longer moves what is behind it."""
+    lines = (f"{who:<6}{age:<4}{town:<8}{seen:<10}{well:<3}" for who, age, town, seen, well in map(dict.values, rows))
+    return "".join(f"{line}\n" for line in lines).encode("latin-1")
+
+
+def as_xls(rows: Sequence[Row]) -> bytes:
+    def written(cell: str) -> Any:
+        return float(cell) if cell.isdigit() else datetime.date.fromisoformat(cell) if cell[:5] == "2020-" else cell
+
+    return xls([NAMES, *([written(cell) or None for cell in row.values()] for row in rows)])
+
+
+STATISTICAL = ("sav", "dta")
+NO_LABEL, NO_DAY, BAD = "3", "1e300", "~bad"
+
+
+def as_statistical(kind: str, rows: Sequence[Row]) -> bytes:
+    """Ages and days as numbers, yes and no as codes with labels, and one text in another encoding."""
+    zero, unit = (datetime.date(1582, 10, 14), 86_400.0) if kind == "sav" else (datetime.date(1960, 1, 1), 1.0)
+
+    def day(cell: str) -> float | None:
+        if cell.startswith("2020-"):
+            return unit * (datetime.date.fromisoformat(cell) - zero).days
+        return float(cell) if cell else None
+
+    columns = {name: [row[name] for row in rows] for name in NAMES}
+    table = pd.DataFrame({
+        "who": columns["who"],
+        "age": [float(cell) if cell else None for cell in columns["age"]],
+        "town": columns["town"],
+        "seen": list(map(day, columns["seen"])),
+        "well": [{"yes": 7.0, "no": 8.0, "": None}.get(cell, 3.0) for cell in columns["well"]],
+    }).astype({"age": float, "seen": float, "well": float})  # fmt: skip
+    said = {"variable_format": {"seen": "DATE11" if kind == "sav" else "%td"}}
+    made = statistical(kind, table, variable_value_labels={"well": {7: "yes", 8: "no"}}, **said)
+    return made.replace(BAD.encode(), b"\xff\xfe\xfa\xfb")
+
+
 def cells(age: str, town: str, seen: str, well: str) -> Row:
     return dict(zip(NAMES, ("new", age, town, seen, well), strict=True))
 
@@ -101,6 +144,38 @@ KINDS = {
             ),
         ),
     ),
+    "fixed positions": Kind(
+        TableFormat(
+            fields=tuple(
+                (name, first, last)
+                for name, first, last in zip(NAMES, (1, 7, 11, 19, 29), (6, 10, 18, 28, 31), strict=True)
+            ),
+            encoding="latin-1",
+        ),
+        as_fixed,
+        (
+            cells("46.0", "Leith", "2020-02-31", "?"),
+            cells("1.2", "Oban", "2020-03-01 at noon", "no"),
+            cells("", "", "44000", "no"),
+        ),
+    ),
+    "xls": Kind(
+        TableFormat(kind="xls"),
+        as_xls,
+        (cells("old", "Leith", "2020-03-01", "perhaps"), cells("1e400", "7", "x" * 300, ""), cells("", "", "9", "no")),
+    ),
+    **{
+        kind: Kind(
+            TableFormat(kind=kind),
+            partial(as_statistical, kind),
+            (
+                cells("1e300", BAD, NO_DAY, NO_LABEL),
+                cells("-1", "Leith", "-1e300", NO_LABEL),
+                cells("", BAD, "2020-03-01", ""),
+            ),
+        )
+        for kind in STATISTICAL
+    },
     "text": Kind(
         TableFormat(separator=";", header_rows=2, names_from=1, decimal=",", dates=("%d.%m.%Y",)),
         as_text,
@@ -144,6 +219,9 @@ def test_no_row_of_a_file_changes_a_public_byte(kind: str, world: str, home: Pat
 MOVED, REFUSED = "moved by", "refers to no text"
 FAULTS = {
     **{f"{name}, {kind}": (kind, plant, MOVED) for name, plant in SHEET_FAULTS.items() for kind in ("xlsx", "ods")},
+    **{
+        f"{name}, {kind}": (kind, plant, MOVED) for name, plant in STATISTICAL_FAULTS.items() for kind in ("sav", "dta")
+    },
     "one cell refuses a workbook, xlsx": ("xlsx", plant_a_refusal, REFUSED),
     "a decimal sign is guessed, text": ("text", plant_a_guessed_decimal_sign, MOVED),
 }

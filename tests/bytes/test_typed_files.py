@@ -8,13 +8,16 @@ import math
 import random
 import struct
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import pandas as pd
-import pyarrow as pa
 import pytest
 from mutations import SCHEMA, TALLY, Outcome, codes_of
+from reading_faults import (
+    labels_are_left_out_where_one_value_has_none,
+    one_bad_date_spoils_its_column,
+    one_bad_text_spoils_its_column,
+)
 from typed_files import STATISTICAL, sas7bdat, statistical, xls, xlsb
 
 from synth.reading.more import calamine
@@ -185,36 +188,6 @@ def test_a_row_of_sas_changes_no_other() -> None:
 
 
 # Bugs planted in the reader -------------------------------------------------------------------------------------------
-
-
-def one_bad_text_spoils_its_column(patch: pytest.MonkeyPatch) -> None:
-    honest = reader.StatisticalFile._texts
-
-    def texts(self: Any, variable: Any, cells: list[Any]) -> tuple[pa.Array, int]:
-        read, odd = honest(self, variable, cells)
-        return (pa.nulls(len(read), pa.string()), len(read)) if odd else (read, odd)
-
-    patch.setattr(reader.StatisticalFile, "_texts", texts)
-
-
-def one_bad_date_spoils_its_column(patch: pytest.MonkeyPatch) -> None:
-    honest = reader.moments
-
-    def moments(numbers: Any, counts: Any, kind: str) -> tuple[pa.Array, int]:
-        read, odd = honest(numbers, counts, kind)
-        return (pa.nulls(len(read), read.type), len(read)) if odd else (read, odd)
-
-    patch.setattr(reader, "moments", moments)
-
-
-def labels_are_left_out_where_one_value_has_none(patch: pytest.MonkeyPatch) -> None:
-    honest = reader.StatisticalFile._column
-
-    def column(self: Any, variable: Any, cells: list[Any]) -> tuple[pa.Array, int]:
-        every = all(cell is None or cell in variable.labels for cell in cells)
-        return honest(self, variable if every else replace(variable, labels={}), cells)
-
-    patch.setattr(reader.StatisticalFile, "_column", column)
 
 
 def a_short_row_ends_the_table(patch: pytest.MonkeyPatch) -> None:
