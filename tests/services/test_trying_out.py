@@ -197,6 +197,24 @@ def test_made_up_rows_are_read_as_the_format_says(form: TableFormat) -> None:
     assert read._reading.unreadable_lines == 0
 
 
+def test_made_up_rows_have_their_positions() -> None:
+    form = TableFormat(fields=(("ill", 10, 12), ("age", 2, 4), ('town, "old"', 14, 20)))
+    made = simulated_file(CONFIG.schema, form)
+    read = read_codes(lambda: io.BytesIO(made), form, CONFIG.schema)
+    # A line of missing cells alone is blank, and no row.
+    assert {name: values.tolist() for name, values in read._codes.items()} == {
+        "age": [0],
+        'town, "old"': [0],
+        "ill": [0],
+    }
+
+
+@pytest.mark.parametrize("form", [TableFormat(kind="sav", labels=("ill",)), TableFormat(kind="xls", sheet="Answers")])
+def test_what_is_only_read_is_tried_in_a_format_that_is_written(form: TableFormat, settings: Settings) -> None:
+    try_out(replace(CONFIG, format=form), settings, NullProgress())
+    assert left(settings) == []
+
+
 @pytest.mark.parametrize("name", ["two\nlines", "carriage\rreturn", "nothing\0"])
 def test_names_that_no_text_holds_are_tried_as_parquet(name: str) -> None:
     schema = Schema((NumberColumn(name, 0, 9, 1, missing=True),), number_of_units=5)
