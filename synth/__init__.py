@@ -117,7 +117,7 @@ def draft_schema(frame: object, *, look_for: str | None = None) -> dict[str, Any
     from synth.cli.looking import schema_after_look
 
     drafted = in_own_words(draft, frame)
-    return drafted if look_for is None else {**drafted, **schema_after_look(look(frame, account=look_for))}
+    return drafted if look_for is None else {**drafted, **schema_after_look(look(frame, account=look_for), frame)}
 
 
 def look(table: object, *, account: str, format: Mapping[str, Any] | None = None) -> Recognised:

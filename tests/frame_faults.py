@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from synth.cli import frames
+from synth.cli import frame_cells, frames
 from synth.cli.frames import frame_as_table
 from synth.schema import Schema
 
@@ -105,13 +105,13 @@ def lines_of(frame: pd.DataFrame, schema: Schema) -> list[bytes]:
 # Planted bugs ---------------------------------------------------------------------------------------------------------
 
 
-def _as_stored(cell: Any) -> str:
+def _as_stored(write: Any, cell: Any) -> str:
     return "" if cell != cell else str(cell)
 
 
-def _told_apart(cell: Any) -> str:
+def _told_apart(write: Any, cell: Any) -> str:
     """Whole numbers digit by digit, where they still are whole numbers."""
-    return str(cell) if isinstance(cell, int) else NUMBER(cell)
+    return str(int(cell))
 
 
 def _by_type_of_column(cells: pd.Series[Any], write: Any) -> list[str]:
@@ -135,18 +135,22 @@ def _left_out(cells: pd.Series[Any], write: Any) -> list[str]:
 def _looked_up(column: Any, times: Any) -> Any:
     """Moments too are looked up among those of other rows."""
     write = WRITER(column, times)
-    return None if write is None else partial(_written_by_lookup, lru_cache(maxsize=4096)(write), write)
+    if write is None:
+        return None
+    looked_up = partial(_written_by_lookup, lru_cache(maxsize=4096)(write), write)
+    looked_up.column = column  # type: ignore[attr-defined]
+    return looked_up
 
 
 def _written_by_lookup(looked_up: Any, write: Any, cell: Any) -> str:
     return str((looked_up if isinstance(cell, pd.Timestamp) and cell is not pd.NaT else write)(cell))
 
 
-NUMBER, TEXTS, WRITER = frames._number, frames._texts, frames._writer_of
+TEXTS, WRITER = frames._texts, frames._writer_of
 
 FAULTS: dict[str, tuple[str, Any]] = {
-    "numbers as they are stored": ("_number", _as_stored),
-    "whole numbers told apart beyond 2^53": ("_number", _told_apart),
+    "numbers as they are stored": ("numbers", _as_stored),
+    "whole numbers told apart beyond 2^53": ("whole numbers", _told_apart),
     "the type of the column decides": ("_texts", _by_type_of_column),
     "places among the categories": ("_texts", _by_categories),
     "the index is written": ("_texts", _with_index),
@@ -154,10 +158,19 @@ FAULTS: dict[str, tuple[str, Any]] = {
     "moments are looked up": ("_writer_of", _looked_up),
 }
 
+WRITTEN = {"whole numbers": frame_cells._WHOLE_TYPES, "numbers": (*frame_cells._WHOLE_TYPES, *frame_cells._FLOAT_TYPES)}
+"""Types of cells, by what a fault changes."""
+
 
 @contextmanager
 def planted(fault: str) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         name, bug = FAULTS[fault]
-        patch.setattr(f"synth.cli.frames.{name}", bug)
+        if name in WRITTEN:
+            for kind in WRITTEN[name]:
+                patch.setitem(frame_cells._ways(), kind, bug)
+        else:
+            patch.setattr(f"synth.cli.frames.{name}", bug)
+        frame_cells._way_of.cache_clear()
         yield
+    frame_cells._way_of.cache_clear()

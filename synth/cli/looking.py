@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from synth.schema import FindColumn, Schema, TableFormat, format_to_mapping
+from synth.schema import DurationUnit, FindColumn, NumberColumn, Schema, TableFormat, format_to_mapping
 
 if TYPE_CHECKING:
     from synth.services.recognition import Recognised
@@ -43,24 +44,33 @@ def look_at(table: object, account: str, form: TableFormat | None = None) -> Rec
 
 
 def _table_of_frame(frame: object) -> BinaryIO:
-    from synth.cli.frames import frame_as_table, names_of_frame
+    from synth.cli.frames import durations_of_frame, frame_as_table, names_of_frame
 
     # Columns that are not described: each cell is written by its own type alone.
-    return frame_as_table(frame, Schema(tuple(map(FindColumn, names_of_frame(frame)))))
+    durations = durations_of_frame(frame)
+    columns = (_SECONDS(name) if name in durations else FindColumn(name) for name in names_of_frame(frame))
+    return frame_as_table(frame, Schema(tuple(columns)))
 
 
-def schema_after_look(found: Recognised) -> dict[str, Any]:
+_SECONDS = partial(NumberColumn, low=0, high=1, duration=DurationUnit.SECONDS)
+"""A column of durations whose bounds are not known: these play no part in how its cells are written."""
+
+
+def schema_after_look(found: Recognised, frame: object) -> dict[str, Any]:
     """Return what a look at a DataFrame proposes, as :func:`synth.cli.frames.draft_schema` returns a schema.
 
     The body of a column that only the owner can settle is ``{"type": None}``.
     """
-    from synth.cli.frames import OF_CELLS
+    from synth.cli.frames import OF_CELLS, durations_of_frame
 
     usual = format_to_mapping(TableFormat())
     said = {key: value for key, value in format_to_mapping(found.form).items() if key in OF_CELLS}
     written = {key: value for key, value in said.items() if usual.get(key) != value}
+    columns = {column.name: dict(column.body) or {"type": None} for column in found.columns}
+    for name in durations_of_frame(frame):
+        columns[name] |= {"duration": str(DurationUnit.SECONDS)} if columns[name]["type"] == NumberColumn.kind else {}
     return {
-        "columns": {column.name: dict(column.body) or {"type": None} for column in found.columns},
+        "columns": columns,
         "domain_source": found.domain_source,
         **({"format": written} if written else {}),
     }

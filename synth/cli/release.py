@@ -17,7 +17,7 @@ from uuid import uuid4
 from synth.bundle.replay import drawn_table
 from synth.cli.files import empty_folder
 from synth.cli.finding import FindResult, check_what_is_described, find_in_document
-from synth.cli.frames import FORMAT, OF_CELLS, frame_as_table, frame_of_table, names_of_frame
+from synth.cli.frames import FORMAT, OF_CELLS, check_types, frame_as_table, frame_of_table, names_of_frame
 from synth.cli.local import run_locally
 from synth.cli.received import SPENDS_AGAIN, Once, warn_caller, warn_of_losses
 from synth.cli.speaking import Say, on_terminal
@@ -157,6 +157,7 @@ class Release:
         if generator is not None:
             asked["generator"] = {"name": generator, "options": dict(options or {})}
         self._config = in_own_words(_config_of, schema, names, asked, more)
+        in_own_words(check_types, frame, self._config.schema)
         self._draws = 0
 
     def fit(

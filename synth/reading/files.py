@@ -19,15 +19,15 @@ import pyarrow.compute as pc
 import pyarrow.parquet
 
 from synth.errors import TableError
-from synth.names import shown
 from synth.reading.more.fixed import FixedTable
 from synth.reading.more.statistical import Described, StatisticalFile
 from synth.reading.more.workbooks import Workbook
 from synth.reading.request import START_BYTES, kind_of_start
 from synth.reading.text import TextTable
 from synth.schema import STATISTICAL_KINDS, TYPED_KINDS, TableFormat
-from synth.schema.encoding import is_bytes, is_date, is_number, is_text
+from synth.schema.encoding import is_bytes, is_text
 from synth.schema.header import public_names, refuse_another_kind, refuse_other_files
+from synth.schema.stored import plain, plain_type, refuse_type
 from synth.system.conversation import Readable
 from synth.system.settings import ReaderLimits, too_large
 
@@ -288,11 +288,11 @@ def _open_parquet(file: RawIOBase | BytesIO, form: TableFormat, limits: ReaderLi
     if metadata.num_rows > limits.rows:
         raise limits.too_many_rows()
     names = tuple(field.name for field in fields)
-    types = tuple(field.type for field in fields)
+    types = tuple(map(plain_type, fields))
 
     def read(places: Sequence[int]) -> Iterator[Batch]:
         for place in places:
-            _check_type(names[place], types[place])
+            refuse_type(names[place], types[place])
         yield from _parquet_batches(data, [fields[place] for place in places], limits)
 
     return Batches(names=names, types=types, read=read)
@@ -310,7 +310,7 @@ def _parquet_batches(data: pa.NativeFile, fields: Sequence[pa.Field], limits: Re
             decoded += batch.nbytes
             if decoded > limits.text_bytes:
                 raise too_large("The table inside the Parquet file", limits.text_bytes)
-            yield _checked([batch.column(name) for name in names], [0] * len(names), limits)
+            yield _checked([plain(batch.column(field.name), field) for field in fields], [0] * len(names), limits)
 
 
 def _open_statistical(kind: str, file: RawIOBase | BytesIO, form: TableFormat, limits: ReaderLimits) -> Batches:
@@ -329,12 +329,3 @@ _TYPED: dict[str, Callable[[RawIOBase | BytesIO, TableFormat, ReaderLimits], Bat
     "xls": _open_workbook,
     **{kind: partial(_open_statistical, kind) for kind in STATISTICAL_KINDS},
 }
-
-
-def _check_type(name: str, kind: pa.DataType) -> None:
-    inner = kind.value_type if pa.types.is_dictionary(kind) else kind
-    if pa.types.is_nested(inner):
-        raise TableError(f"Parquet with nested columns is not supported. Flatten '{shown(name)}' first.")
-    known = (is_number, is_date, is_text, is_bytes, pa.types.is_null)
-    if not any(check(inner) for check in known):
-        raise TableError(f"'{shown(name)}' is stored as a type that is not supported. Save it as text first.")

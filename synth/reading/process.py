@@ -26,6 +26,7 @@ from synth.schema import modelled_columns
 from synth.schema.columns.base import CellCounts
 from synth.schema.encoding import encode_cells, is_bytes, texts_of
 from synth.schema.header import places_of
+from synth.schema.stored import refuse_type
 from synth.system.confined import answers_alone, confine
 from synth.system.conversation import AskedRanges, read_frame, write_frame
 from synth.system.settings import size_text, too_large
@@ -124,6 +125,9 @@ def encode_rows(request: Request, batches: Batches, pass_on: Callable[..., None]
     wanted = [column.name for column in columns]
     if request.id_column is not None:
         wanted.append(request.id_column)
+    if batches.types is not None:
+        for declared in (one for one in request.columns if one.name in wanted):
+            refuse_type(declared.name, batches.types[place_of[declared.name]], declared)
     counts = dict.fromkeys((column.name for column in columns), CellCounts())
     rows = 0
     form = request.format

@@ -9,7 +9,7 @@ from synth.schema.columns.base import Codes, Column, FormField, ModelledColumn, 
 from synth.schema.columns.find import FindColumn
 from synth.schema.columns.labels import CategoryColumn, YesNoColumn
 from synth.schema.columns.moments import DateColumn, DateStep, TimeColumn, TimeStep
-from synth.schema.columns.number import NumberColumn
+from synth.schema.columns.number import DurationUnit, NumberColumn
 from synth.schema.columns.unmodelled import DropColumn, IdentifierColumn
 from synth.schema.config import (
     DECLARED,
@@ -73,6 +73,7 @@ __all__ = [
     "DateStep",
     "DeclaredTable",
     "DropColumn",
+    "DurationUnit",
     "FindColumn",
     "FormField",
     "FoundReference",

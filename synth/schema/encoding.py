@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 
 from synth.limits import NUMBER_CHARACTERS
 from synth.schema.columns.base import CellCounts, Column, Fate, ModelledColumn, code_dtype
+from synth.schema.columns.number import DurationUnit, NumberColumn
 from synth.schema.written import PLAIN, Notation, TableFormat, has_hours, moment_written
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "days_of_dates",
     "days_of_texts",
     "decode_column",
+    "durations_as_numbers",
     "encode_cells",
     "encode_column",
     "invented_cells",
@@ -117,6 +119,8 @@ def encode_cells(
 
     ``notation`` and ``dates`` say how numbers and dates are written where the column has no notation of its own.
     """
+    if isinstance(column, NumberColumn) and column.duration is not None and pa.types.is_duration(cells.type):
+        cells = durations_as_numbers(cells, column.duration)
     distinct, index = _distinct_cells(cells)
     written = FileCells(distinct, missing=missing, strip=strip, notation=notation, dates=dates)
     codes, fates = column.encode(written)
@@ -333,6 +337,8 @@ def texts_of(cells: pa.Array) -> pa.Array:
     if is_bytes(kind):
         decoded = [None if cell is None else cell.decode("utf-8", "replace") for cell in cells.to_pylist()]
         return pa.array(decoded, pa.string())
+    if pa.types.is_duration(kind):  # a number of its own unit
+        cells = cells.cast(pa.int64())
     if pa.types.is_float16(kind):
         cells = cells.cast(pa.float32())
     texts = cells.cast(pa.string())
@@ -356,6 +362,24 @@ def numbers_of(cells: pa.Array) -> npt.NDArray[np.float64]:
     elif pa.types.is_boolean(cells.type):
         cells = cells.cast(pa.uint8())
     return _with_nan(cells.cast(pa.float64(), safe=False))
+
+
+def durations_as_numbers(cells: pa.Array, unit: DurationUnit) -> pa.Array:
+    """Return durations as numbers of a unit.
+
+    Examples
+    --------
+    >>> durations_as_numbers(pa.array([90, None], pa.duration("s")), DurationUnit.MINUTES).to_pylist()
+    [1.5, None]
+    """
+    own = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}[cells.type.unit]
+    whole = _whole(cells.view(pa.int64()))
+    if own > unit.nanoseconds:
+        numbers = whole.astype(np.float64) * (own // unit.nanoseconds)
+    else:
+        many, rest = np.divmod(whole, unit.nanoseconds // own)
+        numbers = many + rest / (unit.nanoseconds // own)
+    return pc.if_else(cells.is_null(), None, pa.array(numbers))
 
 
 def numbers_of_texts(texts: pa.Array) -> npt.NDArray[np.float64]:

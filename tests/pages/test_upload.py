@@ -160,7 +160,7 @@ def test_the_upload_leaves_the_memory_of_the_server(monkeypatch: pytest.MonkeyPa
         (f"47,region,\n1,a,{CANARY}\n", "Column 3 has no name. Give every column a name in the first row."),
         (f"47,region,region\n1,{CANARY},2\n", "Columns 2 and 3 have the same name."),
         (f"1,{CANARY}\n2,{CANARY}\n", "The first line looks like a row, not like column names"),
-        (nested(), "Parquet with nested columns is not supported. Flatten 'address' first."),
+        (nested(), "'address' holds lists, records or maps."),
         ("", "The file is empty."),
         ("age,region\n", "The table has a header but no rows."),
     ],

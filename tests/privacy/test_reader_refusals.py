@@ -48,7 +48,7 @@ UNREADABLE_NAMES = (
 DAMAGED_GZIP = "The gzip file is damaged or cut short. Compress the table again and send the whole file."
 DAMAGED_PARQUET = "The Parquet file is damaged or cut short. Save it again and send the whole file."
 NESTED = pa.table({"who": ["a"], "age": [1], "town": [{"street": CANARY}], "seen": ["b"]})
-OF_TIMES = pa.table({"who": ["a"], "age": [datetime.time(1)], "town": ["a"], "seen": ["b"]})
+OF_DURATIONS = pa.table({"who": ["a"], "age": [datetime.timedelta(1)], "town": ["a"], "seen": ["b"]})
 
 Case = tuple[bytes | Callable[[], BinaryIO], TableFormat, ReaderLimits | None, str]
 REFUSED: dict[str, Case] = {
@@ -180,11 +180,12 @@ REFUSED: dict[str, Case] = {
     ),
     "nested parquet": (
         as_parquet(NESTED), TableFormat(), None,
-        "Parquet with nested columns is not supported. Flatten 'town' first.",
+        "'town' holds lists, records or maps. Make a column of each value that you need, or leave the column out.",
     ),
-    "parquet of times": (
-        as_parquet(OF_TIMES), TableFormat(), None,
-        "'age' is stored as a type that is not supported. Save it as text first.",
+    "parquet of durations": (
+        as_parquet(OF_DURATIONS), TableFormat(), None,
+        "'age' holds durations. Declare it as a number and say in what: 'duration: minutes' (or weeks, days, hours, "
+        "seconds, milliseconds).",
     ),
     "no parquet": (
         PLAIN, TableFormat(kind="parquet"), None,

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
+from enum import StrEnum
 from fractions import Fraction
 from functools import lru_cache
 from typing import Annotated, Any, ClassVar
@@ -18,7 +19,7 @@ from synth.schema.columns.base import Cells, CellType, Coded, Fate, FormField, M
 from synth.schema.documents import Needed, Number, Read, as_number, each, read
 from synth.schema.written import Notation, Sign, Units
 
-__all__ = ["NumberColumn"]
+__all__ = ["DurationUnit", "NumberColumn"]
 
 _CHOOSE = "Choose limits you would be happy to print, for example 0 and 500,000. Values outside are moved to the limit."
 _STEPS = "1 for whole numbers, 0.1 or 0.01 for decimals. A value between two steps is moved to the nearest."
@@ -30,6 +31,32 @@ MAXIMUM_LEVELS = 2**24
 
 MOST_DIGITS = (309, 1074)
 """Digits of the longest finite float, before and after the point."""
+
+
+class DurationUnit(StrEnum):
+    """The unit in which a duration is a number."""
+
+    WEEKS = "weeks"
+    DAYS = "days"
+    HOURS = "hours"
+    MINUTES = "minutes"
+    SECONDS = "seconds"
+    MILLISECONDS = "milliseconds"
+
+    @property
+    def nanoseconds(self) -> int:
+        """How long it is."""
+        return _NANOSECONDS[self]
+
+
+_NANOSECONDS = {
+    DurationUnit.WEEKS: 604_800 * 10**9,
+    DurationUnit.DAYS: 86_400 * 10**9,
+    DurationUnit.HOURS: 3_600 * 10**9,
+    DurationUnit.MINUTES: 60 * 10**9,
+    DurationUnit.SECONDS: 10**9,
+    DurationUnit.MILLISECONDS: 10**6,
+}
 
 
 def _as_step(value: object) -> float:
@@ -44,7 +71,8 @@ class NumberColumn(ModelledColumn):
 
     ``special`` values are spikes or codes (0, -1, 999) that keep a code of their own outside the grid. ``decimal``,
     ``thousands`` and ``units`` say how cells are written where that differs from the table's format; synthetic cells
-    are written as programs write numbers.
+    are written as programs write numbers. ``duration`` is the unit in which cells that are stored as durations are
+    numbers; other cells are numbers of that unit already.
 
     Examples
     --------
@@ -64,7 +92,7 @@ class NumberColumn(ModelledColumn):
         FormField("special", ("special",), "numbers"),
         FormField("fallback", ("fallback",), "number"),
     )
-    unasked: ClassVar[tuple[str, ...]] = ("decimal", "thousands", "units")
+    unasked: ClassVar[tuple[str, ...]] = ("decimal", "thousands", "units", "duration")
     is_ordered: ClassVar[bool] = True
     is_summable: ClassVar[bool] = True
 
@@ -75,6 +103,7 @@ class NumberColumn(ModelledColumn):
     decimal: Sign | None = field(default=None, kw_only=True)
     thousands: Sign | None = field(default=None, kw_only=True)
     units: Units = field(default=(), kw_only=True)
+    duration: DurationUnit | None = field(default=None, kw_only=True)
     fallback: Number | None = field(default=None, kw_only=True)
 
     def _check(self) -> None:
