@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
 
 from synth.cli.frame_cells import CellWriter, can_stand_in_a_line, cells_of, holds_durations, refuse_dtype
+from synth.cli.frame_types import types_as_given
 from synth.errors import InputError
 from synth.schema import COLUMN_TYPES, Column, Schema, TableFormat
 from synth.schema.guesses import kind_by_name, with_step
@@ -164,16 +164,23 @@ def _as_frame(frame: object) -> pd.DataFrame:
 # Back, and drafts of a schema -----------------------------------------------------------------------------------------
 
 
-def frame_of_table(path: Path | BinaryIO) -> pd.DataFrame:
-    """Read a synthetic table from its Parquet file; its types follow from what is declared, not from the rows.
+def frame_of_table(
+    path: Path | BinaryIO, schema: Schema | None = None, given: Mapping[str, Any] | None = None
+) -> pd.DataFrame:
+    """Read a synthetic table from its Parquet file.
 
-    Whole numbers and truth values have pandas' nullable types, dates are datetime64.
+    Parameters
+    ----------
+    path : path or binary file
+    schema : Schema, optional
+        What is declared; needed with ``given``.
+    given : mapping of str to dtype, optional
+        The types that the private DataFrame had, by the names of its columns: :mod:`synth.cli.frame_types` says which
+        come back. Otherwise types follow from what is declared, not from the rows: whole numbers and truth values have
+        pandas' nullable types, dates are datetime64.
     """
-    import pandas as pd
-
-    nullable = {pa.int64(): pd.Int64Dtype(), pa.bool_(): pd.BooleanDtype()}
-    frame: pd.DataFrame = pq.read_table(path).to_pandas(date_as_object=False, types_mapper=nullable.get)
-    return frame
+    table = pq.read_table(path)
+    return types_as_given(table, () if schema is None else schema.modelled, given or {})
 
 
 def draft_schema(frame: object) -> dict[str, Any]:

@@ -69,10 +69,15 @@ class RunResult:
     @property
     def table(self) -> pd.DataFrame:
         """The synthetic rows; a released model has none."""
+        return frame_of_table(self.table_file)
+
+    @property
+    def table_file(self) -> Path:
+        """The Parquet file of the synthetic rows; a released model has none."""
         path = self.folder / "synthetic.parquet"
         if not path.exists():
             raise InputError("There is no table: the release is of a model, or its rows were moved away.")
-        return frame_of_table(path)
+        return path
 
 
 def run_locally(

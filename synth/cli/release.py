@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, Self
+from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn, Self
 from uuid import uuid4
 
 from synth.bundle.replay import drawn_table
@@ -49,7 +49,8 @@ class Release:
     Parameters
     ----------
     frame : pandas.DataFrame
-        The private rows. Neither the index nor the types of the columns are read.
+        The private rows; the index is ignored. The types of its columns are public, as their names are:
+        ``docs/python-and-command-line.md`` says how each is read, and which come back.
     schema : Schema or mapping
         What is public about them: from :func:`synth.load_schema`, a completed :func:`synth.draft_schema`, or the keys
         ``columns``, ``unit`` and ``row_count`` (and ``number_of_units`` if it is public) of a configuration;
@@ -79,7 +80,7 @@ class Release:
     Attributes
     ----------
     table_ : pandas.DataFrame
-        The synthetic rows.
+        The synthetic rows, with the types of ``frame`` where these can hold what is declared.
     certificate_ : dict
         The guarantee, as in ``certificate.json``.
     bundle_ : Path
@@ -236,7 +237,7 @@ class Release:
         self.spent_ = (result.epsilon, result.delta)
         self.account_ = self._config.account
         self.certificate_ = json.loads((result.folder / "certificate.json").read_bytes())
-        self.table_ = result.table
+        self.table_ = self._as_given(result.table_file)
         return self
 
     def _find(self, say: Say | None, warn: Say, reading: Reading) -> None:
@@ -283,7 +284,12 @@ class Release:
         self._draws += seed is None
         chosen = self._config.seed + self._draws if seed is None else seed
         drawn = in_own_words(drawn_table, self.bundle_, rows=self._config.rows if n is None else n, seed=chosen)
-        return frame_of_table(drawn)
+        return self._as_given(drawn)
+
+    def _as_given(self, path: Path | BinaryIO) -> pd.DataFrame:
+        """Return synthetic rows with the types of the given DataFrame."""
+        types = dict(zip(names_of_frame(self._frame), self._frame.dtypes, strict=True))
+        return frame_of_table(path, self._config.schema, types)
 
     def __repr__(self) -> str:
         config = self._config
