@@ -185,7 +185,8 @@ def _none_of(kind: pa.DataType) -> pa.Array:
 def _extension_of(field: pa.Field) -> _Extension | None:
     """Return the type beside those of Arrow that a field declares, whether or not this process knows it."""
     if isinstance(field.type, pa.BaseExtensionType):
-        name, said = field.type.extension_name, field.type.__arrow_ext_serialize__()
+        name = field.type.extension_name
+        said = field.type.__arrow_ext_serialize__() if isinstance(field.type, pa.ExtensionType) else b""
     else:
         metadata = field.metadata or {}
         name = metadata.get(b"ARROW:extension:name", b"").decode("utf-8", "replace")
