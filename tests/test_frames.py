@@ -119,6 +119,16 @@ def test_names_are_texts_and_are_not_quoted_where_they_are_none(name: Any) -> No
     assert "CANARY" not in str(caught.value)
 
 
+def test_a_name_is_given_once() -> None:
+    twice = pd.DataFrame([[1, 2]], columns=["age", "age"])
+    for take in (draft_schema, lambda frame: frame_as_table(frame, SCHEMA)):
+        with pytest.raises(InputError, match="Two columns of the DataFrame are called 'age'"):
+            take(twice)
+    of_levels = pd.DataFrame([[1, 2]], columns=pd.MultiIndex.from_tuples([("age", "first"), ("age", "last")]))
+    with pytest.raises(InputError, match="column 1 of the DataFrame must be a text"):
+        draft_schema(of_levels)
+
+
 def test_a_draft_follows_from_names_alone_and_becomes_a_schema() -> None:
     frame = inferred(ROWS)
     draft = synth.draft_schema(frame)

@@ -117,6 +117,14 @@ def test_python_looks_at_files_and_data_frames(table: Path) -> None:
         synth.look([1, 2], account="klinik")
 
 
+def test_a_look_at_durations_declares_their_unit() -> None:
+    frame = pd.DataFrame({"wait": pd.to_timedelta([90, 120, None] * 30, unit="s"), "x": [1.5, 2.25, 3.125] * 30})
+    columns = synth.draft_schema(frame, look_for="klinik")["columns"]
+    assert columns["wait"]["duration"] == "seconds"
+    assert columns["wait"]["low"] <= 90 < 120 <= columns["wait"]["high"]
+    assert "duration" not in columns["x"]
+
+
 def test_a_drafted_schema_of_a_data_frame_is_a_release_once_people_are_described(table: Path) -> None:
     frame = pd.read_csv(table, sep=";", encoding="cp1252", dtype=str).assign(dose=["-", *["2"] * 89])
     drafted = synth.draft_schema(frame, look_for="klinik")

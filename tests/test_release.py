@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import copy
+import datetime as dt
 import json
 import pickle
+import warnings
 import zipfile
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 import synth
 from synth.application import Application
 from synth.cli.frames import FORMAT, frame_as_table
 from synth.cli.local import run_locally
-from synth.errors import BudgetExceededError, InputError, PrivacyError
+from synth.errors import BudgetExceededError, InputError, NotAsDeclaredError, PrivacyError
 from synth.schema import config_of_schema, format_to_mapping
 
 CANARY = "CANARY-7f3a"
@@ -99,6 +104,74 @@ def test_a_dataframe_goes_in_and_a_verified_one_comes_out(
     assert [one["assumptions"] for one in both[:1]] == [one["assumptions"] for one in both[1:]]
     names = [set(zipfile.ZipFile(Path(folder, "bundle.zip")).namelist()) for folder in ("release", "from file")]
     assert names[0] == names[1]
+
+
+def of_many_types(n: int = 400) -> tuple[pd.DataFrame, dict[str, Any]]:
+    """Columns of types that ordinary tables have, each value 80 times, and what is declared of them."""
+    five = np.arange(n) % 5
+    seconds = np.datetime64("2024-01-01", "s") + five * np.timedelta64(1, "D")
+    seconds[-1] = np.datetime64(2**62, "s")
+    long_ids = 9007199254740993 + five
+    number = {"type": "number", "low": 0, "high": 4, "step": 1, "missing": True}
+    date = {"type": "date", "low": "2024-01-01", "high": "2024-12-31", "step": "month", "missing": True}
+    frame = pd.DataFrame(
+        {
+            "seen": seconds,
+            "code": long_ids,
+            "wait": pd.to_timedelta(five, unit="min"),
+            "key": [f"k{place}".encode() for place in five],
+            "came": pd.Series(five).map(lambda hour: dt.time(hour, 30)),
+            "month": pd.PeriodIndex(seconds[:5], freq="M").take(five),
+            "group": pd.cut(five, [-1, 2, 4]),
+            "paid": pd.Series([Decimal(int(place)) for place in five], dtype=pd.ArrowDtype(pa.decimal128(5, 2))),
+            "born": pd.Series(seconds[five]).dt.tz_localize("Europe/Berlin"),
+            "small": five.astype("int8"),
+            "town": pd.Series([f"t{place}" for place in five], dtype="string[pyarrow]"),
+        }
+    )
+    columns = {
+        "seen": date,
+        "code": {"type": "category", "values": [9007199254740993 + place for place in range(5)], "missing": True},
+        "wait": {**number, "duration": "minutes"},
+        "key": {"type": "category", "values": [f"k{place}" for place in range(5)], "missing": True},
+        "came": {"type": "time", "step": "quarter", "missing": True},
+        "month": date,
+        "group": {"type": "category", "values": ["(-1, 2]", "(2, 4]"], "ordered": True, "fallback": "(2, 4]"},
+        "paid": number,
+        "born": date,
+        "small": {**number, "missing": False, "fallback": 0},
+        "town": {"type": "category", "values": [f"t{place}" for place in range(5)], "missing": True},
+    }
+    return frame, {**SCHEMA, "columns": columns}
+
+
+def test_columns_of_many_types_become_a_sealed_release_with_the_same_types() -> None:
+    frame, schema = of_many_types()
+    release = synth.Release(frame, schema, account="clinic", **HOW)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", synth.NotAsDeclaredWarning)  # nothing is lost of any column
+        release.fit()
+    assert synth.verify(release.bundle_).ok
+    same = ["seen", "wait", "month", "paid", "born", "small", "town"]
+    for table in (release.table_, release.sample()):
+        assert table.dtypes[same].equals(frame.dtypes[same])
+        assert table["group"].dtype == pd.CategoricalDtype(["(-1, 2]", "(2, 4]"], ordered=True)
+        for name in ("code", "key"):
+            assert set(table[name].dropna()) <= set(map(str, schema["columns"][name]["values"]))
+        assert set(table["wait"].dropna()) <= set(pd.to_timedelta(range(5), unit="min"))
+
+
+def test_a_column_that_cannot_be_read_is_refused_by_name_before_anything_is_charged() -> None:
+    frame, schema = of_many_types()
+    without_unit = {**schema, "columns": {**schema["columns"], "wait": {**schema["columns"]["wait"], "duration": None}}}
+    with pytest.raises(InputError, match="'wait' holds durations"):
+        synth.Release(frame, without_unit, account="clinic", **HOW)
+    lists = visits().assign(ward=[["A"]] * 80)
+    # A list is no text, and so one of the undeclared values; an object may be anything, so only its cells tell.
+    with pytest.raises(NotAsDeclaredError, match="'ward': 100 %"):
+        synth.Release(lists, SCHEMA, account="clinic", **HOW).fit()
+    with Application.from_environment() as application:
+        assert application.account("clinic").epsilon_spent == 0
 
 
 def test_without_an_account_the_same_rows_are_fitted_once(home: Path) -> None:

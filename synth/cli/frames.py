@@ -19,6 +19,7 @@ import yaml
 from synth.cli.frame_cells import CellWriter, can_stand_in_a_line, cells_of, holds_durations, refuse_dtype
 from synth.cli.frame_types import types_as_given
 from synth.errors import InputError
+from synth.names import shown
 from synth.schema import COLUMN_TYPES, Column, Schema, TableFormat
 from synth.schema.guesses import kind_by_name, with_step
 
@@ -131,17 +132,19 @@ def names_of_frame(frame: object) -> list[str]:
     Raises
     ------
     InputError
-        If ``frame`` is not a DataFrame, or a name is not a text; the message does not quote it.
+        If ``frame`` is not a DataFrame, or a name is not a text, which the message does not quote, or given twice.
     """
-    names: list[str] = []
+    seen: dict[str, None] = {}
     for place, name in enumerate(_as_frame(frame).columns, start=1):
         if type(name) is not str or not can_stand_in_a_line(name):
             raise InputError(
                 f"The name of column {place} of the DataFrame must be a text without line breaks. Set the names, for "
                 'example frame.columns = ["age", "town"].'
             )
-        names.append(name)
-    return names
+        if name in seen:
+            raise InputError(f"Two columns of the DataFrame are called '{shown(name)}'. Give each its own name.")
+        seen[name] = None
+    return list(seen)
 
 
 def durations_of_frame(frame: object) -> list[str]:

@@ -328,7 +328,7 @@ def is_date(kind: pa.DataType) -> bool:
 def texts_of(cells: pa.Array) -> pa.Array:
     """Return cells as a string array.
 
-    3 and 3.0 become "3", truth values "true" and "false", dates their ISO form, NaN null.
+    3 and 3.0 become "3", truth values "true" and "false", dates their ISO form, durations seconds, NaN null.
     Bytes that are not UTF-8 become replacement characters; null stays null.
     """
     kind = cells.type
@@ -337,8 +337,8 @@ def texts_of(cells: pa.Array) -> pa.Array:
     if is_bytes(kind):
         decoded = [None if cell is None else cell.decode("utf-8", "replace") for cell in cells.to_pylist()]
         return pa.array(decoded, pa.string())
-    if pa.types.is_duration(kind):  # a number of its own unit
-        cells = cells.cast(pa.int64())
+    if pa.types.is_duration(kind):
+        return texts_of(durations_as_numbers(cells, DurationUnit.SECONDS))
     if pa.types.is_float16(kind):
         cells = cells.cast(pa.float32())
     texts = cells.cast(pa.string())
