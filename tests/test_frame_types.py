@@ -39,7 +39,7 @@ from synth.errors import TableError
 from synth.reading.reader import counts_of, request_of
 from synth.schema import Schema, TableFormat, parse_column
 from synth.schema.encoding import decode_column
-from synth.schema.stored import UNREADABLE
+from synth.schema.stored import UNREADABLE, plain, plain_type
 
 ALSO = {"other": number()}
 """A second column, so that no line is blank."""
@@ -110,6 +110,13 @@ NOT_IN_PARQUET = {"halffloat", "runs", "a moment beyond the calendar"}
 def test_a_parquet_file_of_the_same_types_has_the_same_codes(name: str) -> None:
     kind = ARROW[name]
     assert read(as_parquet(kind.series), TableFormat(), schema_of(kind.declared)) == told(kind.texts)
+
+
+def test_texts_that_a_file_keeps_once_stay_so() -> None:
+    words_once = pa.array(["a", "b", "a"]).dictionary_encode()
+    assert plain(words_once, pa.field("x", words_once.type)) is words_once
+    waits = pa.array([60, 120, 60], pa.duration("s")).dictionary_encode()
+    assert plain(waits, pa.field("x", waits.type)).type == plain_type(pa.field("x", waits.type)) == pa.duration("s")
 
 
 def test_periods_and_intervals_in_a_parquet_file_of_pandas_are_read_as_in_the_frame() -> None:

@@ -165,10 +165,10 @@ def plain(cells: pa.Array, field: pa.Field) -> pa.Array:
     if types.is_run_end_encoded(kind):
         return plain(pc.run_end_decode(cells), pa.field(field.name, kind.value_type))
     if types.is_dictionary(kind):
-        values = plain(cells.dictionary, pa.field(field.name, kind.value_type))
-        if values is cells.dictionary and not types.is_duration(values.type):
-            return cells
-        return values.take(cells.indices)
+        words = cells.dictionary
+        values = plain(words, pa.field(field.name, kind.value_type))
+        # As it is wherever it can be: a text repeated in a million rows is stored once.
+        return cells if values is words and not types.is_duration(kind.value_type) else values.take(cells.indices)
     if types.is_string_view(kind):
         return cells.cast(pa.large_string())
     if types.is_binary_view(kind):
@@ -179,6 +179,8 @@ def plain(cells: pa.Array, field: pa.Field) -> pa.Array:
 def _none_of(kind: pa.DataType) -> pa.Array:
     if isinstance(kind, pa.BaseExtensionType):
         return pa.ExtensionArray.from_storage(kind, _none_of(kind.storage_type))
+    if pa.types.is_dictionary(kind):
+        return pa.DictionaryArray.from_arrays(pa.array([], kind.index_type), _none_of(kind.value_type))
     return pa.array([], kind)
 
 
