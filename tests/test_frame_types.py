@@ -127,6 +127,25 @@ def test_periods_and_intervals_in_a_parquet_file_of_pandas_are_read_as_in_the_fr
         assert read(data.getvalue(), TableFormat(), schema_of(kind.declared)) == told(kind.texts), name
 
 
+@pytest.mark.parametrize("name", ["arrow.uuid", "arrow.bool8", "pandas.period", "pandas.interval", "none.known"])
+@pytest.mark.parametrize("said", [b"", b"{", b"[1]", b'{"freq": 5}', b'{"freq": "W-SUN"}', b'{"closed": []}'])
+def test_what_a_file_says_wrongly_of_a_type_is_ignored_or_a_refusal_in_a_sentence(name: str, said: bytes) -> None:
+    metadata = {b"ARROW:extension:name": name.encode(), b"ARROW:extension:metadata": said}
+    for cells in (pa.array([3, None]), pa.array(["3", None]), pa.array([b"3", None]), pa.array([{"a": 3}, None])):
+        data = io.BytesIO()
+        pq.write_table(
+            pa.table([cells, [0, 1]], pa.schema([pa.field("x", cells.type, metadata=metadata), ("other", pa.int64())])),
+            data,
+        )
+        try:
+            texts = read(data.getvalue(), TableFormat(), schema_of(number()))
+        except TableError as refusal:
+            # pyarrow refuses what contradicts a type that it knows itself.
+            assert re.match("'x' holds|The Parquet file is damaged", str(refusal))  # noqa: PT017 - a right outcome
+        else:
+            assert texts in (["3", MISSING], [MISSING, MISSING])
+
+
 @pytest.mark.parametrize("name", REFUSED)
 def test_a_type_that_cannot_be_read_is_refused_by_the_name_of_its_column_whatever_its_cells_are(name: str) -> None:
     cells, declared, words_of_refusal = REFUSED[name]

@@ -203,14 +203,16 @@ def _extension_of(field: pa.Field) -> _Extension | None:
 
 
 def _meant(cells: pa.Array, extension: _Extension) -> pa.Array:
-    if extension.name == "arrow.uuid":
+    """Return cells as what their extension says they are; as they are stored where it cannot be that."""
+    kind, types = cells.type, pa.types
+    if extension.name == "arrow.uuid" and kind == pa.binary(16):
         texts = [None if cell is None else str(uuid.UUID(bytes=cell)) for cell in cells.to_pylist()]
         return pa.array(texts, pa.string())
-    if extension.name == "arrow.bool8":
+    if extension.name == "arrow.bool8" and kind == pa.int8():
         return pc.not_equal(cells, 0)
-    if extension.name == "pandas.period":
+    if extension.name == "pandas.period" and types.is_int64(kind):
         return _first_moments(cells, str(extension.said.get("freq", "")))
-    if extension.name == "pandas.interval":
+    if extension.name == "pandas.interval" and types.is_struct(kind) and kind.num_fields == 2:
         return _intervals_as_texts(cells, str(extension.said.get("closed", "right")))
     return cells
 
