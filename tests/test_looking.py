@@ -117,12 +117,16 @@ def test_python_looks_at_files_and_data_frames(table: Path) -> None:
         synth.look([1, 2], account="klinik")
 
 
-def test_a_look_at_durations_declares_their_unit() -> None:
+def test_a_look_at_durations_declares_their_unit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     frame = pd.DataFrame({"wait": pd.to_timedelta([90, 120, None] * 30, unit="s"), "x": [1.5, 2.25, 3.125] * 30})
     columns = synth.draft_schema(frame, look_for="klinik")["columns"]
     assert columns["wait"]["duration"] == "seconds"
     assert columns["wait"]["low"] <= 90 < 120 <= columns["wait"]["high"]
     assert "duration" not in columns["x"]
+    frame.to_parquet("waits.parquet")
+    of_file = synth.look("waits.parquet", account="klinik").columns
+    assert {one.name: one.body.get("duration") for one in of_file} == {"wait": "seconds", "x": None}
 
 
 def test_a_drafted_schema_of_a_data_frame_is_a_release_once_people_are_described(table: Path) -> None:

@@ -118,7 +118,8 @@ def needs_whole_numbers(column: Column) -> bool:
         return bool(largest >= WHOLE_BELOW and column.step < 2 * math.ulp(largest))
     if not isinstance(column, ModelledColumn):
         return False
-    return any(_LONG_WHOLE.fullmatch(word) and abs(int(word)) >= WHOLE_BELOW for word in column.declared_labels)
+    words = (word for word in column.listed if isinstance(word, str))
+    return any(_LONG_WHOLE.fullmatch(word) and abs(int(word)) >= WHOLE_BELOW for word in words)
 
 
 # Types as those that columns read -------------------------------------------------------------------------------------

@@ -198,7 +198,7 @@ def _kind_of_type(kind: pa.DataType) -> ColumnKind | None:
         return "yes_no"
     if is_date(value):
         return "date"
-    return "number" if is_number(value) else None
+    return "number" if is_number(value) or pa.types.is_duration(value) else None
 
 
 def _present(cells: pa.Array, missing: tuple[str, ...]) -> pa.Array:

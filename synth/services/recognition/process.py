@@ -24,7 +24,7 @@ from synth.reading.files import Batches, Counted, open_batches, open_bytes
 from synth.reading.more.workbooks import kind_of_workbook, top_of_sheet
 from synth.reading.process import work_confined
 from synth.reading.request import START_BYTES, Request, kind_of_start
-from synth.schema import ENCODINGS, TYPED_KINDS, TableFormat, format_to_mapping
+from synth.schema import ENCODINGS, TYPED_KINDS, DurationUnit, NumberColumn, TableFormat, format_to_mapping
 from synth.schema.encoding import texts_of
 from synth.schema.header import check_names
 from synth.services.recognition.agreement import agreement_of
@@ -177,14 +177,24 @@ class _Table:
 
     def body(self) -> dict[str, Any]:
         """Return what is sent about rows and columns."""
-        parts = zip(self._names, self._tallies, self._writings, strict=True)
-        columns = [proposal_of(name, tally, writing, self.form) for name, tally, writing in parts]
+        types = self._batches.types or [None] * len(self._names)
+        parts = zip(self._names, self._tallies, self._writings, types, strict=True)
+        columns = [
+            _with_unit(proposal_of(name, tally, writing, self.form), kind) for name, tally, writing, kind in parts
+        ]
         return {
             "columns": list(map(_column_written, columns)),
             "rows": self._tallies[0].rows if self._tallies else 0,
             "lines": list(self._batches.odd_lines),
             "described": [one.to_list() for one in self._batches.described],
         }
+
+
+def _with_unit(column: ColumnProposal, kind: pa.DataType | None) -> ColumnProposal:
+    """Return a proposal that says in what durations count, which have been read in seconds."""
+    if kind is None or not pa.types.is_duration(kind) or column.body.get("type") != NumberColumn.kind:
+        return column
+    return replace(column, body={**column.body, "duration": str(DurationUnit.SECONDS)})
 
 
 def _column_written(column: ColumnProposal) -> dict[str, Any]:
