@@ -137,7 +137,7 @@ ARROW: dict[str, Kind] = {
         arrow([BIG, BIG + 1, None], pa.int64()), BIG_WORDS, [str(BIG), str(BIG + 1), MISSING]
     ),
     "a moment beyond the calendar": Kind(
-        pd.Series(pd.arrays.ArrowExtensionArray(pa.array([2**62, 0, 1706700000], pa.timestamp("s")))),
+        pd.Series(pd.arrays.ArrowExtensionArray(pa.array([2**62, 0, 1706700000000], pa.timestamp("ms")))),
         DATE,
         [ODD, "2020-01-01", "2024-01-31"],
     ),

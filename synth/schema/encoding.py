@@ -56,6 +56,7 @@ NO_TIME = -1
 """Mark a cell that is not a date, or not a time."""
 
 EPOCH = datetime.date(1970, 1, 1).toordinal()
+_FIRST_DAY, _LAST_DAY = (day.toordinal() - EPOCH for day in (datetime.date.min, datetime.date.max))
 _DAYS_PER_UNIT = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
 
 
@@ -462,7 +463,10 @@ def _any_of(texts: Sequence[str]) -> str:
 
 
 def days_of_dates(cells: pa.Array) -> npt.NDArray[np.int64]:
-    """Return the days since 1970-01-01 of typed dates and times (at their own time zone); null becomes ``NO_DAY``."""
+    """Return the days since 1970-01-01 of typed dates and times, at their own time zone.
+
+    A cell that is null, or beyond the years 1 to 9999, becomes ``NO_DAY``.
+    """
     kind = cells.type
     if pa.types.is_timestamp(kind):
         if kind.tz is not None:
@@ -472,7 +476,7 @@ def days_of_dates(cells: pa.Array) -> npt.NDArray[np.int64]:
         days = _whole(cells.view(pa.int64())) // _DAYS_PER_UNIT["ms"]
     else:
         days = _whole(cells.view(pa.int32()))
-    return np.where(_missing(cells), NO_DAY, days)
+    return np.where(_missing(cells) | (days < _FIRST_DAY) | (days > _LAST_DAY), NO_DAY, days)
 
 
 def days_of_texts(texts: pa.Array, *, patterns: tuple[str, ...], shortest: int) -> npt.NDArray[np.int64]:
