@@ -254,6 +254,7 @@ def test_long_ids_that_were_made_floats_are_nobodys_and_never_one_persons() -> N
     assert lines([BIG, BIG + 1], schema) == [str(BIG).encode(), str(BIG + 1).encode()]
     assert lines([BIG, BIG + 1, None], schema) == [b""] * 3
     assert lines([BIG, BIG + 1, None], schema, object) == [str(BIG).encode(), str(BIG + 1).encode(), b""]
+    assert lines([10**400, 10**401, 7], schema) == [b"", b"", b"7"]
     assert lines([b"\xff\n", b"\xfe", "a\nb"], schema) == [b"0xff0a", b"0xfe", b""]
 
 

@@ -104,7 +104,7 @@ class CellWriter:
         """Return a whole number or a truth value in digits, exactly where the column tells such numbers apart."""
         number = int(cell)
         if abs(number) >= _LONGEST_WHOLE:
-            return self._spelled("inf" if number > 0 else "-inf")
+            return self._unreadable if self._exact else self._spelled("inf" if number > 0 else "-inf")
         if abs(number) < WHOLE_BELOW or self._exact:
             return self._spelled(str(number))
         return self._spelled(repr(float(number)))
