@@ -56,10 +56,10 @@ NO_TIME = -1
 """Mark a cell that is not a date, or not a time."""
 
 EPOCH = datetime.date(1970, 1, 1).toordinal()
-_FIRST_DAY, _LAST_DAY = (day.toordinal() - EPOCH for day in (datetime.date.min, datetime.date.max))
 _DAYS_PER_UNIT = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
 
 
+FIRST_DAY, LAST_DAY = datetime.date.min.toordinal() - EPOCH, datetime.date.max.toordinal() - EPOCH
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class EncodedCells:
     """One column of codes and what became of its cells (owner only)."""
@@ -463,9 +463,9 @@ def _any_of(texts: Sequence[str]) -> str:
 
 
 def days_of_dates(cells: pa.Array) -> npt.NDArray[np.int64]:
-    """Return the days since 1970-01-01 of typed dates and times, at their own time zone.
+    """Return the days since 1970-01-01 of typed dates and times (at their own time zone).
 
-    A cell that is null, or beyond the years 1 to 9999, becomes ``NO_DAY``.
+    Null, and a day before year 1 or after year 9999, becomes ``NO_DAY``.
     """
     kind = cells.type
     if pa.types.is_timestamp(kind):
@@ -476,7 +476,8 @@ def days_of_dates(cells: pa.Array) -> npt.NDArray[np.int64]:
         days = _whole(cells.view(pa.int64())) // _DAYS_PER_UNIT["ms"]
     else:
         days = _whole(cells.view(pa.int32()))
-    return np.where(_missing(cells) | (days < _FIRST_DAY) | (days > _LAST_DAY), NO_DAY, days)
+    held = (days >= FIRST_DAY) & (days <= LAST_DAY)  # by the calendar that texts are read with
+    return np.where(_missing(cells) | ~held, NO_DAY, days)
 
 
 def days_of_texts(texts: pa.Array, *, patterns: tuple[str, ...], shortest: int) -> npt.NDArray[np.int64]:
@@ -585,7 +586,7 @@ def _local(cells: pa.Array) -> pa.Array:
     try:
         return pc.local_timestamp(cells)
     except pa.ArrowInvalid:  # a time zone unknown to this machine: the name is metadata of the file, not a cell
-        return cells
+        return cells.cast(pa.timestamp(cells.type.unit))
 
 
 def _with_nan(numbers: pa.Array) -> npt.NDArray[np.float64]:
