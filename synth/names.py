@@ -15,6 +15,7 @@ from synth.limits import NAME_CHARACTERS
 
 __all__ = [
     "SHOWN_CHARACTERS",
+    "composed",
     "listed",
     "name_problem",
     "numbered",
@@ -45,6 +46,17 @@ _LATIN_LOOKS = {
     **dict(zip("օսհոՕՍ", "ouhnOU", strict=True)),  # noqa: RUF001
 }
 """Letters of other scripts that look like a Latin one in most typefaces."""
+
+
+def composed(text: str) -> str:
+    """Return text with its letters composed (NFC), as texts are compared: u and a diaeresis are one letter.
+
+    Examples
+    --------
+    >>> composed("Zu\N{COMBINING DIAERESIS}rich")
+    'Zürich'
+    """
+    return unicodedata.normalize("NFC", text)
 
 
 def visible(text: str) -> str:

@@ -15,7 +15,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from synth.errors import SchemaError
-from synth.schema import CategoryColumn, DateColumn, DateStep, ModelledColumn, NumberColumn, YesNoColumn, code_dtype
+from synth.schema import (
+    CategoryColumn,
+    DateColumn,
+    DateStep,
+    ModelledColumn,
+    NumberColumn,
+    YesNoColumn,
+    code_dtype,
+    parse_column,
+)
 from synth.schema.columns.base import CellCounts
 from synth.schema.encoding import arrow_type, decode_column, encode_cells, encode_column
 
@@ -244,6 +253,38 @@ def test_a_declared_value_is_no_missing_text() -> None:
     number = NumberColumn("score", 0, 10, 1, special=(-1,), missing=True)
     assert encode_column(number, pa.array(["-1", "-9"]), missing=("-1", "-9")).tolist() == [11, 12]
     assert encode_column(number, pa.array([-1.0, -9.0]), missing=("-1", "-9")).tolist() == [11, 12]
+
+
+@pytest.mark.parametrize("written", ["Z\u00fcrich", "Zu\u0308rich"])
+def test_declared_words_and_cells_are_compared_with_their_letters_composed(written: str) -> None:
+    said = {
+        "type": "category",
+        "values": [written, "B\u00e2le"],
+        "fallback": written,
+        "aliases": {f"{written}!": written},
+    }
+    column = parse_column("town", said)
+    cells = pa.array(["Z\u00fcrich", "Zu\u0308rich", "Zu\u0308rich!", "Ba\u0302le", "?"])
+    assert encode_column(column, cells).tolist() == [0, 0, 0, 1, 0]
+    assert column.texts([0]) == ["Z\u00fcrich"]
+    truth = YesNoColumn("ok", yes="s\u00ed", no="no", missing=True)
+    assert encode_column(truth, pa.array(["si\u0301", "s\u00ed", "si"])).tolist() == [1, 1, 2]
+
+
+def test_a_word_declared_in_both_forms_is_listed_twice() -> None:
+    with pytest.raises(SchemaError, match="'c': a category is listed twice"):
+        CategoryColumn("c", ("Z\u00fcrich", "Zu\u0308rich"))
+
+
+def test_units_patterns_and_missing_texts_are_composed() -> None:
+    ohm = NumberColumn("r", 0, 9, 1, units=("\u2126",), missing=True)
+    assert encode_column(ohm, pa.array(["5 \u2126", "5 \u03a9", "?"])).tolist() == [5, 5, 10]
+    days = DateColumn("d", DAY(2020, 1, 1), DAY(2020, 12, 31), pattern="%d f\u0065\u0301vrier %Y", missing=True)
+    assert encode_column(days, pa.array(["03 f\u00e9vrier 2020", "03 fe\u0301vrier 2020"])).tolist() == [2, 2]
+    assert encode_column(AGE, pa.array(["7", "gel\u00f6scht"]), missing=("gelo\u0308scht",)).tolist() == [
+        7,
+        AGE.unreadable_code,
+    ]
 
 
 def test_white_space_counts_where_it_is_not_stripped() -> None:

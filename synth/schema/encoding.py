@@ -20,7 +20,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from synth.limits import NUMBER_CHARACTERS
-from synth.schema.columns.base import CellCounts, Column, Fate, ModelledColumn, code_dtype
+from synth.names import composed
+from synth.schema.columns.base import CellCounts, Coded, Column, Fate, ModelledColumn, code_dtype
 from synth.schema.columns.number import DurationUnit, NumberColumn
 from synth.schema.written import PLAIN, Notation, TableFormat, has_hours, moment_written
 
@@ -29,6 +30,7 @@ __all__ = [
     "FileCells",
     "arrow_type",
     "days_of_dates",
+    "composed_texts",
     "days_of_texts",
     "decode_column",
     "durations_as_numbers",
@@ -262,11 +264,11 @@ class FileCells:
         return present
 
     def _texts(self) -> pa.Array:
-        texts = texts_of(self._cells)
+        texts = composed_texts(texts_of(self._cells))
         return pc.utf8_trim_whitespace(texts) if self._strip else texts
 
     def _is_missing(self, texts: pa.Array) -> npt.NDArray[np.bool_]:
-        token = pc.is_in(texts, value_set=pa.array(self._missing_texts, texts.type))
+        token = pc.is_in(texts, value_set=composed_texts(pa.array(self._missing_texts, texts.type)))
         absent: npt.NDArray[np.bool_] = pc.or_(token, texts.is_null()).to_numpy(zero_copy_only=False)
         return absent
 
@@ -276,7 +278,7 @@ def _spellings(
     column: ModelledColumn, *, strip: bool, typed: bool, missing: tuple[str, ...]
 ) -> tuple[pa.Array, npt.NDArray[np.int64]]:
     code_of = column.spellings(trim=_trimmed if strip else None, typed=typed, missing=missing)
-    return pa.array(list(code_of), pa.string()), np.array(list(code_of.values()), dtype=np.int64)
+    return composed_texts(pa.array(list(code_of), pa.string())), np.array(list(code_of.values()), dtype=np.int64)
 
 
 def _trimmed(texts: list[str]) -> list[str]:
@@ -413,6 +415,13 @@ def plain_numbers(texts: pa.Array, notation: Notation) -> pa.Array:
     point, between = _any_of(notation.point), _any_of(notation.between)
     grouped = f"[0-9]{{1,3}}(?:{between}[0-9]{{3}})+|" if notation.between else ""
     number = f"^{before}(?P<sign>[+-]?){before}(?P<whole>{grouped}[0-9]*)(?:{point}(?P<rest>[0-9]*))?{behind}$"
+def composed_texts(texts: pa.Array) -> pa.Array:
+    """Return texts with their letters composed (NFC), in which they are compared with what is declared."""
+    if pc.all(pc.string_is_ascii(texts)).as_py() is not False:
+        return texts
+    return pc.utf8_normalize(texts, form="NFC")
+
+
     found = pc.extract_regex(_short(texts), number)
     sign, whole, rest = (pc.struct_field(found, name) for name in ("sign", "whole", "rest"))
     if notation.between:
@@ -459,7 +468,7 @@ def invented_cells_of(column: ModelledColumn, form: TableFormat) -> list[tuple[s
 
 
 def _any_of(texts: Sequence[str]) -> str:
-    return f"(?:{'|'.join(f'{chr(92)}Q{text}{chr(92)}E' for text in texts)})"
+    return f"(?:{'|'.join(f'{chr(92)}Q{composed(text)}{chr(92)}E' for text in texts)})"
 
 
 def days_of_dates(cells: pa.Array) -> npt.NDArray[np.int64]:

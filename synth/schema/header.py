@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from synth.errors import TableError
 from synth.limits import NAME_CHARACTERS
-from synth.names import SHOWN_CHARACTERS, shown
+from synth.names import SHOWN_CHARACTERS, composed, shown
 from synth.schema.columns.base import Column
 
 __all__ = [
@@ -218,8 +218,10 @@ def places_of(names: Sequence[str], columns: Collection[Column], *, drop_undecla
     """
     declared = {column.name for column in columns}
     check_names(names, declared=declared)
-    printed = {column.printed_name: column.name for column in columns}
-    place_of = {name if name in declared else printed.get(name, name): place for place, name in enumerate(names)}
+    alike = {form: column.name for column in columns for form in map(composed, (column.printed_name, column.name))}
+    place_of = {
+        name if name in declared else alike.get(composed(name), name): place for place, name in enumerate(names)
+    }
     # Times of day may be in the cells of a column of dates.
     beside = {column.name: column.cells_in for column in columns if column.name not in place_of}
     place_of |= {name: place_of[other] for name, other in beside.items() if other in place_of}

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 
 from synth.errors import ConfigError
 from synth.limits import COLUMNS
-from synth.names import shown
+from synth.names import composed, shown
 from synth.schema.documents import Flag, Read, Text, as_flag, as_mapping, as_text, as_whole, each, read_as
 from synth.schema.source import Origin, origin_sentences
 
@@ -130,7 +130,7 @@ def has_hours(pattern: str) -> bool:
 def moment_written(text: str, pattern: str) -> datetime.datetime | None:
     """Return the moment that a text writes by a pattern of ``strptime``; None where it fits none."""
     try:
-        return datetime.datetime.strptime(text, pattern)
+        return datetime.datetime.strptime(text, composed(pattern))
     except (ValueError, OverflowError):
         return None
 

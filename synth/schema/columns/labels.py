@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from typing import Annotated, Any, ClassVar
 
@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from synth.errors import SchemaError
+from synth.names import composed
 from synth.schema.columns.base import Cells, CellType, Coded, Fate, FormField, ModelledColumn, TypedCell, guarded
 from synth.schema.documents import Flag, Needed, Read, Word, as_mapping, as_word
 from synth.schema.written import Notation
@@ -23,6 +24,12 @@ _TRUE_AS_NUMBER = {"0": "false", "1": "true"}
 _TRUTHS = ("true", "t", "yes", "y", "1")
 _FALSEHOODS = ("false", "f", "no", "n", "0")
 _TRUTH = {"true": ("True", "TRUE", "1"), "false": ("False", "FALSE", "0")}
+
+
+def _composed(said: Any) -> Any:
+    if isinstance(said, tuple):
+        return tuple(map(_composed, said))
+    return composed(said) if type(said) is str else said
 
 
 def _pairs(declared: object) -> tuple[tuple[str, str], ...]:
@@ -41,6 +48,12 @@ class LabelColumn(ModelledColumn):
 
     fallback: Word | None = field(default=None, kw_only=True)
     labels: Annotated[tuple[tuple[str, str], ...], Read(_pairs)] = field(default=(), kw_only=True)
+
+    def __post_init__(self) -> None:
+        # Cells are compared in composed form, so that is the one form of what is declared.
+        for one in fields(self)[1:]:
+            object.__setattr__(self, one.name, _composed(getattr(self, one.name)))
+        super(LabelColumn, self).__post_init__()  # with its name, as slots make the class anew
 
     @property
     def words(self) -> tuple[str, ...]:

@@ -25,7 +25,7 @@ from synth.reading.more.workbooks import kind_of_workbook, top_of_sheet
 from synth.reading.process import work_confined
 from synth.reading.request import START_BYTES, Request, kind_of_start
 from synth.schema import ENCODINGS, TYPED_KINDS, DurationUnit, NumberColumn, TableFormat, format_to_mapping
-from synth.schema.encoding import texts_of
+from synth.schema.encoding import composed_texts, texts_of
 from synth.schema.header import check_names
 from synth.services.recognition.agreement import agreement_of
 from synth.services.recognition.columns import MOST_TEXTS, Tally, proposal_of
@@ -218,7 +218,7 @@ def _texts_of_batches(batches: Batches, form: TableFormat) -> Iterator[list[pa.A
 def _texts(cells: pa.Array, *, strip: bool) -> pa.Array:
     if pa.types.is_dictionary(cells.type):
         cells = cells.dictionary_decode()
-    texts = pc.fill_null(texts_of(cells).cast(pa.string()), "")
+    texts = composed_texts(pc.fill_null(texts_of(cells).cast(pa.string()), ""))
     return pc.utf8_trim_whitespace(texts) if strip else texts
 
 
