@@ -37,7 +37,16 @@ CHUNK = 2**20
 """Bytes read at a time."""
 
 BATCH_ROWS = 65_536
-"""Rows of Parquet at a time."""
+"""Most rows of Parquet at a time."""
+
+BATCH_CELLS = 2**24
+"""Most cells of Parquet at a time."""
+
+GATHERED_ROWS, GATHERED_PIECES = 2**14, 4
+"""Pieces of a text or a workbook are gathered up to so many rows, or pieces, and then encoded together.
+
+Of many columns a piece has few rows, and a column takes as long for few cells as for thousands.
+"""
 
 _UNSUPPORTED = (pa.ArrowNotImplementedError, NotImplementedError)
 _BROKEN = (pa.ArrowException, OSError, ValueError, KeyError, IndexError, TypeError, OverflowError, UnicodeError)
@@ -187,12 +196,38 @@ def _counted(batches: Iterator[Batch], limits: ReaderLimits) -> Iterator[Batch]:
 def _open_text(source: Counted, form: TableFormat, limits: ReaderLimits) -> Batches:
     table = TextTable(source, form, limits)
 
-    def read(places: Sequence[int]) -> Iterator[Batch]:
+    def pieces(places: Sequence[int]) -> Iterator[_Piece]:
         for columns, malformed in table.batches(places):
             lines = int(malformed.sum())
-            yield _checked(columns, [lines] * len(columns), limits)
+            yield columns, [lines] * len(columns)
 
-    return Batches(names=table.names, types=None, read=read, text=table)
+    return Batches(names=table.names, types=None, read=lambda places: _gathered(pieces(places), limits), text=table)
+
+
+_Piece = tuple[list[pa.Array], list[int]]
+"""Some rows: an array for each column, and how many of its nulls are malformed cells."""
+
+
+def _gathered(pieces: Iterator[_Piece], limits: ReaderLimits) -> Iterator[Batch]:
+    """Join pieces until they have enough rows; how they were cut changes no cell."""
+    held: list[_Piece] = []
+    for piece in pieces:
+        held.append(piece)
+        if len(held) == GATHERED_PIECES or sum(len(columns[0]) for columns, _ in held) >= GATHERED_ROWS:
+            yield _joined(held, limits)
+            held = []
+    if held:
+        yield _joined(held, limits)
+
+
+def _joined(pieces: Sequence[_Piece], limits: ReaderLimits) -> Batch:
+    malformed = list(map(sum, zip(*(counts for _, counts in pieces), strict=True)))
+    whole = []
+    for place in range(len(malformed)):
+        whole.append(pa.concat_arrays([columns[place] for columns, _ in pieces]))
+        for columns, _ in pieces:
+            columns[place] = None  # which is not needed a second time, and may be large
+    return _checked(whole, malformed, limits)
 
 
 def _open_fixed(source: Counted, form: TableFormat, limits: ReaderLimits) -> Batches:
@@ -273,7 +308,7 @@ def _in_our_words() -> Iterator[None]:
 
 def _open_workbook(file: RawIOBase | BytesIO, form: TableFormat, limits: ReaderLimits) -> Batches:
     book = Workbook(file, form, limits)
-    return Batches(book.names, None, lambda places: (_checked(*some, limits) for some in book.batches(places)))
+    return Batches(book.names, None, lambda places: _gathered(book.batches(places), limits))
 
 
 def _open_parquet(file: RawIOBase | BytesIO, form: TableFormat, limits: ReaderLimits) -> Batches:
@@ -306,7 +341,8 @@ def _parquet_batches(data: pa.NativeFile, fields: Sequence[pa.Field], limits: Re
         data.seek(0)
         # Texts stay dictionaries, so that a text repeated in a million rows is stored once.
         opened = pyarrow.parquet.ParquetFile(data, buffer_size=CHUNK, pre_buffer=False, read_dictionary=texts)
-        for batch in opened.iter_batches(BATCH_ROWS, columns=names, use_threads=False):
+        rows = max(1, min(BATCH_ROWS, BATCH_CELLS // len(names)))
+        for batch in opened.iter_batches(rows, columns=names, use_threads=False):
             decoded += batch.nbytes
             if decoded > limits.text_bytes:
                 raise too_large("The table inside the Parquet file", limits.text_bytes)

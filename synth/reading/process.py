@@ -20,11 +20,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from synth.errors import InputError, TableError
+from synth.names import composed
 from synth.reading.files import Batches, holds_text, open_batches
 from synth.reading.request import HASH_BYTES, Request
 from synth.schema import modelled_columns
 from synth.schema.columns.base import CellCounts
-from synth.schema.encoding import encode_cells, is_bytes, texts_of
+from synth.schema.encoding import CellEncoder, composed_texts, is_bytes, texts_of
 from synth.schema.header import places_of
 from synth.schema.stored import refuse_type
 from synth.system.confined import answers_alone, confine
@@ -98,6 +99,10 @@ def _opened(request: Request, questions: BinaryIO, answers: BinaryIO) -> Batches
     return open_batches(asked, request.format, limits, ranges=asked)
 
 
+KEPT_TEXTS = 2**19
+"""Texts whose codes are kept, of all columns together; that changes no code."""
+
+
 # Cells to codes -------------------------------------------------------------------------------------------------------
 
 
@@ -130,13 +135,13 @@ def encode_rows(request: Request, batches: Batches, pass_on: Callable[..., None]
             refuse_type(declared.name, batches.types[place_of[declared.name]], declared)
     counts = dict.fromkeys((column.name for column in columns), CellCounts())
     rows = 0
-    form = request.format
+    encoders = [CellEncoder(column, kept=KEPT_TEXTS // len(columns), **request.format.of_cells) for column in columns]
     for batch in batches.read([place_of[name] for name in wanted]):
         here = len(batch.columns[0])
         rows += here
         parts = []
-        for column, cells, malformed in zip(columns, batch.columns, batch.malformed, strict=False):
-            encoded = encode_cells(column, cells, **form.of_cells)
+        for column, encoder, cells, malformed in zip(columns, encoders, batch.columns, batch.malformed, strict=False):
+            encoded = encoder.encode(cells)
             # A malformed cell arrives as null, with the code of a missing one.
             counts[column.name] += encoded.counts + CellCounts(missing=-malformed, malformed=malformed)
             parts.append(encoded.codes.data.cast("B"))
@@ -182,15 +187,12 @@ def _ids_of(cells: pa.Array, request: Request) -> list[bytes | None]:
         raw: list[bytes | None] = cells.to_pylist()
         return raw
     written = cells.to_pylist() if is_bytes(cells.type) else [None] * len(cells)
-    texts = texts_of(cells)
+    texts = composed_texts(texts_of(cells))
     if request.format.strip:
         texts = pc.utf8_trim_whitespace(texts)
+    missing = set(map(composed, request.format.missing))
     return [
-        None
-        if text is None or text in request.format.missing
-        else text.encode()
-        if one is None or holds_text(one)
-        else one
+        None if text is None or text in missing else text.encode() if one is None or holds_text(one) else one
         for text, one in zip(texts.to_pylist(), written, strict=True)
     ]
 

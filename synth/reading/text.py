@@ -50,10 +50,12 @@ byte that is not in the encoding, too many bytes."""
 CHUNK = 4 * 2**20
 """Bytes read and parsed at a time, which changes no result."""
 
+_COLUMNS_PER_CHUNK, _MOST_CHUNKS = 256, 8
+"""More chunks are parsed together where there are many columns: of each there are then as many cells at a time."""
+
 _SEPARATORS = (",", "\t", ";", "|")
 _MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 _MARK = codecs.BOM_UTF8
-_RESERVED = 2**29  # bytes that columns of texts may reserve together
 _LF, _CR, _QUOTE = 10, 13, 34
 
 _Mask = npt.NDArray[np.bool_]
@@ -103,18 +105,20 @@ class TextTable:
         self._newlines = form.newlines
         encoding, separator, self.names = _read_top(source, form, limits)
         self._separator = separator.encode()
+        chunk = CHUNK * min(max(1, len(self.names) // _COLUMNS_PER_CHUNK), _MOST_CHUNKS)
         self._blocks = Blocks(
             # Text after a closing quotation mark is ill-quoted, and leaves no quotation mark open.
             source,
             encoding,
             ill=b'""?\n' if self._separator != b"?" else b'""!\n',
             newlines=form.newlines,
+            chunk=chunk,
         )
         self.blank = 0
         self.unreadable = dict.fromkeys(REASONS, 0)
 
     def batches(self, places: Sequence[int]) -> Iterator[tuple[list[pa.Array], _Mask]]:
-        """Yield the columns at ``places`` as texts, and which rows are malformed; their cells are null."""
+        """Yield the columns at ``places`` as dictionaries of texts, and which rows are malformed, all null."""
         for block in self._blocks:
             rows = _rows_of(block, self._separator[0], width=len(self.names), newlines=self._newlines)
             self.blank += rows.blank
@@ -132,34 +136,38 @@ class TextTable:
             self.unreadable["quotation"] -= count
 
     def _columns(self, rows: _Rows, places: Sequence[int]) -> list[pa.Array]:
-        columns = [str(place) for place in range(len(self.names))]
-        wanted = [columns[place] for place in places]
         # A row in front: at its start the parser would skip a byte-order mark, which may belong to a cell.
-        text = self._separator * (len(columns) - 1) + b"\n" + rows.text
-        # A column of texts reserves as much memory as the block is long. With many columns, a dictionary of the texts
-        # that occur is slower and needs less; the cells are the same.
-        kind = pa.string() if len(text) * len(wanted) <= _RESERVED else pa.dictionary(pa.int32(), pa.string())
+        text = self._separator * (len(self.names) - 1) + b"\n" + rows.text
+        columns = list(map(str, range(len(self.names))))
         table = pyarrow.csv.read_csv(
             pa.BufferReader(text),
             read_options=pyarrow.csv.ReadOptions(use_threads=False, block_size=len(text) + 1, column_names=columns),
             parse_options=pyarrow.csv.ParseOptions(
                 delimiter=self._separator.decode(), newlines_in_values=True, ignore_empty_lines=False
             ),
-            convert_options=pyarrow.csv.ConvertOptions(
-                check_utf8=False,  # it was decoded here
-                column_types=dict.fromkeys(wanted, kind),
-                include_columns=wanted,
-                strings_can_be_null=False,
-            ),
+            convert_options=self._convert_options(places),
         )
         if table.num_rows != len(rows.malformed) + 1:
             raise ValueError  # the parser split the rows differently: better no table than a wrong one
-        arrays = [column.combine_chunks() if column.num_chunks != 1 else column.chunk(0) for column in table.columns]
-        arrays = [array.cast(pa.string()).slice(1) for array in arrays]
+        arrays = [column.chunk(0) for column in table.combine_chunks().slice(1).columns]
         if not rows.malformed.any():
             return arrays
         readable = pa.array(~rows.malformed)
-        return [pc.if_else(readable, array, pa.scalar(None, array.type)) for array in arrays]
+        nothing = pa.scalar(None, pa.int32())
+        return [
+            pa.DictionaryArray.from_arrays(pc.if_else(readable, cells.indices, nothing), cells.dictionary)
+            for cells in arrays
+        ]
+
+    def _convert_options(self, places: Sequence[int]) -> pyarrow.csv.ConvertOptions:
+        wanted = list(map(str, places))
+        return pyarrow.csv.ConvertOptions(
+            check_utf8=False,  # it was decoded here
+            # A column of plain texts would reserve as much memory as the block is long.
+            column_types=dict.fromkeys(wanted, pa.dictionary(pa.int32(), pa.string())),
+            include_columns=wanted,
+            strings_can_be_null=False,
+        )
 
 
 # The lines before the rows ----------------------------------------------------------------------------------------
@@ -331,8 +339,11 @@ class Blocks:
     A row that cannot be decoded or is too long becomes the line ``ill``, here and nowhere else.
     """
 
-    def __init__(self, source: Peekable, encoding: str, *, ill: bytes, newlines: bool = False) -> None:
+    def __init__(
+        self, source: Peekable, encoding: str, *, ill: bytes, newlines: bool = False, chunk: int | None = None
+    ) -> None:
         self._source = source
+        self._chunk = chunk or CHUNK
         self._encoding = encoding
         self._newlines = newlines
         self._longest = LONGEST_LINE * (2 if encoding.startswith("utf-16") else 1)
@@ -344,7 +355,7 @@ class Blocks:
         self._too_long = False
 
     def __iter__(self) -> Iterator[bytes]:
-        while data := self._source.read(CHUNK):
+        while data := self._source.read(self._chunk):
             block = self._whole_rows(self._rest + data)
             if block:
                 yield block

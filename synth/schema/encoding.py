@@ -26,11 +26,12 @@ from synth.schema.columns.number import DurationUnit, NumberColumn
 from synth.schema.written import PLAIN, Notation, TableFormat, has_hours, moment_written
 
 __all__ = [
+    "CellEncoder",
     "EncodedCells",
     "FileCells",
     "arrow_type",
-    "days_of_dates",
     "composed_texts",
+    "days_of_dates",
     "days_of_texts",
     "decode_column",
     "durations_as_numbers",
@@ -58,10 +59,10 @@ NO_TIME = -1
 """Mark a cell that is not a date, or not a time."""
 
 EPOCH = datetime.date(1970, 1, 1).toordinal()
+FIRST_DAY, LAST_DAY = datetime.date.min.toordinal() - EPOCH, datetime.date.max.toordinal() - EPOCH
 _DAYS_PER_UNIT = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
 
 
-FIRST_DAY, LAST_DAY = datetime.date.min.toordinal() - EPOCH, datetime.date.max.toordinal() - EPOCH
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class EncodedCells:
     """One column of codes and what became of its cells (owner only)."""
@@ -122,17 +123,61 @@ def encode_cells(
 
     ``notation`` and ``dates`` say how numbers and dates are written where the column has no notation of its own.
     """
-    if isinstance(column, NumberColumn) and column.duration is not None and pa.types.is_duration(cells.type):
-        cells = durations_as_numbers(cells, column.duration)
-    distinct, index = _distinct_cells(cells)
-    written = FileCells(distinct, missing=missing, strip=strip, notation=notation, dates=dates)
-    codes, fates = column.encode(written)
-    counts = np.bincount(fates if index is None else fates[index], minlength=len(Fate))
-    small = codes.astype(code_dtype(column.size))
-    return EncodedCells(
-        small if index is None else small[index],
-        CellCounts(*(int(counts[fate]) for fate in (Fate.MISSING, Fate.MALFORMED, Fate.OUTSIDE))),
-    )
+    return CellEncoder(column, missing=missing, strip=strip, notation=notation, dates=dates).encode(cells)
+
+
+class CellEncoder:
+    """Encodes the cells of one column, some rows at a time.
+
+    What a text became is kept for the next rows, which mostly have the same ones. A code follows from its cell and the
+    declaration, so a kept one is the one that the cell would get again.
+
+    Parameters
+    ----------
+    column : ModelledColumn
+        The declared column.
+    kept : int
+        How many texts are kept at most.
+    **written
+        How cells are written, as for :func:`encode_cells`.
+    """
+
+    def __init__(self, column: ModelledColumn, *, kept: int = 0, **written: Any) -> None:
+        self._column, self._most, self._written = column, kept, written
+        self._places: dict[str | None, int] = {}
+        self._codes, self._fates = _NO_CODES
+
+    def encode(self, cells: pa.Array | pa.ChunkedArray) -> EncodedCells:
+        """Return the codes of some cells, and what became of them."""
+        column = self._column
+        if isinstance(column, NumberColumn) and column.duration is not None and pa.types.is_duration(cells.type):
+            cells = durations_as_numbers(cells, column.duration)
+        distinct, index = _distinct_cells(cells)
+        keep = index is not None and is_text(distinct.type) and len(distinct) <= self._most
+        codes, fates = self._kept(distinct.to_pylist()) if keep else self._coded(distinct)
+        counts = np.bincount(fates if index is None else fates[index], minlength=len(Fate))
+        small = codes.astype(code_dtype(self._column.size))
+        return EncodedCells(
+            small if index is None else small[index],
+            CellCounts(*(int(counts[fate]) for fate in (Fate.MISSING, Fate.MALFORMED, Fate.OUTSIDE))),
+        )
+
+    def _coded(self, distinct: pa.Array) -> Coded:
+        return self._column.encode(FileCells(distinct, **self._written))
+
+    def _kept(self, texts: list[str | None]) -> Coded:
+        new = [text for text in texts if text not in self._places]
+        if len(self._places) + len(new) > self._most:
+            self._places, (self._codes, self._fates), new = {}, _NO_CODES, texts
+        if new:
+            codes, fates = self._coded(pa.array(new, pa.string()))
+            self._places |= zip(new, range(len(self._codes), len(self._codes) + len(new)), strict=True)
+            self._codes, self._fates = np.append(self._codes, codes), np.append(self._fates, fates)
+        places = [self._places[text] for text in texts]
+        return self._codes[places], self._fates[places]
+
+
+_NO_CODES: Coded = (np.empty(0, np.int64), np.empty(0, np.int8))
 
 
 def values_of_cells(
@@ -195,8 +240,8 @@ class FileCells:
         self,
         cells: pa.Array,
         *,
-        missing: tuple[str, ...],
-        strip: bool,
+        missing: tuple[str, ...] = ("",),
+        strip: bool = True,
         notation: Notation = PLAIN,
         dates: tuple[str, ...] = (),
     ) -> None:
@@ -353,6 +398,13 @@ def texts_of(cells: pa.Array) -> pa.Array:
     return texts
 
 
+def composed_texts(texts: pa.Array) -> pa.Array:
+    """Return texts with their letters composed (NFC), in which they are compared with what is declared."""
+    if pc.all(pc.string_is_ascii(texts)).as_py() is not False:
+        return texts
+    return pc.utf8_normalize(texts, form="NFC")
+
+
 def numbers_of(cells: pa.Array) -> npt.NDArray[np.float64]:
     """Return typed numbers as float64; null becomes NaN.
 
@@ -415,13 +467,6 @@ def plain_numbers(texts: pa.Array, notation: Notation) -> pa.Array:
     point, between = _any_of(notation.point), _any_of(notation.between)
     grouped = f"[0-9]{{1,3}}(?:{between}[0-9]{{3}})+|" if notation.between else ""
     number = f"^{before}(?P<sign>[+-]?){before}(?P<whole>{grouped}[0-9]*)(?:{point}(?P<rest>[0-9]*))?{behind}$"
-def composed_texts(texts: pa.Array) -> pa.Array:
-    """Return texts with their letters composed (NFC), in which they are compared with what is declared."""
-    if pc.all(pc.string_is_ascii(texts)).as_py() is not False:
-        return texts
-    return pc.utf8_normalize(texts, form="NFC")
-
-
     found = pc.extract_regex(_short(texts), number)
     sign, whole, rest = (pc.struct_field(found, name) for name in ("sign", "whole", "rest"))
     if notation.between:

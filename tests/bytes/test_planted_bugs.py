@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import functools
 import random
 from collections.abc import Callable
@@ -9,6 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 import pytest
 import test_answers
@@ -18,10 +20,12 @@ from reading_here import read_here
 
 from synth.errors import TableError
 from synth.privacy import table
+from synth.reading import files, process
 from synth.reading import text as reader_text
 from synth.reading.more.xlsx import XlsxCells
 from synth.reading.reader import EncodedTable
-from synth.schema import ModelledColumn, Schema, TableFormat
+from synth.schema import CategoryColumn, DateColumn, ModelledColumn, Schema, TableFormat, encoding
+from synth.schema.encoding import CellEncoder, encode_cells
 
 FAULTS: dict[str, tuple[Plant, Callable[[], None]]] = {}
 ANSWERS: list[Callable[[], None]] = []
@@ -224,6 +228,88 @@ def each_number_is_read_by_itself() -> None:
     lines = [kind.line(["p1", age, "Ayr", "", "yes"]) for age in ("44,0", "45", "46.0", "1.044", "47 kg")]
     together = codes_of(kind.file(lines), kind.form, kind.schema)
     assert together == [codes_of(kind.file([line]), kind.form, kind.schema)[0] for line in lines]
+
+
+def batches_are_independent() -> None:
+    """Read lines in many small batches, and keep the codes of few texts."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reader_text, "CHUNK", LONGEST // 2)
+        patch.setattr(files, "GATHERED_PIECES", 3)
+        for kept in (2**19, 60, 0):
+            patch.setattr(process, "KEPT_TEXTS", kept)
+            assert_alone_as_among_others(FORMATS["csv"], 60)
+
+
+@fault("pieces are joined in another order", batches_are_independent)
+def _(patch: pytest.MonkeyPatch) -> None:
+    right = files._joined
+    patch.setattr(files, "_joined", lambda pieces, limits: right(pieces[::-1], limits))
+
+
+@fault("a code is kept for a place among texts", batches_are_independent)
+def _(patch: pytest.MonkeyPatch) -> None:
+    right = CellEncoder._kept
+
+    def kept(self: CellEncoder, texts: list[str | None]) -> object:
+        before = self.__dict__.setdefault("before", [])
+        before += texts[len(before) :]
+        return right(self, before[: len(texts)])
+
+    patch.setattr(CellEncoder, "_kept", kept)
+
+
+TOWN = CategoryColumn("town", ("Z\u00fcrich", "\u00c5s", "Bern"), missing=True)
+TOWNS = ("Bern", "Zu\u0308rich", "Z\u00fcrich", "A\u030as", "\u212bs", "u\u0308", "Zu\u0308rich ")
+
+
+def letters_are_composed_cell_by_cell() -> None:
+    """Read towns written in both forms, alone and together."""
+    together = encode_cells(TOWN, pa.array(TOWNS)).codes.tolist()
+    assert together == [int(encode_cells(TOWN, pa.array([town])).codes[0]) for town in TOWNS] == [2, 0, 0, 1, 1, 3, 0]
+
+
+@fault("letters are composed where the first text has such letters", letters_are_composed_cell_by_cell)
+def _(patch: pytest.MonkeyPatch) -> None:
+    right = encoding.composed_texts
+    patch.setattr(
+        encoding, "composed_texts", lambda texts: texts if (texts[0].as_py() or "").isascii() else right(texts)
+    )
+
+
+@fault("letters are composed unless all texts have such letters", letters_are_composed_cell_by_cell)
+def _(patch: pytest.MonkeyPatch) -> None:
+    right = encoding.composed_texts
+    patch.setattr(encoding, "composed_texts", lambda texts: right(texts) if len(texts) > 2 else texts)
+
+
+def days_are_read_cell_by_cell() -> None:
+    """Read moments of which some are beyond every calendar, alone and together."""
+    day = DateColumn("day", datetime.date(2024, 1, 1), datetime.date(2024, 12, 31), missing=True)
+    for kind in (pa.timestamp("s"), pa.timestamp("s", "Pacific/Auckland"), pa.date64()):
+        seconds = [1_709_249_400, 2**52, None, -(2**53), 253_402_300_800, 1_720_000_000]
+        of_kind = [second and second // 86_400 * 86_400_000 if kind == pa.date64() else second for second in seconds]
+        cells = pa.array(of_kind, pa.int64()).view(kind)
+        together = encode_cells(day, cells)
+        assert together.codes.tolist() == [
+            int(encode_cells(day, cell).codes[0]) for cell in map(cells.slice, range(6), [1] * 6)
+        ]
+        assert (together.counts.malformed, together.counts.missing, together.counts.outside) == (3, 1, 0)
+
+
+@fault("one moment beyond the calendar changes the zone of all", days_are_read_cell_by_cell)
+def _(patch: pytest.MonkeyPatch) -> None:
+    right = encoding._local
+
+    def local(cells: pa.Array) -> pa.Array:
+        beyond = pc.max(pc.abs(cells.cast(pa.timestamp("s")).cast(pa.int64()))).as_py() or 0
+        return cells.cast(pa.timestamp("s")) if beyond > 2**50 else right(cells)
+
+    patch.setattr(encoding, "_local", local)
+
+
+@fault("a moment beyond the calendar is at the bound", days_are_read_cell_by_cell)
+def _(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(encoding, "LAST_DAY", 2**62)
 
 
 fault("a decimal sign is guessed", each_number_is_read_by_itself)(plant_a_guessed_decimal_sign)

@@ -6,6 +6,7 @@ import csv
 import datetime
 import gzip
 import io
+import itertools
 import subprocess
 import sys
 import tempfile
@@ -32,6 +33,7 @@ from reading import (
 )
 
 from synth.errors import TableError
+from synth.reading.more.xlsx import write_xlsx
 from synth.schema import IdentifierColumn, NumberColumn, PrivacyUnit, Schema, TableFormat
 from synth.schema.columns.base import CellCounts
 from synth.services.inspection import NO_HEADER as NO_HEADER_SENTENCE
@@ -249,6 +251,21 @@ def test_ids_stored_as_bytes_that_are_texts_are_those_texts() -> None:
     assert both[0]._reading.without_id == 2
 
 
+def test_an_id_is_one_unit_in_either_form_of_its_letters() -> None:
+    schema = Schema((IdentifierColumn("who"), NumberColumn("x", 0, 9, 1)), PrivacyUnit("person", 1, "who"))
+    hashes = read("who,x\nZo\u00eb,1\nZoe\u0308,1\nZoe,1\n".encode(), schema=schema)._unit_hashes
+    assert hashes is not None
+    assert (hashes[0] == hashes[1]).all()
+    assert (hashes[0] != hashes[2]).any()
+
+
+def test_a_column_has_its_name_in_either_form_of_its_letters() -> None:
+    for declared, written in itertools.permutations(("gr\u00f6\u00dfe", "gro\u0308\u00dfe")):
+        schema = Schema((NumberColumn(declared, 0, 9, 1),))
+        assert codes_of(served(f"{written}\n3\n".encode(), schema=schema), (1,)) == [[3]]
+        assert read(as_parquet(pa.table({written: [4]})), schema=schema)._codes[declared].tolist() == [4]
+
+
 def test_parquet_columns_with_odd_names() -> None:
     names = ["a.b", "a", "c d", "=e"]
     schema = Schema(tuple(NumberColumn(name, 0, 9, 1) for name in names))
@@ -281,12 +298,18 @@ def test_undeclared_columns_can_be_dropped() -> None:
     assert codes_of(served(data, drop_undeclared=True)) == [AGES, TOWNS, DAYS]
 
 
-def test_two_hundred_columns() -> None:
-    schema = Schema(tuple(NumberColumn(f"n{place}", 0, 255, 1) for place in range(200)))
-    cells = np.random.default_rng(1).integers(0, 256, (300, 200))
+@pytest.mark.parametrize(("width", "rows"), [(200, 300), (3_000, 40)])
+def test_many_columns(width: int, rows: int) -> None:
+    schema = Schema(tuple(NumberColumn(f"n{place}", 0, 255, 1) for place in range(width)))
+    cells = np.random.default_rng(1).integers(0, 256, (rows, width))
     text = ",".join(schema.names) + "\n" + "\n".join(",".join(map(str, row)) for row in cells)
     table = read(text.encode(), schema=schema)
     np.testing.assert_array_equal(np.column_stack(list(table._codes.values())), cells)
+    for kind in ("xlsx", "tsv"):
+        lines = [row.split(",") for row in text.split("\n")]
+        data = write_xlsx(lines) if kind == "xlsx" else text.replace(",", "\t").encode()
+        again = read(data, TableFormat(kind=kind), schema=schema)
+        np.testing.assert_array_equal(np.column_stack(list(again._codes.values())), cells)
     frame = pa.table({name: cells[:, place] for place, name in enumerate(schema.names)})
     again = read(as_parquet(frame), schema=schema)
     np.testing.assert_array_equal(np.column_stack(list(again._codes.values())), cells)

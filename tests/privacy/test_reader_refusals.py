@@ -290,7 +290,7 @@ def test_an_unforeseen_error_is_a_plain_sentence(monkeypatch: pytest.MonkeyPatch
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError(f"could not convert: {CANARY}")
 
-    monkeypatch.setattr("synth.reading.process.encode_cells", fail)
+    monkeypatch.setattr("synth.reading.process.CellEncoder.encode", fail)
     with pytest.raises(TableError, match=r"^The table could not be read\. Save it as plain CSV and try again\.$"):
         served(PLAIN)
 

@@ -42,7 +42,7 @@ __all__ = ["WORKBOOK_ENDINGS", "Workbook", "kind_of_workbook", "sheet_rows", "to
 WORKBOOK_ENDINGS = (".xlsx", ".xlsm", ".ods", ".xls", ".xlsb")
 """Endings of the names of files that are read here."""
 
-BATCH_CELLS = 2**18
+BATCH_CELLS = 2**20
 """Cells passed on at a time, which changes no result."""
 
 Row = tuple[int, dict[int, Cell]]
