@@ -98,15 +98,18 @@ class Bins:
     @classmethod
     def of_blocks(cls, blocks: Iterable[NDArray[np.integer[Any]]]) -> Self:
         """Return the binning of codes whose bins come in blocks of any length, one after the other."""
-        pages, order, runs = dict[bytes, int](), list[int](), list[Whole]()
+        pages, order, inside, runs = dict[bytes, int](), list[int](), list[int](), list[Whole]()
         size, last, many = 0, -1, 0
         for page in _paged(blocks):
-            first = np.flatnonzero(_begins(page, before=last))
-            many += len(first)
+            whole = page if len(page) == PAGE else np.append(page, np.repeat(page[-1:], PAGE - len(page)))
+            place = pages.setdefault(whole.tobytes(), len(pages))
+            if place == len(inside):  # what a page lacks repeats its last bin, and so begins no run
+                inside.append(int(np.count_nonzero(np.diff(whole))))
+            many += inside[place] + int(page[0] != last)
             if many <= MOST_RUNS:
+                first = np.flatnonzero(_begins(page, before=last))
                 runs.append(_pair(first + size, page[first]))
-            whole = np.concatenate([page, np.full(PAGE - len(page), page[-1], dtype=np.int32)])
-            order.append(pages.setdefault(whole.tobytes(), len(pages)))
+            order.append(place)
             size, last = size + len(page), int(page[-1])
         if not size:
             raise PrivacyError("A binning needs the bin of at least one code.")
