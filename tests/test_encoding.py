@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import random
 from collections.abc import Callable
 from dataclasses import replace
 from decimal import Decimal
@@ -274,6 +275,36 @@ def test_declared_words_and_cells_are_compared_with_their_letters_composed(writt
 def test_a_word_declared_in_both_forms_is_listed_twice() -> None:
     with pytest.raises(SchemaError, match="'c': a category is listed twice"):
         CategoryColumn("c", ("Z\u00fcrich", "Zu\u0308rich"))
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"low": 2**53 - 1, "high": 2**53 + 9, "step": 1},
+        {"low": -(2**63 - 1), "high": 2**63 - 1, "step": 2**40 + 1},
+        {"low": -5, "high": "9007199254740993", "step": 2**33, "special": [2**62 + 1, -7], "fallback": 2**62 + 1},
+    ],
+)
+def test_long_whole_numbers_are_exact(said: dict[str, object]) -> None:
+    column = parse_column("case", {"type": "number", "missing": True, **said})
+    assert parse_column("case", column.to_mapping()) == column
+    low, high, step = (int(said[key]) for key in ("low", "high", "step"))
+    random_ = random.Random(3)
+    cells = [low, high, *(random_.randint(low, high) for _ in range(300))]
+    wanted = [min(round(Fraction(cell - low, step)), column.levels - 1) for cell in cells]
+    assert encode_column(column, pa.array(cells)).tolist() == wanted
+    assert encode_column(column, pa.array(list(map(str, cells)))).tolist() == wanted
+    assert column.cells(np.array(wanted)) == [low + place * step for place in wanted]
+    assert [column.code_of_text(text) for text in column.texts(wanted)] == wanted
+
+
+def test_a_thousand_million_cents_are_as_many_codes() -> None:
+    column = NumberColumn("paid", 0, 10_000_000, 0.01, missing=True)
+    codes = np.random.default_rng(1).integers(0, 10**9 + 1, 20_000)
+    assert column.size == 10**9 + 2
+    assert (encode_column(column, pa.array(column.texts(codes))) == codes).all()
+    assert (encode_column(column, pa.array(column.cells(codes))) == codes).all()
+    assert decode_column(column, codes[:9]).to_pylist() == [round(code / 100, 2) for code in codes[:9].tolist()]
 
 
 def test_units_patterns_and_missing_texts_are_composed() -> None:

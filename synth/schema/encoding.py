@@ -54,6 +54,8 @@ __all__ = [
 NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,6})?$"
 INFINITY = r"(?i)^[+-]?inf(inity)?$"
 ISO_DAY = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:[0-9]{2}(:[0-9]{2}([.,][0-9]+)?)?\s*(Z|[+-][0-9]{2}:?[0-9]{2})?)?$"
+WHOLE = r"^[+-]?[0-9]{1,40}(\.0*)?$"
+_LAST_FLOAT = float(np.nextafter(2.0**63, 0))  # of those below 2^63
 NO_DAY = np.iinfo(np.int64).min
 NO_TIME = -1
 """Mark a cell that is not a date, or not a time."""
@@ -261,6 +263,30 @@ class FileCells:
         values = numbers_of(self._cells)
         tokens = numbers_of_texts(pa.array(self._missing_texts, pa.string()))
         return values, np.isnan(values) | np.isin(values, tokens[~np.isnan(tokens)])
+
+    def wholes(
+        self, notation: Notation = PLAIN
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+        """Return the whole number of every cell, which cells are no numbers, and which are missing.
+
+        A whole number is exact up to 2^63, and one beyond is the nearest of 64 bits; any other number is rounded, as a
+        float. ``notation`` is the column's own.
+        """
+        numbers, absent = self.numbers(notation)
+        kind = self._cells.type
+        nearest = np.where(np.isnan(numbers), 0.0, np.clip(np.rint(numbers), -(2.0**63), _LAST_FLOAT)).astype(np.int64)
+        nearest[numbers > _LAST_FLOAT] = np.iinfo(np.int64).max
+        if pa.types.is_floating(kind):
+            return nearest, np.isnan(numbers), absent
+        if is_number(kind):
+            texts = texts_of(self._cells)
+            absent = self._is_missing(texts)
+        else:
+            texts = plain_numbers(self._texts(), notation.over(self._notation))
+        is_whole = pc.fill_null(pc.match_substring_regex(texts, WHOLE), False).to_numpy(zero_copy_only=False)
+        exact = [int(text.partition(".")[0]) for text in texts.filter(pa.array(is_whole)).to_pylist()]
+        nearest[is_whole] = [min(max(number, -(2**63)), 2**63 - 1) for number in exact]
+        return nearest, np.isnan(numbers), absent
 
     def days(
         self, *, patterns: tuple[str, ...], shortest: int

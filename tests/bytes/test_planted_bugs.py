@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import decimal
 import functools
 import random
 from collections.abc import Callable
@@ -24,7 +25,7 @@ from synth.reading import files, process
 from synth.reading import text as reader_text
 from synth.reading.more.xlsx import XlsxCells
 from synth.reading.reader import EncodedTable
-from synth.schema import CategoryColumn, DateColumn, ModelledColumn, Schema, TableFormat, encoding
+from synth.schema import CategoryColumn, DateColumn, ModelledColumn, NumberColumn, Schema, TableFormat, encoding
 from synth.schema.encoding import CellEncoder, encode_cells
 
 FAULTS: dict[str, tuple[Plant, Callable[[], None]]] = {}
@@ -305,6 +306,36 @@ def _(patch: pytest.MonkeyPatch) -> None:
         return cells.cast(pa.timestamp("s")) if beyond > 2**50 else right(cells)
 
     patch.setattr(encoding, "_local", local)
+
+
+LONG = NumberColumn("case", 2**53 - 3, 2**53 + 60, 1, special=(2**62 + 1,), missing=True)
+CASES = (2**53 + 1, 2**53 + 2, 2**53 + 3, 2**62 + 1, 2**62 + 2, 2**63 - 1, -(2**63), 0)
+
+
+def whole_numbers_are_exact() -> None:
+    """Read whole numbers that no float holds, as texts and stored as numbers of each type."""
+    texts = [*map(str, CASES), "+9007199254740993", "9007199254740993.0", "x", ""]
+    assert encode_cells(LONG, pa.array(texts)).codes.tolist() == [4, 5, 6, 64, 63, 63, 0, 0, 4, 4, 65, 65]
+    stored = (pa.array(CASES), pa.array([decimal.Decimal(case) for case in CASES]), pa.array(CASES[:6], pa.uint64()))
+    for cells in stored:
+        assert encode_cells(LONG, cells).codes.tolist() == [4, 5, 6, 64, 63, 63, 0, 0][: len(cells)]
+    assert LONG.cells(np.array([4, 64])) == [2**53 + 1, 2**62 + 1]
+
+
+@fault("whole numbers are read as floats", whole_numbers_are_exact)
+def _(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(encoding, "WHOLE", "^never$")
+
+
+@fault("an unreadable cell is the special value that it is kept as", whole_numbers_are_exact)
+def _(patch: pytest.MonkeyPatch) -> None:
+    right = encoding.FileCells.wholes
+
+    def wholes(self: encoding.FileCells, notation: object) -> object:
+        values, unreadable, absent = right(self, notation)  # type: ignore[arg-type]
+        return np.where(unreadable, 2**62 + 1, values), np.zeros_like(unreadable), np.zeros_like(absent)
+
+    patch.setattr(encoding.FileCells, "wholes", wholes)
 
 
 @fault("a moment beyond the calendar is at the bound", days_are_read_cell_by_cell)

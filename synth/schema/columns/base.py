@@ -137,6 +137,11 @@ class Cells(Protocol):
     def numbers(self, notation: Notation = PLAIN) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
         """Return the number of every cell in a notation, NaN where it is none, and which cells are missing."""
 
+    def wholes(
+        self, notation: Notation = PLAIN
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+        """Return the whole number of every cell, exact up to 2^63, which cells are no numbers, and which missing."""
+
     def days(
         self, *, patterns: tuple[str, ...], shortest: int
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from synth.errors import SchemaError
 from synth.schema.columns.base import Cells, CellType, Coded, Fate, FormField, ModelledColumn, Scale, TypedCell
-from synth.schema.documents import Needed, Number, Read, as_number, each, read
+from synth.schema.documents import Needed, Read, as_number, each, read
 from synth.schema.written import Notation, Sign, Units
 
 __all__ = ["DurationUnit", "NumberColumn"]
@@ -26,8 +26,11 @@ _STEPS = "1 for whole numbers, 0.1 or 0.01 for decimals. A value between two ste
 _NEEDS_STEP = f" needs its step: {_STEPS}"
 _NEEDS_BOUNDS = f" needs a lowest and a highest value. {_CHOOSE}"
 
-MAXIMUM_LEVELS = 2**24
-"""Values on one declared grid; more would make a table of codes larger than the rows."""
+MAXIMUM_LEVELS = 10**9 + 1
+"""Values on one declared grid: cents up to ten million. Codes have to fit into 31 bits."""
+
+EXACT_FLOATS = 2.0**53
+"""From here on there are whole numbers that no float holds."""
 
 MOST_DIGITS = (309, 1074)
 """Digits of the longest finite float, before and after the point."""
@@ -59,10 +62,24 @@ _NANOSECONDS = {
 }
 
 
+def _as_exact(value: object) -> float:
+    """Read a number; a whole one that a float may not hold stays a whole number."""
+    number = as_number(value)
+    if not EXACT_FLOATS <= abs(number) <= 2.0**63 or not number.is_integer():
+        return number
+    text = str(value).strip()
+    whole = int(text) if text.lstrip("+-").isdigit() else int(number)
+    return whole if abs(whole) < 2**63 else number
+
+
 def _as_step(value: object) -> float:
     if value is None:
         raise ValueError(f"is not filled in. Write {_STEPS}")
-    return as_number(value)
+    return _as_exact(value)
+
+
+Exact = Annotated[float, Read(_as_exact)]
+"""A number, or a whole number of any length below 2^63."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,15 +113,15 @@ class NumberColumn(ModelledColumn):
     is_ordered: ClassVar[bool] = True
     is_summable: ClassVar[bool] = True
 
-    low: Annotated[Number, Needed(_CHOOSE)]
-    high: Annotated[Number, Needed(_CHOOSE)]
+    low: Annotated[Exact, Needed(_CHOOSE)]
+    high: Annotated[Exact, Needed(_CHOOSE)]
     step: Annotated[float, Read(_as_step)] = 1.0
-    special: Annotated[tuple[float, ...], Read(each(as_number, " of numbers, for example [0]"))] = ()
+    special: Annotated[tuple[float, ...], Read(each(_as_exact, " of numbers, for example [0]"))] = ()
     decimal: Sign | None = field(default=None, kw_only=True)
     thousands: Sign | None = field(default=None, kw_only=True)
     units: Units = field(default=(), kw_only=True)
     duration: DurationUnit | None = field(default=None, kw_only=True)
-    fallback: Number | None = field(default=None, kw_only=True)
+    fallback: Exact | None = field(default=None, kw_only=True)
 
     def _check(self) -> None:
         if not (math.isfinite(self.low) and math.isfinite(self.high) and math.isfinite(self.step)):
@@ -119,8 +136,8 @@ class NumberColumn(ModelledColumn):
             raise SchemaError(f"'{self.name}': {self.notation.problem}")
         if self.step <= 0:
             raise SchemaError(f"'{self.name}': step must be positive, got {self.step:g}.")
-        # A file of floats could not tell values apart that are less than two floats apart.
-        if self.step < 2 * math.ulp(max(abs(self.low), abs(self.high))):
+        # A file of floats could not tell values apart that are less than two floats apart; whole numbers are no floats.
+        if not self._is_long and self.step < 2 * math.ulp(max(abs(self.low), abs(self.high))):
             raise SchemaError(
                 f"'{self.name}': step {self.step:g} is too small for numbers of this size. Choose a larger step."
             )
@@ -143,6 +160,8 @@ class NumberColumn(ModelledColumn):
     def _is_beside_a_place(self, value: float) -> bool:
         """Whether a value of the grid is written differently from this number but reads back as the same float."""
         low, step, written = (Fraction(repr(float(number))) for number in (self.low, self.step, value))
+        if self._is_long:  # its files hold whole numbers, not floats
+            return False
         near = round(min(max((value - self.low) / self.step, 0), self.levels - 1))
         places = [low + place * step for place in range(max(near - 1, 0), min(near + 2, self.levels))]
         return any(float(place) == value and place != written for place in places)
@@ -150,13 +169,14 @@ class NumberColumn(ModelledColumn):
     @property
     def levels(self) -> int:
         """Number of values on the grid."""
-        return math.floor((self.high - self.low) / self.step + 1e-9) + 1
+        return _levels(self.low, self.high, self.step)
 
     def _code_of_fallback(self) -> int:
         value = self.low if self.fallback is None else self.fallback
         if value in self.special:
             return self.levels + self.special.index(value)
-        return min(round((value - self.low) / self.step), self.levels - 1)
+        away = int(value) - int(self.low) if self._is_long else value - self.low
+        return min(round(away / self.step), self.levels - 1)
 
     @property
     def decimals(self) -> int:
@@ -182,7 +202,7 @@ class NumberColumn(ModelledColumn):
     @property
     def scale(self) -> Scale:
         """The values of the grid."""
-        return Scale(self.low, self.high, self.step, self.decimals)
+        return Scale(float(self.low), float(self.high), float(self.step), self.decimals)
 
     @property
     def code_near_zero(self) -> int:
@@ -199,14 +219,27 @@ class NumberColumn(ModelledColumn):
         largest = max(abs(value) for value in (self.low, self.high, *self.special))
         return self.decimals == 0 and largest < 2**63
 
+    @property
+    def _is_long(self) -> bool:
+        """Whether its values are whole numbers of which floats do not hold all."""
+        numbers = (self.low, self.high, self.step, *self.special)
+        return EXACT_FLOATS <= max(map(abs, numbers)) < 2**63 and all(map(_is_whole, numbers))
+
     def encode(self, cells: Cells) -> Coded:
         """Move numbers to the nearest value of the grid, infinite ones to the nearest bound; keep special values."""
-        values, absent = cells.numbers(self.notation)
-        codes, fates = self._places(values)
+        values: npt.NDArray[Any]
+        if self._is_long:
+            values, unreadable, absent = cells.wholes(self.notation)
+            codes, fates = self._places_of_wholes(values)
+            codes[unreadable], fates[unreadable] = self.unreadable_code, Fate.MALFORMED
+        else:
+            values, absent = cells.numbers(self.notation)
+            unreadable = np.isnan(values)
+            codes, fates = self._places(values)
         codes[absent], fates[absent] = self.unreadable_code, Fate.MISSING
         for place, special in enumerate(self.special):
             # A declared special value is kept even if the format of the table lists it as missing.
-            same = values == special
+            same = (values == (int(special) if self._is_long else special)) & ~unreadable
             codes[same], fates[same] = self.levels + place, Fate.KEPT
         return codes, fates
 
@@ -218,6 +251,15 @@ class NumberColumn(ModelledColumn):
         fates = np.where((values < self.low) | (values > self.high), Fate.OUTSIDE, Fate.KEPT).astype(np.int8)
         fates[malformed] = Fate.MALFORMED
         return codes, fates
+
+    def _places_of_wholes(self, values: npt.NDArray[np.int64]) -> Coded:
+        low, high, step = int(self.low), int(self.high), np.uint64(int(self.step))
+        # Differences of 64-bit numbers are below 2^64, where these wrap around.
+        away = np.clip(values, low, high).astype(np.uint64) - np.uint64(low % 2**64)
+        places, rest = np.divmod(away, step)
+        upward = (rest > step - rest) | ((rest == step - rest) & (places % np.uint64(2) == 1))
+        codes = np.minimum((places + upward).astype(np.int64), self.levels - 1)
+        return codes, np.where((values < low) | (values > high), Fate.OUTSIDE, Fate.KEPT).astype(np.int8)
 
     def _texts(self, codes: Sequence[int], missing: str) -> list[str]:
         decimals = self.decimals
@@ -274,6 +316,18 @@ def _is_plain(text: str) -> bool:
     )
 
 
+@lru_cache(maxsize=16_384)
+def _levels(low: float, high: float, step: float) -> int:
+    # By the decimals that are declared: floats are too coarse for a thousand million steps of .01.
+    written = (Fraction(one if isinstance(one, int) else repr(float(one))) for one in (low, high, step))
+    first, last, each_step = written
+    return math.floor((last - first) / each_step + Fraction(1, 10**9)) + 1
+
+
+def _is_whole(value: float) -> bool:
+    return isinstance(value, int) or value.is_integer()
+
+
 @lru_cache(maxsize=4096)
 def _most_decimals(values: tuple[float, ...]) -> int:
     return max(map(_decimals, values))
@@ -285,6 +339,8 @@ def _decimals(value: float) -> int:
 
 
 def _scaled(value: float, decimals: int) -> int:
+    if isinstance(value, int):
+        return int(value * 10**decimals)
     return int(Decimal(repr(float(value))).scaleb(decimals))
 
 
