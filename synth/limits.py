@@ -11,6 +11,7 @@ __all__ = [
     "COLUMNS",
     "COLUMN_PATTERNS",
     "CONSTRAINTS",
+    "COUNTED_PLACES",
     "DECLARED_VALUES",
     "DOCUMENT_BYTES",
     "DOCUMENT_DEPTH",
@@ -34,8 +35,12 @@ COLUMN_PATTERNS = 100
 DECLARED_VALUES = 100_000
 """Values that are declared one by one, in all columns together: categories, aliases, special values."""
 
-PLACES = 2**25
-"""Levels of all numbers and dates together: a forecast with four times as many used four gigabytes."""
+PLACES, COUNTED_PLACES = 2**25, 2**20
+"""Levels of all numbers and dates together, of which one of them counts as at most the second number.
+
+A forecast with four times as many used four gigabytes. Longer ranges repeat themselves: their memory hardly grows, only
+the time to go through them.
+"""
 
 TEXT_CHARACTERS = 4_096
 """Characters of any other text of a configuration: a category, a rule, a path."""

@@ -193,7 +193,7 @@ def test_examples_are_read() -> None:
         ("columns: {a: {type: number, low: 120, high: 18}}", "'a': high must be larger than low"),
         ("columns: {a: {type: number, low: x, high: 18}}", "'a': low must be a number"),
         ("columns: {a: {type: number, low: 0, high: 1, colour: red}}", "'a': unknown key 'colour'"),
-        ("columns: {a: {type: number, low: 0, high: 1e9, step: 1}}", "'a' has 1,000,000,001 values"),
+        ("columns: {a: {type: number, low: 0, high: 1e10, step: 1}}", "'a' has 10,000,000,001 values"),
         ("columns: {a: {type: text}}", "'a': type must be one of"),
         ("columns: {a: 3}", "'a' needs a mapping"),
         ("columns: {a: {type: date, low: 2020, high: 2021-01-01}}", "'a': low must be a date"),

@@ -56,11 +56,11 @@ def number(name: str, places: int) -> NumberColumn:
             id="many long lists",
         ),
         pytest.param(
-            (*(number(f"n{place}", 2**24) for place in range(9)), category("region", 12)),
-            "The numbers and dates have 150,994,944 values in total, and at most 134,217,728 are allowed; the "
-            "finest are 'n0' (16,777,216 values), 'n1' (16,777,216 values), 'n2' (16,777,216 values), 'n3' (16,777,216 "
-            "values), 'n4' (16,777,216 values) and 5 more. Choose a larger step or narrower bounds, or leave columns "
-            "out.",
+            (*(number(f"n{place}", 2**24) for place in range(129)), category("region", 12)),
+            "The numbers and dates have 135,266,304 values in total (of each at most 1,048,576 are counted), and at "
+            "most 134,217,728 are allowed; the finest are 'n0' (16,777,216 values), 'n1' (16,777,216 values), 'n2' "
+            "(16,777,216 values), 'n3' (16,777,216 values), 'n4' (16,777,216 values) and 125 more. Choose a larger "
+            "step or narrower bounds, or leave columns out.",
             id="many fine numbers",
         ),
     ],
@@ -79,7 +79,7 @@ def test_the_columns_at_fault_are_named(columns: tuple[Column, ...], words: str)
     [
         pytest.param((category("a", 4096), category("b", 4096)), category("c", 4097), id="cells of a pair"),
         pytest.param(tuple(category(f"c{place}", 2**12) for place in range(64)), category("d", 1), id="all values"),
-        pytest.param(tuple(number(f"n{place}", 2**24) for place in range(8)), number("one", 2), id="all places"),
+        pytest.param(tuple(number(f"n{place}", 2**29) for place in range(128)), number("one", 2), id="all places"),
     ],
 )
 def test_what_is_just_possible_passes(columns: tuple[ModelledColumn, ...], more: ModelledColumn) -> None:

@@ -350,7 +350,8 @@ TOO_MUCH = {
     "values": (with_aliases(11, 9_100), "The columns list 100,100 values in total, and at most 100,000 are allowed"),
     "places": (
         numbers(1_300, 26_000),
-        "The numbers and dates have 33,801,300 values in total, and at most 33,554,432",
+        r"The numbers and dates have 33,801,300 values in total \(of each at most 1,048,576 are counted\), and at most "
+        "33,554,432",
     ),
     "a value": (categories(1, 2, limits.TEXT_CHARACTERS + 1), "'c0' lists a value of more than 4,096 characters"),
 }

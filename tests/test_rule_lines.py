@@ -90,6 +90,19 @@ def test_what_cannot_be_read_is_refused_with_how_to_mend_it(line: str, sentence:
     assert sentence in str(refusal.value)
 
 
+def test_a_rule_about_more_values_than_rules_are_kept_for_is_refused() -> None:
+    schema = Schema((NumberColumn("paid", 0, 10_000_000, 0.01), NumberColumn("age", 0, 99, 1)))
+    for line in (
+        "paid >= age",
+        "if age < 15 then paid = 0",
+        "paid is a multiple of 5",
+    ):
+        with pytest.raises(
+            ConfigError, match=r"is about 'paid', which has 1,000,000,001 values; rules are kept for at"
+        ):
+            read_rules([line], schema)
+
+
 def test_a_heap_of_values_outside_the_bounds_is_refused() -> None:
     with pytest.raises(ConfigError, match="names values that 'dose' cannot have: check its lowest, highest and step"):
         read_rules(["dose is a multiple of 1 in 2 % of rows"], Schema((NumberColumn("dose", 0.1, 0.9, 0.1),)))

@@ -63,6 +63,9 @@ _MOST_NAMED, _MOST_COMPARED = 6, 500
 _AT_ONCE = 2**18
 """Codes of a column that are looked at together."""
 
+MOST_LEVELS = 2**24
+"""Values of the longest number or date that a rule can be about."""
+
 _MOST_SINGLE = 2**16
 """Most single codes of a condition that are listed where they are equally far apart."""
 
@@ -227,6 +230,11 @@ class _Line:
     def _named(self, name: str) -> ModelledColumn:
         name = _unquoted(name)
         column = self.declared.get(name)
+        if column is not None and column.levels > MOST_LEVELS:
+            raise self._refused(
+                f"is about '{shown(name)}', which has {column.levels:,} values; rules are kept for at most "
+                f"{MOST_LEVELS:,}. Choose a larger step for it, or leave the rule out."
+            )
         if column is not None:
             return column
         near: list[str] = []

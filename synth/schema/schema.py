@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Annotated, Any, Literal
 
 from synth.errors import InputError, PrivacyError, SchemaError, VerificationError
-from synth.limits import COLUMNS, DECLARED_VALUES, PLACES, TEXT_CHARACTERS
+from synth.limits import COLUMNS, COUNTED_PLACES, DECLARED_VALUES, PLACES, TEXT_CHARACTERS
 from synth.names import listed, one_form, shown
 from synth.schema.columns import modelled_columns, parse_column
 from synth.schema.columns.base import Column, ModelledColumn, guarded
@@ -39,7 +39,7 @@ LARGEST_WIDTH = 2**18
 """Values of all columns together, which a joint model holds for each of its parts."""
 
 LARGEST_GRIDS = 2**27
-"""Values of all declared grids together: each has an entry in every table that puts values into bins."""
+"""Values of all declared grids together, counted as for :data:`synth.limits.PLACES`."""
 
 _OF_CELLS = {"protection", "cell_change"}
 _OPTIONAL = {*_OF_CELLS, "number_of_units"}
@@ -372,7 +372,7 @@ def size_problem(columns: Sequence[Column]) -> str | None:
             f"the most are in {_sized(sizes, 'values')}. Declare fewer categories, or leave columns out."
         )
     grids = {column.name: column.levels for column in modelled_columns(columns) if column.is_ordered}
-    if sum(grids.values()) > PLACES:
+    if _counted(grids) > PLACES:
         return _too_many_values(grids, PLACES)
     for name, texts in declared.items():
         if any(isinstance(text, str) and len(text) > TEXT_CHARACTERS for text in texts):
@@ -403,15 +403,20 @@ def domain_problem(columns: Sequence[ModelledColumn]) -> str | None:
             f"The columns have {sum(widest):,} values in total, and a model holds at most {LARGEST_WIDTH:,}; the "
             f"widest are {_sized(widths, 'values')}. Declare fewer categories, or leave columns out."
         )
-    if sum(grids.values()) > LARGEST_GRIDS:
+    if _counted(grids) > LARGEST_GRIDS:
         return _too_many_values(grids, LARGEST_GRIDS)
     return None
 
 
+def _counted(grids: Mapping[str, int]) -> int:
+    return sum(min(levels, COUNTED_PLACES) for levels in grids.values())
+
+
 def _too_many_values(grids: Mapping[str, int], most: int) -> str:
     return (
-        f"The numbers and dates have {sum(grids.values()):,} values in total, and at most {most:,} are allowed; the "
-        f"finest are {_sized(grids, 'values')}. Choose a larger step or narrower bounds, or leave columns out."
+        f"The numbers and dates have {_counted(grids):,} values in total (of each at most {COUNTED_PLACES:,} are "
+        f"counted), and at most {most:,} are allowed; the finest are {_sized(grids, 'values')}. Choose a larger step "
+        "or narrower bounds, or leave columns out."
     )
 
 
