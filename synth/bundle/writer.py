@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
-from synth.bundle.archive import canonical_json, sha256_of, signed_by_hash, write_zip
+from synth.bundle.archive import canonical_json, parse_canonical, sha256_of, signed_by_hash, write_zip
 from synth.bundle.certificate import Certificate, certificate_to_bytes, promise
 from synth.bundle.finding import Finding
 from synth.bundle.linter import LeakWords, lint_members
@@ -26,7 +26,7 @@ from synth.names import visible
 from synth.privacy.answers import RowCount
 from synth.privacy.questions import Answer
 from synth.reports.document import report_document, report_page
-from synth.reports.evidence import Publishable, publishable
+from synth.reports.evidence import Publishable, evidence_from_dict, publishable
 from synth.reports.first_screen import TableRows, first_rows, first_screen
 from synth.reports.forecast import budget_parts
 from synth.schema import Neighbours, RunConfig, Schema, config_to_yaml, parse_config, schema_to_document
@@ -134,6 +134,9 @@ def write_bundle(
     _refuse_test_noise(contents)
     config = _as_read(contents.config)
     report_json = canonical_json(report_document(evidence))
+    # The page says what is read there, which has no zero with a sign.
+    read_back = parse_canonical(report_json, name="report.json")["evidence"]
+    evidence = publishable(map(evidence_from_dict, read_back))  # type: ignore[arg-type]  # others are refused here
     card = ModelCard.of(config)
     model = model_to_bytes(card, contents.state)
     model_json = b""

@@ -33,6 +33,7 @@ from synth.bundle.verify import CANNOT_SHOW
 from synth.bundle.writer import write_bundle
 from synth.errors import PrivacyError, VerificationError
 from synth.reports.evidence import OwnerOnlyEvidence, Publishable, SafeEvidence
+from synth.reports.figures import Bars, Series
 from synth.schema import CategoryColumn, NumberColumn, PrivacyUnit
 
 
@@ -89,6 +90,14 @@ def test_an_answer_without_a_receipt_is_refused(tmp_path: Path, key: Key) -> Non
     certificate = replace(contents.certificate, receipts=contents.certificate.receipts[:1])
     with pytest.raises(PrivacyError, match="no receipt in the certificate"):
         write_bundle(tmp_path / "bundle.zip", replace(contents, certificate=certificate), signer=key)
+
+
+def test_a_page_with_a_zero_that_has_a_sign_follows_from_the_report(tmp_path: Path, key: Key) -> None:
+    contents, _ = run(config_of(), tmp_path)
+    bars = Bars("Parts", "", ("a", "b"), (Series("parts", "measured", (-0.0, 1.0)),))
+    zero = SafeEvidence(id="zero", title="Zero", value=1, figures=(bars,))
+    sealed = write_bundle(tmp_path / "bundle.zip", replace(contents, evidence=[*contents.evidence, zero]), signer=key)
+    assert not [line for line in checked(sealed.path).lines if "report.html does not follow" in line]
 
 
 def test_owner_only_numbers_cannot_be_written(tmp_path: Path, key: Key) -> None:
