@@ -239,7 +239,11 @@ def with_largest(receipts: Iterable[Any]) -> Sequence[Any]:
 def largest_in(patch: pytest.MonkeyPatch, *modules: Any) -> None:
     for module in modules:
         right = module.epsilon_of_receipts
-        patch.setattr(module, "epsilon_of_receipts", lambda paid, delta, right=right: right(with_largest(paid), delta))
+        patch.setattr(
+            module,
+            "epsilon_of_receipts",
+            lambda paid, delta, *more, right=right: right(with_largest(paid), delta, *more),
+        )
 
 
 @fault("a finding costs its noise alone")

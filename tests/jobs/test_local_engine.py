@@ -92,12 +92,14 @@ def test_a_run_is_worked_on_in_a_process_of_its_own(engine: LocalEngine, store: 
 @on_sqlite
 def test_the_queue_goes_on_without_anybody_watching(engine: LocalEngine, store: Store, account: Account) -> None:
     """One slot, three runs: the end of one worker starts the next."""
-    runs = [plan(store, account, "finish", owner=f"owner {index}") for index in range(3)]
-    for run in runs:
+    first, *others = (plan(store, account, do, owner=do) for do in ("work", "finish", "finish"))
+    for run in (first, *others):
         engine.submit(run.id)
-    assert store.work.waiting()
-    wait(lambda: all(store.runs[run.id].state is WorkState.REPORTED for run in runs))
-    assert executed(store) == [run.id for run in runs]
+    until_working(store, first)
+    assert len(store.work.waiting()) == len(others)
+    engine.cancel(first.id)
+    wait(lambda: all(store.runs[run.id].state is WorkState.REPORTED for run in others))
+    assert executed(store)[-2:] == [run.id for run in others]
 
 
 @on_sqlite
