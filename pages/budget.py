@@ -423,7 +423,7 @@ def _releases(account: str) -> str:
     if account not in application().account_names():
         return " (new people)"
     number = application().account(account).releases
-    return f" in {count(number)} release{'' if number == 1 else 's'}"
+    return f" in {count(number)} charge{'' if number == 1 else 's'}"
 
 
 if __name__ == "__main__":

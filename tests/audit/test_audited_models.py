@@ -31,6 +31,8 @@ from synth.reading import reader
 from synth.schema import RunConfig
 from synth.services import run_folder
 
+pytestmark = pytest.mark.thorough
+
 Plant = Callable[[pytest.MonkeyPatch], None]
 
 FEW = {

@@ -16,6 +16,8 @@ from worlds import LABEL, WORLDS, far_rows
 
 from synth.errors import PrivacyError
 
+pytestmark = pytest.mark.thorough
+
 QUICK = {
     "predictor that sees the label",
     "predictor trained on held-out rows",

@@ -28,6 +28,8 @@ from synth.privacy.answers import NoisyAnswer, of_kind
 from synth.privacy.selection import Selection
 from synth.schema import CategoryColumn, NumberColumn, RunConfig, Schema, YesNoColumn
 
+pytestmark = pytest.mark.thorough
+
 COLUMNS = (
     NumberColumn("age", 0, 99, 1, fallback=0),
     CategoryColumn("region", ("north", "south", "east"), fallback="north"),

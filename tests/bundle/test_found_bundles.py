@@ -630,6 +630,7 @@ def with_codes(lines: list[dict[str, str]], seed: int) -> list[dict[str, str]]:
     return lines
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("codes", [False, True], ids=["ordinary", "codes"])
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.05, 1e-9), (1.0, 1e-6), (20.0, 1e-3)])
 @pytest.mark.parametrize("world", WORLDS.values(), ids=WORLDS)

@@ -130,6 +130,7 @@ def test_what_a_stranger_wrote_stays_in_its_line(tmp_path: Path, key: Key) -> No
     assert any(line.endswith("more.") for line in verdict.lines)
 
 
+@pytest.mark.thorough
 def test_what_never_ends_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     endless = ["-n", "1000000000000", "pass"]
     monkeypatch.setattr(verifying, "Confined", lambda module, *, seconds: Confined("timeit", *endless, seconds=seconds))

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from bundle_making import Key, config_of, seal
 
 from synth.bundle.verify import verify
 from synth.schema import CategoryColumn, NumberColumn
+
+pytestmark = pytest.mark.thorough
 
 LONGEST = 10**9
 """Values of the longest range that may be declared."""

@@ -26,6 +26,8 @@ from synth.privacy.answers import NoisyAnswer, of_kind
 from synth.privacy.selection import Selection
 from synth.schema import CategoryColumn, DateColumn, NumberColumn, Schema, YesNoColumn
 
+pytestmark = pytest.mark.thorough
+
 ROWS = 1500
 
 Arrays = dict[str, np.ndarray]

@@ -164,6 +164,7 @@ with Store(Settings(home=pathlib.Path(home), database_url=url)) as store:
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(  # all are begun by the same statement
     "kind", [kind if kind.is_charged else pytest.param(kind, marks=pytest.mark.audit) for kind in OTHER_KINDS]
 )

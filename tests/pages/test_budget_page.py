@@ -314,7 +314,7 @@ def test_a_limit_that_would_be_passed_is_named() -> None:
 @pytest.mark.thorough
 def test_the_ledger_box_says_what_has_been_spent() -> None:
     words = texts(described())
-    assert "Spent on these people so far: **0.00** in 0 releases. After this release: **1.00**" in words
+    assert "Spent on these people so far: **0.00** in 0 charges. After this release: **1.00**" in words
     assert "; simple sum 1.00." in words
 
 
