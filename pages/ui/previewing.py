@@ -56,7 +56,8 @@ def _follow(table_id: str) -> bool:
 def _offer(config: RunConfig, table_id: str) -> None:
     st.markdown(
         "See noisy histograms of a few columns before you pay for a release. What you then choose is covered, as the "
-        "preview is differentially private; it is charged to the same people, and nothing of it is published."
+        "preview is differentially private. It is charged to the same people. Its counts are not published; later "
+        "releases state what it cost."
     )
     names = [column.name for column in config.schema.modelled]
     columns = st.multiselect("Columns to preview", names, key=_COLUMNS, placeholder="The fewer, the less noise")
