@@ -23,7 +23,7 @@ from pages.ui.column_rows import (
     pasted_beside,
     state_of,
 )
-from pages.ui.dictionaries import BY_DICTIONARY, WAY, dictionary_panel, labels_of_file, preset_panel
+from pages.ui.dictionaries import BY_DICTIONARY, WAY, dictionary_panel, preset_panel
 from pages.ui.draft import Draft, config_of, missing_answers
 from pages.ui.finding import finds_little, offer_finding, open_names, show_finding, take_finding
 from pages.ui.guards import require, through_the_application
@@ -32,9 +32,10 @@ from pages.ui.many_columns import many_columns_panel
 from pages.ui.notations import notations_fold
 from pages.ui.people import task_questions, unit_questions
 from pages.ui.rules import rule_problems, rules_panel
-from pages.ui.session import draft, editor_key, go, keep_draft, own_table, renew_editor, say_when_saved
+from pages.ui.session import draft, editor_key, go, keep_draft, renew_editor, say_when_saved
 from pages.ui.words import note, plain
 from synth.errors import SynthError
+from synth.limits import DESCRIPTION_CHARACTERS
 from synth.names import visible
 from synth.schema import (
     READ_FROM_ROWS,
@@ -58,7 +59,11 @@ _PLACES = 100
 _ROW_HEIGHT = 34
 _WIDTHS = (112, 92, 96, 76, 80, 64, 92, 70, 68, 97)
 """Of the columns of the table that are always shown; together they are stretched to the page."""
-_SHOWN = ("name", "role", "low", "high", "step", "categories", "missing", "other", "fallback", "special", "weight")
+_USUAL = ("name", "role", "low", "high", "step", "categories", "missing", "other", "fallback")
+_MORE = ("special", "weight")
+_IN_WORDS = ("name", "role", "description")
+_SHOWN = (*_USUAL, *_MORE, "description")
+_WIDTH_OF_WORDS = 560
 
 
 def screen() -> None:
@@ -269,7 +274,7 @@ def column_editor() -> None:
     names = _names_shown(held["columns"])
     start = _editor_input([row for row in held["columns"] if row["name"] in names])
     states = {row["name"]: state_of(row, held["domain_source"].get(row["name"], "")) for row in held["columns"]}
-    everything = _choose_lines(held["columns"], states)
+    cells = _choose_lines(held["columns"], states)
     undo_form()
     # Names are shown so that nothing in them deceives; rows are identified by position. What a line lacks is
     # that of the edited line: values may change under the editor, and its own edits stay.
@@ -280,8 +285,8 @@ def column_editor() -> None:
         hide_index=True,
         num_rows="fixed",
         disabled=["state", "name"],
-        column_order=["state", *_SHOWN] if everything else ["state", *_SHOWN[:-2]],
-        column_config=_column_config(everything=everything),
+        column_order=["state", *cells],
+        column_config=_column_config(cells),
         alt="One row for each column of the table: what is missing, its role, limits, categories and accuracy weight",
         row_height=_ROW_HEIGHT,
         height=_ROW_HEIGHT * (min(len(shown), MOST_LINES) + 1) + 3,
@@ -289,9 +294,6 @@ def column_editor() -> None:
     first = next((states[name].sentence for name in names if states[name].is_open), None)
     if first is not None and _PASTED not in st.session_state:
         note(f"Next: {plain(first)}")
-    table = own_table()
-    if table is not None:
-        labels_of_file(table.columns)
     with st.expander("What the columns of this table mean"):
         note(
             "Bounds and categories start empty: nothing is taken from the rows unless you ask for it. Categories: "
@@ -300,20 +302,22 @@ def column_editor() -> None:
             "or minute. Empty: cells may be missing. Other: undeclared values become 'other'. "
             "Unreadable: what a cell such as '80kg' among numbers becomes, in columns that are never empty. "
             "Special: numbers with a meaning of their own, such as 0 or 999. "
-            "Weight: which columns get more of the accuracy; everyone's protection stays the same."
+            "Weight: which columns get more of the accuracy; everyone's protection stays the same. Description: what "
+            "the column means, for those who will use the release; it is published with it."
         )
 
 
 _ALL, _OPEN = "all", "open"
 _ALL_CELLS_HELP = "Numbers with a meaning of their own, such as 0 or 999, and columns that matter more than others."
+_DESCRIPTIONS_HELP = "What each column means, in one line: published with the release, beside its name."
 _LINES, _CHOSEN, _PASTED = "lines", "lines-shown", "pasted"
 
 
-def _choose_lines(rows: list[Row], states: Mapping[str, State]) -> bool:
-    """Say how far the lines have come, offer to show the open ones only, and return whether all cells are shown."""
+def _choose_lines(rows: list[Row], states: Mapping[str, State]) -> tuple[str, ...]:
+    """Say how far the lines have come, offer to show the open ones only, and return which cells are shown."""
     lines = len(states)
     still = sum(state.is_open for state in states.values())
-    choice, cells, counts = st.columns([3, 2, 3], vertical_alignment="center")
+    choice, words, cells, counts = st.columns([3.2, 1.4, 2.2, 2.2], vertical_alignment="center")
     st.session_state.setdefault(_LINES, _ALL)
     choice.segmented_control(
         "Lines",
@@ -327,7 +331,9 @@ def _choose_lines(rows: list[Row], states: Mapping[str, State]) -> bool:
     told = [(sum(state.words.startswith(dot) for state in states.values()), word) for word, dot in ends.items()]
     note(" · ".join(f"{number} {word}" for number, word in told if number), counts)
     used = any(row["special"] or row["weight"] not in ("", "normal") for row in rows)
-    return bool(cells.checkbox("Special values and weights", used, key="all-cells", help=_ALL_CELLS_HELP))
+    described = words.checkbox("Descriptions", key="description-cells", help=_DESCRIPTIONS_HELP)
+    everything = cells.checkbox("Special values and weights", used, key="all-cells", help=_ALL_CELLS_HELP)
+    return _IN_WORDS if described else (*_USUAL, *_MORE) if everything else _USUAL
 
 
 def _show_chosen() -> None:
@@ -369,7 +375,8 @@ def take_edits(held: Draft) -> None:
         if after != row:
             changed.append((row, after))
     if changed:
-        names = {row["name"] for row, _ in changed}
+        # A description says nothing about bounds and values, and where these come from stays as it is.
+        names = {row["name"] for row, after in changed if {**after, "description": row["description"]} != row}
         # What was taken from the rows stays so, however it is edited: its owner has seen them.
         held["domain_source"] = {
             name: text for name, text in held["domain_source"].items() if name not in names or text == READ_FROM_ROWS
@@ -459,42 +466,52 @@ def _clean(row: Mapping[Hashable, Any]) -> Row:
     return {**texts, "missing": bool(row["missing"]), "other": bool(row["other"])}
 
 
-def _column_config(*, everything: bool) -> dict[str, Any]:
+def _column_config(cells: tuple[str, ...]) -> dict[str, Any]:
     text, choice, tick = st.column_config.TextColumn, st.column_config.SelectboxColumn, st.column_config.CheckboxColumn
     # Widths in pixels: together no wider than the page at 1280, so the table never scrolls sideways.
-    widths = (76, 72, 82, 74, 78, 62, 98, 68, 66, 96, 76, 74) if everything else _WIDTHS
-    wide = dict(zip(("state", *_SHOWN), widths, strict=False))
+    widths = {
+        _USUAL: _WIDTHS,
+        (*_USUAL, *_MORE): (76, 72, 82, 74, 78, 62, 98, 68, 66, 96, 76, 74),
+        _IN_WORDS: (112, 150, 110, _WIDTH_OF_WORDS),
+    }[cells]
+    wide = dict(zip(("state", *cells), widths, strict=True))
     return {
         "state": text(
             "State",
-            width=wide["state"],
+            width=wide.get("state"),
             help="● ready or found privately, ○ something missing, ✕ needs checking, ⊘ dropped, ↻ replaced",
         ),
-        "name": text("Name", width=wide["name"]),
-        "role": choice("Role", options=list(ROLES), required=False, width=wide["role"]),
-        "low": text("Lowest", width=wide["low"], help="A number, or a date such as 2020-01-31"),
-        "high": text("Highest", width=wide["high"], help="A number, or a date such as 2025-12-31"),
+        "name": text("Name", width=wide.get("name")),
+        "role": choice("Role", options=list(ROLES), required=False, width=wide.get("role")),
+        "low": text("Lowest", width=wide.get("low"), help="A number, or a date such as 2020-01-31"),
+        "high": text("Highest", width=wide.get("high"), help="A number, or a date such as 2025-12-31"),
         "step": text(
             "Step",
-            width=wide["step"],
+            width=wide.get("step"),
             help="1 for whole numbers, 0.1 or 0.01 for decimals; day, month, year; or hour, quarter, minute",
         ),
-        "categories": text("Categories", width=wide["categories"]),
+        "categories": text("Categories", width=wide.get("categories")),
         "missing": tick(
-            "Empty", width=wide["missing"], help="Cells may be missing; one that cannot be read is then missing too"
+            "Empty", width=wide.get("missing"), help="Cells may be missing; one that cannot be read is then missing too"
         ),
         "other": tick(
-            "Other", width=wide["other"], help="Undeclared values become 'other'; so do cells that cannot be read"
+            "Other", width=wide.get("other"), help="Undeclared values become 'other'; so do cells that cannot be read"
         ),
         "fallback": text(
             "Unreadable",
-            width=wide["fallback"],
+            width=wide.get("fallback"),
             help="What a cell that cannot be read becomes if neither Empty nor Other is ticked",
         ),
         "special": text(
             "Special", width=wide.get("special"), help="Numbers with a meaning of their own, such as 0 or 999"
         ),
         "weight": choice("Weight", options=["low", "normal", "high"], required=True, width=wide.get("weight")),
+        "description": text(
+            "Description",
+            width=wide.get("description"),
+            max_chars=DESCRIPTION_CHARACTERS,
+            help="What the column means, in one line. It is published.",
+        ),
     }
 
 

@@ -13,6 +13,7 @@ __all__ = [
     "CONSTRAINTS",
     "COUNTED_PLACES",
     "DECLARED_VALUES",
+    "DESCRIPTION_CHARACTERS",
     "DOCUMENT_BYTES",
     "DOCUMENT_DEPTH",
     "DOCUMENT_NODES",
@@ -25,6 +26,9 @@ __all__ = [
 
 NAME_CHARACTERS = 256
 """Characters of a column's name."""
+
+DESCRIPTION_CHARACTERS = 1_000
+"""Characters of the sentence that says what a column means (``description:``)."""
 
 COLUMNS = 5_000
 """Columns of one table."""

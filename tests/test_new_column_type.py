@@ -122,7 +122,8 @@ def test_it_is_declared_and_compared_like_the_others() -> None:
     assert column == StarsColumn("service", most=4, fallback="**", weight=column.weight)
     assert column.to_mapping() == {"type": "stars", "most": 4, "fallback": "**", "weight": "low"}
     with pytest.raises(
-        SchemaError, match=r"'service': unknown key 'low'\. Known keys: fallback, missing, most, type, weight"
+        SchemaError,
+        match=r"'service': unknown key 'low'\. Known keys: description, fallback, missing, most, type, weight",
     ):
         parse_column("service", {"type": "stars", "low": 1})
     schema = config_of_text(CONFIG).schema

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import datetime
+import json
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from typed_files import statistical, xls
 
 import synth
 from synth.cli.commands import main
+from synth.schema import config_of_text, schema_from_document
 
 RANDOM = np.random.default_rng(5)
 PEOPLE = pd.DataFrame({
@@ -31,10 +34,11 @@ SAV = {
     "variable_value_labels": LABELS,
     "missing_ranges": {"sex": [9]},
 }
+NET = "Income, net: <after> tax\N{RIGHT-TO-LEFT OVERRIDE}"
 DECLARED = {
     "sex": {"type": "category", "values": ["male", "female"], "missing": True},
     "smokes": {"type": "yes_no", "yes": "yes", "no": "no", "missing": True},
-    "income": {"type": "number", "low": 0, "high": 5000, "step": 100, "missing": True},
+    "income": {"type": "number", "low": 0, "high": 5000, "step": 100, "missing": True, "description": NET},
     "town": {"type": "category", "values": ["Ayr", "Leith"], "other": True},
     "born": {"type": "date", "low": "1950-01-01", "high": "1999-12-31", "step": "year", "missing": True},
     "rose": {"type": "time", "step": "quarter", "missing": True},
@@ -95,22 +99,32 @@ def test_from_a_file_to_a_bundle_that_verifies(name: str, folder: Path) -> None:
     assert synth.verify(folder / "out" / "bundle.zip").ok
     with (folder / "out" / "synthetic.csv").open(encoding="utf-8", newline="") as stream:
         rows = list(csv.DictReader(stream))
+    assert list(rows[0]) == sorted(DECLARED), "named as they are"
     assert {row["sex"] for row in rows} == {"male", "female", ""}
     assert {row["town"] for row in rows} == {"Ayr", "Leith", "other"}
+    with zipfile.ZipFile(folder / "out" / "bundle.zip") as sealed:
+        readme, page, config, schema = (
+            sealed.read(file).decode() for file in ("README.txt", "report.html", "config.yaml", "schema.json")
+        )
+    assert config_of_text(config).schema.meanings == {"income": NET}
+    assert schema_from_document(json.loads(schema)).meanings == {"income": NET}
+    assert "The columns\n-----------\nincome: Income, net: <after> tax⟨U+202E⟩\n" in readme
+    assert page.count("<p><b>income</b>: Income, net: &lt;after&gt; tax⟨U+202E⟩</p>") == 1
 
 
 def test_the_draft_has_what_the_file_says(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["schema", "people.sav"]) == 0
     drafted = capsys.readouterr().out
-    assert "  sex: {type: category, values: [male, female], missing: true}  # Sex at birth\n" in drafted
+    assert "  sex: {type: category, values: [male, female], description: Sex at birth, missing: true}\n" in drafted
     assert "  smokes: {type: yes_no, yes: 'yes', no: 'no', missing: true}\n" in drafted
-    assert "Income, net" in drafted
+    assert "  income: {type: number, low: , high: , step: , description: 'Income, net'}" in drafted
     assert "  rose: {type: time, step: quarter, missing: true}\n" in drafted
     assert "  sex: 'declared from a data dictionary: the file itself'\n" in drafted
+    assert "  income: 'declared" not in drafted, "nothing is said of its bounds"
     assert main(["schema", "people.sav", "--format", "labels=smokes"]) == 0
     drafted = capsys.readouterr().out
     assert 'format: {"labels": ["smokes"]}\n' in drafted
-    assert "  sex: {type: category, values: ['1', '2'], labels: {'1': male, '2': female}, missing: true}" in drafted
+    assert "  sex: {type: category, values: ['1', '2'], labels: {'1': male, '2': female}, " in drafted
 
 
 def test_the_draft_after_a_look_has_labels_where_they_list_all_values(
@@ -124,6 +138,13 @@ def test_the_draft_after_a_look_has_labels_where_they_list_all_values(
     assert drafted["domain_source"]["sex"].endswith("the file itself")
     assert set(drafted["columns"]["smokes"]["values"]) == {"7", "no", "yes"}
     assert not drafted["domain_source"]["smokes"].endswith("the file itself")
+    assert drafted["columns"]["income"]["description"] == "Income, net"
+    assert drafted["columns"]["income"]["type"] == "number", "which the rows show, and not the file"
+    looked = synth.look("rare.sav", account="people")
+    assert {one.name: one.body.get("description") for one in looked.columns if "description" in one.body} == {
+        "sex": "Sex at birth",
+        "income": "Income, net",
+    }
 
 
 def test_a_text_with_fixed_positions_from_the_command_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

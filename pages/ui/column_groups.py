@@ -97,6 +97,7 @@ def set_in(row: Row, role: str, cells: Mapping[str, Any]) -> Row:
     same = row["role"] == role
     fresh = new_row(row["name"], "")
     found = {**fresh, "role": role, "weight": row["weight"], "extra": row["extra"] if same else {}, "proposed": ""}
+    found["description"] = row["description"]
     if role not in MODELLED_ROLES:
         return found
     found["missing"] = bool(cells.get("missing"))
@@ -107,9 +108,10 @@ def set_in(row: Row, role: str, cells: Mapping[str, Any]) -> Row:
 
 
 def as_another(row: Row, other: Row) -> Row:
-    """Return a row that is declared as another one is, under its own name and in cells of its own."""
+    """Return a row that is declared as another one is, under its own name and description, in cells of its own."""
     extra = {key: value for key, value in (other.get("extra") or {}).items() if key != "of"}
-    return {**other, "name": row["name"], "extra": extra, "proposed": ""}
+    own = {key: row[key] for key in ("name", "description")}
+    return {**other, **own, "extra": extra, "proposed": ""}
 
 
 class Difference(NamedTuple):

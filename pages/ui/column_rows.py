@@ -1,8 +1,8 @@
 """The rows of the table in which columns are described: one dict of texts and truth values for each; no Streamlit.
 
-A row holds ``name, role, low, high, step, categories, missing, other, fallback, special, weight``, ``extra`` for what
-the table does not show (aliases, the pattern of a date), and ``proposed``: why its column would be replaced or dropped
-by a guess, until someone accepts or changes that.
+A row holds ``name, role, low, high, step, categories, missing, other, fallback, special, weight, description``,
+``extra`` for what the table does not show (aliases, the pattern of a date), and ``proposed``: why its column would be
+replaced or dropped by a guess, until someone accepts or changes that.
 """
 
 from __future__ import annotations
@@ -80,6 +80,7 @@ def new_row(name: str, kind: str) -> Row:
         "fallback": "",
         "special": "",
         "weight": "normal",
+        "description": "",
         "extra": {},
         "proposed": fate_of(name, kind) or "",
     }
@@ -172,10 +173,11 @@ def _quoted(value: str) -> str:
 
 def row_of_mapping(name: str, body: Mapping[str, Any]) -> Row:
     """Return the row of a column as a configuration declares it."""
+    words = {"description": str(body.get("description") or "")}
     if body["type"] == FindColumn.kind:
-        return {**new_row(name, ""), "role": ""}
+        return {**new_row(name, ""), "role": "", **words}
     column_type = COLUMN_TYPES[str(body["type"])]
-    row = {**new_row(name, ""), "role": column_type.role}
+    row = {**new_row(name, ""), "role": column_type.role, **words}
     row |= {"missing": bool(body.get("missing", False)), "weight": str(body.get("weight", "normal"))}
     for field in column_type.form:
         values = [body[key] for key in field.keys if key in body]
@@ -197,9 +199,10 @@ def _typed(field: FormField, values: list[Any]) -> str | bool:
 def mapping_of_row(row: Row) -> dict[str, Any]:
     """Return what a configuration would hold for this row; only the keys of its role."""
     column_type = _TYPE_OF.get(row["role"], DropColumn)
+    words = {"description": row["description"]} if row["description"] else {}
     if row["role"] not in MODELLED_ROLES:
-        return {"type": column_type.kind}
-    body: dict[str, Any] = {"type": column_type.kind, "missing": bool(row["missing"])}
+        return {"type": column_type.kind, **words}
+    body: dict[str, Any] = {"type": column_type.kind, **words, "missing": bool(row["missing"])}
     body["weight"] = row["weight"] or "normal"
     extra = row.get("extra") or {}
     body |= {key: extra[key] for key in column_type.unasked if key in extra}
@@ -283,6 +286,11 @@ def state_of(row: Row, source: str = "") -> State:
     if lacks_fallback(row) and "needs a value for cells" in sentence:
         return State("○ empty cells", sentence)
     return State("✕ check", sentence)
+
+
+def described_as(row: Row, fresh: Row) -> Row:
+    """Return ``fresh``, a row of the same column, with the description of ``row`` if it has none of its own."""
+    return {**fresh, "description": fresh["description"] or row["description"]}
 
 
 # A block that was pasted beside its place -----------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import pandas as pd
 import streamlit as st
 
 from pages.server.uploads import whole_stream
-from pages.ui.column_rows import Row, host_of, row_of_mapping, with_times
+from pages.ui.column_rows import Row, described_as, host_of, row_of_mapping, with_times
 from pages.ui.guards import guard
 from pages.ui.session import draft, renew_editor, show_refusal, taking, uploader_key
 from pages.ui.words import note, plain
@@ -87,18 +87,6 @@ def keep_own_dictionary(columns: Sequence[DraftColumn]) -> None:
         st.session_state[WAY] = BY_DICTIONARY
 
 
-def labels_of_file(columns: Sequence[DraftColumn]) -> None:
-    """List the words with which a file of SPSS, Stata or SAS describes its columns."""
-    said = [(one.name, one.described.label) for one in columns if one.described is not None and one.described.label]
-    if said:
-        with st.expander("What the file says its columns mean"):
-            st.dataframe(
-                pd.DataFrame([[visible(name), visible(label)] for name, label in said], columns=["Name", "Label"]),
-                hide_index=True,
-                alt="The label of each column, as the file has it",
-            )
-
-
 def _understand(name: str, data: bytes) -> None:
     """Keep what was understood of a dictionary, beside the draft's lines, until it is taken or put away."""
     names = [row["name"] for row in draft()["columns"] if not host_of(row)]
@@ -145,8 +133,10 @@ def _show_understood() -> None:
     if take.button(f"Fill in {len(wanted):,} columns", type="primary", key="dictionary-take", disabled=not wanted):
         body_of = {name: (dict(column.body), source) for name, column, source in lines if name in wanted}
         taken = [taken_row(row, body_of[row["name"]][0]) if row["name"] in body_of else row for row in held["columns"]]
-        held["columns"] = with_times(taken, [row_of_mapping(name, body) for name, (body, _) in body_of.items()])
-        held["domain_source"] = {**held["domain_source"], **{name: source for name, (_, source) in body_of.items()}}
+        times = [row_of_mapping(name, body) for name, (body, _) in body_of.items() if "of" in body]
+        held["columns"] = with_times(taken, times)
+        sources = {name: source for name, (_, source) in body_of.items() if source}
+        held["domain_source"] = {**held["domain_source"], **sources}
         _put_away()
     if leave.button("Discard", key="dictionary-leave"):
         _put_away()
@@ -173,9 +163,10 @@ def taken_row(row: Row, body: Mapping[str, Any]) -> Row:
         Keys of a configuration, which may lack some, its type among them.
     """
     kind = body.get("type") or _KIND_OF.get(row["role"])
-    if kind is None:
-        return row
-    taken = {**row_of_mapping(row["name"], {**body, "type": kind}), "weight": row["weight"], "proposed": ""}
+    if kind is None or not body.keys() - {"description"}:
+        return {**row, "description": body.get("description", row["description"])}
+    taken = described_as(row, row_of_mapping(row["name"], {**body, "type": kind}))
+    taken |= {"weight": row["weight"], "proposed": ""}
     if host_of(row):
         taken["extra"] = {**taken["extra"], "of": host_of(row)}
     if taken["role"] == row["role"]:

@@ -10,7 +10,7 @@ import pandas as pd
 import streamlit as st
 
 from pages.ui.charts import show_table
-from pages.ui.column_rows import MODELLED_ROLES, Row, host_of, row_of_mapping
+from pages.ui.column_rows import MODELLED_ROLES, Row, described_as, host_of, row_of_mapping
 from pages.ui.draft import Draft, config_body
 from pages.ui.guards import guard
 from pages.ui.losses import ask_to_look, draw_losses, start_unless_lost
@@ -51,7 +51,8 @@ def take_finding() -> None:
     still_open, mappings = set(open_names(held["columns"])), found.mappings
     filled = [name for name in mappings if name in still_open]
     held["columns"] = [
-        row_of_mapping(row["name"], mappings[row["name"]]) if row["name"] in filled else row for row in held["columns"]
+        described_as(row, row_of_mapping(row["name"], mappings[row["name"]])) if row["name"] in filled else row
+        for row in held["columns"]
     ]
     source = found.reference.source
     held["domain_source"] |= {name: source for name in filled if mappings[name]["type"] != "drop"}
@@ -237,7 +238,9 @@ def _anew(held: Draft, found: Finding | None) -> None:
             names = {name for name, source in held["domain_source"].items() if is_found(source)}
             names |= set() if found is None else set(found.mappings)
             held["columns"] = [
-                row_of_mapping(row["name"], {"type": FindColumn.kind}) if row["name"] in names else row
+                described_as(row, row_of_mapping(row["name"], {"type": FindColumn.kind}))
+                if row["name"] in names
+                else row
                 for row in held["columns"]
             ]
             held["domain_source"] = {name: said for name, said in held["domain_source"].items() if name not in names}

@@ -11,7 +11,7 @@ from dataclasses import replace
 import pandas as pd
 import streamlit as st
 
-from pages.ui.column_rows import MODELLED_ROLES, host_of, is_proposed, row_of_mapping
+from pages.ui.column_rows import MODELLED_ROLES, described_as, host_of, is_proposed, row_of_mapping
 from pages.ui.draft import Draft, take_table
 from pages.ui.evidence import badge
 from pages.ui.finding import open_names
@@ -141,7 +141,9 @@ def _take(held: Draft, looked: Recognised, columns: Sequence[ColumnProposal]) ->
         _read_as_proposed(held, looked)
     body_of = {column.name: column.body for column in columns}
     held["columns"] = [
-        {**row_of_mapping(row["name"], body_of[row["name"]]), "proposed": ""} if row["name"] in body_of else row
+        {**described_as(row, row_of_mapping(row["name"], body_of[row["name"]])), "proposed": ""}
+        if row["name"] in body_of
+        else row
         for row in held["columns"]
     ]
     taken = [row["name"] for row in held["columns"] if row["name"] in body_of and row["role"] in MODELLED_ROLES]

@@ -114,7 +114,12 @@ def column_in_words(column: ColumnProposal) -> str:
     empty = "may be empty" if row["missing"] else ""
     rarer = "others become 'other'" if row["other"] else ""
     unreadable = f"unreadable: {row['fallback']}" if row["fallback"] else ""
-    said = (row["role"], limits, step, row["categories"], rarer, empty, unreadable)
+    meaning = (
+        f"\N{LEFT DOUBLE QUOTATION MARK}{row['description']}\N{RIGHT DOUBLE QUOTATION MARK}"
+        if row["description"]
+        else ""
+    )
+    said = (row["role"], limits, step, row["categories"], rarer, empty, unreadable, meaning)
     return visible(" · ".join(filter(None, said)))
 
 

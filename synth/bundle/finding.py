@@ -158,7 +158,7 @@ class Finding:
         edited = {name: source for name, source in said.items() if source == READ_FROM_ROWS}
         return {
             column.name: self.reference.source
-            if column.to_mapping() == self.mappings[column.name]
+            if replace(column, description="").to_mapping() == self.mappings[column.name]
             else edited.get(column.name, FOUND_THEN_EDITED)
             for column in schema.modelled
             if column.name in self.mappings

@@ -119,7 +119,7 @@ def _patterns(words: LeakWords, public: set[str]) -> list[tuple[str, re.Pattern[
 
 
 def _public_words(schema: Schema) -> set[str]:
-    public = {schema.unit.protects, *(column.name for column in schema)}
+    public = {schema.unit.protects, *(text for column in schema for text in (column.name, column.description))}
     for column in schema.modelled:
         public.update(str(text) for text in column.listed)
     return {word.lower() for text in public for word in (text, *re.findall(r"[\w-]+", text))}

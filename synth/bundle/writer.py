@@ -258,11 +258,11 @@ def _title(certificate: Certificate) -> str:
 
 def _readme_text(certificate: Certificate, schema: Schema) -> str:
     """Return README.txt."""
-    lines = _about_the_model(certificate) if certificate.is_model else _about_the_table(certificate, schema)
+    lines = _about_the_model(certificate, schema) if certificate.is_model else _about_the_table(certificate, schema)
     return "\n".join(map(visible, lines))
 
 
-def _about_the_model(certificate: Certificate) -> list[str]:
+def _about_the_model(certificate: Certificate, schema: Schema) -> list[str]:
     return [
         "PRIVATE MODEL",
         "",
@@ -277,6 +277,7 @@ def _about_the_model(certificate: Certificate) -> list[str]:
         f"'{certificate.generator}', as described in model.json: what was declared public, what was assumed, and what",
         "was learned. It is plain JSON and can be used without this program.",
         "",
+        *_the_columns(schema),
         "The files",
         "---------",
         "model.json                what the model is and what it learned, in plain numbers",
@@ -317,6 +318,7 @@ def _about_the_table(certificate: Certificate, schema: Schema) -> list[str]:
         *([f"New, meaningless identifiers: {', '.join(identifiers)}."] if identifiers else []),
         "An empty cell is a missing value. An apostrophe before = + - @ stops spreadsheets from reading a formula.",
         "",
+        *_the_columns(schema),
         "The files",
         "---------",
         "synthetic.csv, synthetic.parquet   the table, in two formats",
@@ -337,6 +339,13 @@ def _about_the_table(certificate: Certificate, schema: Schema) -> list[str]:
         "For how far to trust a count, see 'Accuracy you can expect' in report.html; small groups are mostly noise.",
         "",
     ]
+
+
+def _the_columns(schema: Schema) -> tuple[str, ...]:
+    """Return what the columns mean, of those whose owner says it."""
+    if not schema.meanings:
+        return ()
+    return ("The columns", "-----------", *(f"{name}: {said}" for name, said in schema.meanings.items()), "")
 
 
 def _found_files(certificate: Certificate, *, width: int) -> tuple[str, ...]:

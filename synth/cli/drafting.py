@@ -65,8 +65,8 @@ def drafted_after_look(
     why = "".join(f"# {one.key}: {one.evidence}\n" for one in found.proposals if not one.choices)
     columns = "".join(_line_of(column, known, empty=empty) for column in found.columns)
     sources = {
-        **{name: column.source for name, column in known.columns.items()},
-        **{name: source for name, source in found.domain_source.items() if name not in known.columns},
+        **{name: column.source for name, column in known.declared.items()},
+        **{name: source for name, source in found.domain_source.items() if name not in known.declared},
     }
     source = (
         yaml.safe_dump({"domain_source": sources}, sort_keys=False, allow_unicode=True, width=120) if sources else ""
@@ -85,13 +85,14 @@ def _line_of(column: ColumnProposal, known: Description, *, empty: bool) -> str:
 
     name = _flow(column.name)
     described = known.columns.get(column.name)
-    if described is not None:
+    if described is not None and described.declares:
         return f"  {name}: {line_of(described.body, empty=empty)}\n"
+    words = {} if described is None else described.body
     remarks = "; ".join(filter(None, (column.evidence, column.note)))
     if column.choices:
-        ways = "".join(f"  # {name}: {line_of(body)}\n" for body in column.choices)
+        ways = "".join(f"  # {name}: {line_of({**body, **words})}\n" for body in column.choices)
         return f"  # ANSWER: keep one of these lines, because {remarks}\n{ways}  {name}: {{type: }}\n"
-    return f"  {name}: {line_of(column.body)}  # {remarks}\n"
+    return f"  {name}: {line_of({**column.body, **words})}  # {remarks}\n"
 
 
 def fates_after_look(found: Recognised, known: Description) -> list[str]:
@@ -100,7 +101,7 @@ def fates_after_look(found: Recognised, known: Description) -> list[str]:
     return [
         f"{column.name} would be {words[str(column.body['type'])]}: {column.evidence}"
         for column in found.columns
-        if column.body.get("type") in words and column.name not in known.columns
+        if column.body.get("type") in words and column.name not in known.declared
     ]
 
 

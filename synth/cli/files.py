@@ -413,7 +413,7 @@ def said_of_format(form: TableFormat) -> dict[str, Any]:
 def _tell_fates(header: Header, known: Description, tell: Callable[[str], None]) -> None:
     """Report which columns a guess would drop or replace, and why."""
     guessed = {name: fate_of(name, kind or "") for name, kind in zip(header.names, header.kinds, strict=True)}
-    fates = {name: fate for name, fate in guessed.items() if fate is not None and name not in known.columns}
+    fates = {name: fate for name, fate in guessed.items() if fate is not None and name not in known.declared}
     if fates:
         tell("These are guesses. Change them in the file if they are wrong:")
         for name, fate in fates.items():
@@ -425,26 +425,29 @@ def _drafted_columns(header: Header, known: Description, empty: bool) -> str:
 
     A guess that would drop or replace a column is followed by the reason.
     """
-    from synth.dictionaries import line_of
+    from synth.dictionaries import line_of, with_words
 
     kinds = dict(zip(header.names, header.kinds, strict=True))
-    labels = {name: one.label for name, one in zip(header.names, header.described, strict=False) if one.label}
-    guessed = {name: _guessed(name, kind) for name, kind in kinds.items() if name not in known.columns}
-    alone = {name for name in header.names if name in labels or holds_time_by_name(name)}
+    declared = known.declared
+    guessed = {name: _guessed(name, kind) for name, kind in kinds.items() if name not in declared}
+    alone = {name for name in header.names if name in known.columns or holds_time_by_name(name)}
     shared = like_lines({name: line for name, line in guessed.items() if name not in alone}, header.names)
     in_shared = {name for group in shared.values() for name in group}
     lines = []
     for name, kind in kinds.items():
         if name in in_shared:
             continue
-        column = known.columns.get(name)
-        line = guessed[name] if column is None else line_of(column.body, empty=empty)
-        if name in labels:  # the file's own words
-            line += f"{';' if '  # ' in line else '  #'} {shown(labels[name])}"
+        column = declared.get(name)
+        if column is not None:
+            line = line_of(column.body, empty=empty)
+        elif name in known.columns:
+            line = with_words(guessed[name], known.columns[name].body)
+        else:
+            line = guessed[name]
         lines.append(f"  {_quoted(name)}: {line}\n")
         beside = {
             other: one.body
-            for other, one in known.columns.items()
+            for other, one in declared.items()
             if one.body.get("of") == name and other not in header.names
         }
         lines += [f"  {_quoted(other)}: {line_of(body, empty=empty)}\n" for other, body in beside.items()]
@@ -465,9 +468,9 @@ def _guessed(name: str, kind: ColumnKind | None) -> str:
 
 def _sources(known: Description) -> str:
     """Return the section that says where declarations come from; empty without a dictionary or a preset."""
-    if not known.columns:
+    said = {name: column.source for name, column in known.declared.items()}
+    if not said:
         return ""
-    said = {name: column.source for name, column in known.columns.items()}
     return yaml.safe_dump({"domain_source": said}, sort_keys=False, allow_unicode=True, width=120)
 
 

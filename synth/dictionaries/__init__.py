@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from synth.dictionaries.drafting import Description, chosen_presets, describe_columns, line_of
+from synth.dictionaries.drafting import Description, chosen_presets, describe_columns, line_of, with_words
 from synth.dictionaries.others import dictionary_of_bundle, dictionary_of_document, dictionary_of_names
 from synth.dictionaries.statistical import dictionary_of_file
 from synth.dictionaries.tables import dictionary_of_text, dictionary_of_workbook
@@ -29,6 +29,7 @@ __all__ = [
     "line_of",
     "open_facts",
     "read_dictionary",
+    "with_words",
 ]
 
 LARGEST_BUNDLE = 200_000_000

@@ -16,7 +16,7 @@ from synth.errors import SchemaError
 from synth.names import listed, shown
 from synth.schema import COLUMN_TYPES, ModelledColumn, Preset, preset_called
 
-__all__ = ["Described", "Description", "chosen_presets", "describe_columns", "line_of"]
+__all__ = ["Described", "Description", "chosen_presets", "describe_columns", "line_of", "with_words"]
 
 _MOST_NAMED = 10
 _NUMBERS = {"low", "high", "step", "fallback"}
@@ -24,10 +24,18 @@ _NUMBERS = {"low", "high", "step", "fallback"}
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """What is known about a column of the table: keys of a configuration, and their source."""
+    """What is known about a column of the table: keys of a configuration, and the source of its bounds and values.
+
+    ``source`` is empty if nothing is known but what the column means.
+    """
 
     body: Mapping[str, Any]
     source: str
+
+    @property
+    def declares(self) -> bool:
+        """Whether more is known than what the column means."""
+        return bool(self.source)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +52,11 @@ class Description:
 
     columns: Mapping[str, Described]
     notes: tuple[str, ...]
+
+    @property
+    def declared(self) -> Mapping[str, Described]:
+        """The columns of which more is known than what they mean."""
+        return {name: one for name, one in self.columns.items() if one.declares}
 
 
 def chosen_presets(options: Sequence[str]) -> dict[str, tuple[Preset, str | None]]:
@@ -110,16 +123,26 @@ def describe_columns(
             name = own_name.get(column.name)
             if name is None or not column.body:
                 continue
-            before = columns.get(name)
+            before, source = columns.get(name), _from(dictionary) if column.body.keys() - _IN_WORDS else ""
             if before is None:
-                columns[name] = Described(column.body, _from(dictionary))
+                columns[name] = Described(column.body, source)
             elif before.body.get("type", column.body.get("type")) == column.body.get("type"):
-                columns[name] = Described({**column.body, **before.body}, before.source)
+                columns[name] = Described({**column.body, **before.body}, before.source or source)
+            else:  # what a column means is as true of another type
+                columns[name] = Described({**_words(column.body), **before.body}, before.source)
     for name, (preset, highest) in (presets or {}).items():
         if name not in names:
             raise SchemaError(f"There is no column '{shown(name)}' for the preset '{preset.title}'.")
-        columns[name] = Described(preset.body(highest), preset.domain_source)
+        words = _words(columns[name].body) if name in columns else {}
+        columns[name] = Described({**preset.body(highest), **words}, preset.domain_source)
     return Description(columns, tuple(notes))
+
+
+_IN_WORDS = {"description"}
+
+
+def _words(body: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: body[key] for key in _IN_WORDS & body.keys()}
 
 
 def _from(dictionary: Dictionary) -> str:
@@ -166,6 +189,19 @@ def line_of(body: Mapping[str, Any], *, empty: bool = False) -> str:
     return f"{line}  # to fill in: {', '.join(left)}" if left else line
 
 
+def with_words(line: str, body: Mapping[str, Any]) -> str:
+    """Add what a column means to a line in which only a guess is written of it, before the comment.
+
+    Examples
+    --------
+    >>> with_words("{type: category, values: }  # to fill in", {"description": "County of birth"})
+    '{type: category, values: , description: County of birth}  # to fill in'
+    """
+    said = "".join(f", {key}: {_flow(value)}" for key, value in _words(body).items())
+    end = line.index("}")
+    return line[:end] + said + line[end:]
+
+
 def _plain(kind: str, key: str, value: Any) -> Any:
     """Return numbers of a number column as numbers, so that they are written without quotation marks."""
     if kind == "number" and key == "special":
@@ -177,5 +213,6 @@ def _plain(kind: str, key: str, value: Any) -> Any:
 
 
 def _flow(value: Any) -> str:
-    written = yaml.safe_dump(value, default_flow_style=True, sort_keys=False, allow_unicode=True, width=10**6)
-    return written.removesuffix("...\n").strip()
+    # Inside brackets, as it stands in its line: there a comma or a bracket in a text needs quotation marks.
+    written: str = yaml.safe_dump([value], default_flow_style=True, sort_keys=False, allow_unicode=True, width=10**6)
+    return written.strip()[1:-1]

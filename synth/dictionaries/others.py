@@ -93,6 +93,7 @@ def _field(field: Mapping[str, Any]) -> DictionaryColumn:
     limits: Mapping[str, Any] = said if isinstance(said, Mapping) else {}
     facts.kind, facts.format = _plain(field.get("type")), _plain(field.get("format"))
     facts.low, facts.high = _plain(limits.get("minimum")), _plain(limits.get("maximum"))
+    facts.description = _plain(field.get("description")) or _plain(field.get("title"))
     facts.required = "yes" if limits.get("required") is True else "no"
     if limits.get("unique") is True or field.get("rdfType") == "http://schema.org/identifier":
         facts.kind = facts.kind if facts.kind not in {"string", ""} else "identifier"

@@ -232,6 +232,8 @@ def _take_codes(facts: Facts, block: Sequence[dict[str, str]]) -> None:
     described = all("description" in said for said in listed) and len({said.get("description") for said in listed}) > 1
     label = "labels" if any("labels" in said for said in listed) else "description" if described else ""
     facts.codes = [(said["values"], said.get(label)) for said in listed]
+    if label == "description":  # of its values, not of the column
+        facts.description = ""
     if len(facts.codes) == 1:
         facts.values, facts.codes = facts.codes[0][0], []
     kinds = [said["kind"] for said in block if kind_called(said.get("kind", ""))]

@@ -27,6 +27,7 @@ from synth.dictionaries.words import (
 from synth.errors import InputError
 from synth.names import shown
 from synth.schema import COLUMN_TYPES, parse_column
+from synth.schema.documents import as_sentence
 
 __all__ = ["Dictionary", "DictionaryColumn", "Facts", "open_facts", "understand"]
 
@@ -103,6 +104,7 @@ class Facts:
     other: str = ""
     fallback: str = ""
     format: str = ""
+    description: str = ""
     codes: list[tuple[str, str | None]] = field(default_factory=list)
 
 
@@ -130,8 +132,13 @@ def open_facts(body: Mapping[str, Any]) -> list[str]:
 def _said_in_words(body: Mapping[str, Any]) -> str:
     """Say what a column is declared as, on one line."""
     kind = body.get("type")
-    if kind is None and not body:
-        return "nothing"
+    meaning = (
+        [f"means \N{LEFT DOUBLE QUOTATION MARK}{shown(body['description'])}\N{RIGHT DOUBLE QUOTATION MARK}"]
+        if body.get("description")
+        else []
+    )
+    if kind is None and not body.keys() - {"description"}:
+        return "; ".join(meaning) or "nothing"
     said = [COLUMN_TYPES[kind].role if kind in COLUMN_TYPES else "of an unknown kind"]
     if "low" in body or "high" in body:
         said[0] += f" {body.get('low', '?')} to {body.get('high', '?')}"
@@ -151,7 +158,7 @@ def _said_in_words(body: Mapping[str, Any]) -> str:
         said.append("may be empty")
     if "fallback" in body:
         said.append(f"an empty or unreadable cell becomes {body['fallback']}")
-    return "; ".join(said)
+    return "; ".join([*said, *meaning])
 
 
 _MOST_LISTED = 6
@@ -184,9 +191,19 @@ class _Understanding:
             body |= self._categories()
         elif kind == "yes_no":
             body |= self._yes_and_no()
+        body |= self._description()
         if kind in {"number", "date", "category", "yes_no"}:
             body |= self._empty_cells(body)
         return body, self._left
+
+    def _description(self) -> dict[str, Any]:
+        """Return what the column means, on one line."""
+        try:
+            said = as_sentence(" ".join(self._facts.description.split()))
+        except ValueError as problem:
+            self._leave(f"its description {problem}")
+            return {}
+        return {"description": said} if said else {}
 
     def _leave(self, what: str) -> None:
         self._left.append(f"'{shown(self._facts.name)}': {what}")

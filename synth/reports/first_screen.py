@@ -60,6 +60,8 @@ class FirstScreen:
         Distances of pairs; only the part below its diagonal is drawn.
     rows : tuple
         The header of the table and its first rows.
+    meanings : tuple of pairs (name, description)
+        What columns mean, of those whose owner says it.
     """
 
     about: str
@@ -71,6 +73,7 @@ class FirstScreen:
     columns: tuple[Bars, ...]
     pairs: HeatMap | None
     rows: TableRows
+    meanings: tuple[tuple[str, str], ...] = ()
 
 
 def first_screen(evidence: Sequence[Evidence], config: RunConfig, rows: TableRows = ()) -> FirstScreen:
@@ -98,6 +101,7 @@ def first_screen(evidence: Sequence[Evidence], config: RunConfig, rows: TableRow
         columns=() if config.is_model else tuple(known.columns()),
         pairs=None if config.is_model else _pairs(known),
         rows=rows,
+        meanings=tuple(config.schema.meanings.items()),
     )
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import datetime
 import functools
+import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -18,8 +19,15 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast, get_type_hints
 import yaml
 
 from synth.errors import ConfigError, InputError, SchemaError
-from synth.limits import DOCUMENT_BYTES, DOCUMENT_DEPTH, DOCUMENT_NODES, NUMBER_CHARACTERS, TEXT_CHARACTERS
-from synth.names import shown
+from synth.limits import (
+    DESCRIPTION_CHARACTERS,
+    DOCUMENT_BYTES,
+    DOCUMENT_DEPTH,
+    DOCUMENT_NODES,
+    NUMBER_CHARACTERS,
+    TEXT_CHARACTERS,
+)
+from synth.names import composed, shown
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -30,6 +38,7 @@ __all__ = [
     "Needed",
     "Number",
     "Read",
+    "Sentence",
     "Text",
     "Texts",
     "Whole",
@@ -38,6 +47,7 @@ __all__ = [
     "as_flag",
     "as_mapping",
     "as_number",
+    "as_sentence",
     "as_text",
     "as_whole",
     "as_word",
@@ -220,6 +230,20 @@ def as_text(value: object) -> str:
     return str(value)
 
 
+def as_sentence(value: object) -> str:
+    """Read words about a column: one line with its letters composed, empty where it is left blank."""
+    text = composed("" if value is None else as_text(value)).strip()
+    if len(text) > DESCRIPTION_CHARACTERS:
+        raise ValueError(f"must have at most {DESCRIPTION_CHARACTERS:,} characters, got {len(text):,}.")
+    if any(unicodedata.category(character) in _NO_LINE for character in text):
+        raise ValueError("must be one line of text, without line breaks, tabs or other control characters.")
+    return text
+
+
+_NO_LINE = frozenset({"Cc", "Cs", "Zl", "Zp"})
+"""Kinds of characters that a line of text cannot hold: controls, halves of characters, and ends of lines."""
+
+
 def as_date(value: object) -> datetime.date:
     """Read an ISO date."""
     try:
@@ -297,6 +321,7 @@ class Needed:
 Number = Annotated[float, Read(as_number)]
 Whole = Annotated[int, Read(as_whole)]
 Text = Annotated[str, Read(as_text)]
+Sentence = Annotated[str, Read(as_sentence)]
 Texts = Annotated[tuple[str, ...], Read(each(as_text))]
 Date = Annotated[datetime.date, Read(as_date)]
 Flag = Annotated[bool, Read(as_flag)]

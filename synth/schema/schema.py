@@ -206,6 +206,11 @@ class Schema:
         return tuple(column for column in self.columns if column.is_printed)
 
     @property
+    def meanings(self) -> dict[str, str]:
+        """What columns of the synthetic table mean, by their names, in order; without those that nobody described."""
+        return {column.name: column.description for column in self.printed if column.description}
+
+    @property
     def identifiers(self) -> tuple[str, ...]:
         """Names of the columns that say whose row it is, in order; they are printed with fresh ids."""
         return tuple(column.name for column in self.columns if column.is_identifier)

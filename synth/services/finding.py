@@ -302,7 +302,11 @@ def completed(document: Mapping[str, Any], finding: Finding) -> dict[str, Any]:
 
     The cost of the finding is subtracted from the budget; the rest is for the run.
     """
-    columns = dict(document["columns"]) | finding.mappings
+    said = {name: body["description"] for name, body in document["columns"].items() if body.get("description")}
+    found_in_words = {
+        name: {**body, "description": said[name]} if name in said else body for name, body in finding.mappings.items()
+    }
+    columns = dict(document["columns"]) | found_in_words
     sources = {name: finding.reference.source for name in finding.mappings if columns[name]["type"] != "drop"}
     kept = {name: said for name, said in (document.get("domain_source") or {}).items() if name not in finding.mappings}
     found = {field: getattr(finding.reference, field) for field in finding.reference.__slots__}

@@ -251,8 +251,11 @@ def previewed_schema(schema: Schema, columns: Sequence[str]) -> Schema:
             if known
             else f"There is no column '{shown(missing)}'. Name columns as the configuration does."
         )
+    # Without their descriptions: in other words, the same is asked.
     kept = tuple(
-        one if one.name in columns or one.name == schema.unit.id_column else DropColumn(one.name)
+        replace(one, description="")
+        if one.name in columns or one.name == schema.unit.id_column
+        else DropColumn(one.name)
         for one in schema.columns
     )
     return replace(schema, columns=kept)

@@ -47,6 +47,7 @@ def test_one_line_a_column() -> None:
 
     assert found["age"] == {
         "type": "number", "low": "0", "high": "120", "step": "1", "special": ["999"], "fallback": "999",
+        "description": "Age in years",
     }  # fmt: skip
     assert found["sex"] == {
         "type": "category",

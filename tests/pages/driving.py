@@ -108,6 +108,15 @@ def declare_people(app: AppTest) -> AppTest:
     return app.number_input(key="field:number_of_units").set_value(500).run()
 
 
+def edit(app: AppTest, **rows: dict[str, Any]) -> AppTest:
+    """Edit cells of the table of columns, by the name of the column."""
+    names = [row["name"] for row in app.session_state["draft"]["columns"]]
+    key = f"columns:{app.session_state['editor-round']}" if "editor-round" in app.session_state else "columns:0"
+    edits = {names.index(name): cells for name, cells in rows.items()}
+    app.session_state[key] = {"edited_rows": edits, "added_rows": [], "deleted_rows": []}
+    return app.run()
+
+
 def uploader(app: AppTest, name: str) -> Any:
     """Return the uploader of one kind of file, whatever round it is in."""
     return next(widget for widget in app.file_uploader if f"upload:{name}:" in str(widget.proto.id))

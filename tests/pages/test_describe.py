@@ -7,7 +7,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driving import CODEBOOK, TABLE, declare_people, described, errors, go, open_app, texts, upload_table, uploader
+from driving import (
+    CODEBOOK,
+    TABLE,
+    declare_people,
+    described,
+    edit,
+    errors,
+    go,
+    open_app,
+    texts,
+    upload_table,
+    uploader,
+)
 from streamlit.testing.v1 import AppTest
 
 from pages.ui.draft import config_of, most_people
@@ -27,15 +39,6 @@ def with_columns(header: str) -> AppTest:
 def with_nothing_said(header: str) -> AppTest:
     names = header.split(",")
     return go(upload_table(open_app(), f"{header}\n{','.join('1' for _ in names)}\n".encode()), "describe")
-
-
-def edit(app: AppTest, **rows: dict[str, Any]) -> AppTest:
-    """Edit cells of the table of columns, by the name of the column."""
-    names = [row["name"] for row in app.session_state["draft"]["columns"]]
-    key = f"columns:{app.session_state['editor-round']}" if "editor-round" in app.session_state else "columns:0"
-    edits = {names.index(name): cells for name, cells in rows.items()}
-    app.session_state[key] = {"edited_rows": edits, "added_rows": [], "deleted_rows": []}
-    return app.run()
 
 
 def test_nothing_is_preselected_and_the_people_come_first() -> None:

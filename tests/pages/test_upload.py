@@ -9,7 +9,19 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from driving import CODEBOOK, TABLE, declare_people, errors, go, new_people, open_app, texts, upload_table, uploader
+from driving import (
+    CODEBOOK,
+    TABLE,
+    declare_people,
+    edit,
+    errors,
+    go,
+    new_people,
+    open_app,
+    texts,
+    upload_table,
+    uploader,
+)
 from streamlit.runtime.memory_uploaded_file_manager import MemoryUploadedFileManager
 from typed_files import statistical
 
@@ -359,14 +371,19 @@ def test_what_a_file_of_spss_says_about_its_columns_is_offered() -> None:
     app = upload_table(open_app(), statistical("sav", table, **said), name="survey.sav")
     assert "Stored, encrypted." in texts(app)
     declare_people(go(app, "describe"))
-    assert "Understood 1 of your 2 columns." in texts(app)
-    assert [frame.value.to_numpy().tolist() for frame in app.dataframe if "Label" in frame.value] == [
-        [["age", "Age in years"]]
-    ]
+    assert "Understood 2 of your 2 columns." in texts(app)
     app.button(key="dictionary-take").click().run()
-    row = next(row for row in app.session_state["draft"]["columns"] if row["name"] == "sex")
-    assert (row["role"], row["categories"], row["missing"]) == ("category", "male, female", True)
-    assert app.session_state["draft"]["domain_source"]["sex"].endswith("the file itself")
+    rows = {row["name"]: row for row in app.session_state["draft"]["columns"]}
+    sex = rows["sex"]
+    assert (sex["role"], sex["categories"], sex["missing"]) == ("category", "male, female", True)
+    assert (rows["age"]["low"], rows["age"]["description"]) == ("", "Age in years")
+    source = app.session_state["draft"]["domain_source"]
+    assert source == {"sex": "declared from a data dictionary: the file itself"}, "no bound of age comes from the file"
+    app.checkbox(key="description-cells").check().run()
+    edit(app, sex={"description": "Sex at birth"}, age={"role": "number", "low": "0", "high": "99", "missing": True})
+    assert app.session_state["draft"]["domain_source"] == source, "nor does another word change where values come from"
+    config = config_of(app.session_state["draft"])
+    assert config.schema.meanings == {"sex": "Sex at birth", "age": "Age in years"}
 
 
 def test_a_text_with_fixed_positions_and_codes_instead_of_labels() -> None:

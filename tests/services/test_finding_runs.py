@@ -155,6 +155,12 @@ def test_what_was_edited_is_said_and_what_was_altered_is_refused(application: Ap
     changed = dataclasses.replace(config, schema=dataclasses.replace(config.schema, columns=edited))
     marked = findings.marked(changed, findings.finding_of(application.installation, changed))
     assert marked.domain_source == {"age": "found privately, epsilon 1", "side": FOUND_THEN_EDITED}
+    # What a column means is no part of what was found of it.
+    said = read_mapping(CONFIG)
+    said["columns"] = {**said["columns"], "side": {"type": "find", "description": "Of the river"}}
+    kept = parse_config(findings.completed(said, finding))
+    assert kept.schema["side"] == dataclasses.replace(side, description="Of the river")
+    assert findings.marked(kept, finding).domain_source == config.domain_source
     # What its owner took from the rows since is no edit like another: the promise does not cover it.
     read = dataclasses.replace(changed, domain_source={**changed.domain_source, "side": READ_FROM_ROWS})
     assert findings.marked(read, findings.finding_of(application.installation, read)).read_columns == ("side",)

@@ -72,9 +72,14 @@ class Foreseen:
 
 
 def open_schema(schema: Schema) -> Schema:
-    """Return the schema that a finding asks: open columns as they are, the unit's id, and all others left out."""
+    """Return the schema that a finding asks: open columns as they are, the unit's id, and all others left out.
+
+    No column is described in words, which nothing that is asked depends on.
+    """
     kept = tuple(
-        column if isinstance(column, FindColumn) or column.name == schema.unit.id_column else DropColumn(column.name)
+        replace(column, description="")
+        if isinstance(column, FindColumn) or column.name == schema.unit.id_column
+        else DropColumn(column.name)
         for column in schema.columns
     )
     return replace(schema, columns=kept)

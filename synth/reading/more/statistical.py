@@ -32,6 +32,7 @@ import pyarrow as pa
 from synth.errors import InputError, TableError
 from synth.names import shown
 from synth.schema import TableFormat
+from synth.schema.documents import as_sentence
 from synth.schema.encoding import EPOCH, texts_of
 from synth.system.packages import missing_package
 from synth.system.settings import ReaderLimits, too_large
@@ -77,6 +78,14 @@ class Described:
     label: str
     kind: Literal["number", "date", "time", "text"]
     values: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def description(self) -> str:
+        """The label as a column is described, on one line; empty where it cannot be declared."""
+        try:
+            return as_sentence(" ".join(self.label.split()))
+        except ValueError:
+            return ""
 
     def to_list(self) -> list[Any]:
         """Write it as a list, as a message holds it."""

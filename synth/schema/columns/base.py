@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from synth.errors import SchemaError
 from synth.names import name_problem
-from synth.schema.documents import Flag
+from synth.schema.documents import Flag, Sentence
 from synth.schema.written import PLAIN, Notation
 
 __all__ = [
@@ -183,7 +183,7 @@ class FormField:
     needed: str = ""
 
 
-_LAST = {"labels": 1, "missing": 2, "fallback": 3, "weight": 4}
+_LAST = {"labels": 1, "missing": 2, "fallback": 3, "weight": 4, "description": 5}
 """Keys that several types have, which come after the type's own in the mapping of a column, in this order."""
 
 
@@ -218,6 +218,9 @@ class Column(ABC):
         Whether it says who the row belongs to.
     is_printed : bool
         Whether a synthetic table has it.
+    name : str
+    description : str
+        What it means, in a public sentence; empty if that is not declared. No cell is read by it.
     """
 
     kind: ClassVar[str]
@@ -229,6 +232,7 @@ class Column(ABC):
     is_printed: ClassVar[bool] = True
 
     name: str
+    description: Sentence = field(default="", kw_only=True)
 
     def __post_init__(self) -> None:
         problem = name_problem(self.name)

@@ -108,18 +108,24 @@ def recognised_of(end: dict[str, Any], *, looked: bool) -> Recognised:
         If it is malformed.
     """
     blank, unreadable = int(end["lines"][0]), sum(end["lines"][1].values())
+    columns = [ColumnProposal(**{**one, "choices": tuple(one["choices"])}) for one in end["columns"]]
+    described = tuple(map(Described.of_list, end["described"]))
     return Recognised(
         form=parse_format(end["form"]),
         proposals=tuple(
             FormatProposal(one["key"], _frozen(one["value"]), one["evidence"], _frozen(one["choices"]))
             for one in end["proposals"]
         ),
-        columns=tuple(ColumnProposal(**{**one, "choices": tuple(one["choices"])}) for one in end["columns"]),
+        columns=tuple(
+            column.with_description(said.description) for column, said in zip(columns, described, strict=True)
+        )
+        if described
+        else tuple(columns),
         looked=looked,
         rows=end["rows"],
         unreadable=unreadable,
         blank=blank,
-        described=tuple(map(Described.of_list, end["described"])),
+        described=described,
     )
 
 

@@ -67,6 +67,14 @@ class ColumnProposal:
     choices: tuple[Mapping[str, Any], ...] = ()
     rows_per_value: int = 0
 
+    def with_description(self, description: str) -> Self:
+        """Return the same with what the column means, in the file's own words; empty where it says nothing."""
+        if not description:
+            return self
+        words = {"description": description}
+        body = {**self.body, **words} if self.body else {}
+        return replace(self, body=body, choices=tuple({**one, **words} for one in self.choices))
+
     @property
     def is_modelled(self) -> bool:
         """Whether it proposes a range or values, which are then taken from the rows."""
