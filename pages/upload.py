@@ -158,7 +158,7 @@ def table_uploader(account: str | None) -> bool:
     """
     limit = application().settings.maximum_upload_bytes // 2**20
     uploaded = st.file_uploader(
-        f"Table: CSV, TSV, Excel, OpenDocument, Parquet, SPSS, Stata or SAS, at most {limit} MB",
+        f"Table: CSV, TSV, Excel, OpenDocument, Parquet, Feather, SPSS, Stata or SAS, at most {limit} MB",
         type=TABLE_TYPES,
         key=uploader_key("table"),
         max_upload_size=limit,

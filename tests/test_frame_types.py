@@ -120,15 +120,31 @@ def test_texts_that_a_file_keeps_once_stay_so() -> None:
 
 
 def test_periods_and_intervals_in_a_parquet_file_of_pandas_are_read_as_in_the_frame() -> None:
-    for name in ("periods as dates", "quarters as dates", "hours as times", "intervals of floats"):
+    for name in ("periods as dates", "quarters as dates", "weeks as dates", "hours as times", "intervals of floats"):
         kind = PANDAS[name]
         data = io.BytesIO()
         framed(kind.series).to_parquet(data)
         assert read(data.getvalue(), TableFormat(), schema_of(kind.declared)) == told(kind.texts), name
 
 
+WEEKS = [f"W-{day}" for day in ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT")]
+MONTHS = ["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"]
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning")  # of periods of business days
+@pytest.mark.parametrize(
+    "frequency", [*WEEKS, *(f"{name}-{month}" for name in "QY" for month in MONTHS), "M", "D", "B", "2D", "3W-TUE", "h"]
+)
+def test_periods_of_a_file_begin_when_those_of_a_frame_do(frequency: str) -> None:
+    periods = [pd.Period(ordinal=place, freq=frequency) for place in (-203, -4, 0, 1, 2, 3, 4, 5, 9, 211)]
+    cells = pd.array([*periods, pd.NaT], dtype=pd.PeriodDtype(frequency)).__arrow_array__()
+    starts = plain(cells, pa.field("x", cells.type)).to_pylist()
+    assert starts.pop() is None
+    assert list(map(pd.Timestamp, starts)) == [period.start_time for period in periods]
+
+
 @pytest.mark.parametrize("name", ["arrow.uuid", "arrow.bool8", "pandas.period", "pandas.interval", "none.known"])
-@pytest.mark.parametrize("said", [b"", b"{", b"[1]", b'{"freq": 5}', b'{"freq": "W-SUN"}', b'{"closed": []}'])
+@pytest.mark.parametrize("said", [b"", b"{", b"[1]", b'{"freq": 5}', b'{"freq": "W-JAN"}', b'{"closed": []}'])
 def test_what_a_file_says_wrongly_of_a_type_is_ignored_or_a_refusal_in_a_sentence(name: str, said: bytes) -> None:
     metadata = {b"ARROW:extension:name": name.encode(), b"ARROW:extension:metadata": said}
     for cells in (pa.array([3, None]), pa.array(["3", None]), pa.array([b"3", None]), pa.array([{"a": 3}, None])):

@@ -35,7 +35,7 @@ from synth.store import Drafts, SavedDraft, now
 from synth.system.settings import Settings
 
 TABLE_TYPES = [
-    *("csv", "tsv", "txt", "data", "dat", "gz", "parquet", "xlsx", "xlsm", "xls", "xlsb", "ods"),
+    *("csv", "tsv", "txt", "data", "dat", "gz", "parquet", "arrow", "feather", "xlsx", "xlsm", "xls", "xlsb", "ods"),
     *("sav", "zsav", "dta", "sas7bdat", "xpt"),
 ]
 """Endings of the files that are taken for tables."""

@@ -108,7 +108,16 @@ def open_table(pattern: str | Path, table_format: TableFormat) -> Iterator[tuple
         with _opened(paths[0]) as stream:
             yield paths[0].name, stream
         return
-    typed = (".parquet", ".pq", ".zsav", *WORKBOOK_ENDINGS, *(f".{kind}" for kind in sorted(STATISTICAL_KINDS)))
+    typed = (
+        ".parquet",
+        ".pq",
+        ".arrow",
+        ".feather",
+        ".ipc",
+        ".zsav",
+        *WORKBOOK_ENDINGS,
+        *(f".{kind}" for kind in sorted(STATISTICAL_KINDS)),
+    )
     if any(path.name.lower().endswith(typed) for path in paths):
         raise TableError("Only texts can be read as one table. Join Parquet files, workbooks and others first.")
     top = table_format.skip_rows or table_format.comment or table_format.header_rows > 1

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet
 
 from synth.errors import TableError
+from synth.reading.more.arrow import ArrowFile
 from synth.reading.more.fixed import FixedTable
 from synth.reading.more.statistical import Described, StatisticalFile
 from synth.reading.more.workbooks import Workbook
@@ -26,7 +27,7 @@ from synth.reading.request import START_BYTES, kind_of_start
 from synth.reading.text import TextTable
 from synth.schema import STATISTICAL_KINDS, TYPED_KINDS, TableFormat
 from synth.schema.encoding import is_bytes, is_text
-from synth.schema.header import public_names, refuse_another_kind, refuse_other_files
+from synth.schema.header import KNOWN_BY, public_names, refuse_another_kind, refuse_other_files
 from synth.schema.stored import plain, plain_type, refuse_type
 from synth.system.conversation import Readable
 from synth.system.settings import ReaderLimits, too_large
@@ -37,10 +38,10 @@ CHUNK = 2**20
 """Bytes read at a time."""
 
 BATCH_ROWS = 65_536
-"""Most rows of Parquet at a time."""
+"""Most rows of a file of Parquet or Arrow at a time."""
 
 BATCH_CELLS = 2**24
-"""Most cells of Parquet at a time."""
+"""Most cells of such a file at a time."""
 
 GATHERED_ROWS, GATHERED_PIECES = 2**14, 4
 """Pieces of a text or a workbook are gathered up to so many rows, or pieces, and then encoded together.
@@ -107,7 +108,7 @@ def open_bytes(source: Readable, limits: ReaderLimits, *, first_is_row: bool) ->
     if raw.peek(2) == b"\x1f\x8b":
         raw = _not_empty(Counted(_Gunzip(raw), limits.text_bytes, "The table inside the gzip file"))
     if not first_is_row:
-        refuse_other_files(raw.peek(16))
+        refuse_other_files(raw.peek(KNOWN_BY))
     return raw
 
 
@@ -294,16 +295,16 @@ def _in_memory(source: Counted) -> BytesIO:
 
 
 @contextmanager
-def _in_our_words() -> Iterator[None]:
-    """Say what is wrong with a Parquet file, without the message of pyarrow, which may quote a cell."""
+def _in_our_words(kind: str = "Parquet") -> Iterator[None]:
+    """Say what is wrong with a file of Arrow or Parquet, without the message of pyarrow, which may quote a cell."""
     try:
         yield
     except MemoryError:
         raise
     except _UNSUPPORTED:
-        raise TableError("The Parquet file uses an unsupported feature. Save it with default options.") from None
+        raise TableError(f"The {kind} file uses an unsupported feature. Save it with default options.") from None
     except _BROKEN:
-        raise TableError("The Parquet file is damaged or cut short. Save it again and send the whole file.") from None
+        raise TableError(f"The {kind} file is damaged or cut short. Save it again and send the whole file.") from None
 
 
 def _open_workbook(file: RawIOBase | BytesIO, form: TableFormat, limits: ReaderLimits) -> Batches:
@@ -349,6 +350,23 @@ def _parquet_batches(data: pa.NativeFile, fields: Sequence[pa.Field], limits: Re
             yield _checked([plain(batch.column(field.name), field) for field in fields], [0] * len(names), limits)
 
 
+def _open_arrow(file: RawIOBase | BytesIO, form: TableFormat, limits: ReaderLimits) -> Batches:
+    with _in_our_words("Arrow"):
+        table = ArrowFile(file, limits)
+        names, types = tuple(field.name for field in table.fields), tuple(map(plain_type, table.fields))
+
+    def read(places: Sequence[int]) -> Iterator[Batch]:
+        for place in places:
+            refuse_type(names[place], types[place])
+        rows = max(1, min(BATCH_ROWS, BATCH_CELLS // len(places)))
+        with _in_our_words("Arrow"):
+            for columns in table.batches(places, rows):
+                cells = [plain(some, table.fields[place]) for some, place in zip(columns, places, strict=True)]
+                yield _checked(cells, [0] * len(places), limits)
+
+    return Batches(names=names, types=types, read=read)
+
+
 def _open_statistical(kind: str, file: RawIOBase | BytesIO, form: TableFormat, limits: ReaderLimits) -> Batches:
     table = StatisticalFile(file, kind, form, limits)
     return Batches(
@@ -361,6 +379,7 @@ def _open_statistical(kind: str, file: RawIOBase | BytesIO, form: TableFormat, l
 
 _TYPED: dict[str, Callable[[RawIOBase | BytesIO, TableFormat, ReaderLimits], Batches]] = {
     "parquet": _open_parquet,
+    "arrow": _open_arrow,
     "workbook": _open_workbook,
     "xls": _open_workbook,
     **{kind: partial(_open_statistical, kind) for kind in STATISTICAL_KINDS},

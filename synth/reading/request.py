@@ -22,6 +22,7 @@ START_BYTES = 32
 
 _STARTS = {
     b"PAR1": "parquet",
+    b"ARROW1": "arrow",
     b"PK\x03\x04": "workbook",
     b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1": "xls",
     b"$FL2@(#)": "sav",
@@ -43,6 +44,9 @@ def kind_of_start(start: bytes) -> str:
     """Return the kind of a file that begins with these bytes: "text" where no other kind begins so."""
     if len(start) > 3 and start[0] in _OLD_STATA and start[1] in (1, 2) and start[2:4] == b"\x01\0":
         return "dta"
+    # A stream of Arrow begins with a message, and this with its length, which is a multiple of eight.
+    if start.startswith(b"\xff\xff\xff\xff") and len(start) > 8 and start[4] % 8 == 0 and start[7] == 0:
+        return "arrow"
     return next((kind for magic, kind in _STARTS.items() if start.startswith(magic)), "text")
 
 

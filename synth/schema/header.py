@@ -14,29 +14,52 @@ from synth.names import SHOWN_CHARACTERS, composed, shown
 from synth.schema.columns.base import Column
 
 __all__ = [
-    "check_names", "is_plain", "joined_names", "places_of", "public_names", "refuse_another_kind", "refuse_other_files",
-    "separator_named",
+    "KNOWN_BY", "check_names", "is_plain", "joined_names", "places_of", "public_names", "refuse_another_kind",
+    "refuse_other_files", "separator_named",
 ]  # fmt: skip
 
+
+KNOWN_BY = 64
+"""First bytes of a file that say which kind it is."""
 
 _OTHER_FILES = {
     b"BZh": "a bzip2 file",
     b"\xfd7zXZ": "an xz file",
     b"\x28\xb5\x2f\xfd": "a zstd file",
     b"SQLite format 3": "a database",
-    b"ARROW1": "an Arrow file",
+    b"FEA1": "a Feather file of version 1",
     b"ORC": "an ORC file",
     b"%PDF": "a PDF",
 }
 
 
+_PORTABLE = b"ASCII SPSS PORT FILE"
+_CATALOGUE = bytes(12) + b"\xc2\xea\x81\x63\xb3\x14\x11\xcf\xbd\x92\x08\x00\x09\xc7\x31\x8c"
+
+
 def refuse_other_files(start: bytes) -> None:
     """Refuse what is not a table by its first bytes, which belong to no row.
+
+    Parameters
+    ----------
+    start : bytes
+        The first :data:`KNOWN_BY` bytes, or all there are.
 
     Raises
     ------
     TableError
     """
+    if start[40:].startswith(_PORTABLE):  # the second of five titles, each for another set of letters
+        raise TableError(
+            "This is a portable file of SPSS (.por), in which a cell says where the next one begins, so that one can "
+            "move all others. Open it in SPSS or PSPP and save it as .sav."
+        )
+    if start.startswith(_CATALOGUE):
+        raise TableError(
+            "This is a catalogue of SAS (.sas7bcat), which holds labels of values and no rows. Send the table "
+            "(.sas7bdat), and declare the labels, for example with a data dictionary; or save both as one .sav or .dta "
+            "file."
+        )
     for magic, name in _OTHER_FILES.items():
         if start.startswith(magic):
             raise TableError(f"This is {name}. Save the table as CSV, TSV (also .gz), Parquet, .xlsx or .ods.")
@@ -62,6 +85,7 @@ def refuse_another_kind(found: str, declared: str) -> None:
 
 _KINDS = {
     "parquet": "a Parquet file",
+    "arrow": "an Arrow file",
     "workbook": "a workbook",
     "xls": "an old Excel file (.xls)",
     "sav": "an SPSS file (.sav)",

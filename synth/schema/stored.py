@@ -227,27 +227,43 @@ def _times_as_texts(cells: pa.Array) -> pa.Array:
     return pc.if_else(pc.fill_null(is_time, True), texts, UNREADABLE)
 
 
-_CODES_OF_UNITS = {
-    "Y": "Y", "A": "Y", "M": "M", "D": "D", "h": "h", "H": "h", "min": "m", "T": "m", "s": "s", "S": "s", "ms": "ms",
-    "L": "ms", "us": "us", "U": "us", "ns": "ns", "N": "ns",
+_UNITS = {
+    "W": "D", "B": "D", "Q": "M", "Y": "M", "A": "M", "M": "M", "D": "D", "h": "h", "H": "h", "min": "m", "T": "m",
+    "s": "s", "S": "s", "ms": "ms", "L": "ms", "us": "us", "U": "us", "ns": "ns", "N": "ns",
 }  # fmt: skip
-"""How pandas calls a frequency of periods, and numpy its unit."""
+"""How pandas calls a frequency of periods, and the unit of numpy in which the starts of such periods are counted."""
 
-_FURTHEST = {"Y": 10**4, "M": 12 * 10**4, "D": 366 * 10**4, "h": 24 * 366 * 10**4, "m": 1440 * 366 * 10**4}
+_WEEKDAYS = ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT")
+_MONTHS = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC")
+_MONTHS_EACH = {"Q": 3, "Y": 12, "A": 12}
+
+_FURTHEST = {"M": 12 * 10**4, "D": 366 * 10**4, "h": 24 * 366 * 10**4, "m": 1440 * 366 * 10**4}
 """Places from 1970 that are beyond every calendar: further ones are moved there, so that none is too large."""
 
 
 def _first_moments(cells: pa.Array, frequency: str) -> pa.Array:
-    name, _, anchor = frequency.partition("-")
-    per = 3 if name == "Q" else 1
-    unit = "M" if name == "Q" else _CODES_OF_UNITS.get(name)
-    if unit is None or anchor not in ("", "DEC"):
+    """Return when periods of pandas begin: they are counted from 1970, by the frequency that their type names.
+
+    A number before it says that every so many of them are used, and changes no start.
+    """
+    name, _, anchor = frequency.lstrip("0123456789").partition("-")
+    unit = _UNITS.get(name)
+    anchors = _WEEKDAYS if name == "W" else _MONTHS if name in _MONTHS_EACH else ("",)
+    if unit is None or (anchor and anchor not in anchors):
         return pa.nulls(len(cells), pa.month_day_nano_interval())  # which is refused by the column's name
     places = _whole(cells)
     if unit in _FURTHEST:
         places = np.clip(places, -_FURTHEST[unit], _FURTHEST[unit])
-    moments = (places * per).astype(f"datetime64[{unit}]")
-    as_days = unit in "YMD"
+    if name == "W":  # the days up to and including the one that is named, a Sunday unless another one is
+        places = 7 * places + _WEEKDAYS.index(anchor or "SUN") - 10
+    elif name == "B":  # from Monday to Friday; 1970 begins on a Thursday
+        places = (places + 3) // 5 * 7 + (places + 3) % 5 - 3
+    elif name in _MONTHS_EACH:  # the months up to the one that is named, December unless another one is
+        places = _MONTHS_EACH[name] * places + _MONTHS.index(anchor or "DEC") - 11
+    if unit in _FURTHEST:
+        places = np.clip(places, -_FURTHEST[unit], _FURTHEST[unit])
+    moments = places.astype(f"datetime64[{unit}]")
+    as_days = unit in "MD"
     kept = moments.astype("datetime64[D]" if as_days else f"datetime64[{unit if len(unit) == 2 else 's'}]")
     found = pa.array(kept.astype(np.int64))
     typed = found.cast(pa.int32()).cast(pa.date32()) if as_days else found.cast(pa.timestamp(_unit_of(kept)))

@@ -40,13 +40,13 @@ __all__ = [
 ]
 
 FileKind = Literal[
-    "auto", "csv", "tsv", "parquet", "xlsx", "ods", "xls", "xlsb", "sav", "dta", "sas7bdat", "xpt"
+    "auto", "csv", "tsv", "parquet", "arrow", "xlsx", "ods", "xls", "xlsb", "sav", "dta", "sas7bdat", "xpt"
 ]  # fmt: skip
 
 STATISTICAL_KINDS = frozenset({"sav", "dta", "sas7bdat", "xpt"})
 """Files of SPSS (.sav, .zsav), Stata and SAS, which themselves say names, types and labels of their columns."""
 
-TYPED_KINDS = frozenset({"parquet", "xlsx", "ods", "xls", "xlsb", *STATISTICAL_KINDS})
+TYPED_KINDS = frozenset({"parquet", "arrow", "xlsx", "ods", "xls", "xlsb", *STATISTICAL_KINDS})
 """Kinds of file that themselves say where a cell begins and ends."""
 
 ENCODINGS: Mapping[str, str] = {
@@ -331,7 +331,7 @@ class TableFormat:
             raise ConfigError(
                 "format: 'row_names' is for a text whose header line leaves out the first column. Take it out."
             )
-        if self.rename and (not self.header or self.kind == "parquet"):
+        if self.rename and (not self.header or self.kind in {"parquet", "arrow"}):
             raise ConfigError(
                 "format: 'rename' is for the names of a header line. Give the columns their names in 'names'."
             )

@@ -35,7 +35,7 @@ from synth.privacy.table import PrivateTable
 from synth.progress import Progress
 from synth.reading.more.ods import write_ods
 from synth.reading.more.xlsx import write_xlsx
-from synth.schema import Column, RunConfig, Schema, TableFormat
+from synth.schema import STATISTICAL_KINDS, Column, RunConfig, Schema, TableFormat
 from synth.schema.written import FileKind
 from synth.services.incidents import record_incident
 from synth.services.pipeline import Sealing, fit_and_sample, seal_release
@@ -58,8 +58,9 @@ _ROWS = 20
 """The most rows that are made."""
 
 _WRITABLE: Mapping[str, FileKind] = {
-    "xls": "xlsx", "xlsb": "xlsx", "sav": "parquet", "dta": "parquet", "sas7bdat": "parquet", "xpt": "parquet",
-}  # fmt: skip
+    **dict.fromkeys(("xls", "xlsb"), "xlsx"),
+    **dict.fromkeys(("arrow", *STATISTICAL_KINDS), "parquet"),
+}
 """Kinds of files that are only read here, and what is written in their place."""
 
 _SKIPPED = 100

@@ -6,12 +6,15 @@ import datetime
 import io
 import struct
 import sys
+import tempfile
 import zipfile
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyreadstat
 import pytest
 from typed_files import STATISTICAL, record, sas7bdat, statistical, xls, xlsb, xlsb_row
 
@@ -290,6 +293,21 @@ def test_what_is_damaged_is_refused_in_one_sentence_without_a_cell(data: bytes, 
         cells(data)
     assert str(refused.value).startswith(sentence)
     assert CANARY not in str(refused.value)
+
+
+def test_what_a_program_writes_beside_tables_is_refused_with_the_way_out() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "table.por"
+        pyreadstat.write_por(pd.DataFrame({"A": [CANARY, "x"]}), str(path))
+        portable = path.read_bytes()
+    catalogue = bytes(12) + bytes.fromhex("c2ea8163b31411cfbd92080009c7318c") + CANARY.encode()
+    for data, sentence in (
+        (portable, r"portable file of SPSS \(\.por\), .* save it as \.sav\.$"),
+        (catalogue, r"catalogue of SAS \(\.sas7bcat\), .* declare the labels"),
+    ):
+        with pytest.raises(TableError, match=sentence) as refused:
+            cells(data)
+        assert CANARY not in str(refused.value)
 
 
 def test_limits_on_rows_columns_and_bytes() -> None:
