@@ -51,6 +51,44 @@ def visits(n: int = 80) -> pd.DataFrame:
     return pd.DataFrame(rows | {"since": pd.Timestamp("2020-05-04"), "note": CANARY}, index=[CANARY] * n)
 
 
+def town(n: int = 600) -> pd.DataFrame:
+    return pd.DataFrame({"age": [place % 90 for place in range(n)], "ward": ["A", "B"] * (n // 2), "left": range(n)})
+
+
+TOWN = {
+    **SCHEMA,
+    "columns": {**{name: SCHEMA["columns"][name] for name in ("age", "ward")}, "left": {"type": "find"}},
+}
+
+
+def test_a_preview_of_a_frame_is_charged_once_and_stated_by_its_release() -> None:
+    release = synth.Release(town(), TOWN, account="town", **HOW)
+    counts = release.preview(["ward"], epsilon=0.2)
+    assert list(counts["value_1"]) == ["A", "B", "other"]
+    assert counts["count"][:2].to_numpy() == pytest.approx([300, 300], abs=6 * counts["standard_error"][0])
+    pd.testing.assert_frame_equal(release.preview(["ward"], epsilon=0.2), counts)
+    pd.testing.assert_frame_equal(
+        synth.Release(town(), TOWN, account="town", **HOW).preview(["ward"], epsilon=0.2), counts
+    )
+    with pytest.raises(InputError, match="'left' has no declared values to count"):
+        release.preview(["left"])
+    described = {**TOWN, "columns": {**TOWN["columns"], "left": {"type": "drop"}}}
+    after = synth.Release(town(), described, account="town", **HOW).fit()
+    assert [(one["epsilon"], one["delta"]) for one in after.certificate_["previews"]] == [(0.2, pytest.approx(5e-8))]
+    assert after.certificate_["epsilon"] > 2.0
+    assert synth.verify(after.bundle_).ok
+    with Application.from_environment() as application:
+        assert application.intake.tables() == []
+        assert application.account("town").epsilon_spent < 2.2
+
+
+def test_a_preview_without_an_account_is_of_rows_that_were_not_used_before() -> None:
+    release = synth.Release(town(), TOWN, **HOW)
+    assert len(release.preview(["ward"], epsilon=0.2)) == len(release.preview(["ward"], epsilon=0.2, anew=True)) == 3
+    with pytest.raises(PrivacyError, match="same rows"):
+        synth.Release(town(), TOWN, **HOW).preview(["ward"], epsilon=0.2)
+
+
 def test_a_dataframe_goes_in_and_a_verified_one_comes_out(
     home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -594,8 +594,8 @@ def _add_schema(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         "table",
         metavar="TABLE",
         nargs="?",
-        help="a text (also .gz), Parquet, Arrow (Feather), a workbook, a file of SPSS, Stata or SAS, or the name of a table "
-        "of a database; no row is read",
+        help="a text (also .gz), Parquet, Arrow (Feather), a workbook, a file of SPSS, Stata or SAS, or the name of a "
+        "table of a database; no row is read",
     )
     _add_database_options(schema)
     schema.add_argument("--format", action="append", metavar="KEY=VALUE", help=_FORMAT)

@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import BinaryIO
 
 from synth.application import Application
 from synth.cli.received import closing, kept_reading, received
@@ -30,6 +31,8 @@ def preview_locally(
     delta: float | None = None,
     anew: bool = False,
     table: str | Path | None = None,
+    rows: BinaryIO | None = None,
+    first: bool = False,
     keep_table: bool = False,
     password: str | None = None,
     reading: Reading | None = None,
@@ -49,6 +52,10 @@ def preview_locally(
         Charge it although the same preview of these people was paid for.
     table : path, optional
         The private table, instead of ``config.table``.
+    rows : binary file, optional
+        The private table itself, in the format of ``config.format``, instead of a path.
+    first : bool
+        Refuse a table that was taken in before, under another account.
     keep_table : bool
         Keep the encrypted copy of the table; otherwise it is always deleted at the end.
     password : str, optional
@@ -68,12 +75,14 @@ def preview_locally(
         If most of the table would be lost; nothing is charged.
     BudgetExceededError
         If the account's cap would be exceeded.
+    PrivacyError
+        If ``first`` is set and the table was taken in before.
     """
     if not isinstance(config, RunConfig):
         raise InputError("The configuration must come from synth.load_config. Load it from its file first.")
     if table is not None:
         config = replace(config, table=str(path_of(table, "the table")), source=None)
-    if config.table is None and config.source is None:
+    if config.table is None and rows is None and config.source is None:
         raise InputError("No table is named. Write 'table:' in the configuration, or use --table.")
     config = as_read_from_source(config)
     tell = say or (lambda line: None)
@@ -81,7 +90,10 @@ def preview_locally(
         # Before the table is taken in, so that what cannot start leaves nothing behind.
         plan = application.previews.plan(config, columns, epsilon=epsilon, delta=delta, anew=anew)
         alone = replace(config, test_table=None)
-        with received(application, alone, None, password=password, keep=keep_table, warn=warn) as (table_id, _):
+        with received(application, alone, rows, password=password, first=first, keep=keep_table, warn=warn) as (
+            table_id,
+            _,
+        ):
             tell(f"{plan.cost} {plan.shows}")
             work_id = application.previews.reserve(
                 config,

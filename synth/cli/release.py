@@ -19,6 +19,7 @@ from synth.cli.files import empty_folder
 from synth.cli.finding import FindResult, check_what_is_described, find_in_document
 from synth.cli.frames import FORMAT, OF_CELLS, check_types, frame_as_table, frame_of_table, names_of_frame
 from synth.cli.local import run_locally
+from synth.cli.previewing import preview_locally
 from synth.cli.received import SPENDS_AGAIN, Once, warn_caller, warn_of_losses
 from synth.cli.speaking import Say, on_terminal
 from synth.errors import InputError, PrivacyError, SynthError
@@ -160,6 +161,63 @@ class Release:
         self._config = in_own_words(_config_of, schema, names, asked, more)
         in_own_words(check_types, frame, self._config.schema)
         self._draws = 0
+
+    def preview(
+        self,
+        columns: Sequence[str],
+        *,
+        epsilon: float | None = None,
+        anew: bool = False,
+        look: bool = True,
+        as_declared: bool = False,
+    ) -> pd.DataFrame:
+        """Count some columns with noise before :meth:`fit` is paid for; only these need to be described.
+
+        Parameters
+        ----------
+        columns : sequence of str
+        epsilon : float, optional
+            What to spend, by default a twentieth of that of the release. It is charged in addition, to the same
+            account, and the release states both together.
+        anew : bool
+            Charge it again. Otherwise the same preview of the same people costs nothing again, and gives the same
+            counts.
+        look, as_declared : bool
+            As in :meth:`fit`, of the chosen columns.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One line for each noisy count, with its standard error, as from :func:`synth.answers`.
+
+        Raises
+        ------
+        InputError
+            If a column cannot be previewed, or the noise would hide everything; nothing is spent.
+        BudgetExceededError
+            If the cap of the account would be exceeded; nothing is spent.
+        PrivacyError
+            If there is no account, and the same rows were used before.
+
+        Examples
+        --------
+        >>> release.preview(["age"], epsilon=0.05)[["value_1", "count", "standard_error"]]  # doctest: +SKIP
+        """
+
+        def previewed() -> pd.DataFrame:
+            found = preview_locally(
+                self._config,
+                columns,
+                epsilon=epsilon,
+                anew=anew,
+                rows=frame_as_table(self._frame, self._config.schema),
+                first=self._account is None,
+                reading=Reading(look, as_declared, Once().by(warn_of_losses)),
+                warn=Once().by(warn_caller),
+            )
+            return found.counts.frame
+
+        return in_own_words(previewed)
 
     def fit(
         self,
