@@ -90,8 +90,8 @@ def _offer(config: RunConfig, table_id: str) -> None:
     pressed = st.button(label, key="preview", disabled=plan.refusal is not None)
     spent = {"epsilon": plan.epsilon, "delta": plan.delta}
     begun = start_unless_lost(
-        lambda reading: application().previews.start(
-            config, columns, table_id=table_id, **spent, anew=anew, reading=reading
+        lambda reading: application().previews.reserve(
+            config, columns, table_id=table_id, **spent, anew=anew, reading=reading, start=True
         ),
         pressed=pressed,
         about=(config, tuple(columns), table_id, spent),

@@ -94,7 +94,16 @@ class LocalEngine:
         self.tend()
         return job_id
 
-    def begin(self, kind: WorkKind, subject: str, *, asked: str, owner: str, work_id: str | None = None) -> str:
+    def begin(
+        self,
+        kind: WorkKind,
+        subject: str,
+        *,
+        asked: str,
+        owner: str,
+        work_id: str | None = None,
+        start: bool = True,
+    ) -> str:
         """Start work that is not a run, in a separate process, and return its handle.
 
         Parameters
@@ -108,6 +117,8 @@ class LocalEngine:
             Who asks.
         work_id : str, optional
             Id under which it was charged; by default a new one.
+        start : bool
+            Otherwise it is only recorded, for the caller to claim and to do in this process.
 
         Raises
         ------
@@ -116,7 +127,8 @@ class LocalEngine:
         """
         self.tend()
         work = self._store.work.begin(kind, subject, asked=asked, owner=owner, host=self._host, work_id=work_id)
-        self._start(work)
+        if start:
+            self._start(work)
         return work.id
 
     def standing(self, kind: WorkKind, subject: str) -> Work | None:

@@ -55,7 +55,6 @@ from synth.store import (
     WorkKind,
     WorkState,
 )
-from synth.system.machine import this_host
 from synth.system.settings import Settings
 
 __all__ = [
@@ -273,12 +272,10 @@ class Findings:
             cost_of=cost_of_finding,
         )
         try:
-            if start:
-                self._engine.begin(WorkKind.FINDING, table_id, asked=asked, owner=SINGLE_USER, work_id=finding_id)
-                return store.work[finding_id]
-            return store.work.begin(
-                WorkKind.FINDING, table_id, asked=asked, owner=SINGLE_USER, host=this_host(), work_id=finding_id
+            self._engine.begin(
+                WorkKind.FINDING, table_id, asked=asked, owner=SINGLE_USER, work_id=finding_id, start=start
             )
+            return store.work[finding_id]
         except BaseException:
             ledger.fail(charge)
             raise

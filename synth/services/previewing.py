@@ -66,7 +66,6 @@ from synth.services.installation import Installation
 from synth.services.intake import SINGLE_USER, Intake, Reading, going_preview
 from synth.services.planning import ledger_refusal, require_approved
 from synth.store import Charge, ChargeState, TableState, Work, WorkKind, WorkState
-from synth.system.machine import this_host
 from synth.vault.kept_answers import AnswerFile, answers_path
 from synth.vault.sealing import seal, unseal
 
@@ -380,11 +379,12 @@ class Previews:
         delta: float | None = None,
         anew: bool = False,
         reading: Reading = _USUAL_READING,
+        start: bool = False,
     ) -> str:
         """Charge a preview and record its work, to be claimed and done in this process; return its id.
 
-        If the same preview of these people was paid for, nothing is charged, unless ``anew``: its :meth:`result` is
-        there, or it goes on from the kept answer.
+        With ``start`` it is started in another process instead. If the same preview of these people was paid for,
+        nothing is charged, unless ``anew``: its :meth:`result` is there, or it goes on from the kept answer.
 
         Raises
         ------
@@ -394,24 +394,6 @@ class Previews:
             If :meth:`plan` refuses it, or the table cannot be read as declared or is being worked on.
         """
         plan = self.plan(config, columns, epsilon=epsilon, delta=delta, anew=anew)
-        return self._begin(config, plan, table_id, reading, start=False)
-
-    def start(
-        self,
-        config: RunConfig,
-        columns: Sequence[str],
-        *,
-        table_id: str,
-        epsilon: float | None = None,
-        delta: float | None = None,
-        anew: bool = False,
-        reading: Reading = _USUAL_READING,
-    ) -> str:
-        """Charge a preview and start it in another process; return its id. As :meth:`reserve`."""
-        plan = self.plan(config, columns, epsilon=epsilon, delta=delta, anew=anew)
-        return self._begin(config, plan, table_id, reading, start=True)
-
-    def _begin(self, config: RunConfig, plan: PreviewPlan, table_id: str, reading: Reading, *, start: bool) -> str:
         store, ledger = self._installation.store, self._installation.ledger
         schema = previewed_schema(config.schema, plan.columns)
         asked = _asked(config, schema, plan, table_id)
@@ -450,12 +432,9 @@ class Previews:
             raise
 
     def _begin_work(self, preview_id: str, asked: str, *, start: bool) -> None:
-        if start:
-            self._engine.begin(WorkKind.PREVIEW, preview_id, asked=asked, owner=SINGLE_USER, work_id=preview_id)
-        else:
-            self._installation.store.work.begin(
-                WorkKind.PREVIEW, preview_id, asked=asked, owner=SINGLE_USER, host=this_host(), work_id=preview_id
-            )
+        self._engine.begin(
+            WorkKind.PREVIEW, preview_id, asked=asked, owner=SINGLE_USER, work_id=preview_id, start=start
+        )
 
     def _earlier(self, asked: str) -> Charge | None:
         """Return the charge of the same preview of the same people, if its answer can still be had."""

@@ -265,7 +265,7 @@ def test_a_worker_that_is_killed_charges_once_and_its_counts_can_be_had(
     script.write_text(KILLED.format(place=PLACES[place]))
     engine = LocalEngine(application.store, command=(sys.executable, str(script)), gpus=())
     killed = Previews(application.installation, engine, application.intake)
-    work_id = killed.start(config(), ["age", "side"], table_id=table_id, epsilon=0.2)
+    work_id = killed.reserve(config(), ["age", "side"], table_id=table_id, epsilon=0.2, start=True)
     psutil.Process(application.store.work[work_id].pid).wait(300)
     work = killed.standing(work_id)
     assert work is not None
