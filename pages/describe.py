@@ -294,7 +294,7 @@ def column_editor() -> None:
     first = next((states[name].sentence for name in names if states[name].is_open), None)
     if first is not None and _PASTED not in st.session_state:
         note(f"Next: {plain(first)}")
-    with st.expander("What the columns of this table mean"):
+    with st.expander("What to type into this table"):
         note(
             "Bounds and categories start empty: nothing is taken from the rows unless you ask for it. Categories: "
             "separated by commas, with double quotes around a value that contains one; for a yes/no column its two "

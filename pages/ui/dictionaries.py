@@ -83,7 +83,7 @@ def keep_own_dictionary(columns: Sequence[DraftColumn]) -> None:
     described = [column.described for column in columns if column.described is not None]
     own = dictionary_of_file([column.name for column in columns], described)
     if own is not None:
-        _keep(describe_columns([column.name for column in columns], [own]))
+        _keep(describe_columns([column.name for column in columns], [own]), own=True)
         st.session_state[WAY] = BY_DICTIONARY
 
 
@@ -93,8 +93,9 @@ def _understand(name: str, data: bytes) -> None:
     _keep(describe_columns(names, [read_dictionary(name, data, names=names)]))
 
 
-def _keep(known: Description) -> None:
+def _keep(known: Description, *, own: bool = False) -> None:
     draft()["dictionary"] = {
+        "own": own,
         "columns": [[one, dict(column.body), column.source] for one, column in known.columns.items()],
         "notes": list(known.notes),
     }
@@ -109,6 +110,11 @@ def _show_understood() -> None:
     own = {row["name"] for row in held["columns"] if not host_of(row)}
     told_of = sum(line[0] in own for line in lines)
     st.markdown(f"**Understood {told_of:,} of your {len(own):,} columns.** Nothing is filled in yet.")
+    if told.get("own"):
+        note(
+            "The file itself says this of its columns: labels of values, and what columns mean. Fill in what anyone "
+            "may know; it will be published."
+        )
     shown = [[True, visible(name), visible(column.said), _open(column)] for name, column, _ in lines]
     chosen = st.data_editor(
         pd.DataFrame(shown, columns=["take", "name", "said", "open"]),
@@ -143,6 +149,8 @@ def _show_understood() -> None:
 
 
 def _open(column: DictionaryColumn) -> str:
+    if column.body.keys() == {"description"}:
+        return ""  # its line below says what it lacks
     return ", ".join(open_facts(column.body))
 
 
