@@ -18,6 +18,7 @@ import pytest
 import torch
 from by_hand import contribution, sides_of
 from candidates import candidate_of
+from choosing import each_once
 from devices import DEVICES
 from hypothesis import given
 from hypothesis import strategies as st
@@ -221,16 +222,14 @@ def test_a_root_is_rounded_as_ieee_arithmetic_says_on_every_machine() -> None:
 
 
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("n_rows", [*BLOCKS, 4103])
-@pytest.mark.parametrize("kind", CASES)
+@pytest.mark.parametrize(("kind", "n_rows"), each_once(CASES, [*BLOCKS, 4103]))
 def test_in_a_table_of_any_size_and_order_every_row_adds_the_same(kind: str, n_rows: int, device: str) -> None:
     check(kind, n_rows, seed=n_rows, device=device)
     check(kind, n_rows, seed=n_rows + 1, device=device)
 
 
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("block", BLOCKS)
-@pytest.mark.parametrize("kind", CASES)
+@pytest.mark.parametrize(("kind", "block"), each_once(CASES, BLOCKS))
 def test_rows_are_worked_on_in_blocks_of_any_size(
     kind: str, block: int, device: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

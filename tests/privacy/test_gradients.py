@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from choosing import each_once
 from devices import DEVICES
 from gradients_by_hand import row_by_hand, unit_by_hand
 from hypothesis import given, settings
@@ -112,15 +113,13 @@ def test_a_row_alone_adds_what_is_worked_out_by_hand(kind: str, device: str) -> 
 
 
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("n_rows", [*BLOCKS, 4103])
-@pytest.mark.parametrize("kind", QUESTIONS)
+@pytest.mark.parametrize(("kind", "n_rows"), each_once(QUESTIONS, [*BLOCKS, 4103]))
 def test_in_a_table_of_any_size_and_order_every_row_adds_the_same(kind: str, n_rows: int, device: str) -> None:
     check_rows(kind, n_rows, seed=n_rows, device=device)
 
 
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("block", [1, 3, 40])
-@pytest.mark.parametrize("kind", QUESTIONS)
+@pytest.mark.parametrize(("kind", "block"), each_once(QUESTIONS, [1, 3, 40]))
 def test_units_are_worked_on_in_blocks_of_any_size(
     kind: str, block: int, device: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
