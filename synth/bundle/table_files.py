@@ -100,7 +100,9 @@ def write_table(codes: npt.ArrayLike, schema: Schema, path_csv: Path, path_parqu
 def write_csv(codes: npt.ArrayLike, schema: Schema, target: BinaryIO, seed: int) -> None:
     """Write a synthetic table as UTF-8 CSV with a header; see :func:`write_table`."""
     rows = as_rows(codes, schema)
-    printers = printers_of(rows, schema, seed, lambda column, found: pa.array(_csv_texts(column, found, schema)))
+    # An empty line would be skipped when a table of one column is read.
+    missing = '""' if len(schema.printed) == 1 else ""
+    printers = printers_of(rows, schema, seed, lambda column, found: pa.array(_csv_texts(column, found, missing)))
     target.write(_header(schema).encode())
     for first, last in pieces(len(rows), schema):
         *before, end = (printer(first, last) for printer in printers)
@@ -241,9 +243,7 @@ def printers_of(
     ]
 
 
-def _csv_texts(column: ModelledColumn, codes: npt.NDArray[np.int64], schema: Schema) -> list[str]:
-    # An empty line would be skipped when a table of one column is read.
-    missing = '""' if len(schema.printed) == 1 else ""
+def _csv_texts(column: ModelledColumn, codes: npt.NDArray[np.int64], missing: str) -> list[str]:
     return [quoted(text) or missing for text in column.printed_texts(codes)]
 
 

@@ -34,10 +34,22 @@ __all__ = [
     "State",
     "Trace",
     "Tuned",
+    "states_of_columns",
 ]
 
 State = Mapping[str, NDArray[Any]]
 """Everything needed to draw rows or to describe what was learned: named arrays."""
+
+
+def states_of_columns(state: State, columns: int) -> list[dict[str, NDArray[Any]]]:
+    """Return the arrays called ``column.<place>.<name>`` by name, one mapping for each of the columns."""
+    found: dict[str, dict[str, NDArray[Any]]] = {f"column.{place}.": {} for place in range(columns)}
+    for name, array in state.items():
+        prefix = name[: name.find(".", len("column.")) + 1]
+        if prefix in found:
+            found[prefix][name.removeprefix(prefix)] = array
+    return list(found.values())
+
 
 LARGEST_SIDE, MOST_POINTS = 40, 200
 """Maximum cells along a side of a heat map, and points of a trace: more is neither readable nor a summary."""

@@ -117,9 +117,11 @@ class Schema:
     protection: Protection = "record"
     cell_change: Number = 1.0
     number_of_units: Whole | None = None
+    _by_name: Mapping[str, Column] = field(init=False, repr=False, compare=False)
     _sizes: Mapping[str, int] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "_by_name", {column.name: column for column in self.columns})
         self._check_protection()
         if self.number_of_units is not None and self.row_count != "public":
             raise SchemaError("number_of_units is only for a public number. With row_count: private, leave it out.")
@@ -173,10 +175,10 @@ class Schema:
             )
 
     def __getitem__(self, name: str) -> Column:
-        for column in self.columns:
-            if column.name == name:
-                return column
-        raise SchemaError(f"There is no column called '{name}'.")
+        found = self._by_name.get(name)
+        if found is None:
+            raise SchemaError(f"There is no column called '{name}'.")
+        return found
 
     def __iter__(self) -> Iterator[Column]:
         return iter(self.columns)

@@ -28,7 +28,7 @@ from synth.generators.adaptive.tree import MANY_COLUMNS, ChowLiuTree, bins_of_tr
 from synth.generators.adaptive.whole_rows import STANDS_OUT, WHOLE_ROUNDS, WholeRows, sets_are_few
 from synth.generators.adaptive.written_values import as_written
 from synth.generators.one_way_marginals import OneWayMarginals, measure_one_way_marginals
-from synth.generators.protocol import Card, Generator, GeneratorTask, State
+from synth.generators.protocol import Card, Generator, GeneratorTask, State, states_of_columns
 from synth.generators.round_values import RoundCounts, long_numbers, measure_round_values, plan_round_values
 from synth.generators.sampling import check_rows, random_source
 from synth.models.joint_model import FEW_COLUMNS, Fitter, fitter_of, kind_for, restored_model
@@ -177,13 +177,11 @@ class DpHpAdaptive(Generator):
     def from_state(cls, task: GeneratorTask, options: AdaptiveOptions, state: State) -> Self:
         """Rebuild a fitted generator; sampling from it gives the same bytes as before."""
         generator = cls(task, options)
-        bins = []
-        for d, column in enumerate(task.schema.modelled):
-            prefix = f"column.{d}."
-            parts = {name.removeprefix(prefix): one for name, one in state.items() if name.startswith(prefix)}
-            bins.append(ColumnBins.from_state(column, parts))
+        columns = task.schema.modelled
+        parts = states_of_columns(state, len(columns))
+        bins = list(map(ColumnBins.from_state, columns, parts))
         generator._bins = tuple(bins)
-        generator._pairs = pairs_from_state(state, task.schema.modelled, bins)
+        generator._pairs = pairs_from_state(state, columns, bins)
         model = {name.removeprefix("model."): one for name, one in state.items() if name.startswith("model.")}
         generator._model = restored_model(tuple(one.size for one in bins), model, seed=task.seed)
         return generator

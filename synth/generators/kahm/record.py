@@ -30,7 +30,7 @@ from synth.generators.kahm import KahmOptions
 from synth.generators.kahm.blocks import MOST_CLASSES, FabricatedBlock, fabricated_blocks, facts_of_blocks
 from synth.generators.kahm.calibrated import CalibratedColumn
 from synth.generators.one_way_marginals import OneWayMarginals, fine_grid, measure_one_way_marginals
-from synth.generators.protocol import Fact, GeneratorTask, State
+from synth.generators.protocol import Fact, GeneratorTask, State, states_of_columns
 from synth.generators.row_encoding import ColumnEncoding
 from synth.generators.sampling import check_rows, random_source, rounded_counts
 from synth.models.class_gaussians import ClassGaussians, leading_directions, shrunk_covariances, shrunk_spread
@@ -166,9 +166,7 @@ class RecordMode:
         columns: list[CalibratedColumn] = []
         start = 0
         others = [column for d, column in enumerate(generator._columns) if d != generator._label]
-        for place, column in enumerate(others):
-            prefix = f"column.{place}."
-            own = {name.removeprefix(prefix): one for name, one in state.items() if name.startswith(prefix)}
+        for column, own in zip(others, states_of_columns(state, len(others)), strict=True):
             columns.append(CalibratedColumn.from_state(column, start, fine_grid(column), own))
             start += columns[-1].base.width
         model = {name.removeprefix("model."): one for name, one in state.items() if name.startswith("model.")}

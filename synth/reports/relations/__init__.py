@@ -116,7 +116,8 @@ class Relations:
 
     def how_many(self, *states: State) -> int:
         """Return how many pairs are in one of the given states."""
-        return int(np.isin(self.states[np.triu_indices(len(self.names), 1)], states).sum())
+        # Column by column: the positions of all pairs would take sixteen times the memory of their states.
+        return sum(int(np.isin(row[place:], states).sum()) for place, row in enumerate(self.states, start=1))
 
 
 def relations_of(
@@ -366,11 +367,13 @@ def _warning(known: Relations, order: Sequence[int], unknown: int) -> str:
 
 def _examples(known: Relations, order: Sequence[int]) -> Iterator[str]:
     """Yield a pair of each kind, from the most important columns."""
-    ordered = known.states[np.ix_(order, order)]
+    ordered = np.array(order)
     for state, words in ((State.UNMEASURED, _NOT_MEASURED), (State.DROWNED, "measured, but noise hides it")):
-        found = np.argwhere(np.triu(ordered == state, 1))[:1].tolist()
-        for left, right in found:
-            yield f"{_pair_of(known, order[left], order[right])}: {words}; treat as unknown"
+        later = ((left, ordered[place:]) for place, left in enumerate(order, start=1))
+        found = ((left, rest[known.states[left, rest] == state]) for left, rest in later)
+        first = next(((left, int(those[0])) for left, those in found if len(those)), None)
+        if first is not None:
+            yield f"{_pair_of(known, *first)}: {words}; treat as unknown"
 
 
 def _pair_of(known: Relations, left: int, right: int) -> str:
@@ -424,12 +427,12 @@ def _by_column(known: Relations, order: Sequence[int]) -> Table:
     headings = ["clear of noise", "in features", "hidden by noise", _NOT_MEASURED]
     if not (known.states == State.FEATURES).any():
         del sorts[1], headings[1]
-    rows, ordered = [], np.array(order)
+    rows, ordered, names = [], np.array(order), np.array(known.names, dtype=object)
     for column in order:
         rest = ordered[ordered != column]
-        of = [rest[np.isin(known.states[column, rest], states)] for states in sorts]
-        others = [[known.names[other] for other in mine.tolist()] for mine in of]
-        cells = [listed(names, _MOST_NAMES) or "\N{EN DASH}" for names in others]
+        of_rest = known.states[column, rest]
+        of = [rest[np.isin(of_rest, states)] for states in sorts]
+        cells = [listed(names[mine].tolist(), _MOST_NAMES) or "\N{EN DASH}" for mine in of]
         rows.append((known.names[column], *cells))
     return Table("What is known about each column and the others", ("column", *headings), tuple(rows))
 
