@@ -6,7 +6,7 @@ the private rows, is shown beside it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,6 +22,7 @@ __all__ = [
     "Anchored",
     "OneWay",
     "anchored",
+    "independent_columns",
     "independent_rows",
     "owner_control",
 ]
@@ -55,16 +56,19 @@ def independent_rows(tables: Sequence[OneWay], *, n_rows: int, seed: int) -> lis
     list of arrays of shape (n_rows,), int64
         Codes, one array per column; inside a bin every code is as likely.
     """
+    return list(independent_columns(tables, n_rows=n_rows, seed=seed))
+
+
+def independent_columns(tables: Sequence[OneWay], *, n_rows: int, seed: int) -> Iterator[NDArray[np.int64]]:
+    """Yield the columns of :func:`independent_rows` one after the other, so that none has to be held beside others."""
     random = np.random.default_rng([seed, len(tables)])
-    rows = []
     for table in tables:
         total = max(float(table.counts.sum()), 1.0)
         drawn = np.repeat(
             np.arange(len(table.counts)), rounded_counts(project_to_simplex(table.counts / total), n_rows, random)
         )
         codes = _codes_inside(table.bins, drawn, random)
-        rows.append(random.permutation(codes))
-    return rows
+        yield random.permutation(codes)
 
 
 def owner_control(

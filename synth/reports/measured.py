@@ -22,7 +22,7 @@ from synth.privacy.bins import Bins, pieces
 from synth.privacy.feature_maps import FeatureMap, OneHot, Stack
 from synth.privacy.more.products import Product
 from synth.reports.code_tables import PUBLIC_BINS, CodeTable, coarse_bins
-from synth.reports.controls import OneWay, independent_rows
+from synth.reports.controls import OneWay, independent_columns
 from synth.schema import ModelledColumn, Schema
 
 __all__ = [
@@ -288,9 +288,7 @@ def _margins(table: MeasuredTable) -> list[MeasuredTable]:
     return found
 
 
-def _control(
-    tables: Mapping[tuple[str, ...], MeasuredTable], schema: Schema, n_rows: int, seed: int
-) -> list[NDArray[np.int64]]:
+def _control(tables: Mapping[tuple[str, ...], MeasuredTable], schema: Schema, n_rows: int, seed: int) -> CodeTable:
     one_ways = []
     for column in schema.modelled:
         table = tables.get((column.name,))
@@ -298,7 +296,8 @@ def _control(
             one_ways.append(OneWay(Bins.of_runs([0], [column.size]), np.ones(1)))
         else:
             one_ways.append(OneWay(table.bins[0], table.counts))
-    return independent_rows(one_ways, n_rows=n_rows, seed=seed)
+    drawn = independent_columns(one_ways, n_rows=n_rows, seed=seed)
+    return [column.smallest_codes(codes) for column, codes in zip(schema.modelled, drawn, strict=True)]
 
 
 def _public_bins(column: ModelledColumn, fine: Bins) -> Bins:

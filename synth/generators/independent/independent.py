@@ -68,7 +68,7 @@ class IndependentByClass(Generator):
         if self._tables is None:
             raise InputError("This generator has not been fitted yet.")
         random = random_source(seed)
-        codes = np.empty((n_rows, len(self._columns)), dtype=np.int64)
+        columns = []
         classes = np.zeros(1, dtype=np.int64) + n_rows
         if self._label is not None:
             classes = rounded_counts(self._tables[self._label][0], n_rows, random)
@@ -82,8 +82,14 @@ class IndependentByClass(Generator):
                         for table, count in zip(self._tables[d], classes, strict=True)
                     ]
                 )
-            codes[:, d] = places.codes(drawn, random.random(n_rows))
-        return codes[random.permutation(n_rows)]
+            codes = places.codes(drawn, random.random(n_rows))
+            columns.append(codes.astype(np.min_scalar_type(self._columns[d].size - 1)))
+        # Columns are written, and read, one after another; of a wide table a copy with other rows is large.
+        rows = np.empty((len(columns), n_rows), dtype=np.int64)
+        shuffled = random.permutation(n_rows)
+        for place, column in enumerate(columns):
+            rows[place] = column[shuffled]
+        return rows.T
 
     def state(self) -> State:
         """Return the fitted tables, one array of shape (classes, levels) for each column."""
