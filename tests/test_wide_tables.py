@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 import io
+import itertools
+import re
 import sys
 import tracemalloc
+import weakref
 from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from synth.bundle.table_files import write_csv
 from synth.generators.protocol import states_of_columns
+from synth.reading import files, text
 from synth.reports.document import report_page
 from synth.reports.evidence import SafeEvidence
 from synth.reports.relations import published_relations, relations_of
-from synth.schema import NumberColumn, RunConfig, Schema
+from synth.schema import NumberColumn, RunConfig, Schema, TableFormat
+from synth.schema.encoding import NUMBER, numbers_of_texts
+from synth.system.settings import ReaderLimits
 
 FEW, MANY = 60, 240
+LIMITS = ReaderLimits()
 
 
 def declared(columns: int) -> Schema:
@@ -105,3 +113,70 @@ def test_what_is_held_of_all_pairs_is_a_few_bytes_each() -> None:
     assert [one.value for one in found] == [0, 499_500, 0, 499_500]
     # Two bytes and three while they are made, of both orders of a pair; the report itself is some kilobytes a column.
     assert most < 6 * columns**2 + 2_000 * columns
+
+
+def test_numbers_without_a_letter_are_what_the_pattern_takes() -> None:
+    """Texts of signs, points and digits are converted together where all are numbers: each as it is by itself."""
+    signs = "0.+-"
+    texts = ["".join(chosen) for length in range(6) for chosen in itertools.product(signs, repeat=length)]
+    written = [re.fullmatch(NUMBER.strip("^$"), text) is not None for text in texts]
+    alone = [not np.isnan(numbers_of_texts(pa.array([text]))).any() for text in texts]
+    assert alone == written
+    # One that is no number takes all to the pattern, and changes none of the others.
+    together = numbers_of_texts(pa.array([*texts, None, "1e3", "x"], pa.string()))
+    assert [not unreadable for unreadable in np.isnan(together)] == [*written, False, True, False]
+    good = [text for text, right in zip(texts, written, strict=True) if right]
+    assert np.array_equal(numbers_of_texts(pa.array(["", *good, "2.5"]))[1:], [*map(float, good), 2.5])
+
+
+@pytest.mark.parametrize("long", [False, True])
+def test_rows_are_counted_the_same_one_by_one_and_by_the_places_of_their_characters(
+    long: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(text, "_LONG_ROWS", 1 if long else 2**30)
+    lines = ["a,b,c", "1,2,3", "", '"x,""y",2,3', "1,2", "1,2,3,4", '1,"2,3', " ", "1\r,2,3", "\ufeff1,2,3\r", "7,8,9"]
+    table = text.TextTable(
+        files.Counted(io.BytesIO("".join(f"{line}\n" for line in lines).encode()), 2**20, "The file"),
+        TableFormat(),
+        LIMITS,
+    )
+    read = [
+        (list(zip(*(column.to_pylist() for column in columns), strict=True)), malformed.tolist())
+        for columns, malformed in table.batches([0, 1, 2])
+    ]
+    nothing = (None, None, None)
+    rows = [
+        ("1", "2", "3"),
+        ('x,"y', "2", "3"),
+        nothing,
+        nothing,
+        nothing,
+        ("1\r", "2", "3"),
+        ("1", "2", "3"),
+        ("7", "8", "9"),
+    ]
+    assert read == [(rows, [row == nothing for row in rows])]
+    assert table.blank == 2
+    assert table.unreadable == {"fewer": 1, "one more": 1, "more": 0, "quotation": 1, "encoding": 0, "length": 0}
+
+
+def test_what_was_read_is_not_held_beside_what_is_read_next() -> None:
+    """A batch that was passed on is gone before the next block of the file is asked for."""
+    columns = 4
+    lines = b"".join(b"%d,2,3,4\n" % place for place in range(200_000))
+    held: list[weakref.ref[pa.Array]] = []
+    alive: list[int] = []
+
+    class Watched(io.BytesIO):
+        def read(self, size: int | None = -1, /) -> bytes:
+            alive.append(sum(one() is not None for one in held))
+            return super().read(size)
+
+    source = Watched(b"a,b,c,d\n" + lines)
+    opened = files.open_batches(source, TableFormat(), LIMITS, ranges=None)
+    batches = opened.read(range(columns))
+    while (batch := next(batches, None)) is not None:
+        held.append(weakref.ref(batch.columns[0]))
+        del batch
+    assert len(held) > 1
+    assert max(alive) == 0

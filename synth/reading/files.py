@@ -40,7 +40,7 @@ CHUNK = 2**20
 BATCH_ROWS = 65_536
 """Most rows of a file of Parquet or Arrow at a time."""
 
-BATCH_CELLS = 2**24
+BATCH_CELLS = 3 * 2**22
 """Most cells of such a file at a time."""
 
 GATHERED_ROWS, GATHERED_PIECES = 2**14, 4
@@ -192,6 +192,7 @@ def _counted(batches: Iterator[Batch], limits: ReaderLimits) -> Iterator[Batch]:
         if rows > limits.rows:
             raise limits.too_many_rows()
         yield batch
+        del batch  # so that it need not be held while the next is read
 
 
 def _open_text(source: Counted, form: TableFormat, limits: ReaderLimits) -> Batches:
@@ -258,6 +259,8 @@ def _without_odd_cells(cells: pa.Array, limits: ReaderLimits) -> tuple[pa.Array,
         return decoded, decoded.null_count - cells.null_count
     if not is_text(cells.type) and not is_bytes(cells.type):
         return cells, 0
+    if cells.nbytes <= limits.cell_bytes and (is_bytes(cells.type) or _is_utf8(cells)):
+        return cells, 0  # none can be too long
     odd = pc.greater(pc.binary_length(cells), limits.cell_bytes)
     if is_text(cells.type) and not _is_utf8(cells):
         readable = [cell is None or holds_text(cell) for cell in cells.cast(_bytes_like(cells.type)).to_pylist()]
@@ -347,7 +350,10 @@ def _parquet_batches(data: pa.NativeFile, fields: Sequence[pa.Field], limits: Re
             decoded += batch.nbytes
             if decoded > limits.text_bytes:
                 raise too_large("The table inside the Parquet file", limits.text_bytes)
-            yield _checked([plain(batch.column(field.name), field) for field in fields], [0] * len(names), limits)
+            columns = [plain(batch.column(field.name), field) for field in fields]
+            del batch
+            yield _checked(columns, [0] * len(names), limits)
+            del columns
 
 
 def _open_arrow(file: RawIOBase | BytesIO, form: TableFormat, limits: ReaderLimits) -> Batches:

@@ -148,6 +148,7 @@ def encode_rows(request: Request, batches: Batches, pass_on: Callable[..., None]
         if request.id_column is not None:
             parts.append(_unit_hashes(batch.columns[-1], request).data.cast("B"))
         pass_on(here.to_bytes(8, "little"), *parts)
+        del batch, cells, encoded, parts  # so that they need not be held while the next is read
     if rows == 0:
         raise TableError("The table has a header but no rows. Send the whole table.")
     return {

@@ -12,6 +12,7 @@ outside quotation marks; the owner then declares that every quotation mark is cl
 from __future__ import annotations
 
 import codecs
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -57,6 +58,9 @@ _SEPARATORS = (",", "\t", ";", "|")
 _MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 _MARK = codecs.BOM_UTF8
 _LF, _CR, _QUOTE = 10, 13, 34
+_LONG_ROWS, _SAMPLE = 512, 2**16
+"""Bytes of a row from which rows are counted one by one: the places of their characters would take eight times their
+memory."""
 
 _Mask = npt.NDArray[np.bool_]
 _Places = npt.NDArray[np.int64]
@@ -125,9 +129,12 @@ class TextTable:
             for reason, count in rows.unreadable.items():
                 self.unreadable[reason] += count
             self._count_undecoded()
-            if not len(rows.malformed):
+            malformed = rows.malformed
+            if not len(malformed):
                 continue
-            yield self._columns(rows, places), rows.malformed
+            columns = self._columns(rows, places)
+            del block, rows  # so that they need not be held while the next are read
+            yield columns, malformed
 
     def _count_undecoded(self) -> None:
         """Name the reason of lines that reach the rows as ill-quoted ones: too long, or not in the encoding."""
@@ -147,9 +154,9 @@ class TextTable:
             ),
             convert_options=self._convert_options(places),
         )
-        if table.num_rows != len(rows.malformed) + 1:
+        if table.num_rows != len(rows.malformed) + 1 or table.column(0).num_chunks != 1:
             raise ValueError  # the parser split the rows differently: better no table than a wrong one
-        arrays = [column.chunk(0) for column in table.combine_chunks().slice(1).columns]
+        arrays = [column.chunk(0) for column in table.slice(1).columns]
         if not rows.malformed.any():
             return arrays
         readable = pa.array(~rows.malformed)
@@ -328,9 +335,22 @@ def _line_ends(data: bytes, encoding: str) -> _Places:
 def _places_of(character: int, data: bytes, encoding: str) -> _Places:
     """Return where a character begins; in UTF-16 only in aligned units."""
     if not encoding.startswith("utf-16"):
-        return np.flatnonzero(np.frombuffer(data, np.uint8) == character)
+        return _places_of_byte(character, data)
     units = np.frombuffer(data[: len(data) // 2 * 2], "<u2" if encoding == "utf-16-le" else ">u2")
     return 2 * np.flatnonzero(units == character)
+
+
+def _places_of_byte(character: int, data: bytes) -> _Places:
+    """Return where a byte is, in order."""
+    byte = bytes([character])
+    if data.count(byte, 0, _SAMPLE) * _LONG_ROWS > _SAMPLE:
+        return np.flatnonzero(np.frombuffer(data, np.uint8) == character)
+    places: list[int] = []
+    place = data.find(byte)
+    while place >= 0:
+        places.append(place)
+        place = data.find(byte, place + 1)
+    return np.array(places, dtype=np.int64)
 
 
 class Blocks:
@@ -357,8 +377,10 @@ class Blocks:
     def __iter__(self) -> Iterator[bytes]:
         while data := self._source.read(self._chunk):
             block = self._whole_rows(self._rest + data)
+            del data  # nothing of a block is held beside the next one
             if block:
                 yield block
+            del block
         if self._too_long:
             yield self._replaced_line("length")
         elif self._rest:
@@ -451,7 +473,7 @@ def _rows_of(block: bytes, separator: int, *, width: int, newlines: bool) -> _Ro
     a row is rewritten depends on that row alone.
     """
     data = np.frombuffer(block, np.uint8)
-    ends = np.flatnonzero(data == _LF)
+    ends = _places_of_byte(_LF, block)
     has_quotes = b'"' in block
     if has_quotes:
         quotes = data == _QUOTE
@@ -464,21 +486,19 @@ def _rows_of(block: bytes, separator: int, *, width: int, newlines: bool) -> _Ro
     starts = np.concatenate([[0], ends[:-1] + 1]).astype(np.int64)
     stops = ends - ((data[np.maximum(ends - 1, 0)] == _CR) & (ends > starts))
 
-    def within(mask: _Mask) -> _Places:
-        found: _Places = np.diff(np.searchsorted(np.flatnonzero(mask), np.append(starts, len(data))))
-        return found
-
     separators = data == separator
     well_quoted = np.ones(len(ends), dtype=bool)
     if has_quotes:
         before = np.concatenate([[False], odd_marks[ends[:-1]]])
         inside = odd_marks ^ np.repeat(before, ends - starts + 1) if before.any() else odd_marks
         well_quoted = odd_marks[ends] == before
-        well_quoted &= within(_out_of_place(quotes, inside, separators | quotes, starts=starts, stops=stops)) == 0
+        well_quoted &= (
+            _in_rows(_out_of_place(quotes, inside, separators | quotes, starts=starts, stops=stops), starts) == 0
+        )
         # Inside quotation marks a separator is a character like any other.
         separators &= ~inside
-    cells = within(separators) + 1
-    returns = within(data == _CR) - (stops < ends) if b"\r" in block else np.zeros(len(ends), np.int64)
+    cells = _in_rows(separators, starts) + 1
+    returns = _in_rows(data == _CR, starts) - (stops < ends) if b"\r" in block else np.zeros(len(ends), np.int64)
     marked = np.zeros(len(ends), dtype=bool)
     if _MARK in block:
         marked = np.array([block.startswith(_MARK, start) for start in starts.tolist()])
@@ -506,6 +526,16 @@ def _rows_of(block: bytes, separator: int, *, width: int, newlines: bool) -> _Ro
             pieces.append(_written([""] * width if texts is None or malformed[row] else texts, separator))
         text = b"".join([*pieces, block[done:]])
     return _Rows(text, malformed[~blank] if width > 1 else malformed, int(blank.sum()), unreadable)
+
+
+def _in_rows(mask: _Mask, starts: _Places) -> _Places:
+    """Return how many characters of a block a mask marks in each row, given where rows start."""
+    ends = np.append(starts, len(mask))
+    if len(mask) > _LONG_ROWS * len(starts):
+        rows = itertools.pairwise(ends.tolist())
+        return np.array([np.count_nonzero(mask[start:end]) for start, end in rows], dtype=np.int64)
+    found: _Places = np.diff(np.searchsorted(np.flatnonzero(mask), ends))
+    return found
 
 
 def _is_blank(line: bytes, separator: int) -> bool:

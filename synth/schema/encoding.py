@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -53,6 +54,7 @@ __all__ = [
 
 NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,6})?$"
 INFINITY = r"(?i)^[+-]?inf(inity)?$"
+_OF_NUMBERS = "0123456789.+-"
 ISO_DAY = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:[0-9]{2}(:[0-9]{2}([.,][0-9]+)?)?\s*(Z|[+-][0-9]{2}:?[0-9]{2})?)?$"
 WHOLE = r"^[+-]?[0-9]{1,40}(\.0*)?$"
 _LAST_FLOAT = float(np.nextafter(2.0**63, 0))  # of those below 2^63
@@ -155,10 +157,12 @@ class CellEncoder:
         if isinstance(column, NumberColumn) and column.duration is not None and pa.types.is_duration(cells.type):
             cells = durations_as_numbers(cells, column.duration)
         distinct, index = _distinct_cells(cells)
-        keep = index is not None and is_text(distinct.type) and len(distinct) <= self._most
+        keep = index is not None and is_text(distinct.type) and 0 < len(distinct) <= self._most
         codes, fates = self._kept(distinct.to_pylist()) if keep else self._coded(distinct)
-        counts = np.bincount(fates if index is None else fates[index], minlength=len(Fate))
         small = codes.astype(code_dtype(self._column.size))
+        if not fates.any():  # every cell is as declared
+            return EncodedCells(small if index is None else small[index], CellCounts())
+        counts = np.bincount(fates if index is None else fates[index], minlength=len(Fate))
         return EncodedCells(
             small if index is None else small[index],
             CellCounts(*(int(counts[fate]) for fate in (Fate.MISSING, Fate.MALFORMED, Fate.OUTSIDE))),
@@ -261,8 +265,10 @@ class FileCells:
             texts = self._texts()
             return numbers_of_texts(plain_numbers(texts, notation.over(self._notation))), self._is_missing(texts)
         values = numbers_of(self._cells)
-        tokens = numbers_of_texts(pa.array(self._missing_texts, pa.string()))
-        return values, np.isnan(values) | np.isin(values, tokens[~np.isnan(tokens)])
+        absent = np.isnan(values)
+        for number in _numbers_among(self._missing_texts):
+            absent |= values == number
+        return values, absent
 
     def wholes(
         self, notation: Notation = PLAIN
@@ -339,9 +345,23 @@ class FileCells:
         return pc.utf8_trim_whitespace(texts) if self._strip else texts
 
     def _is_missing(self, texts: pa.Array) -> npt.NDArray[np.bool_]:
-        token = pc.is_in(texts, value_set=composed_texts(pa.array(self._missing_texts, texts.type)))
+        token = pc.is_in(texts, value_set=_tokens(self._missing_texts, texts.type))
         absent: npt.NDArray[np.bool_] = pc.or_(token, texts.is_null()).to_numpy(zero_copy_only=False)
         return absent
+
+
+# What is declared once for a table is read once, and not for every column and batch.
+
+
+@lru_cache(maxsize=64)
+def _tokens(missing: tuple[str, ...], kind: pa.DataType) -> pa.Array:
+    return composed_texts(pa.array(missing, kind))
+
+
+@lru_cache(maxsize=64)
+def _numbers_among(missing: tuple[str, ...]) -> tuple[float, ...]:
+    numbers = numbers_of_texts(pa.array(missing, pa.string()))
+    return tuple(numbers[~np.isnan(numbers)].tolist())
 
 
 @lru_cache(maxsize=1024)
@@ -359,7 +379,10 @@ def _trimmed(texts: list[str]) -> list[str]:
 
 
 def _distinct_cells(cells: pa.Array | pa.ChunkedArray) -> tuple[pa.Array, npt.NDArray[np.int64] | None]:
-    """Return the distinct cells, null last, and each row's place among them; None if all cells are kept."""
+    """Return the distinct cells, and each row's place among them; None if all cells are kept.
+
+    Null comes last where there is any.
+    """
     array = cells.combine_chunks() if isinstance(cells, pa.ChunkedArray) else cells
     if isinstance(array, pa.ChunkedArray):  # more text than one chunk can hold
         array = pa.concat_arrays([chunk.cast(pa.large_string()) for chunk in array.chunks])
@@ -372,6 +395,8 @@ def _distinct_cells(cells: pa.Array | pa.ChunkedArray) -> tuple[pa.Array, npt.ND
     if not pa.types.is_dictionary(array.type):
         array = texts_of(array).dictionary_encode()
     values = array.dictionary
+    if not array.null_count:
+        return values, array.indices.to_numpy(zero_copy_only=False)
     distinct = pa.concat_arrays([values, pa.nulls(1, values.type)])
     index = pc.fill_null(array.indices.cast(pa.int64()), len(values))
     return distinct, index.to_numpy(zero_copy_only=False)
@@ -469,6 +494,10 @@ def numbers_of_texts(texts: pa.Array) -> npt.NDArray[np.float64]:
     A text of more than :data:`synth.limits.NUMBER_CHARACTERS` characters is not a number.
     """
     texts = _short(texts)
+    if not pc.max(pc.binary_length(pc.ascii_trim(texts, characters=_OF_NUMBERS))).as_py():
+        # Of these characters a conversion takes just what the pattern takes, in a quarter of the time.
+        with suppress(pa.ArrowInvalid):
+            return _with_nan(pc.if_else(pc.greater(pc.binary_length(texts), 0), texts, None).cast(pa.float64()))
     written = pc.or_(pc.match_substring_regex(texts, NUMBER), pc.match_substring_regex(texts, INFINITY))
     return _with_nan(pc.if_else(written, texts, None).cast(pa.float64()))
 
