@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from synth.bundle.archive import open_archive
 from synth.bundle.certificate import certificate_of, config_of
-from synth.bundle.table_files import as_rows, pieces, printers_of, quoted, read_table
+from synth.bundle.table_files import as_rows, pieces, printers_of, quoted, read_table, read_units
 from synth.errors import ConfigError, TableError
 from synth.schema import ModelledColumn, Schema, TableFormat, guarded
 from synth.schema.encoding import encode_cells
@@ -56,12 +56,22 @@ def rows_as_declared(bundle: str | Path) -> bytes:
             raise ConfigError("This is the bundle of a model, which has no rows.")
         with archive.open("synthetic.csv") as stream:
             codes = read_table(stream, config.schema)
+        with archive.open("synthetic.csv") as stream:
+            units = read_units(stream, config.schema)
     made = io.BytesIO()
-    write_as_declared(codes, config.schema, config.format, made, config.seed)
+    write_as_declared(codes, config.schema, config.format, made, config.seed, units=units)
     return made.getvalue()
 
 
-def write_as_declared(codes: npt.ArrayLike, schema: Schema, form: TableFormat, target: BinaryIO, seed: int) -> None:
+def write_as_declared(
+    codes: npt.ArrayLike,
+    schema: Schema,
+    form: TableFormat,
+    target: BinaryIO,
+    seed: int,
+    *,
+    units: npt.NDArray[np.int64] | None = None,
+) -> None:
     """Write a synthetic table as text in the declared format of the private one.
 
     It has the same separator, encoding, header lines, decimal and thousands signs and units, the first of the declared
@@ -71,7 +81,7 @@ def write_as_declared(codes: npt.ArrayLike, schema: Schema, form: TableFormat, t
 
     Parameters
     ----------
-    codes, schema, seed
+    codes, schema, seed, units
         As in :func:`synth.bundle.table_files.write_table`.
     form : TableFormat
         Format of the private table; of a typed one (a workbook, Parquet) what it says about cells.
@@ -97,7 +107,7 @@ def write_as_declared(codes: npt.ArrayLike, schema: Schema, form: TableFormat, t
     def cells_of(column: ModelledColumn, found: npt.NDArray[np.int64]) -> pa.Array:
         return pa.array([written(text) for text in _declared_texts(column, found, form)])
 
-    printers = printers_of(rows, schema, seed, cells_of)
+    printers = printers_of(rows, schema, seed, cells_of, units=units)
     of_name = dict(zip((column.name for column in schema.printed), printers, strict=True))
     place_of = {name: place for place, name in enumerate(schema.names)}
     for day, time in beside.items():

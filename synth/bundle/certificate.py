@@ -42,6 +42,8 @@ from synth.schema import (
     RunConfig,
     is_found,
     parse_config,
+    unit_from_mapping,
+    unit_to_mapping,
 )
 from synth.schema.documents import read_mapping
 from synth.system.machine import processor_kind
@@ -78,6 +80,9 @@ _LARGEST_EXPONENT = 700.0
 
 FOUND = "found"
 """Key of a certificate whose configuration uses a finding: its digest, the budget asked for, its receipts."""
+
+PEOPLE = "people"
+"""Key of a certificate of people who are kept whole: a receipt is then about one row for each of them."""
 
 PREVIEWS = "previews"
 """Key of a certificate of people of whom previews were paid for before: the budget of each."""
@@ -160,6 +165,8 @@ class Certificate:
         Every private question of the run, in order.
     found : FoundReceipts, optional
         What was found privately before the run, with its receipts, which ``epsilon`` includes.
+    people : {"whole", "separate_rows"}
+        Whether the rows of one unit are kept together: then each has one row in the table that receipts are about.
     previews : tuple of PreviewSpent
         What previews were charged before the run, which ``epsilon`` includes: the run may have been chosen by them.
     assumptions : tuple of str
@@ -197,6 +204,7 @@ class Certificate:
     ledger: Mapping[str, str | int] = field(default_factory=dict)
     row_epsilon: float | None = None
     found: FoundReceipts | None = None
+    people: str = "separate_rows"
     previews: tuple[PreviewSpent, ...] = ()
     device: str = "cpu"
 
@@ -215,6 +223,11 @@ class Certificate:
             raise PrivacyError("A certificate states a row epsilon if, and only if, it protects single cells.")
         if self.row_epsilon is not None and not (math.isfinite(self.row_epsilon) and self.row_epsilon > 0):
             raise PrivacyError("The row epsilon of a certificate must be positive and finite.")
+
+    @property
+    def rows_asked(self) -> int:
+        """The most rows of one unit in the table that receipts of the run are about."""
+        return 1 if self.people == "whole" else self.unit.rows_per_unit
 
     @property
     def is_model(self) -> bool:
@@ -359,13 +372,12 @@ def _odds(certificate: Certificate) -> str:
 
 def certificate_to_bytes(certificate: Certificate) -> bytes:
     """Return the bytes of a certificate, which are what is signed."""
-    unit = certificate.unit
     document = {
         "version": FORMAT,
         "epsilon": certificate.epsilon,
         "delta": certificate.delta,
         "neighbours": str(certificate.neighbours),
-        "unit": {"protects": unit.protects, "rows_per_unit": unit.rows_per_unit, "id_column": unit.id_column},
+        "unit": unit_to_mapping(certificate.unit),
         "account": certificate.account,
         **(
             {"model": certificate.generator}
@@ -383,6 +395,7 @@ def certificate_to_bytes(certificate: Certificate) -> bytes:
         "device": certificate.device,
         **({} if certificate.row_epsilon is None else {ROW_EPSILON: certificate.row_epsilon}),
         **({} if certificate.found is None else {FOUND: certificate.found.to_dict()}),
+        **({PEOPLE: certificate.people} if certificate.people == "whole" else {}),
         **({PREVIEWS: [asdict(one) for one in certificate.previews]} if certificate.previews else {}),
     }
     return canonical_json(document)
@@ -414,18 +427,17 @@ def certificate_from_dict(document: object) -> Certificate:
         this one does not read.
     """
     require_format(document)
-    keys = set(document) - {ROW_EPSILON, FOUND, PREVIEWS} if isinstance(document, dict) else set()
+    keys = set(document) - {ROW_EPSILON, FOUND, PEOPLE, PREVIEWS} if isinstance(document, dict) else set()
     if not isinstance(document, dict) or keys not in (CERTIFICATE_KEYS, CERTIFICATE_KEYS_OF_MODEL):
         raise VerificationError("certificate.json has missing or unknown keys.")
     if document["version"] != FORMAT:
         raise VerificationError("A value in certificate.json has the wrong type.")
     try:
-        unit = document["unit"]
         return Certificate(
             epsilon=_number(document["epsilon"]),
             delta=_number(document["delta"]),
             neighbours=Neighbours(document["neighbours"]),
-            unit=PrivacyUnit(**unit | {"rows_per_unit": _whole(unit["rows_per_unit"], least=1)}),
+            unit=unit_from_mapping(document["unit"]),
             account=_text(document["account"]),
             generator=_text(document["model" if "model" in keys else "generator"]),
             options={name: option_of(value) for name, value in document["options"].items()},
@@ -439,6 +451,7 @@ def certificate_from_dict(document: object) -> Certificate:
             ledger={name: _of_kind(entry, str | int) for name, entry in document["ledger"].items()},
             row_epsilon=_number(document[ROW_EPSILON]) if ROW_EPSILON in document else None,
             found=FoundReceipts.from_dict(document[FOUND]) if FOUND in document else None,
+            people="whole" if document.get(PEOPLE) == "whole" else "separate_rows",
             previews=tuple(_preview(one) for one in document.get(PREVIEWS, ())),
             device=_text(document["device"]),
         )

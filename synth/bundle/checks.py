@@ -204,6 +204,7 @@ class _Check:
         self.archive, self.findings, self.expected_key, self.tell = archive, findings, expected_key, tell
         self.quick, self.refit = quick, refit
         self.codes: Places | None = None
+        self.units: Places | None = None
         self.drawn: DrawnRows | None = None
         self.fitted: PrivateModel | None = None
 
@@ -243,7 +244,7 @@ class _Check:
             self._step(Check.RULES, lambda: self._rule_problems(config))
         self._step(
             Check.ANSWERS,
-            lambda: self._answer_problems(certificate, schema, config),
+            lambda: self._answer_problems(certificate, config),
         )
         self._step(Check.MODEL, lambda: self._model_problems(certificate, config))
         if Check.MODEL in self.findings.checked:
@@ -393,14 +394,14 @@ class _Check:
         yield from printed.problems
         if printed.problems:
             return
-        self.codes = printed.codes
+        self.codes, self.units = printed.codes, printed.units
         del printed  # before all of it is written again
         for name, whose in (
             ("synthetic.csv", "its own cells and identifiers are"),
             ("synthetic.parquet", "the table of synthetic.csv is"),
         ):
             with self.archive.open(name) as stream:
-                if not is_written_as(name, stream, self.codes, schema, certificate.seed):
+                if not is_written_as(name, stream, self.codes, schema, certificate.seed, units=self.units):
                     yield f"{name} is not what {whose} written as: there is one form, to the byte."
 
     def _rule_problems(self, config: RunConfig) -> Iterator[str]:
@@ -433,30 +434,33 @@ class _Check:
         parse_canonical(data, name="model.json")
         for answer in measurements_from_bytes(self.archive.read("measurements.npz")).sums:
             if answer.query == PREDICTION_QUERY:
-                own = model_question(fitted, config).is_same(answer.feature_map)
+                own = model_question(fitted, config.asked).is_same(answer.feature_map)
                 if not own and not differs_elsewhere(certificate):
                     yield "The charged predictions are not those of the model in this bundle, but of another predictor."
                 else:
                     yield from self._made_again("The predictor in measurements.npz", own, certificate)
         yield from self._made_again("model.json", data == model_to_json(card, fitted), certificate)
 
-    def _answer_problems(self, certificate: Certificate, schema: Schema, config: RunConfig) -> Iterator[str]:
+    def _answer_problems(self, certificate: Certificate, config: RunConfig) -> Iterator[str]:
         found = measurements_from_bytes(self.archive.read("measurements.npz"))
+        asked = config.asked
         yield from pairing_problems(found.answers, certificate.receipts)
         for answer in found.answers:
-            yield from ENTRIES[type(answer)].problems(answer, schema)
-        yield from row_count_problems(found, schema, holdout=config.holdout)
+            yield from ENTRIES[type(answer)].problems(answer, asked.schema)
+        yield from row_count_problems(found, asked.schema, holdout=config.holdout)
         for answer in found.sums:
-            if answer.query == PREDICTION_QUERY and not asks_about(answer.feature_map, config):
+            if answer.query == PREDICTION_QUERY and not asks_about(answer.feature_map, asked):
                 yield "The charged predictions are not about the label and the groups in config.yaml."
         card = MODELS.get(certificate.generator) or GENERATORS.get(certificate.generator)
         own = "" if card is None else card.asks_as or f"{card.kind} {card.name}"
         asking = {own, "report", "number of rows"}
-        of_answers = {one.sequence: answer.assumptions(schema) for answer in found.answers for one in answer.receipts}
+        of_answers = {
+            one.sequence: answer.assumptions(asked.schema) for answer in found.answers for one in answer.receipts
+        }
         for receipt in certificate.receipts:
             if receipt.sequence not in of_answers:
                 continue  # said above
-            leans_on = [*schema.assumptions, *of_answers[receipt.sequence]]
+            leans_on = [*asked.schema.assumptions, *of_answers[receipt.sequence]]
             unsaid = [sentence for sentence in leans_on if sentence not in receipt.assumptions]
             yield from self._assumed(certificate, unsaid, f"The receipt of '{receipt.query}'")
             # Free text could hide a number from the private rows.
@@ -508,7 +512,7 @@ class _Check:
         known = measurements_from_bytes(self.archive.read("measurements.npz"))
         receipts = [receipt for answer in known.answers for receipt in answer.receipts]
         words = not differs_elsewhere(certificate)
-        for title in altered_evidence(report, known.sums, receipts, config, rows=known.rows, words=words):
+        for title in altered_evidence(report, known.sums, receipts, config.asked, rows=known.rows, words=words):
             yield f"What report.json says under '{title}' does not follow from the noisy answers."
 
     def _model_problems(self, certificate: Certificate, config: RunConfig) -> Iterator[str]:
@@ -588,9 +592,12 @@ class _Check:
     def _drawn_problems(self, certificate: Certificate, config: RunConfig) -> Iterator[str]:
         drawn = self._drawn(config)
         same = self.codes is not None and np.array_equal(drawn.codes, self.codes)
+        same = same and (drawn.units is None or (self.units is not None and np.array_equal(drawn.units, self.units)))
         if not same:
             with self.archive.open("synthetic.csv") as stream:
-                same = is_written_as("synthetic.csv", stream, drawn.codes, config.schema, config.seed)
+                same = is_written_as(
+                    "synthetic.csv", stream, drawn.codes, config.schema, config.seed, units=drawn.units
+                )
         yield from self._made_again("synthetic.csv", same, certificate)
 
     def _reported_problems(self, certificate: Certificate, config: RunConfig) -> Iterator[str]:
@@ -622,7 +629,7 @@ def _facts(certificate: Certificate) -> dict[str, Any]:
 
 
 def _receipt_problems(certificate: Certificate) -> Iterable[str]:
-    yield from receipt_problems(certificate.receipts, certificate)
+    yield from receipt_problems(certificate.receipts, certificate, rows_per_unit=certificate.rows_asked)
     # Where it was computed on a computer like this one it is the same to the last bit.
     elsewhere = bool(differs_elsewhere(certificate))
     beside = budgets_of(certificate.previews, certificate.neighbours)
@@ -675,7 +682,8 @@ def _statement_problems(certificate: Certificate) -> Iterator[str]:
 
 
 def _schema_problems(archive: Archive, certificate: Certificate, schema: Schema, config: RunConfig) -> Iterable[str]:
-    if (schema.unit, schema.neighbours) != (certificate.unit, certificate.neighbours):
+    stated = (certificate.unit, certificate.neighbours, certificate.people)
+    if (schema.unit, schema.neighbours, schema.people) != stated:
         yield "schema.json and the certificate state different units or neighbouring relations."
     unknown = set(certificate.domain_source) - {column.name for column in schema}
     if unknown or not {column.name for column in schema.modelled} <= set(certificate.domain_source):
@@ -699,7 +707,9 @@ def _schema_problems(archive: Archive, certificate: Certificate, schema: Schema,
         yield "config.yaml contains a comment, or is not written as it was sealed."
     yield from _declared_problems(config, schema)
     run = (certificate.generator, canonical_line(certificate.options), certificate.seed)
-    if (config.account, config.rows) != (certificate.account, certificate.rows):
+    # People are made whole, so they may have more rows than asked for.
+    rows = config.rows if config.schema.people != "whole" else max(config.rows, certificate.rows)
+    if (config.account, rows) != (certificate.account, certificate.rows):
         yield "config.yaml and the certificate state different accounts or numbers of rows."
     if (config.generator, canonical_line(config.options), config.seed) != run:
         yield "config.yaml and the certificate state different generators, options or seeds."

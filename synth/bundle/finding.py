@@ -252,7 +252,7 @@ def _paid_problems(finding: Finding, certificate: Certificate, reference: FoundR
         yield "The finding was charged to a different account."
     if (finding.schema.unit, finding.schema.neighbours) != (certificate.unit, certificate.neighbours):
         yield "found.json and the certificate protect different units or hide different changes."
-    yield from receipt_problems(finding.receipts, certificate)
+    yield from receipt_problems(finding.receipts, certificate, rows_per_unit=certificate.unit.rows_per_unit)
     spent = epsilon_of_receipts(finding.receipts, finding.delta)
     if not spent <= finding.epsilon * (1 + _RELATIVE):
         yield f"The receipts of the finding compose to epsilon = {spent:.9g}; {finding.epsilon:.9g} was asked for."
@@ -334,7 +334,7 @@ def _alike(name: str, due: Receipt, stated: Receipt) -> bool:
     return bool(one == other) if name in _PLANNED else bool(abs(one - other) <= _LAST_DIGITS * abs(one))
 
 
-def receipt_problems(receipts: Iterable[Receipt], certificate: Certificate) -> Iterator[str]:
+def receipt_problems(receipts: Iterable[Receipt], certificate: Certificate, *, rows_per_unit: int) -> Iterator[str]:
     """Yield a problem if receipts of a session are missing, or do not support the promise of the certificate."""
     paid, unit = tuple(receipts), certificate.unit
     if [receipt.sequence for receipt in paid] != list(range(len(paid))):
@@ -347,7 +347,7 @@ def receipt_problems(receipts: Iterable[Receipt], certificate: Certificate) -> I
             yield f"{name} relies on an assumption that the certificate leaves out."
         if receipt.neighbours is not certificate.neighbours:
             yield f"{name} uses a different neighbouring relation from the certificate."
-        if (receipt.protects, receipt.rows_per_unit) != (unit.protects, unit.rows_per_unit):
+        if (receipt.protects, receipt.rows_per_unit) != (unit.protects, rows_per_unit):
             yield f"{name} protects a different unit from the certificate."
         yield from misstated(receipt)
 

@@ -26,7 +26,7 @@ from synth.bundle.certificate import option_of
 from synth.errors import VerificationError
 from synth.estimators import describe, restore
 from synth.generators.protocol import GeneratorTask, ReleasedModel, State
-from synth.schema import OptionValue, RunConfig, Schema, schema_from_document, schema_to_document
+from synth.schema import OptionValue, RunConfig, Schema, asked_schema, schema_from_document, schema_to_document
 
 __all__ = [
     "ModelCard",
@@ -80,7 +80,7 @@ class ModelCard:
     @property
     def task(self) -> GeneratorTask:
         """Its task, to be run on the processor."""
-        return GeneratorTask(schema=self.schema, label=self.label, seed=self.seed, device="cpu")
+        return GeneratorTask(schema=asked_schema(self.schema), label=self.label, seed=self.seed, device="cpu")
 
 
 def model_to_bytes(card: ModelCard, state: State) -> bytes:

@@ -18,7 +18,7 @@ from synth.bundle.measurements import Measurements
 from synth.bundle.model_file import ModelCard, differing
 from synth.bundle.recorded_session import AllAskedError, RecordedSession, Repeated
 from synth.errors import VerificationError
-from synth.estimators import DrawnRows, drawn_rows, make, restore
+from synth.estimators import DrawnRows, drawn_rows, make, restore, rows_as_asked
 from synth.generators import Generator, GeneratorTask, PrivateModel, State
 from synth.generators.protocol import ReleasedModel
 from synth.privacy.accounting import PrivacyBudget
@@ -130,9 +130,9 @@ def _of_untrusted(problem: str) -> Iterator[None]:
 def report_of(known: Measurements, config: RunConfig, fitted: PrivateModel, drawn: DrawnRows) -> bytes:
     """Return report.json: what the rows, the answers and the model say."""
     evidence = published_evidence(
-        drawn.codes,
+        rows_as_asked(drawn, config),
         known.sums,
-        config,
+        config.asked,
         rows=known.rows,
         facts=(*fitted.facts(), *drawn.facts),
         pictures=fitted.pictures(),
@@ -197,13 +197,14 @@ def asked_again(
     PrivacyError
         If a question is asked that was not answered, or another one.
     """
-    schema = config.schema
+    asked = config.asked
+    schema = asked.schema
     budget = PrivacyBudget(epsilon=config.epsilon, delta=config.delta, neighbours=schema.neighbours)
     own = frozenset(answer.query for answer in known.answers) - {PREDICTION_QUERY}
     session = RecordedSession(
         schema, budget, rows=rows_measured(known), answers=known.answers, ends=frozenset() if fit else own
     )
-    shares = {part.name: part.share for part in budget_parts(config)}
+    shares = {part.name: part.share for part in budget_parts(asked)}
     held = session.holdout_session(share=shares[PREDICTIONS]) if PREDICTIONS in shares else None
     fitted = None
     with suppress(AllAskedError):
@@ -215,10 +216,10 @@ def asked_again(
             )
         fitted = fitted_by(session.sub_session(session.remaining_share), config, device=device, progress=progress)
     if held is not None:
-        asked = [one.feature_map for one in of_kind(known.answers, NoisyAnswer) if one.query == PREDICTION_QUERY]
+        questions = [one.feature_map for one in of_kind(known.answers, NoisyAnswer) if one.query == PREDICTION_QUERY]
         if fitted is not None and (trained or isinstance(fitted, ReleasedModel)):
-            asked = [_prediction_asked(fitted, config)]
-        for question in asked:
+            questions = [_prediction_asked(fitted, config)]
+        for question in questions:
             with suppress(AllAskedError):
                 held.noisy_sum(question, share=held.remaining_share, query=PREDICTION_QUERY, source="report")
     return fitted, session.repeated
@@ -227,8 +228,8 @@ def asked_again(
 def _prediction_asked(fitted: PrivateModel, config: RunConfig) -> FeatureMap:
     """Return the question about held-out rows: that of a released model, or of what is trained on the drawn rows."""
     if isinstance(fitted, ReleasedModel):
-        return model_question(fitted, config)
-    return trained_question(rows_again(fitted, config).codes, config, failed=_raised)
+        return model_question(fitted, config.asked)
+    return trained_question(rows_as_asked(rows_again(fitted, config), config), config.asked, failed=_raised)
 
 
 def _raised(error: Exception) -> None:
@@ -308,7 +309,7 @@ def agreement_of_models(ours: PrivateModel, sealed: PrivateModel, config: RunCon
     try:
         if isinstance(ours, Generator) and isinstance(sealed, Generator):
             one_table, other_table = (fitted.sample(_ROWS_OF_MODELS, config.seed) for fitted in (ours, sealed))
-            return Agreement(away, distance_of_tables(one_table, other_table, config.schema, seed=config.seed))
+            return Agreement(away, distance_of_tables(one_table, other_table, config.asked.schema, seed=config.seed))
         return Agreement(away, _largest_difference(one, other))
     except (ArithmeticError, LookupError, TypeError, ValueError):
         return Agreement(away, None)

@@ -159,7 +159,8 @@ def replay(
             identical = made == archive.read(name)
         else:
             name = "synthetic.csv"
-            write_table(drawn.codes, config.schema, folder / name, folder / "synthetic.parquet", config.seed)
+            table = (drawn.codes, config.schema, folder / name, folder / "synthetic.parquet", config.seed)
+            write_table(*table, units=drawn.units)
             with (folder / name).open("rb") as stream:
                 identical = sha256_of(stream) == certificate.files.get(name)
             distance = None if identical else _distance(archive, folder / name, config)
@@ -207,11 +208,12 @@ def _by_another(
     if fresh.card.kind != "generator":
         raise ConfigError(f"'{generator}' is a {fresh.card.kind}, which cannot be fitted to the answers of a table.")
     budget = PrivacyBudget(epsilon=config.epsilon, delta=config.delta, neighbours=config.schema.neighbours)
-    session = DerivedSession(config.schema, budget, rows=rows_measured(known), answers=known.answers)
+    session = DerivedSession(config.asked.schema, budget, rows=rows_measured(known), answers=known.answers)
     drawn = rows_again(fresh.fit(session, progress or NullProgress()), config)
     folder.mkdir(parents=True, exist_ok=True)
     written = folder / "synthetic.csv"
-    write_table(drawn.codes, config.schema, written, folder / "synthetic.parquet", config.seed)
+    table = (drawn.codes, config.schema, written, folder / "synthetic.parquet", config.seed)
+    write_table(*table, units=drawn.units)
     distance = _distance(archive, written, config)
     lines = (
         f"The table of '{generator}' is another one than the certified table; nothing more was spent.",
@@ -252,7 +254,7 @@ def drawn_table(bundle: str | Path, *, rows: int, seed: int) -> io.BytesIO:
             raise ConfigError("Draw at least one row.")
         drawn = rows_again(restored(card, state), again)
     made = io.BytesIO()
-    write_parquet(drawn.codes, config.schema, made, seed)
+    write_parquet(drawn.codes, config.schema, made, seed, units=drawn.units)
     made.seek(0)
     return made
 

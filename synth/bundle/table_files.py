@@ -28,7 +28,7 @@ import pyarrow.parquet as pa_parquet
 
 from synth.bundle.parquet import Field, ParquetFile
 from synth.errors import TableError, VerificationError
-from synth.schema import Column, ModelledColumn, Schema
+from synth.schema import Column, ModelledColumn, Schema, guarded
 from synth.schema.columns.base import code_dtype
 from synth.schema.encoding import arrow_type, encode_column
 
@@ -43,6 +43,7 @@ __all__ = [
     "printers_of",
     "quoted",
     "read_table",
+    "read_units",
     "write_csv",
     "write_parquet",
     "write_table",
@@ -70,7 +71,15 @@ _Printer = Callable[[int, int], pa.Array]
 # Writing and reading -------------------------------------------------------------------------------------------------
 
 
-def write_table(codes: npt.ArrayLike, schema: Schema, path_csv: Path, path_parquet: Path, seed: int) -> None:
+def write_table(
+    codes: npt.ArrayLike,
+    schema: Schema,
+    path_csv: Path,
+    path_parquet: Path,
+    seed: int,
+    *,
+    units: npt.NDArray[np.int64] | None = None,
+) -> None:
     """Write a synthetic table as CSV and as Parquet.
 
     Parameters
@@ -83,6 +92,8 @@ def write_table(codes: npt.ArrayLike, schema: Schema, path_csv: Path, path_parqu
         Where to write.
     seed : int
         The public seed; fresh ids are made from it.
+    units : array of shape (n_rows,), optional
+        Where rows belong to people who are kept whole, the number of each row's person.
 
     Raises
     ------
@@ -92,17 +103,26 @@ def write_table(codes: npt.ArrayLike, schema: Schema, path_csv: Path, path_parqu
         If a code is not one of its column's.
     """
     with Path(path_csv).open("wb") as target:
-        write_csv(codes, schema, target, seed)
+        write_csv(codes, schema, target, seed, units=units)
     with Path(path_parquet).open("wb") as target:
-        write_parquet(codes, schema, target, seed)
+        write_parquet(codes, schema, target, seed, units=units)
 
 
-def write_csv(codes: npt.ArrayLike, schema: Schema, target: BinaryIO, seed: int) -> None:
+def write_csv(
+    codes: npt.ArrayLike,
+    schema: Schema,
+    target: BinaryIO,
+    seed: int,
+    *,
+    units: npt.NDArray[np.int64] | None = None,
+) -> None:
     """Write a synthetic table as UTF-8 CSV with a header; see :func:`write_table`."""
     rows = as_rows(codes, schema)
     # An empty line would be skipped when a table of one column is read.
     missing = '""' if len(schema.printed) == 1 else ""
-    printers = printers_of(rows, schema, seed, lambda column, found: pa.array(_csv_texts(column, found, missing)))
+    printers = printers_of(
+        rows, schema, seed, lambda column, found: pa.array(_csv_texts(column, found, missing)), units=units
+    )
     target.write(_header(schema).encode())
     for first, last in pieces(len(rows), schema):
         *before, end = (printer(first, last) for printer in printers)
@@ -112,11 +132,18 @@ def write_csv(codes: npt.ArrayLike, schema: Schema, target: BinaryIO, seed: int)
         target.write(memoryview(data)[: np.frombuffer(offsets, dtype=np.int32)[last - first]])
 
 
-def write_parquet(codes: npt.ArrayLike, schema: Schema, target: BinaryIO, seed: int) -> None:
+def write_parquet(
+    codes: npt.ArrayLike,
+    schema: Schema,
+    target: BinaryIO,
+    seed: int,
+    *,
+    units: npt.NDArray[np.int64] | None = None,
+) -> None:
     """Write a synthetic table as Parquet: nullable int64, float64, date32, string and bool; see :func:`write_table`."""
     rows = as_rows(codes, schema)
-    printers = printers_of(rows, schema, seed, _parquet_cells)
-    identifiers = set(schema.identifiers)
+    printers = printers_of(rows, schema, seed, _parquet_cells, units=units)
+    identifiers = set(schema.identifiers) - ({schema.unit.id_column} if units is not None else set())
     file = ParquetFile(
         target,
         [
@@ -181,6 +208,22 @@ def read_table(source: Path | BinaryIO, schema: Schema, *, made_here: bool = Tru
     return np.column_stack(columns)
 
 
+def read_units(source: Path | BinaryIO, schema: Schema) -> npt.NDArray[np.int64] | None:
+    """Return the number of each row's person in a table that a run made, or None where people are not kept whole.
+
+    Parameters
+    ----------
+    source, schema
+        As in :func:`read_table`.
+    """
+    if schema.people != "whole":
+        return None
+    ids = _read_cells(source, schema).column(guarded(str(schema.unit.id_column))).to_numpy()
+    begins = np.ones(len(ids), dtype=bool)
+    begins[1:] = ids[1:] != ids[:-1]
+    return np.asarray(np.cumsum(begins) - 1, dtype=np.int64)
+
+
 def fresh_ids(name: str, rows: npt.NDArray[np.int64], seed: int) -> pa.Array:
     """Return new ids for an identifier column.
 
@@ -223,9 +266,17 @@ def as_rows(codes: npt.ArrayLike, schema: Schema) -> _Rows:
 
 
 def printers_of(
-    rows: _Rows, schema: Schema, seed: int, values: Callable[[ModelledColumn, npt.NDArray[np.int64]], pa.Array]
+    rows: _Rows,
+    schema: Schema,
+    seed: int,
+    values: Callable[[ModelledColumn, npt.NDArray[np.int64]], pa.Array],
+    *,
+    units: npt.NDArray[np.int64] | None = None,
 ) -> list[_Printer]:
-    """Return the printer of each printed column; values are computed once per code that occurs."""
+    """Return the printer of each printed column; values are computed once per code that occurs.
+
+    Rows of one of ``units`` have one id in the column that names them; every other id is of one row.
+    """
     place_of = {name: place for place, name in enumerate(schema.names)}
 
     def coded(column: ModelledColumn) -> _Printer:
@@ -235,6 +286,8 @@ def printers_of(
         return lambda first, last: cells.take(pa.array(np.searchsorted(found, codes[first:last])))
 
     def fresh(name: str) -> _Printer:
+        if units is not None and name == schema.unit.id_column:
+            return lambda first, last: fresh_ids(name, units[first:last], seed)
         return lambda first, last: fresh_ids(name, np.arange(first, last), seed)
 
     modelled = {column.name: column for column in schema.modelled}
@@ -335,6 +388,9 @@ class TableCheck:
     def __init__(self, schema: Schema, *, keep: bool = False) -> None:
         self.rows = 0
         self.problems: list[str] = []
+        self._id_column = schema.unit.id_column
+        self._units: list[npt.NDArray[np.int64]] | None = [] if keep and schema.people == "whole" else None
+        self._person, self._last_id = -1, None
         modelled = {column.name: column for column in schema.modelled}
         self._columns = [
             _ColumnCheck(modelled[column.name], keep=keep) if column.name in modelled else _IdentifierCheck(column)
@@ -351,11 +407,28 @@ class TableCheck:
             codes[:, place] = np.concatenate([np.empty(0, dtype=np.uint8), *blocks])
         return codes
 
+    @property
+    def units(self) -> npt.NDArray[np.int64] | None:
+        """The number of each row's person where people are kept whole: it grows where the id changes."""
+        return None if self._units is None else np.concatenate([np.empty(0, np.int64), *self._units])
+
     def add(self, arrays: list[pa.Array]) -> None:
         """Check a batch: one dictionary array of texts for each printed column."""
         for check, array in zip(self._columns, arrays, strict=True):
             check.add(array.dictionary.to_pylist(), array.indices.to_numpy())
+            if self._units is not None and check.column.name == self._id_column:
+                self._units.append(self._numbered(array.dictionary, array.indices.to_numpy()))
         self.rows += len(arrays[0])
+
+    def _numbered(self, texts: pa.Array, places: Places) -> npt.NDArray[np.int64]:
+        """Return the number of each row's person, by where the id changes; only texts at the ends are kept."""
+        begins = np.diff(places, prepend=places[:1]) != 0
+        if len(places):
+            begins[0] = texts[int(places[0])].as_py() != self._last_id
+            self._last_id = texts[int(places[-1])].as_py()
+        numbers = self._person + np.cumsum(begins)
+        self._person = int(numbers[-1]) if len(numbers) else self._person
+        return np.asarray(numbers, dtype=np.int64)
 
     def finish(self, rows: int | None) -> TableCheck:
         """Compare the number of rows and turn counts into sentences."""
@@ -415,7 +488,15 @@ def _check_size(check: TableCheck, rows: int | None, more: int) -> None:
 # Whether the bytes follow from the cells, and contain nothing else ---------------------------------------------------
 
 
-def is_written_as(name: str, stream: BinaryIO, codes: npt.NDArray[np.integer[Any]], schema: Schema, seed: int) -> bool:
+def is_written_as(
+    name: str,
+    stream: BinaryIO,
+    codes: npt.NDArray[np.integer[Any]],
+    schema: Schema,
+    seed: int,
+    *,
+    units: npt.NDArray[np.int64] | None = None,
+) -> bool:
     """Return whether a file of a table is, byte for byte, what some cells are written as.
 
     Parameters
@@ -429,9 +510,11 @@ def is_written_as(name: str, stream: BinaryIO, codes: npt.NDArray[np.integer[Any
     schema : Schema
     seed : int
         The public seed, from which new identifiers are made.
+    units : array of shape (n_rows,), optional
+        As in :func:`write_table`.
     """
     compared = _Compared(stream)
-    _WRITERS[name](codes, schema, cast(BinaryIO, compared), seed)
+    _WRITERS[name](codes, schema, cast(BinaryIO, compared), seed, units=units)
     return compared.is_same()
 
 

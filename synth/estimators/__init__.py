@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,12 +26,24 @@ from synth.generators import (
     build,
     build_from_state,
 )
-from synth.schema import RunConfig
+from synth.generators.whole_people import POOL, unfolded
+from synth.privacy.people import folded, made_up_hashes
+from synth.schema import RunConfig, people_of
 from synth.schema.constraints import Repaired, asks_the_model, repair
 from synth.schema.rule_lines import RuleSet, read_rules
 from synth.schema.shares import with_learnt_tables
 
-__all__ = ["MODELS", "REPAIRED", "DrawnRows", "describe", "drawn_rows", "make", "model_cards", "restore"]
+__all__ = [
+    "MODELS",
+    "REPAIRED",
+    "DrawnRows",
+    "describe",
+    "drawn_rows",
+    "make",
+    "model_cards",
+    "restore",
+    "rows_as_asked",
+]
 
 _FAMILIES: tuple[str, ...] = (
     "synth.estimators.random_features",
@@ -82,14 +94,63 @@ class DrawnRows:
         Columns in ``schema.names`` order; every row keeps every rule.
     facts : tuple of Fact
         The repairs that this took; they follow from synthetic rows alone.
+    units : array of shape (rows,), optional
+        Where people are kept whole, the number of each row's person, from 0, never decreasing.
     """
 
     codes: NDArray[np.int64]
     facts: tuple[Fact, ...] = ()
+    units: NDArray[np.int64] | None = None
 
 
 def drawn_rows(fitted: PrivateModel, config: RunConfig) -> DrawnRows:
     """Draw the rows of a run, and repair them by its rules; a model has no rows."""
+    if config.schema.people != "whole" or not isinstance(fitted, Generator):
+        return _drawn(fitted, config)
+    people, asked, seed = people_of(config.schema), config.asked, (config.seed + 2) % 2**63
+    drawn, pool = _drawn(fitted, asked), _drawn(fitted, replace(asked, rows=POOL, seed=seed))
+    rules, names = read_rules(config.constraints, config.schema), config.schema.names
+    if rules.learnt:
+        places = [asked.schema.names.index(name) for name in names]
+        rules = with_learnt_tables(rules, config.schema, pool.codes[:, places])
+
+    def keeps(codes: NDArray[np.int64]) -> NDArray[np.bool_]:
+        rows = {name: codes[:, names.index(name)] for name in rules.columns}
+        broken = np.zeros(len(codes), dtype=bool)
+        for rule in rules.rules:
+            broken |= rule.broken(rows)
+        return ~broken
+
+    made = unfolded(
+        drawn.codes,
+        pool.codes,
+        people,
+        rows=None if config.by_people else config.rows,
+        seed=seed,
+        keeps=keeps if rules.rules else None,
+    )
+    return DrawnRows(made.codes, drawn.facts, made.units)
+
+
+def rows_as_asked(drawn: DrawnRows, config: RunConfig) -> NDArray[np.int64]:
+    """Return the rows of a run as its questions are about them: people that are kept whole have one row each.
+
+    Returns
+    -------
+    array of shape (rows, columns asked), columns in the order of ``config.asked.schema.names``
+    """
+    if drawn.units is None:
+        return drawn.codes
+    people = people_of(config.schema)
+    hashes, key = made_up_hashes(drawn.units, config.seed)
+    columns = {
+        column.name: column.smallest_codes(drawn.codes[:, place]) for place, column in enumerate(config.schema.modelled)
+    }
+    made = folded(columns, hashes, people, account_key=key)
+    return np.column_stack([made[name].astype(np.int64) for name in people.asked.names])
+
+
+def _drawn(fitted: PrivateModel, config: RunConfig) -> DrawnRows:
     schema = config.schema
     if not isinstance(fitted, Generator):
         return DrawnRows(np.empty((0, len(schema.modelled)), np.int64))

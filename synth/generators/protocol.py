@@ -82,6 +82,7 @@ class GeneratorTask:
     @classmethod
     def of(cls, config: RunConfig, *, device: str | None = None) -> Self:
         """Return the task of a configuration; ``device`` replaces its device."""
+        config = config.asked
         return cls(
             schema=config.schema,
             label=config.label,

@@ -14,8 +14,7 @@ Which rows of a unit are kept, and which units are held out, is keyed, so that i
 - Where the number of units is public (replace-one), the units with the smallest hashes are held out, exactly
   round(share * units) of them. Replacing one unit replaces at most one unit on each side.
 
-The hash is AES of (AES of the id's hash) XOR a number: a block-cipher MAC of two blocks, a pseudo-random function that
-hashes millions of rows in a second.
+Where units are kept whole, their rows then become one (:mod:`synth.privacy.people`), which also says which are kept.
 
 Without an id column a row is a unit, and its id is a keyed hash of its codes, with a number among the rows that have
 the same codes: the position of a row in the table, and the rows before it, play no part. Where a cell is hidden the
@@ -34,19 +33,29 @@ from typing import Any, BinaryIO, Literal, NoReturn, Protocol
 
 import numpy as np
 import numpy.typing as npt
-from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from synth.errors import PrivacyError, SchemaError
+from synth.privacy.hashing import (
+    Hashes,
+    begins,
+    content_hashes,
+    keyed_numbers,
+    places_in_groups,
+    purpose_key,
+    units_and_occurrences,
+)
+from synth.privacy.people import folded
 from synth.privacy.receipt import Part
 from synth.reading.reader import EncodedTable, read_codes, with_id
 from synth.reading.request import HASH_BYTES
-from synth.schema import Codes, Neighbours, Schema, TableFormat
+from synth.schema import Codes, Neighbours, Schema, TableFormat, people_of
 from synth.system.settings import ReaderLimits
 
 __all__ = [
     "Part",
     "PrivateTable",
     "TableSource",
+    "asked_rows",
     "chosen_rows",
     "hash_key",
     "holdout_rows",
@@ -59,10 +68,6 @@ __all__ = [
     "units_to_split",
 ]
 
-PIECE = 2**18
-"""Rows hashed at a time; bounds the memory, changes nothing else."""
-
-_Hashes = npt.NDArray[np.uint8]
 _Mask = npt.NDArray[np.bool_]
 
 
@@ -180,11 +185,12 @@ class PrivateTable:
         encoded = read_table(made_up, "", schema, form, account_key=b"", undeclared=undeclared)
 
         def side(rows: int, part: Part) -> PrivateTable:
-            columns = {name: codes[encoded._n_rows - rows :] for name, codes in encoded._codes.items()}
+            chosen = np.arange(encoded._n_rows) >= encoded._n_rows - rows
+            columns, asked = asked_rows(encoded, chosen, schema, account_key=b"")
             if schema.needs_number_of_units:
-                return cls._side(columns, schema, part, n_units=schema.number_of_units or 0, holdout=holdout)
+                return cls._side(columns, asked, part, n_units=schema.number_of_units or 0, holdout=holdout)
             # Their number is private, or released with them: it is that of this side.
-            return cls._side(columns, schema, part, n_units=rows, holdout=float(part == "holdout"))
+            return cls._side(columns, asked, part, n_units=rows, holdout=float(part == "holdout"))
 
         return tuple((side(rows, "train"), side(rows, "holdout")) for rows in (1, 0))
 
@@ -235,9 +241,10 @@ class PrivateTable:
     ) -> PrivateTable:
         chosen = chosen_rows(encoded, schema, account_key=account_key, holdout=holdout, part=part)
         n_units = units_to_split(encoded, schema) or encoded._n_rows
-        table = cls._side(rows_of(encoded, chosen), schema, part, n_units=n_units, holdout=holdout)
-        if encoded._unit_hashes is not None and schema.unit.rows_per_unit > 1:
-            table._units = _units_and_occurrences(encoded._unit_hashes[chosen])[0]
+        columns, asked = asked_rows(encoded, chosen, schema, account_key=account_key)
+        table = cls._side(columns, asked, part, n_units=n_units, holdout=holdout)
+        if encoded._unit_hashes is not None and asked.unit.rows_per_unit > 1:
+            table._units = units_and_occurrences(encoded._unit_hashes[chosen])[0]
         return table
 
     @classmethod
@@ -303,6 +310,23 @@ def rows_of(encoded: EncodedTable, chosen: npt.NDArray[np.bool_]) -> Codes:
     return columns
 
 
+def asked_rows(
+    encoded: EncodedTable, chosen: npt.NDArray[np.bool_], schema: Schema, *, account_key: bytes
+) -> tuple[Codes, Schema]:
+    """Return the rows that questions are about, by column, and their schema: one row for each unit that is kept whole.
+
+    For this package alone.
+    """
+    columns = rows_of(encoded, chosen)
+    if schema.people != "whole" or encoded._unit_hashes is None:
+        return columns, schema
+    people = people_of(schema)
+    columns = folded(columns, encoded._unit_hashes[chosen], people, account_key=account_key)
+    for codes in columns.values():
+        codes.flags.writeable = False
+    return columns, people.asked
+
+
 def chosen_rows(
     encoded: EncodedTable, schema: Schema, *, account_key: bytes, holdout: float, part: Part
 ) -> npt.NDArray[np.bool_]:
@@ -337,7 +361,8 @@ def chosen_rows(
     if hashes is not None:
         chosen = with_id(hashes)
         # Rows without an id are not read: they belong to no unit, so neither the cap nor the promise covers them.
-        chosen[chosen] = kept_rows(hashes[chosen], rows_per_unit=schema.unit.rows_per_unit, account_key=account_key)
+        if schema.people != "whole":
+            chosen[chosen] = kept_rows(hashes[chosen], rows_per_unit=schema.unit.rows_per_unit, account_key=account_key)
     if holdout == 0:
         return chosen if part == "train" else np.zeros_like(chosen)
     if hashes is not None:
@@ -379,10 +404,10 @@ def _hashes_of(unit_ids: Sequence[Hashable], key: bytes) -> npt.NDArray[np.uint8
 
 def hash_key(account_key: bytes) -> bytes:
     """Return the key (32 bytes) with which the ids of an account's units are hashed while a table is read."""
-    return _purpose_key(account_key, b"unit ids")
+    return purpose_key(account_key, b"unit ids")
 
 
-def kept_rows(unit_hashes: _Hashes, *, rows_per_unit: int, account_key: bytes) -> _Mask:
+def kept_rows(unit_hashes: Hashes, *, rows_per_unit: int, account_key: bytes) -> _Mask:
     """Choose at most ``rows_per_unit`` rows of every id.
 
     Parameters
@@ -398,17 +423,17 @@ def kept_rows(unit_hashes: _Hashes, *, rows_per_unit: int, account_key: bytes) -
     -------
     array of bool of shape (n_rows,)
     """
-    unit, occurrence = _units_and_occurrences(unit_hashes)
+    unit, occurrence = units_and_occurrences(unit_hashes)
     crowded = np.bincount(unit)[unit] > rows_per_unit
     rows = np.flatnonzero(crowded)
-    numbers = _keyed_numbers(unit_hashes[rows], occurrence[rows], _purpose_key(account_key, b"kept rows"))
+    numbers = keyed_numbers(unit_hashes[rows], occurrence[rows], purpose_key(account_key, b"kept rows"))
     order = np.lexsort((numbers[:, 1], numbers[:, 0], unit[rows]))
     kept = ~crowded
-    kept[rows[order]] = _places_in_groups(unit[rows[order]]) < rows_per_unit
+    kept[rows[order]] = places_in_groups(unit[rows[order]]) < rows_per_unit
     return kept
 
 
-def holdout_rows(unit_hashes: _Hashes, *, share: float, n_units: int | None, account_key: bytes) -> _Mask:
+def holdout_rows(unit_hashes: Hashes, *, share: float, n_units: int | None, account_key: bytes) -> _Mask:
     """Choose the rows of the units that are held out from every generator.
 
     Parameters
@@ -428,7 +453,7 @@ def holdout_rows(unit_hashes: _Hashes, *, share: float, n_units: int | None, acc
     array of bool of shape (n_rows,)
         All rows of a unit lie on one side.
     """
-    numbers = _keyed_numbers(unit_hashes, None, _purpose_key(account_key, b"hold-out"))
+    numbers = keyed_numbers(unit_hashes, None, purpose_key(account_key, b"hold-out"))
     if n_units is None:
         # A coin of 53 bits, compared exactly.
         coins: _Mask = (numbers[:, 0] >> np.uint64(11)) < np.uint64(round(share * 2**53))
@@ -436,7 +461,7 @@ def holdout_rows(unit_hashes: _Hashes, *, share: float, n_units: int | None, acc
     # Rows of one unit have one number of 128 bits, different from every other unit's: encryption is one-to-one.
     high, low = numbers[:, 0], numbers[:, 1]
     order = np.lexsort((low, high))
-    first = np.flatnonzero(_begins(numbers[order]))
+    first = np.flatnonzero(begins(numbers[order]))
     n_held = round(share * n_units)
     if n_held >= len(first):
         return np.ones(len(numbers), dtype=bool)
@@ -445,7 +470,7 @@ def holdout_rows(unit_hashes: _Hashes, *, share: float, n_units: int | None, acc
     return held
 
 
-def row_hashes(columns: Sequence[npt.NDArray[np.unsignedinteger[Any]]], *, account_key: bytes) -> _Hashes:
+def row_hashes(columns: Sequence[npt.NDArray[np.unsignedinteger[Any]]], *, account_key: bytes) -> Hashes:
     """Return replacements for unit hashes where every row is a unit: keyed hashes of the contents of each row.
 
     Parameters
@@ -461,76 +486,13 @@ def row_hashes(columns: Sequence[npt.NDArray[np.unsignedinteger[Any]]], *, accou
         Different for all rows: the k-th row with the same codes has its own hash for every k. Adding or removing
         another row leaves the hashes of all others unchanged, up to the order of identical rows.
     """
-    n_rows, width = len(columns[0]), sum(column.itemsize for column in columns)
-    blocks = Cipher(algorithms.AES(_purpose_key(account_key, b"rows")), modes.ECB()).encryptor()  # noqa: S305
-    hashes = np.empty((n_rows, 16), dtype=np.uint8)
-    padded = -(-width // 16) * 16
-    piece = max(1, 16 * PIECE // padded)
-    for start in range(0, n_rows, piece):
-        rows = slice(start, min(start + piece, n_rows))
-        whole = np.zeros((rows.stop - start, padded), dtype=np.uint8)
-        place = 0
-        for column in columns:
-            codes = np.ascontiguousarray(column[rows]).astype(column.dtype.newbyteorder("<"), copy=False)
-            whole[:, place : place + column.itemsize] = codes.view(np.uint8).reshape(-1, column.itemsize)
-            place += column.itemsize
-        # The MAC of a chain of blocks, which is sound because all rows of a table are equally long.
-        state = np.zeros((len(whole), 16), dtype=np.uint8)
-        for first in range(0, padded, 16):
-            state ^= whole[:, first : first + 16]
-            state = np.frombuffer(blocks.update(state.tobytes()), dtype=np.uint8).reshape(-1, 16).copy()
-        hashes[rows] = state
-    _, occurrence = _units_and_occurrences(hashes)
-    return _keyed_numbers(hashes, occurrence, _purpose_key(account_key, b"rows alike")).view(np.uint8)
+    hashes = content_hashes(columns, account_key=account_key)
+    _, occurrence = units_and_occurrences(hashes)
+    return keyed_numbers(hashes, occurrence, purpose_key(account_key, b"rows alike")).view(np.uint8)
 
 
-def place_hashes(n_rows: int) -> _Hashes:
+def place_hashes(n_rows: int) -> Hashes:
     """Return replacements for unit hashes where a cell is hidden: the position of each row in the table."""
     places = np.zeros((n_rows, 2), dtype=np.uint64)
     places[:, 0] = np.arange(n_rows, dtype=np.uint64)
     return places.view(np.uint8)
-
-
-def _purpose_key(account_key: bytes, purpose: bytes) -> bytes:
-    return hashlib.blake2b(account_key, digest_size=32, person=purpose).digest()
-
-
-def _units_and_occurrences(unit_hashes: _Hashes) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Return each row's unit, numbered from 0, and how many rows of that unit come before it."""
-    pairs = np.ascontiguousarray(unit_hashes).view(np.uint64).reshape(-1, 2)
-    order = np.lexsort((pairs[:, 1], pairs[:, 0]))  # stable: rows of one unit stay in the order of the table
-    sorted_unit = np.cumsum(_begins(pairs[order])) - 1
-    unit, occurrence = np.empty_like(sorted_unit), np.empty_like(sorted_unit)
-    unit[order] = sorted_unit
-    occurrence[order] = _places_in_groups(sorted_unit)
-    return unit, occurrence
-
-
-def _begins(sorted_items: npt.NDArray[Any]) -> _Mask:
-    """Return which items differ from the previous one; the first always does."""
-    begins = np.ones(len(sorted_items), dtype=bool)
-    differ = sorted_items[1:] != sorted_items[:-1]
-    begins[1:] = differ if differ.ndim == 1 else differ.any(axis=1)
-    return begins
-
-
-def _places_in_groups(groups: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Return 0, 1, 2, ... within each run of equal numbers."""
-    places = np.arange(len(groups))
-    return places - np.maximum.accumulate(np.where(_begins(groups), places, 0))
-
-
-def _keyed_numbers(
-    unit_hashes: _Hashes, occurrences: npt.NDArray[np.int64] | None, key: bytes
-) -> npt.NDArray[np.uint64]:
-    """Return a pseudo-random number of 128 bits, as two halves, for each pair of an id's hash and an occurrence."""
-    # Each block is encrypted by itself, as a block-cipher MAC asks for: nothing is kept secret by this mode.
-    blocks = Cipher(algorithms.AES(key), modes.ECB()).encryptor()  # noqa: S305
-    numbers = np.empty((len(unit_hashes), 2), dtype=np.uint64)
-    for start in range(0, len(numbers), PIECE):
-        piece = np.ascontiguousarray(unit_hashes[start : start + PIECE])
-        inner = np.frombuffer(blocks.update(piece.tobytes()), dtype="<u8").reshape(-1, 2).copy()
-        if occurrences is not None:
-            inner[:, 0] ^= occurrences[start : start + PIECE].astype(np.uint64)
-        numbers[start : start + PIECE] = np.frombuffer(blocks.update(inner.tobytes()), dtype="<u8").reshape(-1, 2)
-    return numbers

@@ -67,7 +67,7 @@ SMALLEST_EPSILON, LARGEST_EPSILON = 1e-3, 100.0
 
 def budget_parts(config: RunConfig) -> tuple[BudgetShare, ...]:
     """Return how a run divides its budget; the shares of mu^2 add up to 1."""
-    parts = []
+    config, parts = config.asked, []
     if not config.schema.rows_are_public:
         parts.append(BudgetShare("row count", "How many rows are there?", ROW_COUNT_SHARE))
     # If no sum may be asked, or no row is made, nothing is evaluated.
@@ -103,6 +103,7 @@ def forecast(config: RunConfig) -> Forecast:
     ConfigError
         If the generator or an option is unknown.
     """
+    config = config.asked
     budget = PrivacyBudget(epsilon=config.epsilon, delta=config.delta, neighbours=config.schema.neighbours)
     rows = _measured_rows(config)
     session = PlannedSession(config.schema, budget, rows=rows)

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from synth.errors import PrivacyError
-from synth.privacy.table import TableSource, chosen_rows, read_table, rows_of
+from synth.privacy.table import TableSource, asked_rows, chosen_rows, read_table
 from synth.reading.reader import EncodedTable, with_id
 from synth.schema import Codes, Schema, TableFormat
 from synth.schema.columns.base import ReadingCounts
@@ -90,10 +90,8 @@ class OwnerView:
                 limits=limits,
             )
             # As in the table itself, rows without an id belong to no unit and are left out.
-            has_id = None if test._unit_hashes is None else with_id(test._unit_hashes)
-            view._parts["test"] = {
-                name: codes if has_id is None else codes[has_id] for name, codes in test._codes.items()
-            }
+            everybody = np.ones(test._n_rows, dtype=bool) if test._unit_hashes is None else with_id(test._unit_hashes)
+            view._parts["test"], _ = asked_rows(test, everybody, schema, account_key=account_key)
         return view
 
     @classmethod
@@ -112,8 +110,8 @@ class OwnerView:
         parts: tuple[Literal["train", "holdout"], ...] = ("train", "holdout") if holdout > 0 else ("train",)
         for part in parts:
             chosen = chosen_rows(encoded, schema, account_key=account_key, holdout=holdout, part=part)
-            view._parts[part] = rows_of(encoded, chosen)
-            if encoded._unit_hashes is not None:
+            view._parts[part], view.schema = asked_rows(encoded, chosen, schema, account_key=account_key)
+            if encoded._unit_hashes is not None and schema.people != "whole":
                 view._units[part] = _numbered(encoded._unit_hashes[chosen])
         view._reading = encoded._reading
         return view

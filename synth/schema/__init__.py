@@ -34,6 +34,7 @@ from synth.schema.config import (
     parse_schema,
     prediction_refusal,
 )
+from synth.schema.people import People, asked_schema, people_of
 from synth.schema.presets import Preset, preset_called, preset_for, presets
 from synth.schema.schema import (
     Neighbours,
@@ -46,6 +47,8 @@ from synth.schema.schema import (
     schema_to_document,
     size_problem,
     undeclared_facts,
+    unit_from_mapping,
+    unit_to_mapping,
 )
 from synth.schema.written import (
     ENCODINGS,
@@ -83,6 +86,7 @@ __all__ = [
     "Neighbours",
     "NumberColumn",
     "OptionValue",
+    "People",
     "Preset",
     "PreviewSpent",
     "PrivacyUnit",
@@ -95,6 +99,7 @@ __all__ = [
     "TimeStep",
     "Weight",
     "YesNoColumn",
+    "asked_schema",
     "code_dtype",
     "config_of_schema",
     "config_of_text",
@@ -113,6 +118,7 @@ __all__ = [
     "parse_config",
     "parse_format",
     "parse_schema",
+    "people_of",
     "prediction_refusal",
     "preset_called",
     "preset_for",
@@ -121,4 +127,6 @@ __all__ = [
     "schema_to_document",
     "size_problem",
     "undeclared_facts",
+    "unit_from_mapping",
+    "unit_to_mapping",
 ]

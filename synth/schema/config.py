@@ -35,8 +35,9 @@ from synth.schema.documents import (
     refuse_unknown,
     without_signed_zeros,
 )
+from synth.schema.people import asked_schema
 from synth.schema.rule_lines import with_tables
-from synth.schema.schema import Neighbours, Schema, schema_to_document, size_problem
+from synth.schema.schema import Neighbours, Schema, schema_to_document, size_problem, unit_to_mapping
 from synth.schema.source import DatabaseSource
 from synth.schema.written import TableFormat, WholeOrBlank, format_to_mapping, parse_format
 from synth.system.paths import path_of
@@ -231,7 +232,8 @@ class RunConfig:
     """Everything one run needs to know; nothing in it comes from rows.
 
     ``generator`` names what is fitted. With ``rows`` above 0 that is a generator, which draws that many; with 0 it is a
-    model, which is itself released (``model:`` in a file). ``table`` and ``test_table`` are paths on the owner's
+    model, which is itself released (``model:`` in a file). With ``by_people`` it is the number of people to make
+    (``people:`` in a file), each with one or several rows. ``table`` and ``test_table`` are paths on the owner's
     machine, ``source`` is the database that is read instead; none of them leaves it (:meth:`published` drops them).
     ``seed`` is public and seeds training and sampling, never the privacy noise. ``found`` says which finding filled
     columns, and what it cost beside the run; ``previews`` are those that were paid for before it, as the ledger knows.
@@ -245,6 +247,7 @@ class RunConfig:
     rows: Annotated[Whole, Needed("Write how many rows to make, a public number.")]
     delta: Number
     people_at_most: Whole
+    by_people: bool = False
     generator: Text = USUAL_GENERATOR
     options: _Options = field(default_factory=dict)
     table: Text | None = None
@@ -293,6 +296,13 @@ class RunConfig:
         self._check_columns()
         if self.is_model and self.constraints:
             raise ConfigError("rules are about synthetic rows, and a model releases none. Leave the rules out.")
+        if self.is_model and self.schema.people == "whole":
+            raise ConfigError("people are made of synthetic rows, and a model releases none. Leave 'people' out.")
+        if self.by_people and self.schema.people != "whole":
+            raise ConfigError(
+                "people is a number of people to make, each with their rows. That needs an id_column and a "
+                "rows_per_unit above 1, and not 'people: separate_rows'. Otherwise write 'rows'."
+            )
 
     def _put_words_in_one_form(self) -> None:
         """Leave no room between the owner's words: a bundle with other ones is not as it was sealed."""
@@ -302,6 +312,16 @@ class RunConfig:
             # As they are, and as they are inside quotation marks.
             odd = {form for text in declared if one_form(text) != text for form in (text, text.replace('"', '""'))}
             object.__setattr__(self, "constraints", tuple(one_form(rule, keeping=odd) for rule in self.constraints))
+
+    @property
+    def asked(self) -> RunConfig:
+        """The same run as questions, fits and reports see it: where units are kept whole, of one row for each.
+
+        It is this configuration itself where they are not.
+        """
+        return (
+            self if self.schema.people != "whole" else replace(self, schema=asked_schema(self.schema), by_people=False)
+        )
 
     @property
     def is_model(self) -> bool:
@@ -371,12 +391,12 @@ _KEYS = {
     "table", "format", "test_format", "account", "unit", "row_count", "number_of_units", "people_at_most", "budget",
     "holdout", "test_table", "generator", "rows", "label", "groups", "rules", "seed", "device", "columns",
     "undeclared", "evaluation_share", "prediction_share", "domain_source", "protection", "cell_change", "model",
-    "found", "previews", "source", COLUMNS_LIKE,
+    "found", "previews", "source", "people", COLUMNS_LIKE,
 }  # fmt: skip
 _OF_ROWS_MADE = ("generator", "rows", "rules", "evaluation_share")
 """Keys about synthetic rows, of which a model releases none."""
 
-_OF_SCHEMA = tuple(known.name for known in dataclass_fields(Schema) if known.init)
+_OF_SCHEMA = tuple(known.name for known in dataclass_fields(Schema) if known.init and known.name != "people")
 
 
 # Columns that are declared by patterns of their names -----------------------------------------------------------------
@@ -505,7 +525,9 @@ def load_schema(path: str | Path, names: NamesOf = _names_declared) -> Schema:
     path = path_of(path, "the schema")
     document = in_full(read_mapping(read_text(path, "The schema")), names, base=path.resolve().parent)
     _require_keys(document)
-    return parse_schema({name: document[name] for name in _OF_SCHEMA if name in document})
+    kept = {name: document[name] for name in _OF_SCHEMA if name in document}
+    # A number of people to make is not about the table.
+    return parse_schema(kept if _is_number(document.get("people")) else kept | _people(document))
 
 
 def parse_schema(document: Mapping[str, Any]) -> Schema:
@@ -516,9 +538,23 @@ def parse_schema(document: Mapping[str, Any]) -> Schema:
     InputError
         If it exceeds a limit, has an unknown key, or a value that cannot be used.
     """
-    schema = read_as(Schema, document)
+    schema = _of_document(document)
     _require_size(schema)
     return schema
+
+
+def _of_document(document: Mapping[str, Any]) -> Schema:
+    """Read a schema: the rows of a unit are kept together where its id shows which they are, unless it says not to."""
+    said = document.get("people")
+    schema = read_as(Schema, {key: value for key, value in document.items() if key != "people"})
+    if said is None:
+        return replace(schema, people="whole") if schema.may_be_whole else schema
+    if said not in ("whole", "separate_rows"):
+        raise ConfigError(
+            "people must be a number of people to make, or separate_rows if each synthetic row may be a person of its "
+            "own."
+        )
+    return replace(schema, people=said)
 
 
 def _texts_of(document: object) -> Iterator[str]:
@@ -552,7 +588,20 @@ def parse_config(document: Mapping[str, Any], *, base: Path | None = None) -> Ru
     _require_keys(document)
     declared = {name: document[name] for name in _OF_SCHEMA if name in document}
     beside = {name: said for name, said in document.items() if name not in declared}
-    return config_of_schema(read_as(Schema, declared), beside, base=base)
+    if document.get("model") is not None:
+        declared["people"] = "separate_rows"  # nobody is made
+    elif not _is_number(document.get("people")):
+        declared |= _people(beside)
+        beside.pop("people", None)
+    return config_of_schema(_of_document(declared), beside, base=base)
+
+
+def _people(document: Mapping[str, Any]) -> dict[str, Any]:
+    return {"people": document["people"]} if document.get("people") is not None else {}
+
+
+def _is_number(said: object) -> bool:
+    return said is not None and said not in ("whole", "separate_rows")
 
 
 def _require_keys(document: Mapping[str, Any]) -> None:
@@ -578,6 +627,9 @@ def config_of_schema(schema: Schema, document: Mapping[str, Any], *, base: Path 
         Folder to which the paths of tables are relative.
     """
     asked = dict(document)
+    made = asked.pop("people", None)
+    if made is not None and "rows" in asked:
+        raise ConfigError("people and rows are both given. Keep the one that you want a number of.")
     budget = read_as(_Budget, _or_empty(asked.pop("budget", None)), within="budget: ")
     fitted = _fitted(asked)
     rules = read("rules", each(as_text), asked.pop("rules", None))
@@ -592,12 +644,14 @@ def config_of_schema(schema: Schema, document: Mapping[str, Any], *, base: Path 
         # A sealed configuration has no folder, so none of its lines makes anyone who reads it open a file.
         "constraints": rules if base is None else with_tables(rules, base),
     }
+    if made is not None:
+        given |= {"rows": read("people", as_whole, made), "by_people": True}
     if isinstance(fitted, _Model):
         # A model has no hold-out unless one is declared.
         given |= {"rows": 0} if "holdout" in asked else {"rows": 0, "holdout": 0.0}
     config = read_as(RunConfig, asked, given=given)
     if config.is_model and not isinstance(fitted, _Model):
-        raise _rows_refused(config.rows)
+        raise _rows_refused(config.rows, "people" if config.by_people else "rows")
     return replace(config, table=_path(config.table, base), test_table=_path(config.test_table, base))
 
 
@@ -615,8 +669,8 @@ def _fitted(asked: dict[str, Any]) -> _Generator | _Model:
     return read_as(_Model, {"name": section} if isinstance(section, str) else section, within="model: ")
 
 
-def _rows_refused(rows: int) -> ConfigError:
-    return ConfigError(f"rows must be between 1 and {MAXIMUM_ROWS:,}, got {rows:,}.")
+def _rows_refused(rows: int, what: str = "rows") -> ConfigError:
+    return ConfigError(f"{what} must be between 1 and {MAXIMUM_ROWS:,}, got {rows:,}.")
 
 
 def _people_at_most(asked: object, number_of_units: int | None) -> int:
@@ -648,12 +702,11 @@ def _path(path: str | None, base: Path | None) -> str | None:
 
 def config_to_mapping(config: RunConfig) -> dict[str, Any]:
     """Write a configuration as :func:`parse_config` reads it."""
-    unit = config.schema.unit
     body: dict[str, Any] = {
         "table": config.table,
         "format": format_to_mapping(config.format),
         "account": config.account,
-        "unit": {"protects": unit.protects, "rows_per_unit": unit.rows_per_unit, "id_column": unit.id_column},
+        "unit": unit_to_mapping(config.schema.unit),
         "row_count": config.schema.row_count,
         "number_of_units": config.schema.number_of_units,
         "people_at_most": config.people_at_most,
@@ -685,6 +738,10 @@ def config_to_mapping(config: RunConfig) -> dict[str, Any]:
         body["found"] = asdict(config.found)
     if config.previews:
         body["previews"] = [asdict(one) for one in config.previews]
+    if config.by_people:
+        body["people"] = body.pop("rows")
+    elif config.schema.people == "separate_rows" and config.schema.may_be_whole and not config.is_model:
+        body["people"] = "separate_rows"
     if config.is_model:
         body["model"] = body["generator"]
         body |= dict.fromkeys(_OF_ROWS_MADE)

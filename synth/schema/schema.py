@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
@@ -17,9 +17,10 @@ from synth.names import listed, one_form, shown
 from synth.schema.columns import modelled_columns, parse_column
 from synth.schema.columns.base import Column, ModelledColumn, guarded
 from synth.schema.columns.find import FindColumn
-from synth.schema.documents import Needed, Number, Read, Text, Whole, as_number, read_as
+from synth.schema.documents import Needed, Number, Read, Text, Texts, Whole, as_number, read_as
 
 __all__ = [
+    "KeptTogether",
     "Neighbours",
     "PrivacyUnit",
     "Protection",
@@ -30,6 +31,8 @@ __all__ = [
     "schema_to_document",
     "size_problem",
     "undeclared_facts",
+    "unit_from_mapping",
+    "unit_to_mapping",
 ]
 
 LARGEST_PAIR = 2**24
@@ -42,7 +45,7 @@ LARGEST_GRIDS = 2**27
 """Values of all declared grids together, counted as for :data:`synth.limits.PLACES`."""
 
 _OF_CELLS = {"protection", "cell_change"}
-_OPTIONAL = {*_OF_CELLS, "number_of_units"}
+_OPTIONAL = {*_OF_CELLS, "number_of_units", "people"}
 
 COARSE_PLACES = 32
 """Values that a number or date counts as in tables of several columns, because every generator groups them."""
@@ -58,6 +61,9 @@ class Neighbours(StrEnum):
 
 RowCountRule = Literal["public", "private"]
 
+KeptTogether = Literal["whole", "separate_rows"]
+"""What becomes of several rows of one unit: a synthetic unit has several too, or each synthetic row is its own."""
+
 Protection = Literal["record", "cell"]
 """What is hidden: all rows of a unit, or one cell of the table when every other cell is known."""
 
@@ -66,24 +72,49 @@ Protection = Literal["record", "cell"]
 class PrivacyUnit:
     """Who is protected, and how many rows one of them can have.
 
-    With ``id_column`` the cap is enforced; without it the promise holds only if the declared number is true.
+    With ``id_column`` the cap is enforced; without it the promise holds only if the declared number is true. Where the
+    rows of a unit are kept together (:attr:`Schema.people`), ``same_in_all_rows`` names the columns that belong to the
+    unit, and ``ordered_by`` the number or date that says in what order its rows come.
     """
 
     protects: Annotated[Text, Needed("Say who you are protecting, for example person.")] = "person"
     rows_per_unit: Annotated[Whole, Needed("Write the most rows that one of them can have.")] = 1
     id_column: Text | None = None
+    same_in_all_rows: Texts = ()
+    ordered_by: Text | None = None
 
     def __post_init__(self) -> None:
         if self.rows_per_unit < 1:
             raise SchemaError(f"unit: rows_per_unit must be at least 1, got {self.rows_per_unit}.")
+        self._check_rows_together()
         object.__setattr__(self, "protects", one_form(self.protects))
         if not self.protects:
             raise SchemaError("unit: 'protects' must say who you are protecting, for example person.")
 
+    def _check_rows_together(self) -> None:
+        said = "same_in_all_rows" if self.same_in_all_rows else "ordered_by" if self.ordered_by is not None else ""
+        if said and (self.id_column is None or self.rows_per_unit == 1):
+            raise SchemaError(
+                f"unit: {said} is for several rows of one {self.protects}. Declare id_column and a rows_per_unit above "
+                "1, or leave it out."
+            )
+        twice = next((name for name in self.same_in_all_rows if self.same_in_all_rows.count(name) > 1), None)
+        if twice is not None:
+            raise SchemaError(f"unit: same_in_all_rows names '{shown(twice)}' twice. Name it once.")
+        if self.ordered_by in self.same_in_all_rows:
+            raise SchemaError(
+                f"unit: '{shown(str(self.ordered_by))}' cannot give the order of rows and be the same in all of them."
+            )
+
+    @property
+    def rows_at_most(self) -> int:
+        """The most rows of the table that one of them can have, also where one question row stands for all of them."""
+        return self.rows_per_unit
+
     @property
     def sentence(self) -> str:
         """The promise's subject in words, shown on every page."""
-        rows = "one row" if self.rows_per_unit == 1 else f"up to {self.rows_per_unit} rows"
+        rows = "one row" if self.rows_at_most == 1 else f"up to {self.rows_at_most} rows"
         return f"Protects one {self.protects} contributing {rows}"
 
 
@@ -103,7 +134,8 @@ class Schema:
 
     With ``protection`` "cell" the promise hides one cell: a number or date that changes by at most ``cell_change`` of
     its declared range, or any change of a category, a special value or whether a cell is missing. ``number_of_units``
-    is how many units the table has, declared where that number is public; it is never counted.
+    is how many units the table has, declared where that number is public; it is never counted. ``people`` says whether
+    the rows of one unit are kept together (:mod:`synth.schema.people`).
     """
 
     columns: Annotated[tuple[Column, ...], Read(_columns), Needed("Declare every column of the table.")]
@@ -117,6 +149,7 @@ class Schema:
     protection: Protection = "record"
     cell_change: Number = 1.0
     number_of_units: Whole | None = None
+    people: KeptTogether = "separate_rows"
     _by_name: Mapping[str, Column] = field(init=False, repr=False, compare=False)
     _sizes: Mapping[str, int] = field(init=False, repr=False, compare=False)
 
@@ -147,10 +180,30 @@ class Schema:
                 raise SchemaError(f"unit: id_column '{self.unit.id_column}' is not a declared column.")
             if not self[self.unit.id_column].is_identifier:
                 raise SchemaError(f"unit: id_column '{self.unit.id_column}' must be declared 'type: identifier'.")
+        self._check_people()
         problem = domain_problem(self.modelled)
         if problem is not None:
             raise SchemaError(problem)
         object.__setattr__(self, "_sizes", {column.name: column.size for column in self.modelled})
+
+    def _check_people(self) -> None:
+        unit = self.unit
+        if self.people not in ("whole", "separate_rows"):
+            raise SchemaError("people must be a number of people to make, or separate_rows.")
+        if self.people == "whole" and not self.may_be_whole:
+            raise SchemaError(
+                f"people: the rows of one {unit.protects} can be kept together where an id_column says which they are, "
+                "and rows_per_unit is above 1."
+            )
+        for name in unit.same_in_all_rows:
+            if not isinstance(self[name], ModelledColumn):
+                raise SchemaError(f"unit: same_in_all_rows: '{shown(name)}' is an identifier or dropped. Leave it out.")
+        if unit.ordered_by is not None:
+            column = self[unit.ordered_by]
+            if not isinstance(column, ModelledColumn) or not column.is_ordered:
+                raise SchemaError(
+                    f"unit: ordered_by: '{shown(unit.ordered_by)}' has no order. Name a number, a date or a time."
+                )
 
     def _check_protection(self) -> None:
         if not 0 < self.cell_change <= 1:
@@ -272,6 +325,16 @@ class Schema:
         change = "" if self.cell_change == 1 else f" changing by at most {self.cell_change:g} of its declared range"
         return f"Protects ONE CELL{change}; class labels, class sizes and the number of rows are not protected"
 
+    def of_rows(self, columns: Sequence[Column]) -> Schema:
+        """Return the same unit with other columns, for questions about its rows one by one."""
+        unit = replace(self.unit, same_in_all_rows=(), ordered_by=None)
+        return replace(self, columns=tuple(columns), unit=unit, people="separate_rows")
+
+    @property
+    def may_be_whole(self) -> bool:
+        """Whether rows of one unit can be kept together: there can be several, and an id says which they are."""
+        return self.unit.id_column is not None and self.unit.rows_per_unit > 1
+
     @property
     def needs_number_of_units(self) -> bool:
         """Whether the number of units must be declared: it is public, and every row belongs to a known unit.
@@ -287,14 +350,46 @@ class Schema:
         return self.row_count == "public" and self.unit.rows_per_unit == 1
 
 
+def unit_to_mapping(unit: PrivacyUnit) -> dict[str, Any]:
+    """Write a unit as it is declared; what only rows kept together need is left out where nothing is said."""
+    body: dict[str, Any] = {
+        "protects": unit.protects,
+        "rows_per_unit": unit.rows_per_unit,
+        "id_column": unit.id_column,
+    }
+    if unit.same_in_all_rows:
+        body["same_in_all_rows"] = list(unit.same_in_all_rows)
+    if unit.ordered_by is not None:
+        body["ordered_by"] = unit.ordered_by
+    return body
+
+
+def unit_from_mapping(document: Mapping[str, Any]) -> PrivacyUnit:
+    """Read a unit back, as :func:`unit_to_mapping` writes it.
+
+    Raises
+    ------
+    TypeError
+        If a key is unknown or missing, or a value has another type.
+    """
+    same = document.get("same_in_all_rows", [])
+    texts = (document["protects"], document.get("ordered_by", ""), document["id_column"] or "", *same)
+    if type(document["rows_per_unit"]) is not int or not isinstance(same, list):
+        raise TypeError
+    if not all(isinstance(text, str) for text in texts):
+        raise TypeError
+    return PrivacyUnit(**{**document, "same_in_all_rows": tuple(same)})
+
+
 def schema_to_document(schema: Schema) -> dict[str, Any]:
     """Write a schema as JSON values, which bundles and databases keep; columns are in order."""
     unit = schema.unit
     # Written only where single cells are protected, so that other documents stay as they were.
     cell = {} if schema.protection == "record" else {"protection": "cell", "cell_change": schema.cell_change}
     return {
-        "unit": {"protects": unit.protects, "rows_per_unit": unit.rows_per_unit, "id_column": unit.id_column},
+        "unit": unit_to_mapping(unit),
         "row_count": schema.row_count,
+        **({"people": "whole"} if schema.people == "whole" else {}),
         **({} if schema.number_of_units is None else {"number_of_units": schema.number_of_units}),
         **cell,
         "columns": [{"name": column.name, **column.to_mapping()} for column in schema],
@@ -315,8 +410,8 @@ def schema_from_document(document: object) -> Schema:
         cell = {key: document[key] for key in _OF_CELLS if set(document) >= _OF_CELLS}
         if set(document) & _OF_CELLS != set(cell) or cell.get("protection", "cell") != "cell":
             raise TypeError
-        unit = document["unit"]
-        if document["row_count"] not in ("public", "private") or type(unit["rows_per_unit"]) is not int:
+        unit = unit_from_mapping(document["unit"])
+        if document["row_count"] not in ("public", "private") or document.get("people", "whole") != "whole":
             raise TypeError
         if cell:
             cell["cell_change"] = as_number(cell["cell_change"])
@@ -326,9 +421,10 @@ def schema_from_document(document: object) -> Schema:
         columns = [dict(column) for column in document["columns"]]
         return Schema(
             columns=tuple(parse_column(str(column.pop("name")), column) for column in columns),
-            unit=PrivacyUnit(**unit),
+            unit=unit,
             row_count=document["row_count"],
             number_of_units=number,
+            people=document.get("people", "separate_rows"),
             **cell,
         )
     except InputError as refusal:

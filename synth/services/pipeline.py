@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from synth.bundle.certificate import certify, current_versions
 from synth.bundle.finding import Finding
@@ -19,7 +20,7 @@ from synth.bundle.model_file import ModelCard
 from synth.bundle.table_files import write_table
 from synth.bundle.writer import Contents, SealedBundle, Signer, write_bundle
 from synth.errors import PrivacyError
-from synth.estimators import drawn_rows, make, restore
+from synth.estimators import DrawnRows, drawn_rows, make, restore, rows_as_asked
 from synth.generators import Fact, GeneratorTask, Picture, State
 from synth.generators.protocol import ReleasedModel
 from synth.privacy.accounting import PrivacyBudget
@@ -95,25 +96,31 @@ class PhaseTimer:
 class FittedRun:
     """The result of the private part of a run: answers, receipts, the fitted state and rows of codes.
 
-    If a model is released, there are no rows. ``device`` names what fitted it: "cpu", or the graphics card.
+    If a model is released, there are no rows. ``units`` numbers the people whose rows they are, where people are kept
+    whole. ``device`` names what fitted it: "cpu", or the graphics card.
     """
 
-    codes: np.ndarray
+    codes: NDArray[np.int64]
     state: State
     answers: tuple[Answer, ...]
     receipts: tuple[Receipt, ...]
     rows: RowCount
+    units: NDArray[np.int64] | None = None
     facts: tuple[Fact, ...] = ()
     pictures: tuple[Picture, ...] = ()
     assumptions: tuple[str, ...] = ()
     device: str = "cpu"
 
+    def as_asked(self, config: RunConfig) -> NDArray[np.int64]:
+        """Return the rows as questions are about them: people that are kept whole have one row each."""
+        return rows_as_asked(DrawnRows(self.codes, units=self.units), config)
+
     def evidence(self, config: RunConfig) -> tuple[Publishable, ...]:
         """Return the numbers that the report of the run may publish."""
         return published_evidence(
-            self.codes,
+            self.as_asked(config),
             of_kind(self.answers, NoisyAnswer),
-            config,
+            config.asked,
             rows=self.rows,
             facts=self.facts,
             pictures=self.pictures,
@@ -165,10 +172,10 @@ def fit_and_sample(
     PrivacyError
         If predictions are to be paid for and there is no hold-out; nothing is asked.
     """
-    schema = config.schema
-    budget = PrivacyBudget(epsilon=config.epsilon, delta=config.delta, neighbours=schema.neighbours)
+    asked = config.asked
+    budget = PrivacyBudget(epsilon=config.epsilon, delta=config.delta, neighbours=asked.schema.neighbours)
     session = PrivateSession(table, budget, device=config.device, kept=kept)
-    shares = {part.name: part.share for part in budget_parts(config)}
+    shares = {part.name: part.share for part in budget_parts(asked)}
     # Set aside before anything is asked; the rest is for the generator.
     held = None
     if PREDICTIONS in shares and not predict:
@@ -182,7 +189,7 @@ def fit_and_sample(
         session.count_rows(share=shares["row count"])
     if "evaluation" in shares:
         session.noisy_sum(
-            evaluation_question(schema), share=shares["evaluation"], query=EVALUATION_QUERY, source="report"
+            evaluation_question(asked.schema), share=shares["evaluation"], query=EVALUATION_QUERY, source="report"
         )
     task = GeneratorTask.of(config)
     fitted = make(config.generator, task, config.options).fit(session.sub_session(session.remaining_share), progress)
@@ -191,21 +198,21 @@ def fit_and_sample(
     # Rows are drawn from what is sealed, and on the processor, so that everyone can draw them again.
     sealed = restore(config.generator, ModelCard.of(config).task, config.options, fitted.state())
     drawn = drawn_rows(sealed, config)
-    codes = drawn.codes
     if held is not None:
         progress.phase("Predicting held-out rows" if config.is_model else "Predicting from synthetic rows")
-        asked = (
-            model_question(fitted, config)
+        question = (
+            model_question(fitted, asked)
             if isinstance(fitted, ReleasedModel)
-            else trained_question(codes, config, failed=record_incident)
+            else trained_question(rows_as_asked(drawn, config), asked, failed=record_incident)
         )
-        held.noisy_sum(asked, share=held.remaining_share, query=PREDICTION_QUERY, source="report")
+        held.noisy_sum(question, share=held.remaining_share, query=PREDICTION_QUERY, source="report")
     return FittedRun(
-        codes,
+        drawn.codes,
         fitted.state(),
         session.answers,
         session.receipts,
         session.rows,
+        drawn.units,
         (*sealed.facts(), *drawn.facts),
         sealed.pictures(),
         sealed.assumptions,
@@ -223,7 +230,7 @@ def seal_release(
     if not config.is_model:
         csv, parquet = folder / "synthetic.csv", folder / "synthetic.parquet"
         progress.phase("Writing")
-        write_table(fitted.codes, schema, csv, parquet, config.seed)
+        write_table(fitted.codes, schema, csv, parquet, config.seed, units=fitted.units)
     progress.phase("Reporting")
     evidence = fitted.evidence(config)
     progress.phase("Sealing")
@@ -235,13 +242,14 @@ def seal_release(
         account=config.account,
         generator=config.generator,
         options=config.options,
-        rows=config.rows,
+        rows=len(fitted.codes),
         seed=config.seed,
         assumptions=(*config.format.assumptions, *fitted.assumptions, *sealing.notes),
         domain_source={one.name: config.domain_source.get(one.name, "declared") for one in schema.modelled},
         versions=current_versions(),
         ledger=sealing.ledger,
         found=None if sealing.finding is None else sealing.finding.certified,
+        people=schema.people,
         previews=config.previews,
         device=fitted.device,
     )

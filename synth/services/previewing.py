@@ -257,7 +257,7 @@ def previewed_schema(schema: Schema, columns: Sequence[str]) -> Schema:
         else DropColumn(one.name)
         for one in schema.columns
     )
-    return replace(schema, columns=kept)
+    return schema.of_rows(kept)
 
 
 def preview_question(schema: Schema) -> Stack:

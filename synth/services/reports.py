@@ -16,11 +16,13 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
+from numpy.typing import NDArray
 
 from synth.bundle.certificate import certificate_from_dict
 from synth.bundle.model_file import ModelCard, model_from_bytes, restored_model
-from synth.bundle.table_files import read_table
+from synth.bundle.table_files import read_table, read_units
 from synth.errors import JobError, RunCancelledError, TableError
+from synth.estimators import DrawnRows, rows_as_asked
 from synth.generators.protocol import ReleasedModel
 from synth.privacy.receipt import Receipt
 from synth.privacy.table import PrivateTable
@@ -305,14 +307,19 @@ def _rows(installation: Installation, run: Run, config: RunConfig) -> OwnerRows 
     if view.rows("train") == 0:
         return None
     # Column by column with small types: millions of rows as one matrix of int64 would need gigabytes.
-    table = None if config.is_model else read_table(folder / "synthetic.csv", config.schema)
-    synthetic = [] if table is None else list(np.asarray(table).T)
+    synthetic = [] if config.is_model else list(_made(folder / "synthetic.csv", config).T)
     receipts = certificate_from_dict(certificate).all_receipts
     threads = installation.settings.threads
     rows = owner_rows(config, view, synthetic, receipts, test_problem=test_problem, threads=threads)
     if config.is_model:
         return replace(rows, released=_released(folder), refit=partial(_refitted, config))
     return replace(rows, remake=partial(_remade, config))
+
+
+def _made(path: Path, config: RunConfig) -> NDArray[np.int64]:
+    """Return the synthetic rows of a run as its questions are about them."""
+    codes = read_table(path, config.schema)
+    return rows_as_asked(DrawnRows(codes, units=read_units(path, config.schema)), config)
 
 
 def _released(folder: Path) -> ReleasedModel:
@@ -350,7 +357,7 @@ def owner_rows(
         TestRows(rows_of_part(view, part), words) for part, words in _TESTS if part in view.parts and view.rows(part)
     ]
     return OwnerRows(
-        config=config,
+        config=config.asked,
         train=rows_of_part(view, "train"),
         holdout=rows_of_part(view, "holdout") if "holdout" in view.parts else None,
         test=tests[0] if tests else None,
@@ -389,7 +396,7 @@ def _opened(config: RunConfig, run: Run, vault: Vault) -> tuple[OwnerView, str |
 
 def _table_of(config: RunConfig, rows: UnitRows) -> PrivateTable:
     """Return rows of a view as the table that a run gets."""
-    schema = config.schema
+    schema = config.asked.schema
     codes = dict(zip(schema.names, rows.codes, strict=True))
     # The view has capped the rows of every unit already, so this keeps all of them.
     units = None if schema.unit.id_column is None else rows.units.tolist()
@@ -400,7 +407,7 @@ def _table_of(config: RunConfig, rows: UnitRows) -> PrivateTable:
 def _remade(config: RunConfig, rows: UnitRows) -> Remade:
     """Run a configuration again on other private rows, for an attack that then discards the result."""
     measured = fit_and_sample(config, _table_of(config, rows), NullProgress(), predict=False)
-    return Remade(list(measured.codes.T), measured.receipts)
+    return Remade(list(measured.as_asked(config).T), measured.receipts)
 
 
 def _refitted(config: RunConfig, rows: UnitRows, *, like: ReleasedModel | None = None) -> ReleasedModel:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import BinaryIO, Literal
 
 import numpy as np
@@ -82,7 +82,7 @@ def open_schema(schema: Schema) -> Schema:
         else DropColumn(column.name)
         for column in schema.columns
     )
-    return replace(schema, columns=kept)
+    return schema.of_rows(kept)
 
 
 def finding_budget(epsilon: float, delta: float, neighbours: Neighbours) -> PrivacyBudget:

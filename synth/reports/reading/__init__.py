@@ -36,6 +36,8 @@ def owner_reading(reading: ReadingCounts | None, schema: Schema) -> tuple[OwnerO
         return ()
     rows = []
     for column in schema.modelled:
+        if column.name not in reading.cells:
+            continue  # made of the rows of a unit, so it has no cells of its own
         counts = reading.cells[column.name]
         rows.append((column.name, counts.missing, counts.malformed, counts.outside, became(column)))
     total = sum(counts.malformed + counts.outside for counts in reading.cells.values())

@@ -1,0 +1,380 @@
+"""Whole people from a table of people: rows that a generator draws become units with several rows each.
+
+A row of the table of people (:mod:`synth.schema.people`) says how many rows a person has, two of them that follow each
+other, and where these are. The others are found among a large pool of such rows: what came after a row like the last
+one, in people like this one, comes next, and what came before a row like the first one, before it. So what belongs to
+the person, the number of rows and a pair of rows come from the generator as one, and longer courses are chains of
+pairs, tied together by the person, by usual values and by where a pair is.
+
+Nothing here sees a private row, and everything follows from the fitted generator, the public seed and declarations.
+
+Notes
+-----
+The pool is sorted by keys: columns of the person and of the row at hand, the most informative first, as the pool itself
+tells (mutual information with what follows, in at most 16 bins). A row that follows is drawn among those of the pool
+that agree in as many of the first keys as leave at least five. Structure is by construction: a person has as many rows
+as drawn, in order, and what is the same in all rows is the same. The next row is drawn again where it breaks a declared
+rule or leaves the declared range of the order; where no draw will do, the row at hand is repeated, which keeps both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from synth.generators.sampling import random_source
+from synth.schema import DateColumn, ModelledColumn, People
+from synth.schema.people import PLACES
+
+__all__ = ["POOL", "MadePeople", "unfolded"]
+
+POOL = 60_000
+"""Rows of the table of people that are drawn to find what follows what."""
+
+_BINS = 16
+_FEWEST = 5
+_MOST_KEYS = 12
+_TRIES = 8
+
+_Whole = NDArray[np.int64]
+_Mask = NDArray[np.bool_]
+_ONLY, _BOTH, _FIRST, _MIDDLE, _LAST = range(len(PLACES))
+
+Keeps = Callable[[_Whole], _Mask]
+"""Whether rows of the declared table, as codes in the order of its columns, keep every rule."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MadePeople:
+    """Rows of the declared table, person by person.
+
+    Attributes
+    ----------
+    codes : array of shape (rows, n_modelled)
+        Columns in the order of the declared schema.
+    units : array of shape (rows,)
+        The number of each row's person, from 0, never decreasing.
+    """
+
+    codes: _Whole
+    units: _Whole
+
+
+def unfolded(
+    drawn: _Whole, pool: _Whole, people: People, *, rows: int | None, seed: int, keeps: Keeps | None = None
+) -> MadePeople:
+    """Make people of rows of the table of people.
+
+    Parameters
+    ----------
+    drawn : array of shape (people, columns asked)
+        One row for each person, which keeps every rule.
+    pool : array of shape (rows, columns asked)
+        More such rows.
+    people : People
+    rows : int, optional
+        Stop with the person who completes this number of rows, whose rows are all kept; otherwise everybody is made.
+    seed : int
+        Public.
+    keeps : callable, optional
+        Tells which rows keep every rule; without it there are none.
+
+    Returns
+    -------
+    MadePeople
+    """
+    random = random_source(seed)
+    count = drawn[:, people.asked.names.index(people.count)] + 1
+    if rows is not None:
+        drawn = drawn[random.permutation(len(drawn))]
+        count = drawn[:, people.asked.names.index(people.count)] + 1
+        enough = int(np.searchsorted(np.cumsum(count), rows)) + 1
+        drawn, count = drawn[:enough], count[:enough]
+    making = _Making(drawn, count, _Pairs(pool, people), random, keeps)
+    making.begin()
+    making.go_on()
+    making.go_back()
+    return MadePeople(making.made, np.repeat(np.arange(len(count)), count))
+
+
+class _Pairs:
+    """The rows of a pool that have a next row: what follows what."""
+
+    def __init__(self, pool: _Whole, people: People) -> None:
+        self.people = people
+        self.at = {name: place for place, name in enumerate(people.asked.names)}
+        self.rows = pool[self.with_next(pool)]
+        place = self.rows[:, self.at[people.place]]
+        self.is_first = ((place == _BOTH) | (place == _FIRST)).astype(np.int64)
+        self.is_last = ((place == _BOTH) | (place == _LAST)).astype(np.int64)
+        own = [*people.own, people.count, *people.usual.values()]
+        self._coarse = {name: _Coarse(self.rows[:, self.at[name]], people.asked.modelled_column(name)) for name in own}
+        for name in people.by_row:
+            seen = [self.rows[:, self.at[name]]]
+            if name in people.following:
+                seen.append(self.rows[:, self.at[people.following[name]]])
+            self._coarse[name] = _Coarse(np.concatenate(seen), people.schema.modelled_column(name))
+        self.own = own
+
+    def with_next(self, rows: _Whole) -> _Mask:
+        """Return which rows of the table of people have a next row, each cell of which can be one of the table."""
+        people = self.people
+        found: _Mask = (rows[:, self.at[people.count]] > 0) & (rows[:, self.at[people.place]] != _ONLY)
+        absent = np.ones(len(rows), dtype=bool)
+        for name, new in people.following.items():
+            none = rows[:, self.at[new]] == people.absent_code(name)
+            absent &= none
+            if not people.schema.modelled_column(name).missing:
+                found &= ~none
+        if people.following:
+            found &= ~absent
+        if people.gap is not None and not people.schema.modelled_column(str(people.order)).missing:
+            found &= rows[:, self.at[people.gap]] != people.asked.size_of(people.gap) - 1
+        return found
+
+    def this_row(self, places: _Whole | slice) -> dict[str, _Whole]:
+        """Return the first row of pairs, by column."""
+        return {name: self.rows[places, self.at[name]] for name in self.people.by_row}
+
+    def next_row(self, places: _Whole | slice) -> dict[str, _Whole]:
+        """Return the second row of pairs, by column, without the column of the order."""
+        return {name: self.rows[places, self.at[new]] for name, new in self.people.following.items()}
+
+    def gaps(self, places: _Whole | slice) -> _Whole | None:
+        """Return what lies between the two, in steps; -1 where that is not known."""
+        if self.people.gap is None:
+            return None
+        gaps = self.rows[places, self.at[self.people.gap]]
+        return np.where(gaps == self.people.asked.size_of(self.people.gap) - 1, -1, gaps)
+
+    def coarse(self, cells: dict[str, _Whole]) -> dict[str, _Whole]:
+        """Return cells in their bins."""
+        return {name: self._coarse[name].of(codes) for name, codes in cells.items()}
+
+    def people_of(self, rows: _Whole) -> dict[str, _Whole]:
+        """Return what rows of the table of people say about their person, by column."""
+        return {name: rows[:, self.at[name]] for name in self.own}
+
+    def matches(self, *, onwards: bool) -> _Matches:
+        """Return where a next row is found by the one before, or one before by the next."""
+        known, sought = (self.this_row, self.next_row) if onwards else (self.next_row, self.this_row)
+        everything = slice(None)
+        keys = self.coarse(self.people_of(self.rows) | known(everything))
+        targets = list(self.coarse(sought(everything)).values())
+        gaps = self.gaps(everything)
+        if gaps is not None and len(gaps) and self.people.gap is not None:
+            targets.append(_Coarse(gaps, self.people.asked.modelled_column(self.people.gap)).of(np.maximum(gaps, 0)))
+        return _Matches(keys, targets, self.is_last if onwards else self.is_first)
+
+
+class _Coarse:
+    """At most 16 bins of a column: parts of a grid with equally many rows, or the most frequent values."""
+
+    def __init__(self, codes: _Whole, column: ModelledColumn) -> None:
+        self._levels, self._edges, self._kept = column.levels, np.empty(0), np.empty(0, np.int64)
+        on_grid = codes[codes < column.levels]
+        if len(on_grid):
+            parts = np.quantile(on_grid, np.arange(1, _BINS) / _BINS, method="inverted_cdf")
+            self._edges = np.unique(parts)
+        values, times = np.unique(codes[codes >= column.levels], return_counts=True)
+        self._kept = np.sort(values[np.argsort(-times, kind="stable")][: _BINS - 1])
+
+    def of(self, codes: _Whole) -> _Whole:
+        """Return the bin of every code."""
+        found = np.searchsorted(self._edges, codes, side="left")
+        beside = codes >= self._levels
+        if beside.any():
+            place = np.searchsorted(self._kept, codes[beside])
+            place[~np.isin(codes[beside], self._kept)] = len(self._kept)
+            found[beside] = len(self._edges) + 1 + place
+        return np.asarray(found, dtype=np.int64)
+
+
+class _Matches:
+    """A pool sorted by keys, the most informative first; rows that agree in the first keys lie together."""
+
+    def __init__(self, keys: dict[str, _Whole], targets: list[_Whole], end: _Whole) -> None:
+        said = {name: sum(_information(codes, target) for target in targets) for name, codes in keys.items()}
+        names = sorted((name for name in said if said[name] > 0), key=lambda name: -said[name])[:_MOST_KEYS]
+        self.names = tuple(names)
+        sorted_by = [end, *(keys[name] for name in names)]
+        self._order = np.lexsort(sorted_by[::-1])
+        self._levels: list[tuple[int, _Whole, _Whole, _Whole]] = []
+        group = np.zeros(len(end), dtype=np.int64)
+        for codes in sorted_by:
+            span = int(codes.max(initial=0)) + 1
+            joined = group * span + codes[self._order]
+            first = np.flatnonzero(np.diff(joined, prepend=-1))
+            self._levels.append((span, joined[first], first, np.diff(np.append(first, len(joined)))))
+            group = np.searchsorted(joined[first], joined)
+
+    def drawn(self, keys: dict[str, _Whole], end: _Whole, random: np.random.Generator) -> _Whole:
+        """Return for each query a row of the pool that agrees in as many of the first keys as leave enough to choose.
+
+        Parameters
+        ----------
+        keys : mapping of name to array of shape (queries,)
+        end : array of shape (queries,)
+            Whether the new row is the last of its person (onwards) or the first (backwards).
+        random : Generator
+        """
+        queries = len(end)
+        group, first = np.zeros(queries, dtype=np.int64), np.zeros(queries, dtype=np.int64)
+        width, live = np.full(queries, len(self._order)), np.ones(queries, dtype=bool)
+        for (span, joined, starts, widths), codes in zip(
+            self._levels, [end, *(keys[name] for name in self.names)], strict=True
+        ):
+            wanted = group * span + codes
+            place = np.minimum(np.searchsorted(joined, wanted), len(joined) - 1)
+            live &= (codes < span) & (joined[place] == wanted) & (widths[place] >= _FEWEST)
+            group[live], first[live], width[live] = place[live], starts[place[live]], widths[place[live]]
+        return np.asarray(self._order[first + (random.random(queries) * width).astype(np.int64)], dtype=np.int64)
+
+
+def _information(one: _Whole, other: _Whole) -> float:
+    """Return the mutual information of two arrays of bins, in nats, without what chance alone adds on average."""
+    if not len(one):
+        return 0.0
+    sizes = int(one.max()) + 1, int(other.max()) + 1
+    table = np.bincount(one * sizes[1] + other, minlength=sizes[0] * sizes[1]).reshape(sizes) / len(one)
+    rows, columns = table.sum(axis=1), table.sum(axis=0)
+    seen = table > 0
+    found = float((table[seen] * np.log(table[seen] / np.outer(rows, columns)[seen])).sum())
+    chance = ((rows > 0).sum() - 1) * ((columns > 0).sum() - 1) / (2 * len(one))
+    return found - float(chance)
+
+
+class _Making:
+    """The rows that are being made: person by person in one array, of which some are still open."""
+
+    def __init__(
+        self, drawn: _Whole, count: _Whole, pairs: _Pairs, random: np.random.Generator, keeps: Keeps | None
+    ) -> None:
+        self._drawn, self._count, self._pairs, self._random, self._keeps = drawn, count, pairs, random, keeps
+        self._people = pairs.people
+        self._at = {name: place for place, name in enumerate(self._people.schema.names)}
+        self._start = np.cumsum(count) - count
+        self._own = pairs.coarse(pairs.people_of(drawn))
+        self.made = np.zeros((int(count.sum()), len(self._at)), dtype=np.int64)
+        for name in self._people.own:
+            self.made[:, self._at[name]] = np.repeat(drawn[:, pairs.at[name]], count)
+        self._low = self._high = np.zeros(len(count), dtype=np.int64)
+        self._dates = self._moving_dates()
+
+    def _moving_dates(self) -> tuple[str, ...]:
+        """Return the dates that move with the date that gives the order: all at the same step."""
+        schema, order = self._people.schema, self._people.order
+        leading = None if order is None else schema.modelled_column(order)
+        if not isinstance(leading, DateColumn):
+            return ()
+        columns = {name: schema.modelled_column(name) for name in self._people.following}
+        return tuple(name for name, one in columns.items() if isinstance(one, DateColumn) and one.step == leading.step)
+
+    def begin(self) -> None:
+        """Put the row of every person in its place, and the next row behind it where the generator drew one."""
+        at, everybody = self._pairs.at, np.arange(len(self._count))
+        place, count = self._drawn[:, at[self._people.place]], self._count
+        low = (self._random.random(len(count)) * np.maximum(count - 1, 1)).astype(np.int64)
+        low = np.where((place == _MIDDLE) & (count > 3), 1 + low % np.maximum(count - 3, 1), low)
+        low = np.where((place == _FIRST) | (count <= 2), 0, low)
+        low = np.where((place == _LAST) & (count > 2), count - 2, low)
+        self._low, self._high = low, low.copy()
+        rows = self._start + low
+        for name in self._people.by_row:
+            self.made[rows, self._at[name]] = self._drawn[:, at[name]]
+        followed = everybody[self._pairs.with_next(self._drawn)]
+        if not len(followed):
+            return
+        cells = {name: self._drawn[followed, at[new]] for name, new in self._people.following.items()}
+        gaps = None
+        if self._people.gap is not None:
+            gaps = self._drawn[followed, at[self._people.gap]]
+            gaps = np.where(gaps == self._people.asked.size_of(self._people.gap) - 1, -1, gaps)
+        new, fits = self._row_beside(rows[followed], cells, gaps, onwards=True)
+        self.made[rows[followed[fits]] + 1] = new[fits]
+        self._high[followed[fits]] += 1
+
+    def go_on(self) -> None:
+        """Find the rows behind the last one that each person has, one after another."""
+        matches = self._pairs.matches(onwards=True)
+        while len(who := np.flatnonzero(self._high < self._count - 1)):
+            self._add(who, self._high[who], (self._high[who] + 1 == self._count[who] - 1), matches, onwards=True)
+            self._high[who] += 1
+
+    def go_back(self) -> None:
+        """Find the rows before the first one that each person has."""
+        matches = self._pairs.matches(onwards=False)
+        while len(who := np.flatnonzero(self._low > 0)):
+            self._add(who, self._low[who], self._low[who] - 1 == 0, matches, onwards=False)
+            self._low[who] -= 1
+
+    def _add(self, who: _Whole, place: _Whole, end: _Mask, matches: _Matches, *, onwards: bool) -> None:
+        """Draw a row behind, or before, the row in a place of some people; where none will do, that row again."""
+        rows, step = self._start[who] + place, 1 if onwards else -1
+        self.made[rows + step] = self.made[rows]
+        open_ = np.arange(len(who)) if len(self._pairs.rows) else np.empty(0, np.int64)
+        known = self._people.by_row if onwards else tuple(self._people.following)
+        state = {name: codes[who] for name, codes in self._own.items()}
+        state |= self._pairs.coarse({name: self.made[rows, self._at[name]] for name in known})
+        for _ in range(_TRIES):
+            if not len(open_):
+                return
+            found = matches.drawn(
+                {name: c[open_] for name, c in state.items()}, end[open_].astype(np.int64), self._random
+            )
+            cells = self._pairs.next_row(found) if onwards else self._pairs.this_row(found)
+            gaps = self._pairs.gaps(found)
+            new, fits = self._row_beside(rows[open_], cells, gaps, onwards=onwards, found=found)
+            self.made[rows[open_[fits]] + step] = new[fits]
+            open_ = open_[~fits]
+
+    def _row_beside(
+        self,
+        rows: _Whole,
+        cells: dict[str, _Whole],
+        gaps: _Whole | None,
+        *,
+        onwards: bool,
+        found: _Whole | None = None,
+    ) -> tuple[_Whole, _Mask]:
+        """Return rows that stand behind, or before, others of the same people, and which of them may stand there."""
+        new = self.made[rows].copy()
+        fits = np.ones(len(rows), dtype=bool)
+        order = self._people.order
+        for name, codes in cells.items():
+            if name != order:
+                new[:, self._at[name]] = codes
+        if order is not None and gaps is not None:
+            column = self._people.schema.modelled_column(order)
+            here = self.made[rows, self._at[order]]
+            there = here + gaps if onwards else here - gaps
+            known = (gaps >= 0) & (here < column.levels)
+            fits &= ~known | ((there >= 0) & (there < column.levels))
+            if onwards:
+                # Rows without a value come last.
+                unknown = here if column.missing_code is None else np.full(len(rows), column.missing_code)
+            else:
+                # What comes before a row without a value has that of the pair it is found in.
+                unknown = cells[order]
+                fits &= (unknown <= here) | known
+            new[:, self._at[order]] = np.where(known, np.clip(there, 0, column.levels - 1), unknown)
+            if found is not None:
+                self._move_dates(new, found, known, onwards=onwards)
+        if self._keeps is not None:
+            fits &= self._keeps(new)
+        return new, fits
+
+    def _move_dates(self, new: _Whole, found: _Whole, known: _Mask, *, onwards: bool) -> None:
+        """Keep the other dates of found rows as far from their order's date as they were."""
+        before = self._pairs.this_row(found)[str(self._people.order)]
+        gaps = self._pairs.gaps(found)
+        then = before if not onwards or gaps is None else before + gaps
+        moved = new[:, self._at[str(self._people.order)]] - then
+        for name in self._dates:
+            column, place = self._people.schema.modelled_column(name), self._at[name]
+            on_grid = known & (new[:, place] < column.levels)
+            shifted = np.clip(new[:, place] + moved, 0, column.levels - 1)
+            new[:, place] = np.where(on_grid, shifted, new[:, place])

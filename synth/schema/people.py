@@ -1,0 +1,158 @@
+"""Whole people: what is asked about a unit with several rows, as one row of a wider table.
+
+Where the rows of one unit are kept together, questions are not about its rows but about the unit: each becomes one row
+of a table of people, which has
+
+- the columns that are declared the same in all rows of a unit;
+- how many rows it has (``count``);
+- one of its rows, under the names of the columns, and the row after that (``next``), with what lies between the two in
+  the column that gives the order (``gap``), and where the two are among its rows (``place``);
+- a usual value of each number: a middle one of all of its rows.
+
+A unit has one row there, however many it has in the private table, so a question moves by one row where a unit comes or
+goes: bounds do not grow with ``rows_per_unit``. :mod:`synth.privacy.people` makes that row of a unit's own rows alone,
+and :mod:`synth.generators.whole_people` turns synthetic rows of this table into people with several rows.
+
+Everything here follows from declarations.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from synth.errors import SchemaError
+from synth.schema.columns.base import Column
+from synth.schema.columns.labels import CategoryColumn
+from synth.schema.columns.number import NumberColumn
+from synth.schema.schema import PrivacyUnit, Schema
+
+__all__ = ["PLACES", "AskedUnit", "People", "asked_schema", "people_of"]
+
+PLACES = ("only", "both", "first", "middle", "last")
+"""Where the two rows are: a unit of one row has no second; of two rows they are both; else they are the first two, two
+in the middle, or the last two."""
+
+
+@dataclass(frozen=True, slots=True)
+class AskedUnit(PrivacyUnit):
+    """A unit as questions see it: one row, that stands for up to ``stands_for`` rows of the private table."""
+
+    stands_for: int = 1
+
+    @property
+    def rows_at_most(self) -> int:
+        """The most rows of the private table that one of them can have."""
+        return self.stands_for
+
+
+@dataclass(frozen=True, slots=True)
+class People:
+    """How a table with several rows per unit and its table of people belong together.
+
+    Attributes
+    ----------
+    schema : Schema
+        The declared table.
+    asked : Schema
+        The table of people, with one row per unit.
+    own : tuple of str
+        Modelled columns that are the same in all rows of a unit.
+    by_row : tuple of str
+        The other modelled columns.
+    order : str, optional
+        The one of these that gives the order.
+    most : int
+        The most rows of a unit.
+    count, place : str
+        Names of these columns in the table of people.
+    gap : str, optional
+        Where there is an order.
+    following : mapping of str to str
+        The name of the column of the next row, by that of every column of ``by_row`` except ``order``.
+    usual : mapping of str to str
+        The name of the column of usual values, by that of a number.
+    """
+
+    schema: Schema
+    asked: Schema
+    own: tuple[str, ...]
+    by_row: tuple[str, ...]
+    order: str | None
+    most: int
+    count: str
+    place: str
+    gap: str | None
+    following: dict[str, str]
+    usual: dict[str, str]
+
+    def absent_code(self, name: str) -> int:
+        """Return the code of the next row's column where there is no next row: that of a missing cell."""
+        return self.asked.size_of(self.following[name]) - 1
+
+
+def asked_schema(schema: Schema) -> Schema:
+    """Return the schema that questions are about: the table of people if units are kept whole, else the table."""
+    return people_of(schema).asked if schema.people == "whole" else schema
+
+
+@lru_cache(maxsize=16)
+def people_of(schema: Schema) -> People:
+    """Return the table of people of a declared table whose units are kept whole.
+
+    Raises
+    ------
+    SchemaError
+        If it would have more columns or values than any generator can handle.
+    """
+    unit, modelled = schema.unit, {column.name: column for column in schema.modelled}
+    own = tuple(name for name in modelled if name in unit.same_in_all_rows)
+    by_row = tuple(name for name in modelled if name not in unit.same_in_all_rows)
+    taken = {column.name for column in schema}
+
+    def free(name: str) -> str:
+        while name in taken:
+            name += "_"
+        taken.add(name)
+        return name
+
+    count, place = free("count"), free("place")
+    ordered = None if unit.ordered_by is None else modelled[unit.ordered_by]
+    gap = None if ordered is None else free("gap")
+    following = {name: free(f"next.{name}") for name in by_row if name != unit.ordered_by}
+    usual = {name: free(f"usual.{name}") for name in following if modelled[name].is_summable}
+    more: list[Column] = [
+        NumberColumn(count, 1, unit.rows_per_unit, 1, fallback=1),
+        CategoryColumn(place, PLACES, fallback=PLACES[0]),
+    ]
+    if ordered is not None and gap is not None:
+        more.append(NumberColumn(gap, 0, ordered.levels - 1, 1, missing=True))
+    more += [replace(modelled[name], name=new) for name, new in usual.items()]
+    more += [replace(modelled[name], name=new, missing=True) for name, new in following.items()]
+    try:
+        asked = replace(
+            schema,
+            columns=(*schema.columns, *more),
+            unit=AskedUnit(
+                protects=unit.protects, rows_per_unit=1, id_column=unit.id_column, stands_for=unit.rows_per_unit
+            ),
+            people="separate_rows",
+        )
+    except SchemaError as problem:
+        raise SchemaError(
+            f"The rows of one {unit.protects} cannot be kept together in a table as wide as this one. Write 'people: "
+            f"separate_rows', or mend it: {problem}"
+        ) from None
+    return People(
+        schema=schema,
+        asked=asked,
+        own=own,
+        by_row=by_row,
+        order=unit.ordered_by,
+        most=unit.rows_per_unit,
+        count=count,
+        place=place,
+        gap=gap,
+        following=following,
+        usual=usual,
+    )
