@@ -41,9 +41,10 @@ NUMBERS = """
 REPLACE = "unit: {protects: patient, rows_per_unit: 1}\nrow_count: public\nnumber_of_units: 1500\n"
 BY_ID = "unit: {protects: patient, rows_per_unit: 1, id_column: patient}\nrow_count: public\nnumber_of_units: 1500\n"
 ADD_REMOVE = "unit: {protects: patient, rows_per_unit: 1}\nrow_count: private\n"
-SEVERAL = "unit: {protects: patient, rows_per_unit: 3, id_column: patient}\nrow_count: private\n"
+SEVERAL = "unit: {protects: patient, rows_per_unit: 3, id_column: patient}\nrow_count: private\npeople: separate_rows\n"
 SEVERAL_PUBLIC = (
     "unit: {protects: patient, rows_per_unit: 2, id_column: patient}\nrow_count: public\nnumber_of_units: 540\n"
+    "people: separate_rows\n"
 )
 CELL = (
     "unit: {protects: patient, rows_per_unit: 1}\nrow_count: public\nprotection: cell\ncell_change: 0.5\n"
