@@ -107,7 +107,9 @@ def drawn_rows(fitted: PrivateModel, config: RunConfig) -> DrawnRows:
     """Draw the rows of a run, and repair them by its rules; a model has no rows."""
     if config.schema.people != "whole" or not isinstance(fitted, Generator):
         return _drawn(fitted, config)
-    people, asked, seed = people_of(config.schema), config.asked, (config.seed + 2) % 2**63
+    people, seed = people_of(config.schema), (config.seed + 2) % 2**63
+    # Structure is kept when people are made, so rows are repaired by the owner's rules alone.
+    asked = replace(config.asked, constraints=config.constraints)
     drawn, pool = _drawn(fitted, asked), _drawn(fitted, replace(asked, rows=POOL, seed=seed))
     rules, names = read_rules(config.constraints, config.schema), config.schema.names
     if rules.learnt:

@@ -35,7 +35,7 @@ from synth.schema.documents import (
     refuse_unknown,
     without_signed_zeros,
 )
-from synth.schema.people import asked_schema
+from synth.schema.people import people_of
 from synth.schema.rule_lines import with_tables
 from synth.schema.schema import Neighbours, Schema, schema_to_document, size_problem, unit_to_mapping
 from synth.schema.source import DatabaseSource
@@ -319,9 +319,11 @@ class RunConfig:
 
         It is this configuration itself where they are not.
         """
-        return (
-            self if self.schema.people != "whole" else replace(self, schema=asked_schema(self.schema), by_people=False)
-        )
+        if self.schema.people != "whole":
+            return self
+        people = people_of(self.schema)
+        rules = (*people.structure, *self.constraints)
+        return replace(self, schema=people.asked, by_people=False, constraints=rules)
 
     @property
     def is_model(self) -> bool:

@@ -25,6 +25,7 @@ from synth.errors import SchemaError
 from synth.schema.columns.base import Column
 from synth.schema.columns.labels import CategoryColumn
 from synth.schema.columns.number import NumberColumn
+from synth.schema.rule_lines import quoted
 from synth.schema.schema import PrivacyUnit, Schema
 
 __all__ = ["PLACES", "AskedUnit", "People", "asked_schema", "people_of"]
@@ -86,9 +87,35 @@ class People:
     following: dict[str, str]
     usual: dict[str, str]
 
+    @property
+    def structure(self) -> tuple[str, ...]:
+        """What is true of every row of the table of people, as lines of ``rules:``, so that nobody has to count it."""
+        count, place = quoted(self.count), quoted(self.place)
+        several = f"{place} in (first, middle, last)"
+        lines = [
+            f"if {place} = only then {count} = 1",
+            f"if {count} = 1 then {place} = only",
+            f"if {place} = both then {count} = 2",
+            f"if {count} = 2 then {place} = both",
+        ]
+        if self.most > 2:
+            lines += [f"if {several} then {count} >= 3"]
+        beside = {name: self.schema.modelled_column(name).missing for name in self.following}
+        lines += [_absent(self.following[name], place, missing=missing) for name, missing in beside.items()]
+        if self.gap is not None and self.order is not None:
+            lines.append(_absent(self.gap, place, missing=self.schema.modelled_column(self.order).missing))
+        return tuple(lines)
+
     def absent_code(self, name: str) -> int:
         """Return the code of the next row's column where there is no next row: that of a missing cell."""
         return self.asked.size_of(self.following[name]) - 1
+
+
+def _absent(name: str, place: str, *, missing: bool) -> str:
+    """Say that a cell about the next row is missing where there is none, and only there if none can be missing."""
+    if missing:
+        return f"if {place} = only then {quoted(name)} is missing"
+    return f"{quoted(name)} is missing exactly when {place} = only"
 
 
 def asked_schema(schema: Schema) -> Schema:
