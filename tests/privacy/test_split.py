@@ -141,7 +141,7 @@ def test_hashes_of_rows_depend_on_every_column_the_key_and_nothing_else(monkeypa
         assert np.flatnonzero(differ).tolist() == [17]
     assert (row_hashes(columns, account_key=b"another") != first).any(axis=1).all()
     # However many rows are hashed at a time, and in whatever byte order codes came.
-    monkeypatch.setattr("synth.privacy.table.PIECE", 7)
+    monkeypatch.setattr("synth.privacy.hashing.PIECE", 7)
     np.testing.assert_array_equal(row_hashes(columns, account_key=KEY), first)
     swapped = [column.astype(column.dtype.newbyteorder(">")) for column in columns]
     np.testing.assert_array_equal(row_hashes(swapped, account_key=KEY), first)
