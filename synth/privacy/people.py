@@ -60,22 +60,32 @@ def folded(columns: Codes, unit_hashes: Hashes, people: People, *, account_key: 
     following = rows[first + np.minimum(chosen + 1, count - 1)]
     several = count > 1
     schema, asked = people.schema, people.asked
-    made: dict[str, npt.NDArray[Any]] = {name: columns[name][rows[first]] for name in people.own}
-    made |= {name: columns[name][this] for name in people.by_row}
-    made[people.count] = count - 1
-    made[people.place] = _places(chosen, count)
+    made: Codes = {}
+
+    def keep(name: str, codes: npt.NDArray[Any]) -> None:
+        # At once, so that no more than one column is wide at a time.
+        made[name] = codes.astype(code_dtype(asked.size_of(name)), copy=False)
+
+    for name in people.own:
+        keep(name, columns[name][rows[first]])
+    for name in people.by_row:
+        keep(name, columns[name][this])
+    keep(people.count, count - 1)
+    keep(people.place, _places(chosen, count))
     for name, new in people.following.items():
-        made[new] = np.where(several, columns[name][following], people.absent_code(name))
+        keep(new, columns[name][following])
+        # Not before: where no cell can be missing, this code may be one more than the declared column's type holds.
+        made[new][~several] = people.absent_code(name)
     if people.order is not None and people.gap is not None:
         levels = schema.modelled_column(people.order).levels
         before, after = (columns[people.order][at].astype(np.int64) for at in (this, following))
         known = several & (before < levels) & (after < levels)
-        made[people.gap] = np.where(known, after - before, asked.size_of(people.gap) - 1)
+        keep(people.gap, np.where(known, after - before, asked.size_of(people.gap) - 1))
     upper = (numbers[:, 1] >> np.uint64(63)).astype(np.int64)
     for name, new in people.usual.items():
         levels = schema.modelled_column(name).levels
-        made[new] = _middle(columns[name][rows].astype(np.int64), first, count, chosen, levels, upper)
-    return {name: made[name].astype(code_dtype(asked.size_of(name)), copy=False) for name in asked.names}
+        keep(new, _middle(columns[name][rows].astype(np.int64), first, count, chosen, levels, upper))
+    return {name: made[name] for name in asked.names}
 
 
 def units_in_order(
@@ -89,7 +99,9 @@ def units_in_order(
         As in :func:`folded`.
     """
     contents = content_hashes([columns[name] for name in people.schema.names], account_key=account_key)
-    ties = keyed_numbers(contents ^ unit_hashes, None, purpose_key(account_key, b"order of rows"))
+    contents ^= unit_hashes
+    ties = keyed_numbers(contents, None, purpose_key(account_key, b"order of rows"))
+    del contents
     ids = np.ascontiguousarray(unit_hashes).view(np.uint64).reshape(-1, 2)
     keys = [ties[:, 1], ties[:, 0]]
     if people.order is not None:
@@ -115,12 +127,12 @@ def _places(chosen: _Whole, count: _Whole) -> _Whole:
 
 def _middle(codes: _Whole, first: _Whole, count: _Whole, chosen: _Whole, levels: int, upper: _Whole) -> _Whole:
     """Return the middle code of each unit among those on the grid, or that of its chosen row if it has none."""
-    unit = np.repeat(np.arange(len(first)), count)
-    on_grid = codes < levels
-    order = np.lexsort((codes, ~on_grid, unit))
-    known = np.bincount(unit, on_grid, len(first)).astype(np.int64)
+    units, span = np.arange(len(first)), levels + 1
+    # Values of one unit lie together and in order, what is beside the grid behind them.
+    ordered = np.sort(np.repeat(units, count) * span + np.minimum(codes, levels))
+    known = np.add.reduceat(codes < levels, first, dtype=np.int64) if len(first) else units
     middle = np.where(upper == 1, known // 2, (known - 1) // 2)
-    return np.where(known > 0, codes[order][first + np.maximum(middle, 0)], codes[first + chosen])
+    return np.where(known > 0, ordered[first + np.maximum(middle, 0)] - units * span, codes[first + chosen])
 
 
 def made_up_hashes(units: _Whole, seed: int) -> tuple[Hashes, bytes]:
