@@ -10,11 +10,14 @@ Nothing here sees a private row, and everything follows from the fitted generato
 
 Notes
 -----
-The pool is sorted by keys: columns of the person and of the row at hand, the most informative first, as the pool itself
-tells (mutual information with what follows, in at most 16 bins). A row that follows is drawn among those of the pool
-that agree in as many of the first keys as leave at least five. Structure is by construction: a person has as many rows
-as drawn, in order, and what is the same in all rows is the same. The next row is drawn again where it breaks a declared
-rule or leaves the declared range of the order; where no draw will do, the row at hand is repeated, which keeps both.
+The pool is sorted by keys: columns of the person and of the row at hand, one after another the one that says most about
+what follows beside those before it, as the pool itself tells (conditional mutual information, in at most 16 bins, less
+what chance alone adds). A row that follows is drawn among those of the pool that agree in as many of the first keys as
+leave at least five. Other dates at the step of the date that gives the order keep their distance to it.
+
+Structure is by construction: a person has as many rows as drawn, in order, and what is the same in all rows is the
+same. The next row is drawn again where it breaks a declared rule or leaves the declared range of the order; where no
+draw will do, the row at hand is repeated, which keeps both.
 """
 
 from __future__ import annotations
@@ -37,6 +40,10 @@ POOL = 60_000
 _BINS = 16
 _FEWEST = 5
 _MOST_KEYS = 12
+_CANDIDATES = 16
+"""Keys among which each next one is looked for, those that say most by themselves."""
+_LOOKED_AT = 20_000
+"""Rows of the pool from which the order of keys follows."""
 _TRIES = 8
 
 _Whole = NDArray[np.int64]
@@ -98,6 +105,15 @@ def unfolded(
     making.go_on()
     making.go_back()
     return MadePeople(making.made, np.repeat(np.arange(len(count)), count))
+
+
+def _moving_dates(people: People) -> tuple[str, ...]:
+    """Return the dates that move with the date that gives the order: all at the same step."""
+    leading = None if people.order is None else people.schema.modelled_column(people.order)
+    if not isinstance(leading, DateColumn):
+        return ()
+    columns = {name: people.schema.modelled_column(name) for name in people.following}
+    return tuple(name for name, one in columns.items() if isinstance(one, DateColumn) and one.step == leading.step)
 
 
 class _Pairs:
@@ -162,9 +178,11 @@ class _Pairs:
         """Return where a next row is found by the one before, or one before by the next."""
         known, sought = (self.this_row, self.next_row) if onwards else (self.next_row, self.this_row)
         everything = slice(None)
-        keys = self.coarse(self.people_of(self.rows) | known(everything))
-        targets = list(self.coarse(sought(everything)).values())
-        gaps = self.gaps(everything)
+        moving = _moving_dates(self.people)
+        about = {name: codes for name, codes in known(everything).items() if name not in moving}
+        keys = self.coarse(self.people_of(self.rows) | about)
+        cells, gaps = sought(everything), self.gaps(everything)
+        targets = list(self.coarse({name: codes for name, codes in cells.items() if name not in moving}).values())
         if gaps is not None and len(gaps) and self.people.gap is not None:
             targets.append(_Coarse(gaps, self.people.asked.modelled_column(self.people.gap)).of(np.maximum(gaps, 0)))
         return _Matches(keys, targets, self.is_last if onwards else self.is_first)
@@ -197,10 +215,8 @@ class _Matches:
     """A pool sorted by keys, the most informative first; rows that agree in the first keys lie together."""
 
     def __init__(self, keys: dict[str, _Whole], targets: list[_Whole], end: _Whole) -> None:
-        said = {name: sum(_information(codes, target) for target in targets) for name, codes in keys.items()}
-        names = sorted((name for name in said if said[name] > 0), key=lambda name: -said[name])[:_MOST_KEYS]
-        self.names = tuple(names)
-        sorted_by = [end, *(keys[name] for name in names)]
+        self.names = _most_telling(keys, targets)
+        sorted_by = [end, *(keys[name] for name in self.names)]
         self._order = np.lexsort(sorted_by[::-1])
         self._levels: list[tuple[int, _Whole, _Whole, _Whole]] = []
         group = np.zeros(len(end), dtype=np.int64)
@@ -234,6 +250,35 @@ class _Matches:
         return np.asarray(self._order[first + (random.random(queries) * width).astype(np.int64)], dtype=np.int64)
 
 
+def _most_telling(keys: dict[str, _Whole], targets: list[_Whole]) -> tuple[str, ...]:
+    """Return keys in an order in which each says most about the targets beside those before it."""
+    keys = {name: codes[:_LOOKED_AT] for name, codes in keys.items()}
+    targets = [codes[:_LOOKED_AT] for codes in targets]
+
+    def said(codes: _Whole) -> float:
+        return sum(_information(codes, target) for target in targets)
+
+    alone = {name: said(codes) for name, codes in keys.items()}
+    open_ = sorted((name for name in alone if alone[name] > 0), key=lambda name: -alone[name])[:_CANDIDATES]
+    chosen: list[str] = []
+    group, known = np.zeros(len(targets[0]) if targets else 0, dtype=np.int64), 0.0
+    while open_ and len(chosen) < _MOST_KEYS:
+        joined = {name: _joined(group, keys[name]) for name in open_}
+        more = {name: said(codes) for name, codes in joined.items()}
+        best = max(open_, key=lambda name: more[name])
+        if more[best] <= known:
+            break
+        chosen.append(best)
+        open_.remove(best)
+        group, known = joined[best], more[best]
+    return tuple(chosen)
+
+
+def _joined(group: _Whole, codes: _Whole) -> _Whole:
+    """Return the groups of rows that agree in a group and a code."""
+    return np.unique(group * (int(codes.max(initial=0)) + 1) + codes, return_inverse=True)[1]
+
+
 def _information(one: _Whole, other: _Whole) -> float:
     """Return the mutual information of two arrays of bins, in nats, without what chance alone adds on average."""
     if not len(one):
@@ -262,16 +307,7 @@ class _Making:
         for name in self._people.own:
             self.made[:, self._at[name]] = np.repeat(drawn[:, pairs.at[name]], count)
         self._low = self._high = np.zeros(len(count), dtype=np.int64)
-        self._dates = self._moving_dates()
-
-    def _moving_dates(self) -> tuple[str, ...]:
-        """Return the dates that move with the date that gives the order: all at the same step."""
-        schema, order = self._people.schema, self._people.order
-        leading = None if order is None else schema.modelled_column(order)
-        if not isinstance(leading, DateColumn):
-            return ()
-        columns = {name: schema.modelled_column(name) for name in self._people.following}
-        return tuple(name for name, one in columns.items() if isinstance(one, DateColumn) and one.step == leading.step)
+        self._dates = _moving_dates(self._people)
 
     def begin(self) -> None:
         """Put the row of every person in its place, and the next row behind it where the generator drew one."""

@@ -1,0 +1,165 @@
+"""People with several rows, made of rows of the table of people: structure by construction, whatever is drawn."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from synth.estimators import DrawnRows, rows_as_asked
+from synth.generators.whole_people import unfolded
+from synth.privacy.people import folded, made_up_hashes
+from synth.schema import RunConfig, load_config, people_of
+from synth.schema.people import PLACES, People
+
+DECLARED = """
+account: visits
+unit: {protects: patient, id_column: patient, rows_per_unit: 5, same_in_all_rows: [sex], ordered_by: visited}
+row_count: private
+people_at_most: 1000
+budget: {epsilon: 1}
+people: 300
+columns:
+  patient: {type: identifier}
+  sex: {type: category, values: [f, m], fallback: f}
+  visited: {type: date, low: 2022-01-01, high: 2022-12-31, step: day, missing: true}
+  left: {type: date, low: 2022-01-01, high: 2022-12-31, step: day, fallback: 2022-01-01}
+  ward: {type: category, values: [general, surgery, heart], fallback: general}
+  cost: {type: number, low: 0, high: 900, step: 10, special: [-1], fallback: 0}
+"""
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory: pytest.TempPathFactory) -> RunConfig:
+    path = tmp_path_factory.mktemp("people") / "visits.yaml"
+    path.write_text(DECLARED)
+    return load_config(path)
+
+
+@pytest.fixture(scope="module")
+def people(config: RunConfig) -> People:
+    return people_of(config.schema)
+
+
+def drawn_at_random(people: People, rows: int, seed: int) -> NDArray[np.int64]:
+    """Return rows that no model would draw: every code with the same chance, whatever the others are."""
+    random = np.random.default_rng(seed)
+    return np.column_stack([random.integers(0, size, rows) for size in people.asked.sizes])
+
+
+def people_with_chains(people: People, units: int, seed: int) -> tuple[dict[str, NDArray[np.int64]], NDArray[np.int64]]:
+    """Return rows of people whose ward never changes, who come every 30 days, and who cost about the same each time."""
+    random = np.random.default_rng(seed)
+    count = random.integers(1, people.most + 1, units)
+    unit = np.repeat(np.arange(units), count)
+    place = np.arange(len(unit)) - np.repeat(np.cumsum(count) - count, count)
+    start, ward, cost = random.integers(0, 200, units), random.integers(0, 3, units), random.integers(5, 85, units)
+    visited = start[unit] + 30 * place
+    columns = {
+        "sex": random.integers(0, 2, units)[unit],
+        "visited": visited,
+        "left": visited + 2,
+        "ward": ward[unit],
+        "cost": cost[unit] + random.integers(-3, 4, len(unit)),
+    }
+    return columns, unit
+
+
+def table_of(people: People, columns: dict[str, NDArray[np.int64]], unit: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the table of people of some rows."""
+    hashes, key = made_up_hashes(unit, 7)
+    small = {one.name: one.smallest_codes(columns[one.name]) for one in people.schema.modelled}
+    made = folded(small, hashes, people, account_key=key)
+    return np.column_stack([made[name].astype(np.int64) for name in people.asked.names])
+
+
+@settings(deadline=None)
+@given(seed=st.integers(0, 2**31), pool=st.integers(0, 300))
+def test_structure_is_kept_whatever_is_drawn(people: People, seed: int, pool: int) -> None:
+    drawn = drawn_at_random(people, 60, seed)
+    made = unfolded(drawn, drawn_at_random(people, pool, seed + 1), people, rows=None, seed=seed)
+    count = drawn[:, people.asked.names.index("count")] + 1
+    assert np.array_equal(np.bincount(made.units), count)
+    assert ((made.codes >= 0) & (made.codes < np.array(people.schema.sizes))).all()
+    at = {name: place for place, name in enumerate(people.schema.names)}
+    same = np.diff(made.units) == 0
+    assert (np.diff(made.codes[:, at["sex"]])[same] == 0).all()
+    # A date that is missing has the last code, so missing ones come last.
+    assert (np.diff(made.codes[:, at["visited"]])[same] >= 0).all()
+    assert np.array_equal(made.codes[np.flatnonzero(np.r_[True, ~same]), at["sex"]], drawn[:, 0])
+
+
+def test_the_rows_that_were_drawn_are_among_those_made(people: People) -> None:
+    table = table_of(people, *people_with_chains(people, 400, 1))
+    made = unfolded(table, table, people, rows=None, seed=3)
+    names = people.schema.names
+    held = {(unit, *row) for unit, row in zip(made.units.tolist(), made.codes.tolist(), strict=True)}
+    first = [people.asked.names.index(name) for name in names]
+    assert all((unit, *row) in held for unit, row in enumerate(table[:, first].tolist()))
+
+
+def test_chains_are_kept(people: People) -> None:
+    table = table_of(people, *people_with_chains(people, 3000, 2))
+    made = unfolded(table, table, people, rows=None, seed=4)
+    at = {name: place for place, name in enumerate(people.schema.names)}
+    same = np.diff(made.units) == 0
+    steps = {name: np.diff(made.codes[:, at[name]])[same] for name in ("visited", "ward", "cost")}
+    assert (steps["visited"] == 30).mean() > 0.99
+    assert (steps["ward"] == 0).mean() > 0.99
+    # Costs of one person differ by at most six; those of two people by about thirty.
+    assert np.abs(steps["cost"]).mean() < 6
+    # The day of leaving moves with the day of the visit.
+    assert (made.codes[:, at["left"]] - made.codes[:, at["visited"]] == 2).mean() > 0.99
+
+
+def test_the_last_person_is_not_cut_to_meet_a_number_of_rows(people: People) -> None:
+    table = table_of(people, *people_with_chains(people, 400, 1))
+    made = unfolded(table, table, people, rows=100, seed=3)
+    assert 100 <= len(made.codes) < 100 + people.most
+    assert len(made.codes) - np.count_nonzero(made.units == made.units[-1]) < 100
+    sizes = {tuple(row) for row in table[:, [0, people.asked.names.index("count")]].tolist()}
+    first = np.flatnonzero(np.diff(made.units, prepend=-1))
+    assert {(sex, count - 1) for sex, count in zip(made.codes[first, 0], np.bincount(made.units), strict=True)} <= sizes
+
+
+def test_every_row_keeps_the_rules(people: People) -> None:
+    at = {name: place for place, name in enumerate(people.schema.names)}
+
+    def keeps(codes: NDArray[np.int64]) -> NDArray[np.bool_]:
+        return np.asarray(codes[:, at["ward"]] != 1) | (codes[:, at["cost"]] < 20)
+
+    drawn = drawn_at_random(people, 500, 5)
+    places = [people.asked.names.index(name) for name in people.schema.names]
+    drawn = drawn[keeps(drawn[:, places])]
+    made = unfolded(drawn, drawn_at_random(people, 5000, 6), people, rows=None, seed=1, keeps=keeps)
+    assert keeps(made.codes).all()
+    assert not keeps(unfolded(drawn, drawn_at_random(people, 5000, 6), people, rows=None, seed=1).codes).all()
+
+
+def test_places_are_those_of_the_pair(config: RunConfig, people: People) -> None:
+    columns, unit = people_with_chains(people, 500, 8)
+    table = table_of(people, columns, unit)
+    at = {name: place for place, name in enumerate(people.asked.names)}
+    count, place = table[:, at["count"]] + 1, table[:, at["place"]]
+    start = np.array([columns["visited"][unit == one].min() for one in range(500)])
+    hashes, key = made_up_hashes(unit, 7)
+    del key
+    # The table is in the order of the hashes of people.
+    order = np.lexsort(tuple(hashes[np.flatnonzero(np.diff(unit, prepend=-1))].view(np.uint64)[:, ::-1].T))
+    offset = (table[:, at["visited"]] - start[order]) // 30
+    assert np.array_equal(place == PLACES.index("only"), count == 1)
+    assert np.array_equal(place == PLACES.index("both"), count == 2)
+    assert (offset[place == PLACES.index("first")] == 0).all()
+    assert (offset == count - 2)[place == PLACES.index("last")].all()
+    middle = place == PLACES.index("middle")
+    assert ((offset > 0) & (offset < count - 2))[middle].all()
+
+
+def test_made_rows_fold_back_to_as_many_people(config: RunConfig, people: People) -> None:
+    table = table_of(people, *people_with_chains(people, 300, 9))
+    made = unfolded(table, table, people, rows=None, seed=2)
+    again = rows_as_asked(DrawnRows(made.codes, units=made.units), config)
+    at = people.asked.names.index("count")
+    assert np.array_equal(np.sort(again[:, at]), np.sort(table[:, at]))
