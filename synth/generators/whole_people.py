@@ -276,7 +276,8 @@ def _most_telling(keys: dict[str, _Whole], targets: list[_Whole]) -> tuple[str, 
 
 def _joined(group: _Whole, codes: _Whole) -> _Whole:
     """Return the groups of rows that agree in a group and a code."""
-    return np.unique(group * (int(codes.max(initial=0)) + 1) + codes, return_inverse=True)[1]
+    groups = np.unique(group * (int(codes.max(initial=0)) + 1) + codes, return_inverse=True)[1]
+    return np.asarray(groups, dtype=np.int64)
 
 
 def _information(one: _Whole, other: _Whole) -> float:

@@ -385,7 +385,7 @@ def _open_config(config: RunConfig) -> RunConfig:
 def _asked(config: RunConfig, table_id: str, epsilon: float, delta: float) -> str:
     """Return the task of a finding as JSON; the ledger compares its account, unit and budget."""
     mapping = config_to_mapping(_open_config(config).published())
-    kept = ("account", "unit", "row_count", "number_of_units", "undeclared", "columns", "format")
+    kept = ("account", "unit", "row_count", "number_of_units", "people", "undeclared", "columns", "format")
     asked = {name: mapping[name] for name in kept if name in mapping}
     return json.dumps({**asked, "budget": {"epsilon": float(epsilon), "delta": float(delta)}, "table": table_id})
 
@@ -406,7 +406,7 @@ def carry_out(installation: Installation, work_id: str, progress: Progress) -> F
     store, ledger = installation.store, installation.ledger
     work = store.work[work_id]
     asked: Mapping[str, Any] = json.loads(str(work.asked))
-    declared = ("columns", "unit", "row_count", "number_of_units")
+    declared = ("columns", "unit", "row_count", "number_of_units", "people")
     schema = parse_schema({name: asked[name] for name in declared if name in asked})
     epsilon, delta = (float(asked["budget"][name]) for name in ("epsilon", "delta"))
     table = store.tables[str(asked["table"])]

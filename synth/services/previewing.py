@@ -95,7 +95,7 @@ QUERY = "histograms of the preview"
 SOURCE = "preview"
 
 _USUAL_READING = Reading()
-_DECLARED = ("columns", "unit", "row_count", "number_of_units")
+_DECLARED = ("columns", "unit", "row_count", "number_of_units", "people")
 _IDENTITY_DIGITS = 16
 
 
@@ -507,7 +507,7 @@ def _asked(config: RunConfig, schema: Schema, plan: PreviewPlan, table_id: str =
     """Return what a preview was asked, as JSON; as a run, it is compared with its reservation before it is spent."""
     only = replace(config, schema=schema, label=None, groups=(), constraints=(), prediction_share=0.0)
     mapping = config_to_mapping(only.published())
-    kept = ("account", "unit", "row_count", "number_of_units", "undeclared", "columns", "format")
+    kept = ("account", "unit", "row_count", "number_of_units", "people", "undeclared", "columns", "format")
     asked = {name: mapping[name] for name in kept if name in mapping}
     return json.dumps({**asked, "budget": {"epsilon": plan.epsilon, "delta": plan.delta}, "table": table_id})
 

@@ -19,6 +19,7 @@ CONFIG = """
 account: clinic
 people_at_most: 1000
 row_count: private
+people: separate_rows
 unit: {protects: person, rows_per_unit: 4, id_column: pid}
 budget: {epsilon: 1.0, delta: 1.0e-6}
 generator: {name: independent, options: {}}
