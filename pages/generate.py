@@ -7,9 +7,10 @@ import streamlit as st
 from pages.ui.draft import config_of
 from pages.ui.fitting import confirm_and_start, draw_cards, modes_panel, options_form, seed_and_device
 from pages.ui.guards import guard, through_the_application
+from pages.ui.people import output_number
 from pages.ui.rules import rules_note
 from pages.ui.running import prepare_or_follow
-from pages.ui.session import bind, draft
+from pages.ui.session import draft
 from synth.generators import cards, describe, options_of
 from synth.schema import RunConfig
 
@@ -65,15 +66,8 @@ def _choose(name: str) -> None:
 def output_form() -> None:
     """Ask for the number of rows to make, the device and the public seed."""
     rows, device, seed = st.columns(3)
-    rows.number_input(
-        "Rows to make (a public number)",
-        min_value=1,
-        max_value=50_000_000,
-        step=1000,
-        help="As many as you like: more rows contain no more information and cost nothing. Do not type the "
-        "exact number of private rows if that is secret.",
-        **bind("rows"),
-    )
+    with rows:
+        output_number()
     rules_note()
     seed_and_device(
         "Used for training and sampling, so that anyone can make the same rows from the saved measurements.",

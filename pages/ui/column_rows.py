@@ -58,6 +58,12 @@ _KINDS = {
 }  # fmt: skip
 
 
+def with_order(rows: Sequence[Row]) -> list[str]:
+    """Return the columns whose values have an order, and those that are still to be described."""
+    ordered = {kind.role for kind in _MODELLED if kind.is_ordered}
+    return [row["name"] for row in rows if row["role"] in (*ordered, "")]
+
+
 def guess_role(name: str, kind: str) -> str:
     """Return the role that a column's kind proposes; empty where nothing is known of it."""
     role = _KINDS.get(kind.lower(), "category") if kind else ""

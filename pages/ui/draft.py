@@ -49,6 +49,9 @@ def new_draft() -> Draft:
         "protects": None,
         "rows_per_unit": None,
         "id_column": None,
+        "kept_together": "whole",  # whether the rows of one unit are, where there is an id column
+        "same_in_all_rows": [],
+        "ordered_by": None,
         "row_count": None,
         "number_of_units": None,
         "people_at_most": None,
@@ -76,6 +79,7 @@ def new_draft() -> Draft:
         "model_columns": [],
         "model_prediction_share": 0.0,
         "rows": DEFAULT_ROWS,
+        "by_people": False,  # whether that is a number of people
         "seed": 0,
         "device": "auto",
     }
@@ -114,8 +118,10 @@ def rename_columns(draft: Draft, names: Mapping[str, str]) -> None:
 
     draft["columns"] = [renamed(row) for row in draft["columns"]]
     draft["domain_source"] = {names.get(name, name): text for name, text in draft["domain_source"].items()}
-    draft["groups"] = [names.get(name, name) for name in draft["groups"]]
-    draft.update({key: names.get(draft[key], draft[key]) for key in ("id_column", "label", "model_label")})
+    for key in ("groups", "same_in_all_rows"):
+        draft[key] = [names.get(name, name) for name in draft[key]]
+    named = ("id_column", "ordered_by", "label", "model_label")
+    draft.update({key: names.get(draft[key], draft[key]) for key in named})
 
 
 # What is saved of it with the table ----------------------------------------------------------------------------------
@@ -145,7 +151,7 @@ def fill_from_body(draft: Draft, body: Mapping[str, Any]) -> None:
 
 _ABSENT = object()
 
-_LISTED = frozenset({"rules", "groups", "model_columns"})
+_LISTED = frozenset({"rules", "groups", "model_columns", "same_in_all_rows"})
 """Answers that are lists of things chosen one by one, each of which is an answer of its own."""
 
 
@@ -214,6 +220,8 @@ def fill_from_config(draft: Draft, config: RunConfig) -> list[str]:
         protects=unit["protects"],
         rows_per_unit=unit["rows_per_unit"],
         id_column=unit.get("id_column"),
+        same_in_all_rows=[name for name in unit.get("same_in_all_rows", []) if name in present],
+        ordered_by=unit["ordered_by"] if unit.get("ordered_by") in present else None,
         epsilon=config.epsilon,
         delta=config.delta,
         described=False,
@@ -257,6 +265,8 @@ def _fill_model(draft: Draft, config: RunConfig) -> None:
 
 def _fill_table(draft: Draft, config: RunConfig) -> None:
     draft.update(makes="table", generator=config.generator, options=dict(config.options), rows=config.rows)
+    draft.update(by_people=config.by_people)
+    draft["kept_together"] = config.schema.people if config.schema.may_be_whole else "whole"
     draft.update(label=config.label, rules=list(config.constraints), holdout=config.holdout)
     draft.update(evaluation_share=config.evaluation_share, prediction_share=config.prediction_share)
 
@@ -272,7 +282,7 @@ def missing_answers(draft: Draft) -> list[str]:
         problems.append("Say whether their number is public.")
     if asks_for_number(draft):
         if not draft["number_of_units"]:
-            problems.append(f"Say how many {_plural(draft['protects'])} there are, as their number is public.")
+            problems.append(f"Say how many {plural_of(draft['protects'])} there are, as their number is public.")
     elif not draft["people_at_most"]:
         problems.append(f"Give a public upper bound on how many there are (unit: {draft['protects'] or 'person'}).")
     return problems
@@ -290,7 +300,18 @@ def most_people(draft: Draft) -> int | None:
     return bound
 
 
-def _plural(unit: str | None) -> str:
+def may_keep_together(draft: Draft) -> bool:
+    """Whether several rows of one unit can be kept together: a column says which they are."""
+    return draft["id_column"] is not None and (draft["rows_per_unit"] or 1) > 1
+
+
+def keeps_together(draft: Draft) -> bool:
+    """Whether each synthetic unit has several rows, as units of the table do."""
+    return may_keep_together(draft) and draft["kept_together"] == "whole"
+
+
+def plural_of(unit: str | None) -> str:
+    """Return the word for several units."""
     return {None: "people", "person": "people"}.get(unit, f"{unit}s")
 
 
@@ -325,6 +346,8 @@ def config_of(draft: Draft) -> RunConfig:
     return config
 
 
+_OF_THE_UNIT = ("protects", "rows_per_unit", "id_column")
+
 _BESIDE = (
     "test_format", "holdout", "label", "groups", "rules", "seed", "device", "evaluation_share", "found",
 )  # fmt: skip
@@ -334,17 +357,34 @@ def config_body(draft: Draft, columns: dict[str, Any], beside: Sequence[str]) ->
     """Return what a configuration says of the people, the budget and columns, with some keys of the draft beside."""
     body: dict[str, Any] = {
         "account": draft["account"],
-        "unit": {key: draft[key] for key in ("protects", "rows_per_unit", "id_column")},
+        "unit": {key: draft[key] for key in ("protects", "rows_per_unit", "id_column")}
+        | _rows_together(draft, columns),
         "budget": {"epsilon": draft["epsilon"], "delta": draft["delta"]},
         "columns": columns,
     }
     body |= {key: draft[key] for key in ("format", "row_count", "rows", "undeclared", *beside)}
+    if may_keep_together(draft) and not keeps_together(draft):
+        body["people"] = "separate_rows"
+    elif keeps_together(draft) and draft["by_people"]:
+        body["people"] = body.pop("rows")
     body["people_at_most"] = most_people(draft)
     if draft["row_count"] == "public":
         body["number_of_units"] = draft["number_of_units"]
     if draft["protection"] == "cell":
         body |= {"protection": "cell", "cell_change": draft["cell_change"]}
     return body
+
+
+def _rows_together(draft: Draft, columns: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a unit says of its rows where they are kept together, of the columns that are modelled."""
+    if not keeps_together(draft):
+        return {}
+    unseen = ("identifier", "drop")
+    modelled = {name for name, body in columns.items() if body.get("type") not in unseen}
+    return {
+        "same_in_all_rows": [name for name in draft["same_in_all_rows"] if name in modelled],
+        "ordered_by": draft["ordered_by"] if draft["ordered_by"] in modelled else None,
+    }
 
 
 def _of_model(draft: Draft, body: dict[str, Any]) -> dict[str, Any]:
@@ -356,6 +396,7 @@ def _of_model(draft: Draft, body: dict[str, Any]) -> dict[str, Any]:
     left_out = used - chosen - {label} if chosen else set()
     columns = {name: {"type": "drop"} if name in left_out else column for name, column in body["columns"].items()}
     kept = {key: value for key, value in body.items() if key not in _OF_ROWS_MADE}
+    kept["unit"] = {key: body["unit"][key] for key in _OF_THE_UNIT}
     # A model holds nobody out unless its predictions are paid for: nothing else would use the hold-out.
     kept |= {"columns": columns, "label": label, "holdout": 0.0}
     kept["groups"] = [name for name in draft["groups"] if name not in left_out]
@@ -363,4 +404,4 @@ def _of_model(draft: Draft, body: dict[str, Any]) -> dict[str, Any]:
     return kept | {"model": {"name": draft["model"], "options": draft["model_options"]}}
 
 
-_OF_ROWS_MADE = {"rows", "rules", "evaluation_share"}
+_OF_ROWS_MADE = {"rows", "people", "rules", "evaluation_share"}

@@ -281,7 +281,8 @@ def _config_to_find(held: Draft, names: list[str]) -> RunConfig:
     }
     if held["id_column"] is not None:
         columns[held["id_column"]] = {"type": "identifier"}
-    return parse_config(config_body(held, columns, ("found",)))
+    apart = {**held, "kept_together": "separate_rows"}  # columns are asked about one by one
+    return parse_config(config_body(apart, columns, ("found",)))
 
 
 def found_note(config: RunConfig) -> None:

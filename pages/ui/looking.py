@@ -20,7 +20,7 @@ from pages.ui.session import application, draft, forget_widgets, renew_editor
 from pages.ui.words import note, plain
 from synth.names import listed, visible
 from synth.schema import READ_FROM_ROWS, format_to_mapping
-from synth.services.recognition import ColumnProposal, Recognised
+from synth.services.recognition import ColumnProposal, Recognised, Together
 
 _LOOKED, _ROUND = "looked-at", "looked-round"
 _MOST_NAMED = 6
@@ -69,6 +69,12 @@ def proposals_of_look(held: Draft) -> Recognised | None:
     described = {row["name"] for row in rows} - {*open_names(rows), *(row["name"] for row in rows if is_proposed(row))}
     left = tuple(column for column in looked.columns if column.name not in described)
     return replace(looked, columns=left) if left else None
+
+
+def seen_together(held: Draft) -> Together | None:
+    """Return what a look at this table saw in the rows of one id, or None."""
+    table_id, looked = st.session_state.get(_LOOKED, (None, None))
+    return None if looked is None or table_id != held["table_id"] else looked.together_by(held["id_column"])
 
 
 def show_look(held: Draft, looked: Recognised) -> bool:

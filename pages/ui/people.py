@@ -6,11 +6,14 @@ from functools import partial
 
 import streamlit as st
 
-from pages.ui.column_rows import IDENTIFIER, MODELLED_ROLES, host_of
-from pages.ui.draft import MOST_PILLS, asks_for_number
+from pages.ui.column_rows import IDENTIFIER, MODELLED_ROLES, host_of, with_order
+from pages.ui.draft import MOST_PILLS, Draft, asks_for_number, keeps_together, may_keep_together, plural_of
+from pages.ui.looking import seen_together
 from pages.ui.session import bind, draft, renew_editor
 from pages.ui.words import name_or, note, plain
-from synth.schema import PrivacyUnit
+from synth.names import listed
+from synth.schema import READ_FROM_ROWS, PrivacyUnit
+from synth.schema.guesses import belongs_to_unit_by_name, order_by_name
 
 UNITS = ("person", "household", "organisation", "one event", "other")
 _ROW_COUNT = {
@@ -65,6 +68,8 @@ def unit_questions() -> None:
                 "table.",
                 **bind("people_at_most"),
             )
+    if may_keep_together(held):
+        _rows_together(held, plain(held["protects"] or "person"))
     if held["protects"] and held["rows_per_unit"]:
         st.markdown(f"**{plain(PrivacyUnit(held['protects'], int(held['rows_per_unit'])).sentence)}.**")
 
@@ -195,7 +200,132 @@ def _whose_row(unit: str) -> None:
             "Without such a column the limit cannot be enforced: the guarantee holds only if this number is true."
         )
         return
-    note(f"Enforced: at most {held['rows_per_unit']} rows per {plain(unit)} are kept, chosen at random.")
+    which = "the first in their order" if keeps_together(held) and held["ordered_by"] else "chosen at random"
+    note(f"Enforced: at most {held['rows_per_unit']} rows per {plain(unit)} are kept, {which}.")
+
+
+def _rows_together(held: Draft, unit: str) -> None:
+    """Ask whether a synthetic unit has several rows too, what belongs to the unit, and in what order its rows come."""
+    st.radio(
+        f"Should each synthetic {unit} have several rows too?",
+        list(_TOGETHER),
+        format_func=_TOGETHER.__getitem__,
+        horizontal=True,
+        help=f"If yes, what stays the same and what follows what is learnt from one row for each {unit}, so the noise "
+        f"does not grow with the number of rows. If no, every synthetic row is a {unit} of its own.",
+        **bind("kept_together"),
+    )
+    if not keeps_together(held):
+        return
+    _propose_together(held)
+    left, right = st.columns(2, gap="large")
+    names = [row["name"] for row in held["columns"] if row["role"] in (*MODELLED_ROLES, "")]
+    ordered = with_order(held["columns"])
+    with left:
+        _keep_names("same_in_all_rows", [name for name in held["same_in_all_rows"] if name in names])
+        label, words = f"Which columns belong to the {unit}?", f"They are the same in all rows of one {unit}."
+        choices = [name for name in names if name != held["ordered_by"]]
+        if len(names) > MOST_PILLS:
+            st.multiselect(label, choices, format_func=plain, help=words, **bind("same_in_all_rows"))
+        else:
+            st.pills(
+                label,
+                choices,
+                selection_mode="multi",
+                format_func=plain,
+                help=words,
+                **bind("same_in_all_rows"),
+            )
+    with right:
+        _keep_names("ordered_by", held["ordered_by"] if held["ordered_by"] in ordered else None)
+        st.selectbox(
+            "Which column says in what order the rows come?",
+            [None, *(name for name in ordered if name not in held["same_in_all_rows"])],
+            placeholder=_NO_ORDER,
+            format_func=partial(name_or, none=_NO_ORDER),
+            help="A date, a time or a number. Synthetic rows keep that order, and the time between them is learnt.",
+            **bind("ordered_by"),
+        )
+
+
+_TOGETHER = {"whole": "Yes: their rows are kept together", "separate_rows": "No: separate rows"}
+_NO_ORDER = "no order"
+
+
+def _keep_names(field: str, kept: object) -> None:
+    """Let an answer name only columns that can still be chosen."""
+    held = draft()
+    if held[field] != kept:
+        held[field] = kept
+        st.session_state.pop(f"field:{field}", None)
+
+
+def _propose_together(held: Draft) -> None:
+    """Offer what names of columns suggest and, after a look at the rows, what they show; nothing is filled in before.
+
+    What only rows show is marked as taken from them, as ranges are.
+    """
+    if held["same_in_all_rows"] or held["ordered_by"]:
+        return
+    names = [row["name"] for row in held["columns"] if row["role"] in (*MODELLED_ROLES, "")]
+    same = [name for name in names if belongs_to_unit_by_name(name)]
+    order = order_by_name(with_order(held["columns"]))
+    looked = seen_together(held)
+    if looked is not None:
+        seen = [name for name in looked.same if name in names]
+        first = looked.order if looked.order in names else None
+        if seen or first:
+            st.markdown(f"Seen in your rows ({plain(looked.evidence)}): {_in_words(seen, first)}.")
+            note("○ owner only. The certificate and the report name what you take from the rows.")
+            if st.button("Take what the rows show", key="together-from-rows"):
+                _take_together(held, seen, first, read=[name for name in (*seen, first) if name not in (*same, order)])
+            return
+    if same or order:
+        st.markdown(f"By their names: {_in_words(same, order)}.")
+        if st.button("Take what the names suggest", key="together-from-names"):
+            _take_together(held, same, order, read=[])
+
+
+def _in_words(same: list[str], order: str | None) -> str:
+    unit = plain(draft()["protects"] or "person")
+    belongs = f"{plain(listed(same, 6))} {'belongs' if len(same) == 1 else 'belong'} to the {unit}" if same else ""
+    ordered = f"the order of rows is that of {plain(order)}" if order else ""
+    return "; ".join(filter(None, (belongs, ordered)))
+
+
+def _take_together(held: Draft, same: list[str], order: str | None, *, read: list[str | None]) -> None:
+    held.update(same_in_all_rows=same, ordered_by=order)
+    modelled = {row["name"] for row in held["columns"]}
+    held["domain_source"] |= {name: READ_FROM_ROWS for name in read if name in modelled}
+    for field in ("same_in_all_rows", "ordered_by"):
+        st.session_state.pop(f"field:{field}", None)
+    st.rerun()
+
+
+def output_number() -> None:
+    """Ask how many rows to make, or how many units where their rows are kept together."""
+    held = draft()
+    by_people = keeps_together(held) and held["by_people"]
+    units = plain(plural_of(held["protects"]))
+    if keeps_together(held):
+        st.radio(
+            "What to count",
+            [False, True],
+            format_func={False: "Rows", True: units.capitalize()}.__getitem__,
+            horizontal=True,
+            help=f"Synthetic {units} have up to {held['rows_per_unit']} rows each, as is learnt. The rows of the last "
+            "one are not cut, so there may be a few more rows than you ask for.",
+            **bind("by_people"),
+        )
+    st.number_input(
+        f"{units.capitalize() if by_people else 'Rows'} to make (a public number)",
+        min_value=1,
+        max_value=50_000_000,
+        step=1000,
+        help="As many as you like: more rows contain no more information and cost nothing. Do not type the "
+        "exact number of private rows if that is secret.",
+        **bind("rows"),
+    )
 
 
 def _take_whose_row() -> None:

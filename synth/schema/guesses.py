@@ -5,6 +5,7 @@ A name is public. Words are whole words: ``division_name`` is not a person's nam
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
 from synth.names import words_of
@@ -13,10 +14,12 @@ __all__ = [
     "FATES",
     "ColumnKind",
     "Guess",
+    "belongs_to_unit_by_name",
     "fate_of",
     "guess_by_name",
     "holds_time_by_name",
     "kind_by_name",
+    "order_by_name",
     "reason_of",
     "step_by_name",
     "with_step",
@@ -59,6 +62,12 @@ _WHOLE = {"age", "year", "years", "count", "number", "num", "days", "months", "v
 _CLASSES = {
     "sex", "gender", "race", "ethnicity", "region", "country", "state", "city", "job", "occupation", "education",
     "status", "type", "class", "category", "group", "level", "band", "label", "outcome", "code",
+}  # fmt: skip
+_OF_THE_UNIT = {
+    "sex", "gender", "born", "birth", "birthday", "birthdate", "birthyear", "dob", "race", "ethnicity", "nationality",
+}  # fmt: skip
+_ORDERS = _DATES - {"dob", "birthday", "birthdate"} | {
+    "admitted", "admission", "visit", "wave", "began", "begun", "started", "start",
 }  # fmt: skip
 _BEGINS_TRUTH = {"is", "has", "had", "was", "can"}
 _TRUTHS = {"flag", "smoker", "alive", "deceased"}
@@ -115,6 +124,23 @@ def holds_time_by_name(name: str) -> bool:
     """Whether the name of a date says that a time of day follows it: ``pickup_datetime``, ``picked_up_at``."""
     words = words_of(name)
     return bool(_MOMENTS & set(words)) or (len(words) > 1 and words[-1] == "at")
+
+
+def belongs_to_unit_by_name(name: str) -> bool:
+    """Whether a name says that its column is the same in all rows of a person, as ``year_of_birth`` is."""
+    return bool(_OF_THE_UNIT & set(words_of(name)))
+
+
+def order_by_name(names: Iterable[str]) -> str | None:
+    """Return the first column whose name says in what order the rows of a person come; None where none does.
+
+    Examples
+    --------
+    >>> order_by_name(["date_of_birth", "ward", "admitted"])
+    'admitted'
+    """
+    told = (name for name in names if kind_by_name(name) in (None, "date", "number"))
+    return next((name for name in told if _ORDERS & set(words_of(name)) and not belongs_to_unit_by_name(name)), None)
 
 
 def step_by_name(name: str) -> str:

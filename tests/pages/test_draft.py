@@ -40,10 +40,13 @@ columns:
 """
 
 
-def filled() -> dict[str, object]:
+TOGETHER = "rows_per_unit: 4, id_column: house, same_in_all_rows: [region], ordered_by: age"
+
+
+def filled(configuration: str = CONFIGURATION) -> dict[str, object]:
     draft = new_draft()
     take_table(draft, "t", "city-survey", [(n, "category") for n in ("house", "age", "region", "smoker", "note")])
-    fill_from_config(draft, parse_config(read_mapping(CONFIGURATION)))
+    fill_from_config(draft, parse_config(read_mapping(configuration)))
     return draft
 
 
@@ -64,9 +67,21 @@ def test_an_unanswered_draft_makes_no_configuration() -> None:
         config_of(new_draft())
 
 
-def test_a_configuration_survives_the_draft() -> None:
-    expected = config_to_mapping(parse_config(read_mapping(CONFIGURATION)))
-    made = config_to_mapping(config_of(filled()))
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"rows_per_unit: 4, id_column: house": TOGETHER},
+        {"rows_per_unit: 4, id_column: house": TOGETHER, "rows: 700": "people: 300"},
+        {"rows: 700": "rows: 700\npeople: separate_rows"},
+    ],
+)
+def test_a_configuration_survives_the_draft(changes: dict[str, str]) -> None:
+    configuration = CONFIGURATION
+    for before, after in changes.items():
+        configuration = configuration.replace(before, after)
+    expected = config_to_mapping(parse_config(read_mapping(configuration)))
+    made = config_to_mapping(config_of(filled(configuration)))
     assert made == expected
 
 

@@ -14,10 +14,10 @@ from synth.reading.reader import ask
 from synth.reading.request import Request
 from synth.schema import ENCODINGS, TableFormat, parse_format
 from synth.services.inspection import LOOKS, Header, inspect_header
-from synth.services.recognition.proposals import ColumnProposal, FormatProposal, Recognised
+from synth.services.recognition.proposals import ColumnProposal, FormatProposal, Recognised, Together
 from synth.system.settings import ReaderLimits
 
-__all__ = ["ColumnProposal", "FormatProposal", "Recognised", "read_header", "recognise", "recognised_of"]
+__all__ = ["ColumnProposal", "FormatProposal", "Recognised", "Together", "read_header", "recognise", "recognised_of"]
 
 
 def recognise(
@@ -126,6 +126,7 @@ def recognised_of(end: dict[str, Any], *, looked: bool) -> Recognised:
         unreadable=unreadable,
         blank=blank,
         described=described,
+        together=tuple(Together(**{**one, "same": tuple(one["same"])}) for one in end["together"]),
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from itertools import chain
 from json import dumps
@@ -32,6 +32,7 @@ from synth.services.recognition.columns import MOST_TEXTS, Tally, proposal_of
 from synth.services.recognition.encodings import encoding_of
 from synth.services.recognition.layout import layout_of, layout_of_header, layout_of_sheet
 from synth.services.recognition.proposals import ColumnProposal, FormatProposal
+from synth.services.recognition.together import together_of
 from synth.system.conversation import AskedRanges, write_frame
 
 __all__ = ["answer_with_proposals"]
@@ -75,7 +76,7 @@ def answer_with_proposals(
         if kind_of_start(source.peek(START_BYTES)) == "text" and form.kind not in TYPED_KINDS:
             proposals = _of_text(source, form, look=look)
             form = _adopted(form, proposals)
-    body: dict[str, Any] = {"columns": [], "rows": 0, "lines": [0, {}], "described": []}
+    body: dict[str, Any] = {"columns": [], "rows": 0, "lines": [0, {}], "described": [], "together": []}
     if look:
         batches = open_batches(source, form, request.limits, ranges=ranges)
         check_names(batches.names)
@@ -174,6 +175,10 @@ class _Table:
                 missing = [word for word in self.form.missing if word not in kept[place]]
                 tally.add(texts, _is_missing(texts, missing), self._writings[place])
         self._tallies = tallies
+        self._first = [
+            pa.chunked_array([columns[place] for columns in first], pa.string()).slice(0, SAMPLE_ROWS)
+            for place in range(len(self._names))
+        ]
 
     def body(self) -> dict[str, Any]:
         """Return what is sent about rows and columns."""
@@ -187,6 +192,7 @@ class _Table:
             "rows": self._tallies[0].rows if self._tallies else 0,
             "lines": list(self._batches.odd_lines),
             "described": [one.to_list() for one in self._batches.described],
+            "together": [asdict(one) for one in together_of(columns, self._first, self.form)],
         }
 
 

@@ -13,7 +13,7 @@ from synth.errors import InputError
 from synth.reading.more.statistical import Described
 from synth.schema import READ_FROM_ROWS, ModelledColumn, TableFormat, format_to_mapping, parse_column, parse_format
 
-__all__ = ["ColumnProposal", "FormatProposal", "Recognised"]
+__all__ = ["ColumnProposal", "FormatProposal", "Recognised", "Together"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +84,27 @@ class ColumnProposal:
 
 
 @dataclass(frozen=True, slots=True)
+class Together:
+    """What the rows of one id seem to have in common, by those at the top of the table.
+
+    Attributes
+    ----------
+    id_column : str
+    same : tuple of str
+        Columns that never differ between rows of one id.
+    order : str, optional
+        A date or a number that never falls from a row of an id to its next, and mostly rises.
+    evidence : str
+        What this was seen in.
+    """
+
+    id_column: str
+    same: tuple[str, ...]
+    order: str | None
+    evidence: str
+
+
+@dataclass(frozen=True, slots=True)
 class Recognised:
     """How a file seems to be written, and what its columns seem to be.
 
@@ -102,6 +123,8 @@ class Recognised:
         only, and 0 without a look.
     described : tuple of Described
         What a file of SPSS, Stata or SAS says about its columns, which is public; empty for other files.
+    together : tuple of Together
+        One for every column that identifies several rows of one person or other unit.
     """
 
     form: TableFormat
@@ -112,6 +135,7 @@ class Recognised:
     unreadable: int = 0
     blank: int = 0
     described: tuple[Described, ...] = ()
+    together: tuple[Together, ...] = ()
 
     @property
     def open(self) -> tuple[FormatProposal, ...]:
@@ -122,6 +146,10 @@ class Recognised:
     def domain_source(self) -> dict[str, str]:
         """Where the ranges and values of the proposed columns come from, for every column that has some."""
         return {column.name: READ_FROM_ROWS for column in self.columns if column.is_modelled}
+
+    def together_by(self, id_column: str | None) -> Together | None:
+        """Return what the rows of one id have in common, where this column identifies them."""
+        return next((one for one in self.together if one.id_column == id_column), None)
 
     def chosen(self, key: str, value: object) -> Self:
         """Return the same with a value chosen for an open key of the format, and what follows for the columns.
