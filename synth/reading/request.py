@@ -8,7 +8,8 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from synth.errors import ConfigError, InputError, MissingPackageError, SchemaError, TableError
-from synth.schema import Column, TableFormat, format_to_mapping, parse_column
+from synth.schema import Column, PrivacyUnit, TableFormat, format_to_mapping, parse_column
+from synth.schema.schema import unit_from_mapping, unit_to_mapping
 from synth.schema.written import as_fields
 from synth.system.settings import ReaderLimits
 
@@ -55,7 +56,8 @@ class Request:
     """What the parsing process is asked to do.
 
     ``columns`` are the declared ones. ``size`` is the length of the file if ranges of it are served; None if the bytes
-    follow the request. ``key`` is the key of the hashes of unit ids.
+    follow the request. ``key`` is the key of the hashes of unit ids. ``together`` says whose rows are kept together,
+    where that is asked about.
     """
 
     format: TableFormat
@@ -65,6 +67,7 @@ class Request:
     drop_undeclared: bool = False
     key: bytes = b""
     size: int | None = None
+    together: PrivacyUnit | None = None
 
     def to_bytes(self) -> bytes:
         """Write the request as JSON."""
@@ -73,6 +76,7 @@ class Request:
             "limits": asdict(self.limits),
             "columns": [[column.name, column.to_mapping()] for column in self.columns],
             "key": self.key.hex(),
+            "together": None if self.together is None else unit_to_mapping(self.together),
         }
         return json.dumps(body).encode()
 
@@ -89,6 +93,7 @@ class Request:
             "limits": ReaderLimits(**body["limits"]),
             "columns": tuple(parse_column(name, declared) for name, declared in body["columns"]),
             "key": bytes.fromhex(body["key"]),
+            "together": None if body["together"] is None else unit_from_mapping(body["together"]),
         }
         return cls(**{**body, **read})
 

@@ -7,12 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from synth.names import shown
-from synth.schema import ModelledColumn, Schema
-from synth.schema.columns.base import ReadingCounts
+from synth.schema import ModelledColumn, PrivacyUnit, Schema
+from synth.schema.columns.base import PeopleCounts, ReadingCounts
 
-__all__ = ["MOST", "TOLD", "Losses", "became", "losses_of"]
+__all__ = ["MOST", "TOLD", "Losses", "became", "counts_of_people", "losses_of"]
 
 TOLD = 1 / 20
 """The owner is told about a column or about lines of which a larger share is lost."""
@@ -45,10 +49,10 @@ class Losses:
     Attributes
     ----------
     lines : tuple of str
-        One sentence for the lines, and one for each column of which more than a twentieth is lost, the worst first.
-        None of them quotes a cell.
+        One sentence for the lines, and one for each column of which more than a twentieth is lost, the worst first;
+        then one for each way in which people whose rows are kept together are not as declared. None quotes a cell.
     mostly : bool
-        Whether most lines, or most cells of a column, are lost.
+        Whether most lines, most cells of a column or most rows of people are lost, or most people differ.
     """
 
     lines: tuple[str, ...] = ()
@@ -86,7 +90,40 @@ def losses_of(reading: ReadingCounts, schema: Schema, advice: Mapping[str, str] 
         lost.append(_of_ids(reading, schema.unit.id_column))
     lost += [_of_column(column, reading, (advice or {}).get(column.name)) for column in schema.modelled]
     told = sorted((one for one in lost if one.share > TOLD), key=lambda one: -one.share)
-    return Losses(tuple(one.line for one in told), any(one.waits for one in lost))
+    of_people = [] if reading.together is None else _of_people(reading.together, schema.unit)
+    lines = (*(one.line for one in told), *(one.line for one in of_people))
+    return Losses(lines, any(one.waits for one in (*lost, *of_people)))
+
+
+def counts_of_people(
+    units: NDArray[np.uint64], columns: Mapping[str, NDArray[Any]], unit: PrivacyUnit, *, levels: int = 0
+) -> PeopleCounts:
+    """Count in what people whose rows are kept together are not as declared.
+
+    Parameters
+    ----------
+    units : array of shape (n_rows,)
+        A number for each row, the same for all rows of one person.
+    columns : mapping of str to array of shape (n_rows,)
+        Codes of the columns that are declared the same in all rows, and of the one that gives the order.
+    unit : PrivacyUnit
+        What is declared.
+    levels : int
+        Codes of that column from this one on have no place in the order.
+    """
+    order = np.argsort(units, kind="stable")
+    whose = units[order]
+    first = np.flatnonzero(np.concatenate([[True], whose[1:] != whose[:-1]])) if len(whose) else np.zeros(0, np.int64)
+    rows = np.diff(np.append(first, len(whose)))
+    more = rows - unit.rows_per_unit
+    differing = {}
+    for name in (name for name in unit.same_in_all_rows if name in columns):
+        codes = columns[name][order]
+        several = np.maximum.reduceat(codes, first) != np.minimum.reduceat(codes, first) if len(codes) else first
+        differing[name] = int(np.count_nonzero(several))
+    unordered = 0 if unit.ordered_by is None else int(np.count_nonzero(columns[unit.ordered_by] >= levels))
+    left_out = int(more[more > 0].sum())
+    return PeopleCounts(len(first), len(whose), int((more > 0).sum()), left_out, differing, unordered)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +153,34 @@ def _of_ids(reading: ReadingCounts, id_column: str) -> _Lost:
     nobodys = max(reading.without_id - reading.unreadable_lines, 0)
     line = f"{_share(nobodys, reading.rows)} of the rows have no '{shown(id_column)}': they are nobody's, and not used."
     return _Lost(nobodys / reading.rows, reading.without_id / reading.rows > MOST, line)
+
+
+def _of_people(found: PeopleCounts, unit: PrivacyUnit) -> list[_Lost]:
+    """Say in what people are not as declared; every such thing is told, as a reader cannot see it in the rows."""
+    lost = []
+    if found.left_out:
+        share, order = found.left_out / found.rows, "the first in order" if unit.ordered_by else "drawn by chance"
+        line = (
+            f"{_share(found.left_out, found.rows)} of the rows are not used: {_share(found.crowded, found.people)} of "
+            f"the {unit.protects}s have more than {unit.rows_per_unit:,}, of which {order} are kept. If more of them "
+            "matter, raise rows_per_unit."
+        )
+        lost.append(_Lost(share, share > MOST, line))
+    for name, people in found.differing.items():
+        if people:
+            line = (
+                f"'{shown(name)}' is declared the same in all rows, but {_share(people, found.people)} of the "
+                f"{unit.protects}s have several values in it; the one in their first row counts. If it changes from "
+                "row to row, leave it out of same_in_all_rows."
+            )
+            lost.append(_Lost(people / found.people, people / found.people > MOST, line))
+    if found.unordered:
+        line = (
+            f"{_share(found.unordered, found.rows)} of the rows have no '{shown(str(unit.ordered_by))}', which gives "
+            f"the order: they come last among the rows of their {unit.protects}. Fill it in, or name another column."
+        )
+        lost.append(_Lost(found.unordered / found.rows, found.unordered / found.rows > MOST, line))
+    return lost
 
 
 def _of_column(column: ModelledColumn, reading: ReadingCounts, advice: str | None) -> _Lost:

@@ -7,15 +7,18 @@ else; a test holds the list.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, BinaryIO, Literal, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
 from synth.errors import PrivacyError
-from synth.privacy.table import TableSource, asked_rows, chosen_rows, read_table
+from synth.privacy.people import units_in_order
+from synth.privacy.table import TableSource, asked_rows, chosen_rows, read_table, rows_of
 from synth.reading.reader import EncodedTable, with_id
-from synth.schema import Codes, Schema, TableFormat
+from synth.reports.losses import counts_of_people
+from synth.schema import Codes, Schema, TableFormat, people_of
 from synth.schema.columns.base import ReadingCounts
 from synth.system.settings import ReaderLimits
 
@@ -34,12 +37,13 @@ class OwnerView:
     test table. Every answer is owner-only.
     """
 
-    __slots__ = ("_parts", "_reading", "_units", "schema")
+    __slots__ = ("_of_people", "_parts", "_reading", "_units", "schema")
 
     schema: Schema
     _parts: dict[str, Codes]
     _reading: ReadingCounts | None
     _units: dict[str, npt.NDArray[np.int64]]
+    _of_people: tuple[Codes, npt.NDArray[np.int64]] | None
 
     def __init__(self) -> None:
         raise PrivacyError("An owner's view is opened by a table's id; use OwnerView.open.")
@@ -114,7 +118,30 @@ class OwnerView:
             if encoded._unit_hashes is not None and schema.people != "whole":
                 view._units[part] = _numbered(encoded._unit_hashes[chosen])
         view._reading = encoded._reading
+        view._look_at_people(schema, encoded, account_key=account_key, holdout=holdout)
         return view
+
+    def _look_at_people(self, schema: Schema, encoded: EncodedTable, *, account_key: bytes, holdout: float) -> None:
+        """Keep all rows of the people a generator was asked about, and count in what people are not as declared."""
+        hashes = encoded._unit_hashes
+        if schema.people != "whole" or hashes is None:
+            return
+        people = people_of(schema)
+        chosen = chosen_rows(encoded, schema, account_key=account_key, holdout=holdout, part="train")
+        columns = rows_of(encoded, chosen)
+        rows, _, count = units_in_order(columns, hashes[chosen], people, account_key=account_key)
+        units = np.repeat(np.arange(len(count)), count)
+        self._of_people = {name: codes[rows] for name, codes in columns.items()}, units
+        if self._reading is not None:
+            everybody = with_id(hashes)
+            looked_at = (*people.own, *(() if people.order is None else (people.order,)))
+            counts = counts_of_people(
+                np.ascontiguousarray(hashes[everybody, :8]).view(np.uint64).reshape(-1),
+                {name: encoded._codes[name][everybody] for name in looked_at},
+                schema.unit,
+                levels=0 if people.order is None else schema.modelled_column(people.order).levels,
+            )
+            self._reading = replace(self._reading, together=counts)
 
     @classmethod
     def _empty(cls, schema: Schema) -> OwnerView:
@@ -123,6 +150,7 @@ class OwnerView:
         view._parts = {}
         view._reading = None
         view._units = {}
+        view._of_people = None
         return view
 
     @property
@@ -163,6 +191,14 @@ class OwnerView:
         """
         n_rows = self.rows(part)
         return self._units[part] if part in self._units else np.arange(n_rows)
+
+    @property
+    def of_people(self) -> tuple[Codes, npt.NDArray[np.int64]] | None:
+        """All rows of the training part and the person of each, where people are kept whole; None elsewhere.
+
+        The rows of a person lie together, in their order; columns are those of the declared table.
+        """
+        return self._of_people
 
     def _part(self, part: OwnerPart) -> Codes:
         if part not in self._parts:

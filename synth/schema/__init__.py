@@ -34,7 +34,7 @@ from synth.schema.config import (
     parse_schema,
     prediction_refusal,
 )
-from synth.schema.people import People, asked_schema, people_of
+from synth.schema.people import People, asked_schema, people_asked, people_of
 from synth.schema.presets import Preset, preset_called, preset_for, presets
 from synth.schema.schema import (
     Neighbours,
@@ -118,6 +118,7 @@ __all__ = [
     "parse_config",
     "parse_format",
     "parse_schema",
+    "people_asked",
     "people_of",
     "prediction_refusal",
     "preset_called",

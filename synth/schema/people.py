@@ -28,7 +28,7 @@ from synth.schema.columns.number import NumberColumn
 from synth.schema.rule_lines import quoted
 from synth.schema.schema import PrivacyUnit, Schema
 
-__all__ = ["PLACES", "AskedUnit", "People", "asked_schema", "people_of"]
+__all__ = ["PLACES", "AskedUnit", "People", "asked_schema", "people_asked", "people_of"]
 
 PLACES = ("only", "both", "first", "middle", "last")
 """Where the two rows are: a unit of one row has no second; of two rows they are both; else they are the first two, two
@@ -37,9 +37,10 @@ in the middle, or the last two."""
 
 @dataclass(frozen=True, slots=True)
 class AskedUnit(PrivacyUnit):
-    """A unit as questions see it: one row, that stands for up to ``stands_for`` rows of the private table."""
+    """A unit as questions see it: one row, that stands for up to ``stands_for`` rows of the ``declared`` table."""
 
     stands_for: int = 1
+    declared: Schema | None = None
 
     @property
     def rows_at_most(self) -> int:
@@ -106,6 +107,21 @@ class People:
             lines.append(_absent(self.gap, place, missing=self.schema.modelled_column(self.order).missing))
         return tuple(lines)
 
+    @property
+    def made(self) -> frozenset[str]:
+        """The columns of the table of people that the declared table does not have."""
+        ends = () if self.gap is None else (self.gap,)
+        return frozenset((self.count, self.place, *ends, *self.following.values(), *self.usual.values()))
+
+    def title(self, name: str) -> str:
+        """Return what a column of the table of people is, in words: ``next.cost`` is "cost, next row"."""
+        words = {new: f"{of}, next row" for of, new in self.following.items()}
+        words |= {new: f"usual {of}" for of, new in self.usual.items()}
+        words |= {self.count: f"rows of a {self.schema.unit.protects}", self.place: "place of the row"}
+        if self.gap is not None:
+            words[self.gap] = f"from {self.order} to the next"
+        return words.get(name, name)
+
     def absent_code(self, name: str) -> int:
         """Return the code of the next row's column where there is no next row: that of a missing cell."""
         return self.asked.size_of(self.following[name]) - 1
@@ -121,6 +137,12 @@ def _absent(name: str, place: str, *, missing: bool) -> str:
 def asked_schema(schema: Schema) -> Schema:
     """Return the schema that questions are about: the table of people if units are kept whole, else the table."""
     return people_of(schema).asked if schema.people == "whole" else schema
+
+
+def people_asked(schema: Schema) -> People | None:
+    """Return how a table of people belongs to its declared table; None for the schema of any other table."""
+    unit = schema.unit
+    return people_of(unit.declared) if isinstance(unit, AskedUnit) and unit.declared is not None else None
 
 
 @lru_cache(maxsize=16)
@@ -161,7 +183,11 @@ def people_of(schema: Schema) -> People:
             schema,
             columns=(*schema.columns, *more),
             unit=AskedUnit(
-                protects=unit.protects, rows_per_unit=1, id_column=unit.id_column, stands_for=unit.rows_per_unit
+                protects=unit.protects,
+                rows_per_unit=1,
+                id_column=unit.id_column,
+                stands_for=unit.rows_per_unit,
+                declared=schema,
             ),
             people="separate_rows",
         )

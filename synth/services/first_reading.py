@@ -9,30 +9,34 @@ program.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import product
 from json import dumps
 from typing import Any, BinaryIO, Literal
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from synth.errors import ConfigError
 from synth.reading.files import Batch, Batches
 from synth.reading.process import encode_rows, main
 from synth.reading.reader import ask, counts_of, request_of
 from synth.reading.request import HASH_BYTES, Request
-from synth.reports.losses import TOLD, Losses, losses_of
+from synth.reports.losses import TOLD, Losses, counts_of_people, losses_of
 from synth.schema import (
     CategoryColumn,
     DateColumn,
     ModelledColumn,
     NumberColumn,
+    PrivacyUnit,
     Schema,
     TableFormat,
     TimeColumn,
+    code_dtype,
     modelled_columns,
 )
+from synth.schema.columns.base import PeopleCounts
 from synth.schema.encoding import encode_cells
 from synth.system.conversation import write_frame
 from synth.system.settings import ReaderLimits
@@ -99,8 +103,11 @@ def read_once(
         As :func:`synth.reading.reader.read_codes` would.
     """
     request = request_of(form, schema, undeclared=undeclared, limits=limits)
+    request = replace(request, together=schema.unit if schema.people == "whole" else None)
     end = ask(stream, request, None, parser=("synth.services.first_reading",))
-    return losses_of(counts_of(end, without_id=int(end["without_id"])), schema, end["advice"])
+    together = None if end["together"] is None else PeopleCounts(**end["together"])
+    counts = replace(counts_of(end, without_id=int(end["without_id"])), together=together)
+    return losses_of(counts, schema, end["advice"])
 
 
 # In the parsing process -----------------------------------------------------------------------------------------------
@@ -110,6 +117,7 @@ def answer_with_losses(request: Request, batches: Batches, answers: BinaryIO) ->
     """Encode every row, pass none on, and send what was counted and what would read most of the lost cells."""
     columns = modelled_columns(request.columns)
     top: list[pa.Array] = []
+    people = None if request.together is None else _People(request.together, columns)
     without_id = 0
 
     def remembered(places: Any) -> Iterator[Batch]:
@@ -122,11 +130,40 @@ def answer_with_losses(request: Request, batches: Batches, answers: BinaryIO) ->
         nonlocal without_id
         if request.id_column is not None:
             hashes = np.frombuffer(parts[-1], np.uint8).reshape(int.from_bytes(rows, "little"), HASH_BYTES)
-            without_id += int((hashes == 0).all(axis=1).sum())
+            nobodys = (hashes == 0).all(axis=1)
+            without_id += int(nobodys.sum())
+            if people is not None:
+                people.add(hashes, parts, ~nobodys)
 
     end = encode_rows(request, replace(batches, read=remembered), count_ids)
+    together = None if people is None else asdict(people.counts())
     advice = dict(_advice(columns, top, request.format))
-    write_frame(answers, b"Z", dumps({**end, "without_id": without_id, "advice": advice}).encode())
+    end |= {"without_id": without_id, "together": together, "advice": advice}
+    write_frame(answers, b"Z", dumps(end).encode())
+
+
+class _People:
+    """Collects, batch by batch, the few codes that say whether people whose rows are kept together are as declared."""
+
+    def __init__(self, unit: PrivacyUnit, columns: Sequence[ModelledColumn]) -> None:
+        wanted = (*unit.same_in_all_rows, *(() if unit.ordered_by is None else (unit.ordered_by,)))
+        self._unit = unit
+        self._columns = {column.name: (place, column) for place, column in enumerate(columns) if column.name in wanted}
+        self._ids: list[NDArray[np.uint64]] = []
+        self._codes: dict[str, list[NDArray[Any]]] = {name: [] for name in self._columns}
+
+    def add(self, hashes: NDArray[np.uint8], parts: Sequence[Any], somebodys: NDArray[np.bool_]) -> None:
+        """Keep a batch: the first half of the hash of each id is enough to tell people apart."""
+        self._ids.append(np.ascontiguousarray(hashes[somebodys, :8]).view(np.uint64).reshape(-1))
+        for name, (place, column) in self._columns.items():
+            self._codes[name].append(np.frombuffer(parts[place], code_dtype(column.size))[somebodys])
+
+    def counts(self) -> PeopleCounts:
+        """Count."""
+        columns = {name: np.concatenate(codes) for name, codes in self._codes.items()}
+        order = self._columns.get(self._unit.ordered_by or "")
+        levels = 0 if order is None else order[1].levels
+        return counts_of_people(np.concatenate(self._ids), columns, self._unit, levels=levels)
 
 
 def _advice(columns: Sequence[ModelledColumn], top: Sequence[pa.Array], form: TableFormat) -> Iterator[tuple[str, str]]:

@@ -11,7 +11,7 @@ from synth.reports.figures import Table
 from synth.reports.losses import became, losses_of
 from synth.reports.panels import Cards, ExactWarning, Panel
 from synth.reports.report import OWNER_ONLY, OwnerRows, Report, Screen, Section, Shown
-from synth.schema import Schema
+from synth.schema import Schema, people_asked
 from synth.schema.columns.base import ReadingCounts
 
 __all__ = ["REPORT", "owner_reading"]
@@ -36,8 +36,6 @@ def owner_reading(reading: ReadingCounts | None, schema: Schema) -> tuple[OwnerO
         return ()
     rows = []
     for column in schema.modelled:
-        if column.name not in reading.cells:
-            continue  # made of the rows of a unit, so it has no cells of its own
         counts = reading.cells[column.name]
         rows.append((column.name, counts.missing, counts.malformed, counts.outside, became(column)))
     total = sum(counts.malformed + counts.outside for counts in reading.cells.values())
@@ -73,7 +71,8 @@ def owner_reading(reading: ReadingCounts | None, schema: Schema) -> tuple[OwnerO
 
 
 def _owner(rows: OwnerRows, options: Mapping[str, Any], progress: Progress) -> Sequence[OwnerOnlyEvidence]:
-    return owner_reading(rows.reading, rows.config.schema)
+    people = people_asked(rows.config.schema)
+    return owner_reading(rows.reading, rows.config.schema if people is None else people.schema)
 
 
 def _panels(shown: Shown) -> list[Panel]:

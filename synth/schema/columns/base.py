@@ -33,6 +33,7 @@ __all__ = [
     "Fate",
     "FormField",
     "ModelledColumn",
+    "PeopleCounts",
     "ReadingCounts",
     "Scale",
     "TypedCell",
@@ -111,12 +112,30 @@ class CellCounts:
 
 
 @dataclass(frozen=True, slots=True)
+class PeopleCounts:
+    """What became of people whose rows are kept together; exact, so for the owner only.
+
+    Of ``people`` with ``rows`` rows in all, ``left_out`` rows are more than declared; they are of ``crowded`` people.
+    ``differing`` says by column that is declared the same in all rows how many people have several values in it, and
+    ``unordered`` how many rows have no value in the column that gives the order.
+    """
+
+    people: int
+    rows: int
+    crowded: int
+    left_out: int
+    differing: Mapping[str, int]
+    unordered: int
+
+
+@dataclass(frozen=True, slots=True)
 class ReadingCounts:
     """What became of the lines and cells of a table while it was read; exact, so for the owner only.
 
     ``blank_lines`` are no rows, except in a table of one column. ``unreadable`` counts the rows that could not be split
     into cells, by the reason (:data:`synth.reading.text.REASONS`). ``without_id`` rows have no id although there is an
-    id column, and are in no part. ``cells`` says for each column how many cells did not fit their declaration.
+    id column, and are in no part. ``cells`` says for each column how many cells did not fit their declaration, and
+    ``together`` what became of people, where they were looked at and their rows are kept together.
     """
 
     rows: int
@@ -124,6 +143,7 @@ class ReadingCounts:
     unreadable: Mapping[str, int]
     without_id: int
     cells: Mapping[str, CellCounts]
+    together: PeopleCounts | None = None
 
     @property
     def unreadable_lines(self) -> int:
