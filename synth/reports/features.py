@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synth.reports.code_tables import CodeTable
-from synth.schema import ModelledColumn, Schema
+from synth.schema import ModelledColumn, Schema, people_asked
 
-__all__ = ["Features", "Target"]
+__all__ = ["Features", "Target", "predicting"]
 
 _WIDEST = 1024
 """Most coordinates of a row, unless there are more columns: thirteen predictors can be trained on these in minutes."""
@@ -33,7 +33,7 @@ class Features:
     Attributes
     ----------
     columns : tuple of ModelledColumn
-        All columns but the label.
+        All columns but the label; of a table of people those of one row alone (:func:`predicting`).
     positions : tuple of int
         Index of each among the schema's columns.
     blocks : int
@@ -46,8 +46,8 @@ class Features:
 
     @classmethod
     def of(cls, schema: Schema, label: str) -> Self:
-        """Lay out every modelled column but ``label``."""
-        kept = [(place, column) for place, column in enumerate(schema.modelled) if column.name != label]
+        """Lay out every column that may predict ``label``."""
+        kept = predicting(schema, label)
         columns = tuple(column for _, column in kept)
         for blocks in _BLOCKS:
             if sum(_width(column, blocks) for column in columns) <= _WIDEST:
@@ -84,6 +84,17 @@ class Features:
         ]
         n_rows = len(codes[0]) if rows is None else len(rows)
         return np.concatenate([np.zeros((n_rows, 0), dtype=np.float32), *blocks], axis=1)
+
+
+def predicting(schema: Schema, label: str) -> list[tuple[int, ModelledColumn]]:
+    """Return the columns from which a label may be predicted, with their places among the schema's columns.
+
+    Of a table of people they are the columns of the declared table: what a row says and what belongs to the person. The
+    next row, usual values and the number of rows come after the row, or from it.
+    """
+    people = people_asked(schema)
+    left_out = {label} if people is None else {label, *people.made}
+    return [(place, column) for place, column in enumerate(schema.modelled) if column.name not in left_out]
 
 
 def _is_long(column: ModelledColumn, blocks: int) -> bool:

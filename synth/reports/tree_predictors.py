@@ -23,7 +23,7 @@ from synth.privacy.more.forests import LARGEST_VALUE, MAXIMUM_BINS, Forest, even
 from synth.privacy.more.lookups import Lookup
 from synth.privacy.more.losses import Losses
 from synth.reports.code_tables import CodeTable
-from synth.reports.features import Target
+from synth.reports.features import Target, predicting
 from synth.schema import ModelledColumn, Schema
 
 __all__ = [
@@ -77,7 +77,7 @@ def synthetic_forest(codes: CodeTable, schema: Schema, label: str, *, bins: int,
     usable = target.usable(codes)
     rows = np.random.default_rng([seed, len(usable), 31]).permutation(usable)[:_MOST_ROWS]
     truth = codes[target.place][rows].astype(np.int64)
-    columns = [(place, column) for place, column in enumerate(schema.modelled) if place != target.place]
+    columns = predicting(schema, label)
     if len(np.unique(truth)) < 2 or not columns:
         return constant_forest(codes, schema, label, bins=bins)
     places = [_places(column, codes[place][rows], truth, target.n_classes) for place, column in columns]
@@ -112,7 +112,7 @@ def synthetic_losses(codes: CodeTable, schema: Schema, label: str, *, seed: int)
     usable = target.usable(codes)
     rows = np.random.default_rng([seed, len(usable), 31]).permutation(usable)[:_MOST_ROWS]
     truth = _scaled(target, target.values(codes, rows))
-    columns = [(place, column) for place, column in enumerate(schema.modelled) if place != target.place]
+    columns = predicting(schema, label)
     if len(np.unique(truth)) < 2 or not columns:
         return constant_losses(codes, schema, label)
     places = [
