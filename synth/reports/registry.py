@@ -30,6 +30,7 @@ REPORTS = [
     "synth.reports.accuracy",
     "synth.reports.intervals",
     "synth.reports.marginals",
+    "synth.reports.people",
     "synth.reports.relations",
     "synth.reports.fidelity",
     "synth.reports.groups",

@@ -168,6 +168,9 @@ class OwnerRows:
         The model that was released instead of rows.
     refit : Refit, optional
         Fit it again.
+    of_people, synthetic_of_people : UnitRows, optional
+        All private and all synthetic rows in columns of the declared table, where people are kept whole; those of a
+        person lie together, in their order. ``train`` and ``synthetic`` then have one row for each person.
     """
 
     config: RunConfig
@@ -183,6 +186,8 @@ class OwnerRows:
     remake: Remake | None = None
     released: ReleasedModel | None = None
     refit: Refit | None = None
+    of_people: UnitRows | None = None
+    synthetic_of_people: UnitRows | None = None
 
     @cached_property
     def tables(self) -> Anchored:

@@ -15,9 +15,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
-import numpy as np
-from numpy.typing import NDArray
-
 from synth.bundle.certificate import certificate_from_dict
 from synth.bundle.model_file import ModelCard, model_from_bytes, restored_model
 from synth.bundle.table_files import read_table, read_units
@@ -307,19 +304,29 @@ def _rows(installation: Installation, run: Run, config: RunConfig) -> OwnerRows 
     if view.rows("train") == 0:
         return None
     # Column by column with small types: millions of rows as one matrix of int64 would need gigabytes.
-    synthetic = [] if config.is_model else list(_made(folder / "synthetic.csv", config).T)
+    drawn = None if config.is_model else _made(folder / "synthetic.csv", config)
+    synthetic = [] if drawn is None else list(rows_as_asked(drawn, config).T)
     receipts = certificate_from_dict(certificate).all_receipts
     threads = installation.settings.threads
     rows = owner_rows(config, view, synthetic, receipts, test_problem=test_problem, threads=threads)
+    rows = _with_people(rows, view, drawn)
     if config.is_model:
         return replace(rows, released=_released(folder), refit=partial(_refitted, config))
     return replace(rows, remake=partial(_remade, config))
 
 
-def _made(path: Path, config: RunConfig) -> NDArray[np.int64]:
-    """Return the synthetic rows of a run as its questions are about them."""
-    codes = read_table(path, config.schema)
-    return rows_as_asked(DrawnRows(codes, units=read_units(path, config.schema)), config)
+def _made(path: Path, config: RunConfig) -> DrawnRows:
+    """Return the synthetic rows of a run."""
+    return DrawnRows(read_table(path, config.schema), units=read_units(path, config.schema))
+
+
+def _with_people(rows: OwnerRows, view: OwnerView, drawn: DrawnRows | None) -> OwnerRows:
+    """Add all rows of people who are kept whole, for the one report that is about them."""
+    if view.of_people is None or drawn is None or drawn.units is None:
+        return rows
+    columns, units = view.of_people
+    private = UnitRows(list(columns.values()), units)
+    return replace(rows, of_people=private, synthetic_of_people=UnitRows(list(drawn.codes.T), drawn.units))
 
 
 def _released(folder: Path) -> ReleasedModel:

@@ -1,0 +1,267 @@
+"""What is kept of people and their rows: exact distances between all private and all synthetic rows, for the owner.
+
+Beside each distance stands that of the private people drawn again with replacement, as many as there are: a sample of
+the same people would be about as far away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import combinations, product
+from statistics import fmean
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+from scipy.stats import rankdata
+
+from synth.reports.code_tables import UnitRows, coarse_bins
+from synth.reports.evidence import OwnerOnlyEvidence
+from synth.reports.figures import Cell, Table
+from synth.reports.wording import beside_anchors
+from synth.schema import People
+
+__all__ = ["PeopleRows", "kept_of_people", "own_share"]
+
+_Whole = NDArray[np.int64]
+_PEOPLE = "Weighs people: everyone counts once."
+_ROWS = "Weighs rows: who has more of them counts more."
+_STEPS = "Weighs rows that have a next one: who has more of them counts more."
+_WORST = 10
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PeopleRows:
+    """All rows of some people, as codes of the declared table and in at most 32 public bins.
+
+    ``codes`` and ``binned`` hold an array of shape (n_rows,) by column; the rows of a person lie together, in their
+    order, from ``first`` on, and are ``count`` many.
+    """
+
+    codes: dict[str, _Whole]
+    binned: dict[str, _Whole]
+    first: _Whole
+    count: _Whole
+
+    @classmethod
+    def of(cls, rows: UnitRows, people: People) -> PeopleRows:
+        """Lay rows out by person."""
+        codes = {name: one.astype(np.int64) for name, one in zip(people.schema.names, rows.codes, strict=True)}
+        binned = {
+            name: coarse_bins(people.schema.modelled_column(name))[one].astype(np.int64) for name, one in codes.items()
+        }
+        starts = np.ones(len(rows.units), dtype=bool)
+        starts[1:] = rows.units[1:] != rows.units[:-1]
+        first = np.flatnonzero(starts)
+        return cls(codes, binned, first, np.diff(np.append(first, len(rows.units))))
+
+    def drawn_again(self, seed: int) -> PeopleRows:
+        """Return as many people, drawn with replacement, each with all of their rows."""
+        who = np.random.default_rng([seed, len(self.first), 43]).integers(0, len(self.first), len(self.first))
+        count = self.count[who]
+        first = np.cumsum(count) - count
+        places = np.repeat(self.first[who] - first, count) + np.arange(count.sum())
+        codes = {name: one[places] for name, one in self.codes.items()}
+        return PeopleRows(codes, {name: one[places] for name, one in self.binned.items()}, first, count)
+
+    @property
+    def before(self) -> _Whole:
+        """The rows that have a next one."""
+        last = np.zeros(int(self.count.sum()), dtype=bool)
+        last[self.first + self.count - 1] = True
+        return np.flatnonzero(~last)
+
+
+def kept_of_people(
+    private: UnitRows, synthetic: UnitRows, people: People, *, seed: int
+) -> tuple[OwnerOnlyEvidence, ...]:
+    """Compare all rows of all people.
+
+    Parameters
+    ----------
+    private, synthetic : UnitRows
+        All rows, in columns of the declared table; those of a person lie together, in their order.
+    people : People
+    seed : int
+        Public; people are drawn again from it.
+
+    Returns
+    -------
+    tuple of OwnerOnlyEvidence
+        ``people.rows``, ``.rows_by_own``, ``.pairs``, ``.next``, ``.gaps``, ``.own_share`` and ``.same``, those that
+        there are columns for.
+    """
+    real = PeopleRows.of(private, people)
+    made, floor = PeopleRows.of(synthetic, people), real.drawn_again(seed)
+    unit, names = people.schema.unit.protects, people.schema.names
+    after = list(people.following)
+
+    def far(name: str, title: str, sets: Sequence[tuple[str, ...]], cells: _Cells, weighs: str) -> OwnerOnlyEvidence:
+        return _distances(
+            name, title, sets, [(cells(real, one), cells(made, one), cells(floor, one)) for one in sets], weighs
+        )
+
+    found = [far("rows", f"Rows of a {unit}", [("number of rows",)], lambda rows, _: [rows.count], _PEOPLE)]
+    if people.own:
+        own = [(name,) for name in people.own]
+        found.append(
+            far("rows_by_own", f"Rows of a {unit}, by what belongs to the {unit}", own, _rows_and_own, _PEOPLE)
+        )
+    if len(names) > 1:
+        found.append(far("pairs", "Pairs of columns within a row", list(combinations(names, 2)), _within, _ROWS))
+    if len(real.before) and after:
+        across = list(product(after, after))
+        found.append(far("next", "A row and the next", across, _row_and_next, _STEPS))
+    if people.order is not None and len(real.before):
+        found.append(_gaps(real, made, floor, people))
+    found += _shares(real, made, floor, people)
+    return tuple(found)
+
+
+_Cells = Callable[[PeopleRows, tuple[str, ...]], Sequence[_Whole]]
+"""The bins whose joint counts are compared, one array for each column of a set."""
+
+
+def _rows_and_own(rows: PeopleRows, columns: tuple[str, ...]) -> Sequence[_Whole]:
+    return [rows.count, *(rows.binned[name][rows.first] for name in columns)]
+
+
+def _within(rows: PeopleRows, columns: tuple[str, ...]) -> Sequence[_Whole]:
+    return [rows.binned[name] for name in columns]
+
+
+def _row_and_next(rows: PeopleRows, columns: tuple[str, ...]) -> Sequence[_Whole]:
+    this, following = columns
+    return [rows.binned[this][rows.before], rows.binned[following][rows.before + 1]]
+
+
+def _distances(
+    name: str,
+    title: str,
+    sets: Sequence[tuple[str, ...]],
+    cells: Sequence[tuple[Sequence[_Whole], Sequence[_Whole], Sequence[_Whole]]],
+    weighs: str,
+) -> OwnerOnlyEvidence:
+    joined = ", next row: " if name == "next" else " + "
+    rows: list[tuple[str, float, float]] = [
+        (joined.join(columns), _apart(real, made), _apart(real, floor))
+        for columns, (real, made, floor) in zip(sets, cells, strict=True)
+    ]
+    rows.sort(key=lambda row: -row[1])
+    mean, floor = fmean([row[1] for row in rows]), fmean([row[2] for row in rows])
+    header = ("columns", "synthetic", "people drawn again")
+    table = Table(_judged(mean, floor), header, tuple(rows[:_WORST]))
+    over = "" if len(rows) == 1 else f" Mean over {len(rows):,}; numbers and dates in at most 32 public bins."
+    return OwnerOnlyEvidence(
+        id=f"people.{name}",
+        title=title,
+        value=mean,
+        unit="total variation",
+        sentence=f"{weighs}{over} The private people drawn again are {floor:.3f} away.",
+        figures=(table,),
+    )
+
+
+def _judged(ours: float, floor: float) -> str:
+    return beside_anchors(ours, control=None, floor=floor).replace("rows", "people")
+
+
+def _apart(one: Sequence[_Whole], other: Sequence[_Whole]) -> float:
+    """Return the total variation between two tables of counts; 1 where one of them is empty."""
+    if not len(one[0]) or not len(other[0]):
+        return 1.0
+    sizes = [int(max(a.max(), b.max())) + 1 for a, b in zip(one, other, strict=True)]
+    keys = [np.ravel_multi_index(list(table), sizes) for table in (one, other)]
+    values, place = np.unique(np.concatenate(keys), return_inverse=True)
+    shares = [
+        np.bincount(part, minlength=len(values)) / len(part) for part in np.split(place.reshape(-1), [len(keys[0])])
+    ]
+    return float(np.abs(shares[0] - shares[1]).sum() / 2)
+
+
+def _gaps(real: PeopleRows, made: PeopleRows, floor: PeopleRows, people: People) -> OwnerOnlyEvidence:
+    order = str(people.order)
+    levels = people.schema.modelled_column(order).levels
+
+    def of(rows: PeopleRows) -> _Whole:
+        before, after = rows.codes[order][rows.before], rows.codes[order][rows.before + 1]
+        return np.sort((after - before)[(before < levels) & (after < levels)])
+
+    gaps, again = _largest(of(real), of(made)), _largest(of(real), of(floor))
+    return OwnerOnlyEvidence(
+        id="people.gaps",
+        title=f"From {order} to the next",
+        value=gaps,
+        unit="largest distance of distributions (Kolmogorov-Smirnov)",
+        sentence=f"{_STEPS} The private people drawn again are {again:.3f} away. {_judged(gaps, again)}",
+    )
+
+
+def _largest(one: _Whole, other: _Whole) -> float:
+    """Return the Kolmogorov-Smirnov distance of two sorted samples; 1 where one of them is empty."""
+    if not len(one) or not len(other):
+        return 1.0
+    at = np.union1d(one, other)
+    shares = [np.searchsorted(sample, at, "right") / len(sample) for sample in (one, other)]
+    return float(np.abs(shares[0] - shares[1]).max())
+
+
+def _shares(real: PeopleRows, made: PeopleRows, floor: PeopleRows, people: People) -> list[OwnerOnlyEvidence]:
+    """Return the person's own share of every number, and how often a category stays the same."""
+    found = []
+    tables = (real, made, floor)
+    numbers = [name for name in people.following if people.schema.modelled_column(name).levels]
+    categories = [name for name in people.following if name not in numbers]
+    own = "Of the variance of a number's ranks, the share that lies between people (intraclass correlation)."
+    if numbers:
+        rows = [(name, *(own_share(one, name, people) for one in tables)) for name in numbers]
+        found.append(_beside("own_share", "The person's own share of numbers", rows, f"{own} {_ROWS}"))
+    if categories:
+        rows = [(name, *(_stays(one, name) for one in tables)) for name in categories]
+        found.append(_beside("same", "The same category in the next row", rows, _STEPS))
+    return found
+
+
+def _beside(name: str, title: str, rows: Sequence[tuple[Cell, ...]], sentence: str) -> OwnerOnlyEvidence:
+    differences = [abs(row[1] - row[2]) for row in rows if isinstance(row[1], float) and isinstance(row[2], float)]
+    largest = max(differences, default=None)
+    said = (
+        "There is nothing to compare" if largest is None else f"Synthetic and private shares are within {largest:.3f}"
+    )
+    table = Table(said, ("column", "private", "synthetic", "people drawn again"), tuple(rows))
+    return OwnerOnlyEvidence(
+        id=f"people.{name}",
+        title=title,
+        value=largest,
+        unit="largest difference of a share",
+        sentence=sentence,
+        figures=(table,),
+    )
+
+
+def own_share(rows: PeopleRows, name: str, people: People) -> float | None:
+    """Return the intraclass correlation of a number: of the variance of its normal scores, the share between people.
+
+    Ranks do not depend on a scale, so a few very large numbers do not decide. None where nobody has two rows with a
+    number, or all numbers are equal.
+    """
+    levels = people.schema.modelled_column(name).levels
+    whose = np.repeat(np.arange(len(rows.count)), rows.count)
+    known = rows.codes[name] < levels
+    codes, whose = rows.codes[name][known], np.unique(whose[known], return_inverse=True)[1]
+    n = np.bincount(whose)
+    if len(codes) == len(n) or len(n) < 2 or codes.min() == codes.max():
+        return None
+    values = ndtri(rankdata(codes) / (len(codes) + 1))
+    means = np.bincount(whose, values) / n
+    within = float(((values - means[whose]) ** 2).sum()) / (len(values) - len(n))
+    between = float((n * (means - values.mean()) ** 2).sum()) / (len(n) - 1)
+    size = (len(values) - float((n**2).sum()) / len(values)) / (len(n) - 1)
+    between = max((between - within) / size, 0.0)
+    return between / (between + within) if between + within > 0 else None
+
+
+def _stays(rows: PeopleRows, name: str) -> float | None:
+    before = rows.before
+    return float((rows.codes[name][before] == rows.codes[name][before + 1]).mean()) if len(before) else None
