@@ -103,6 +103,7 @@ FIELDS: tuple[Field, ...] = (
     Field(_CERTIFICATE, "row_epsilon", "the promise for a whole row", "all receipts", (Check.EPSILON,)),
     Field(_CERTIFICATE, "neighbours", "the change that is hidden", "schema.json and all receipts", (Check.CONFIGURATION, Check.EPSILON)),
     Field(_CERTIFICATE, "unit.**", "who is protected", "schema.json and all receipts", (Check.CONFIGURATION, Check.EPSILON)),
+    Field(_CERTIFICATE, "people", "whether people keep all of their rows, and receipts are about one row for each", "schema.json and all receipts", (Check.CONFIGURATION, Check.EPSILON)),
     Field(_CERTIFICATE, "generator", "what drew the rows", "config.yaml and model.safetensors", _COPIED),
     Field(_CERTIFICATE, "model", "the released model", "config.yaml and model.safetensors", _COPIED),
     Field(_CERTIFICATE, "options.**", "its options", "config.yaml, model.safetensors and the questions", (Check.CONFIGURATION, Check.MODEL, Check.QUESTIONS, Check.FIT)),
@@ -137,6 +138,7 @@ FIELDS: tuple[Field, ...] = (
     Field(_CONFIG, "generator.**", "the generator and its options", "certificate.json and model.safetensors", _COPIED),
     Field(_CONFIG, "model.**", "the model and its options", "certificate.json and model.safetensors", _COPIED),
     Field(_CONFIG, "rows", "number of synthetic rows", "certificate.json and the rows drawn again", (Check.CONFIGURATION, Check.ROWS)),
+    Field(_CONFIG, "people", "the number of synthetic people, or that each row is one", "the rows drawn again, and schema.json", (Check.CONFIGURATION, Check.ROWS)),
     Field(_CONFIG, "seed", "the public seed", "certificate.json and the rows drawn again", (Check.CONFIGURATION, Check.ROWS)),
     Field(_CONFIG, "label", "the column to predict", "model.safetensors", (Check.MODEL,)),
     Field(_CONFIG, "groups[]", "columns whose groups are compared", "report.json", (Check.REPORT, Check.REPORT_OF_MODEL)),
@@ -211,7 +213,7 @@ FIELDS: tuple[Field, ...] = (
     Field("synthetic.parquet", "", "the rows", "synthetic.csv", (Check.DOMAIN,)),
     Field("report.json", "**", "the report", "the answers, the model and the rows", (Check.NUMBERS, Check.REPORT, Check.REPORT_OF_MODEL)),
     Field("report.html", "", "the report as a page", "report.json, certificate.json and the first rows", (Check.TEXTS,)),
-    Field("README.txt", "", "the bundle in words", "certificate.json and schema.json", (Check.TEXTS,)),
+    Field("README.txt", "", "the bundle in words", "certificate.json, schema.json and report.json", (Check.TEXTS,)),
     Field("CITATION.cff", "", "how to cite it", "certificate.json", (Check.TEXTS,)),
 )  # fmt: skip
 """Every field of every file, by file in the order of a reader."""

@@ -27,7 +27,7 @@ from synth.privacy.answers import RowCount
 from synth.privacy.questions import Answer
 from synth.reports.document import report_document, report_page
 from synth.reports.evidence import Publishable, evidence_from_dict, publishable
-from synth.reports.first_screen import TableRows, first_rows, first_screen
+from synth.reports.first_screen import PEOPLE_MADE, TableRows, first_rows, first_screen
 from synth.reports.forecast import budget_parts
 from synth.schema import Neighbours, RunConfig, Schema, config_to_yaml, parse_config, schema_to_document
 from synth.schema.config import USUAL_EVALUATION_SHARE
@@ -246,7 +246,7 @@ def written_texts(
         from_rows=not certificate.is_model,
     )
     return {
-        "README.txt": _readme_text(certificate, config.schema).encode("utf-8"),
+        "README.txt": _readme_text(certificate, config.schema, evidence).encode("utf-8"),
         "CITATION.cff": _citation_text(certificate).encode("utf-8"),
         "report.html": page.encode("utf-8"),
     }
@@ -256,9 +256,14 @@ def _title(certificate: Certificate) -> str:
     return f"{'Private model' if certificate.is_model else 'Synthetic table'} of {certificate.account}"
 
 
-def _readme_text(certificate: Certificate, schema: Schema) -> str:
+def _readme_text(certificate: Certificate, schema: Schema, evidence: Sequence[Publishable]) -> str:
     """Return README.txt."""
-    lines = _about_the_model(certificate, schema) if certificate.is_model else _about_the_table(certificate, schema)
+    people = next((entry.value for entry in evidence if entry.id == PEOPLE_MADE), None)
+    lines = (
+        _about_the_model(certificate, schema)
+        if certificate.is_model
+        else _about_the_table(certificate, schema, _the_people(schema, people))
+    )
     return "\n".join(map(visible, lines))
 
 
@@ -299,7 +304,7 @@ def _about_the_model(certificate: Certificate, schema: Schema) -> list[str]:
     ]
 
 
-def _about_the_table(certificate: Certificate, schema: Schema) -> list[str]:
+def _about_the_table(certificate: Certificate, schema: Schema, people: Sequence[str]) -> list[str]:
     identifiers = schema.identifiers
     by_row = any(receipt.mechanism in ("gaussian_rows", "discrete_laplace") for receipt in certificate.receipts)
     return [
@@ -314,6 +319,7 @@ def _about_the_table(certificate: Certificate, schema: Schema) -> list[str]:
         "The table",
         "---------",
         f"{certificate.rows:,} rows, {len(schema.printed)} columns, made by the generator '{certificate.generator}'.",
+        *people,
         *([] if by_row else ["The owner chose the number of rows; it was not counted in the private table."]),
         *([f"New, meaningless identifiers: {', '.join(identifiers)}."] if identifiers else []),
         "An empty cell is a missing value. An apostrophe before = + - @ stops spreadsheets from reading a formula.",
@@ -339,6 +345,24 @@ def _about_the_table(certificate: Certificate, schema: Schema) -> list[str]:
         "For how far to trust a count, see 'Accuracy you can expect' in report.html; small groups are mostly noise.",
         "",
     ]
+
+
+def _the_people(schema: Schema, people: object) -> tuple[str, ...]:
+    """Return what a reader needs to know of people who keep all of their rows."""
+    if schema.people != "whole" or not isinstance(people, int):
+        return ()
+    unit = schema.unit
+    same = [f"The same in all rows of one {unit.protects}: {', '.join(unit.same_in_all_rows)}."]
+    order = "in no order" if unit.ordered_by is None else f"in the order of {unit.ordered_by}"
+    return (
+        f"They belong to {people:,} people, whose '{unit.id_column}' is new and meaningless. The rows of one "
+        f"{unit.protects}",
+        f"lie together, {order}, and are at most {unit.rows_per_unit:,}.",
+        *(same if unit.same_in_all_rows else ()),
+        f"Every question was about each {unit.protects} once, and so are the numbers of the report: what belongs to the "
+        f"{unit.protects},",
+        "one of their rows, and the row after it. Its column 'next.x' is x in that next row.",
+    )
 
 
 def _the_columns(schema: Schema) -> tuple[str, ...]:

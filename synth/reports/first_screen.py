@@ -24,9 +24,12 @@ from synth.reports.risk_bounds import advantage_against_noise, advantage_ceiling
 from synth.reports.wording import closeness_words, rounded_up
 from synth.schema import Neighbours, RunConfig
 
-__all__ = ["FIRST_ROWS", "FirstScreen", "TableRows", "first_rows", "first_screen"]
+__all__ = ["FIRST_ROWS", "PEOPLE_MADE", "FirstScreen", "TableRows", "first_rows", "first_screen"]
 
 FIRST_ROWS = 10
+PEOPLE_MADE = "overview.people_made"
+"""Id of the number of synthetic people who keep all of their rows."""
+
 _MOST_COLUMNS = 6
 _MOST_ON_MAP = 24
 """Columns of a map that can be read at the width of a page."""
@@ -92,7 +95,7 @@ def first_screen(evidence: Sequence[Evidence], config: RunConfig, rows: TableRow
     fit, unfit = _verdict(known)
     chance = _chance(config)
     return FirstScreen(
-        about=f"{config.schema.sentence} · epsilon {_stated(config)}",
+        about=f"{config.schema.sentence} · epsilon {_stated(config)}{_together(known)}",
         fit=fit,
         unfit=unfit,
         proven=_proven(config, chance),
@@ -103,6 +106,14 @@ def first_screen(evidence: Sequence[Evidence], config: RunConfig, rows: TableRow
         rows=rows,
         meanings=tuple(config.schema.meanings.items()),
     )
+
+
+def _together(known: _Known) -> str:
+    """Say how many people with how many rows were made, where people keep all of their rows."""
+    people, rows = known.value(PEOPLE_MADE), known.value("overview.rows_made")
+    if people is None or rows is None:
+        return ""
+    return f" · {people:,.0f} synthetic people with {rows:,.0f} rows, each person's kept together"
 
 
 def first_rows(table: BinaryIO) -> TableRows:
@@ -149,7 +160,12 @@ class _Known:
     def columns(self) -> Iterator[Bars]:
         """Yield the most important columns, in per cent of the rows."""
         for name, bars in islice(self.drawn(), _MOST_COLUMNS):
-            yield Bars(name, "% of rows", bars.categories, tuple(_in_percent(bars)))
+            yield Bars(name, f"% of {self.things}", bars.categories, tuple(_in_percent(bars)))
+
+    @property
+    def things(self) -> str:
+        """What shares are shares of: people that keep all of their rows are counted once each."""
+        return "people" if self.config.schema.people == "whole" else "rows"
 
     @property
     def predicted(self) -> bool:
@@ -183,13 +199,13 @@ class _Rule:
     def said(self, known: _Known) -> tuple[bool | None, str]:
         """Return whether the rows are fit for it, None where that was not measured, and the words."""
         number = self.number(known)
-        label = {"label": known.config.label}
+        said = {"label": known.config.label, "things": known.things, "unit": known.config.schema.unit.protects}
         if number is None:
-            return None, self.use.format(**label)
+            return None, self.use.format(**said)
         is_fit = number >= self.limit if self.larger else number <= self.limit
         printed = _down(number) if self.larger else _up(number)
         points = f"{printed} point{'' if printed == '1' else 's'}"
-        return is_fit, (self.fit if is_fit else self.unfit).format(printed, points=points, **label)
+        return is_fit, (self.fit if is_fit else self.unfit).format(printed, points=points, **said)
 
 
 def _share_error(known: _Known) -> float | None:
@@ -208,6 +224,16 @@ def _share_error(known: _Known) -> float | None:
 
 def _out_of_place(known: _Known) -> float | None:
     end = known.range(known.way(2, "mean"), 1)
+    return None if end is None else min(100 * end, 100.0)
+
+
+def _rows_of_people(known: _Known) -> float | None:
+    end = known.range("people.rows", 1)
+    return None if end is None else min(100 * end, 100.0)
+
+
+def _row_to_next(known: _Known) -> float | None:
+    end = known.range("people.next", 1)
     return None if end is None else min(100 * end, 100.0)
 
 
@@ -233,10 +259,26 @@ _RULES = (
     _Rule(
         _out_of_place,
         10.0,
-        "the measured pairs of columns, with at most {} in 100 rows out of place",
-        "pairs of columns, with up to {} in 100 rows out of place",
+        "the measured pairs of columns, with at most {} in 100 {things} out of place",
+        "pairs of columns, with up to {} in 100 {things} out of place",
         "pairs of columns",
         asked=lambda known: not known.config.is_model and len(known.config.schema.names) > 1,
+    ),
+    _Rule(
+        _rows_of_people,
+        10.0,
+        "how many rows a {unit} has, with at most {} in 100 people out of place",
+        "how many rows a {unit} has, with up to {} in 100 people out of place",
+        "how many rows a {unit} has",
+        asked=lambda known: known.config.schema.people == "whole",
+    ),
+    _Rule(
+        _row_to_next,
+        10.0,
+        "what was measured of a row and the next, with at most {} in 100 people out of place",
+        "a row and the next, with up to {} in 100 people out of place",
+        "how a row and the next depend on each other",
+        asked=lambda known: known.config.schema.people == "whole",
     ),
     _Rule(
         _told_apart,
@@ -283,10 +325,14 @@ def _verdict(known: _Known) -> tuple[str, str]:
 
 def _repaired(known: _Known) -> list[str]:
     """Say if many rows satisfy the declared rules only because they were changed to do so."""
-    changed, made = known.value(f"generator.{REPAIRED}"), known.value("overview.rows_made")
+    # Of people who are kept whole, one row each is drawn and repaired.
+    people, rows = known.value(PEOPLE_MADE), known.value("overview.rows_made")
+    changed, made = known.value(f"generator.{REPAIRED}"), rows if people is None else people
     if not (changed and made) or changed / made < _MANY_REPAIRED:
         return []
-    return [f"anything your rules are about: {_up(100 * changed / made)} in 100 rows were changed to satisfy them"]
+    return [
+        f"anything your rules are about: {_up(100 * changed / made)} in 100 {known.things} were changed to satisfy them"
+    ]
 
 
 _MANY_REPAIRED = 0.05
@@ -298,9 +344,9 @@ def _small(known: _Known) -> list[str]:
     groups = [known.value(f"groups.smallest.{name}") for name in known.config.groups]
     needed = max((size for size in groups if size is not None), default=None)
     if needed is not None:
-        return [f"groups of fewer than {_rows(needed)} rows (noise of more than 5 points on a share)"]
+        return [f"groups of fewer than {_rows(needed)} {known.things} (noise of more than 5 points on a share)"]
     trusted = known.value("accuracy.trust")
-    return [] if trusted is None else [f"counts below {_rows(trusted)} rows (noise of more than 10 %)"]
+    return [] if trusted is None else [f"counts below {_rows(trusted)} {known.things} (noise of more than 10 %)"]
 
 
 def _unknown(known: _Known) -> list[str]:
@@ -412,7 +458,7 @@ def _closeness(known: _Known) -> tuple[Gauge, ...]:
     )
     highest = max(one.value + (one.error or 0.0) for one in marks)
     sentence = closeness_words(ours, error or 0.0, noise=noise, control=control)
-    return (Gauge(title, "in 100 rows out of place", 0, _round(highest), marks, sentence),)
+    return (Gauge(title, f"in 100 {known.things} out of place", 0, _round(highest), marks, sentence),)
 
 
 def _prediction(known: _Known) -> tuple[Gauge, ...]:
@@ -472,4 +518,4 @@ def _pairs(known: _Known) -> HeatMap | None:
         )
         for left in names
     )
-    return HeatMap("Pairs of columns", "share of rows out of place", tuple(names), values)
+    return HeatMap("Pairs of columns", f"share of {known.things} out of place", tuple(names), values)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -17,11 +17,12 @@ from synth.privacy.receipt import Receipt
 from synth.reports.code_tables import sets_of
 from synth.reports.evidence import SafeEvidence
 from synth.reports.figures import MAXIMUM_HEAT_MAP_SIDE, Bars, Figure, Series, Table
+from synth.reports.first_screen import PEOPLE_MADE
 from synth.reports.measured import ComparedTable
 from synth.reports.panels import Badge, Cards, Folded, Heading, Opening, Panel, PromiseCards, Words
 from synth.reports.report import PaidAnswers, Report, Screen, Section, Shown, Tab
 from synth.reports.wording import rounded_up
-from synth.schema import RunConfig
+from synth.schema import People, RunConfig, people_asked
 
 __all__ = ["REPORT", "expected_distance", "fact_evidence", "published_subsample"]
 
@@ -119,7 +120,7 @@ _PICTURE, _PICTURES = "picture", "Pictures of the model"
 def _public(answers: PaidAnswers) -> Sequence[SafeEvidence]:
     config = answers.config
     return (
-        *_overview(answers.rows_made, config),
+        *_overview(answers, config),
         *_worth_for_a_row(config, answers.receipts),
         *(fact_evidence(fact, "model" if config.is_model else "generator") for fact in answers.facts),
         *map(_of_picture, answers.pictures),
@@ -178,17 +179,14 @@ def _worth_for_a_row(config: RunConfig, receipts: Iterable[Receipt]) -> tuple[Sa
     )
 
 
-def _overview(rows_made: int, config: RunConfig) -> tuple[SafeEvidence, ...]:
-    columns, learned = len(config.schema.printed), len(config.schema.modelled)
+def _overview(answers: PaidAnswers, config: RunConfig) -> tuple[SafeEvidence, ...]:
+    people = people_asked(config.schema)
+    # Of a table of people, the table that is published is the declared one.
+    schema = config.schema if people is None else people.schema
+    columns, learned = len(schema.printed), len(schema.modelled)
     made = columns - learned
     others = "identifiers, which are left out" if config.is_model else "filled with fresh identifiers"
     which = "All of them are modelled." if not made else f"Modelled: {learned}; {others}: {made}."
-    rows = SafeEvidence(
-        id="overview.rows_made",
-        title="Synthetic rows",
-        value=rows_made,
-        sentence="The owner chose this number; it was not counted in the private table.",
-    )
     return (
         SafeEvidence(
             id="overview.columns",
@@ -196,7 +194,7 @@ def _overview(rows_made: int, config: RunConfig) -> tuple[SafeEvidence, ...]:
             value=columns,
             sentence=which,
         ),
-        *(() if config.is_model else (rows,)),
+        *(() if config.is_model else _rows_made(answers, people)),
         SafeEvidence(
             id="overview.unit",
             title="Protected",
@@ -204,6 +202,24 @@ def _overview(rows_made: int, config: RunConfig) -> tuple[SafeEvidence, ...]:
             sentence=f"{config.schema.sentence}. Charged to the account '{config.account}'.",
         ),
     )
+
+
+def _rows_made(answers: PaidAnswers, people: People | None) -> Iterator[SafeEvidence]:
+    """Say how many synthetic rows there are, and of how many people where these are kept whole."""
+    chosen, rows = "The owner chose this number; it was not counted in the private table.", answers.rows_made
+    if people is not None:
+        unit = people.schema.unit.protects
+        yield SafeEvidence(
+            id=PEOPLE_MADE,
+            title="Synthetic people",
+            value=answers.rows_made,
+            sentence=f"Each {unit} keeps all of their rows. Questions and this report are about people: everyone has "
+            "one row there, with what belongs to them, one of their rows and the next.",
+        )
+        count = answers.codes[people.asked.names.index(people.count)]
+        rows = int(count.sum(dtype=np.int64)) + len(count)
+        chosen = f"Those of all people; the most of one {unit} is {people.most:,}. Not counted in the private table."
+    yield SafeEvidence(id="overview.rows_made", title="Synthetic rows", value=rows, sentence=chosen)
 
 
 def _panels(shown: Shown) -> list[Panel]:
