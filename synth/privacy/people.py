@@ -106,7 +106,8 @@ def units_in_order(
     keys = [ties[:, 1], ties[:, 0]]
     if people.order is not None:
         # A special value or a missing cell has a code behind those of the grid: such rows come last.
-        keys.append(np.minimum(columns[people.order], people.schema.modelled_column(people.order).levels))
+        levels = people.schema.modelled_column(people.order).levels
+        keys.append(np.minimum(columns[people.order], np.uint32(levels)))
     rows = np.lexsort((*keys, ids[:, 1], ids[:, 0]))
     sorted_ids = ids[rows]
     unit = np.cumsum(begins(sorted_ids)) - 1
