@@ -44,7 +44,7 @@ UNITS = 48
 
 def t0_calibration(name: str, world: World) -> None:
     """Noise asked for, drawn and added equals what an oracle works out from the questions; nothing else was read."""
-    table = world.table(ordinary_rows(UNITS, world.rows_per_unit))
+    table = world.table(ordinary_rows(UNITS, world.rows_each))
     transcript, made, session, tapped = record(asker(name, world.schema), world, table)
     sums = [answered for answered in transcript.answered if isinstance(answered.answer, SUMS)]
     choices = [answered for answered in transcript.answered if isinstance(answered.answer, Selection)]
@@ -178,7 +178,7 @@ def t1_sensitivity(
 ) -> None:
     """On neighbours, with the answers forced to be equal, exact numbers differ by at most the receipt's sensitivity."""
     ask = asker(name, world.schema)
-    rows = ordinary_rows(UNITS, world.rows_per_unit, seed)
+    rows = ordinary_rows(UNITS, world.rows_each, seed)
     changed = neighbours_of(world, rows, brought, place)
     earlier, made, _, _ = record(ask, world, world.table(rows), device=device)
     later, made_again = replay(ask, world, world.table(changed), earlier, device=device)
@@ -281,7 +281,7 @@ def _split(world: World, units: int, declared: int, key: bytes = b"a key") -> Pr
 
 def t2_noise_law(name: str, world: World, coordinates: int = 1500) -> None:
     """Noise of the operating system follows the claimed law, and would not follow one that is 30 % off."""
-    table = world.table(ordinary_rows(UNITS, world.rows_per_unit))
+    table = world.table(ordinary_rows(UNITS, world.rows_each))
     ask = asker(name, world.schema)
     residuals: list[np.ndarray] = []
     while sum(one.size for one in residuals) < coordinates:
@@ -356,7 +356,7 @@ def t3_metadata(name: str, world: World, tmp_path: Any) -> None:
     from synth.bundle.table_files import write_table
 
     ask = asker(name, world.schema)
-    rows = ordinary_rows(UNITS, world.rows_per_unit)
+    rows = ordinary_rows(UNITS, world.rows_each)
     tables = [world.table(rows), world.table(neighbours_of(world, rows, far_rows()))]
     earlier, made, _, _ = record(ask, world, tables[0])
     later, made_again = replay(ask, world, tables[1], earlier)
@@ -427,7 +427,7 @@ def t4_distinguishing(name: str, world: World, runs: int = 6000) -> float:
     The score is the exact log-likelihood ratio of the two tables. A threshold is chosen on the first half of the runs;
     its error rates are bounded on the second half, so that mu is exceeded by chance once in ten million times.
     """
-    rows = ordinary_rows(12, world.rows_per_unit)
+    rows = ordinary_rows(12, world.rows_each)
     pair = worst_pair(world, rows)
     earlier, _, _, _ = record(asker(name, world.schema), world, pair[0])
     questions = [answered for answered in earlier.answered if isinstance(answered.answer, SUMS)]

@@ -64,6 +64,11 @@ class World:
         )
 
     @property
+    def rows_each(self) -> int:
+        """The most rows of somebody that are kept."""
+        return self.rows_per_unit
+
+    @property
     def budget(self) -> PrivacyBudget:
         return PrivacyBudget(EPSILON, DELTA, self.schema.neighbours)
 
