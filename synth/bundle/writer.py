@@ -359,9 +359,8 @@ def _the_people(schema: Schema, people: object) -> tuple[str, ...]:
         f"{unit.protects}",
         f"lie together, {order}, and are at most {unit.rows_per_unit:,}.",
         *(same if unit.same_in_all_rows else ()),
-        f"Every question was about each {unit.protects} once, and so are the numbers of the report: what belongs to the "
-        f"{unit.protects},",
-        "one of their rows, and the row after it. Its column 'next.x' is x in that next row.",
+        f"Every question was about each {unit.protects} once, and so are the numbers of the report: what belongs to",
+        f"the {unit.protects}, one of their rows, and the row after it. Its column 'next.x' is x in that next row.",
     )
 
 

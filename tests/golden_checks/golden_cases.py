@@ -46,6 +46,10 @@ SEVERAL_PUBLIC = (
     "unit: {protects: patient, rows_per_unit: 2, id_column: patient}\nrow_count: public\nnumber_of_units: 540\n"
     "people: separate_rows\n"
 )
+WHOLE = (
+    "unit: {protects: patient, rows_per_unit: 3, id_column: patient, same_in_all_rows: [smoker], ordered_by: visited}\n"
+    "row_count: private\n"
+)
 CELL = (
     "unit: {protects: patient, rows_per_unit: 1}\nrow_count: public\nprotection: cell\ncell_change: 0.5\n"
     "evaluation_share: 0\n"
@@ -91,6 +95,7 @@ MODELS = {
 
 LATER = {
     "kernel-sos": (NUMBERS, ADD_REMOVE, LABEL, "kernel-sos", "{features: 60, support: 20, steps: 10}", 400),
+    "independent-whole-people": (COLUMNS, WHOLE, "", "independent", "{bins: 8}", 400),
     "dp-mixture": (COLUMNS, REPLACE, LABEL, "dp-mixture", "{components: 2, steps: 3}", 400),
 }
 """The same of generators without a transcript."""
