@@ -62,6 +62,7 @@ from synth.errors import MissingPackageError, PrivacyError, SynthError, UnknownF
 from synth.estimators import MODELS, DrawnRows, describe, make, restore
 from synth.generators import GENERATORS, GeneratorTask, PrivateModel
 from synth.generators.protocol import ReleasedModel
+from synth.generators.whole_people import broken_structure
 from synth.ledger.notes import NOTES
 from synth.limits import NAME_CHARACTERS
 from synth.privacy.accounting import PrivacyBudget, epsilon_of_receipts, worth_for_a_row
@@ -77,7 +78,7 @@ from synth.reports.evidence import (
 from synth.reports.first_screen import TableRows, first_rows
 from synth.reports.holdout import PREDICTION_QUERY, asks_about, model_question
 from synth.reports.measured import EVALUATION_QUERY
-from synth.schema import RunConfig, Schema, config_to_yaml, schema_from_document, schema_to_document
+from synth.schema import RunConfig, Schema, config_to_yaml, people_of, schema_from_document, schema_to_document
 from synth.schema.constraints import unkept
 from synth.schema.contradictions import problems_of_rules
 from synth.schema.rule_lines import read_rules
@@ -395,6 +396,9 @@ class _Check:
         if printed.problems:
             return
         self.codes, self.units = printed.codes, printed.units
+        if self.units is not None:
+            for broken in broken_structure(self.codes, self.units, people_of(schema)):
+                yield f"synthetic.csv: {broken}."
         del printed  # before all of it is written again
         for name, whose in (
             ("synthetic.csv", "its own cells and identifiers are"),

@@ -22,17 +22,19 @@ draw will do, the row at hand is repeated, which keeps both.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from synth.generators.sampling import random_source
+from synth.names import shown
 from synth.schema import DateColumn, ModelledColumn, People
 from synth.schema.people import PLACES
 
-__all__ = ["POOL", "MadePeople", "unfolded"]
+__all__ = ["POOL", "MadePeople", "broken_structure", "unfolded"]
 
 POOL = 60_000
 """Rows of the table of people that are drawn to find what follows what."""
@@ -114,6 +116,31 @@ def _moving_dates(people: People) -> tuple[str, ...]:
         return ()
     columns = {name: people.schema.modelled_column(name) for name in people.following}
     return tuple(name for name, one in columns.items() if isinstance(one, DateColumn) and one.step == leading.step)
+
+
+def broken_structure(codes: NDArray[np.integer[Any]], units: _Whole, people: People) -> Iterator[str]:
+    """Yield what is wrong with people in a finished table, one sentence each.
+
+    Parameters
+    ----------
+    codes, units
+        As in :class:`MadePeople`.
+    people : People
+    """
+    schema, who = people.schema, people.schema.unit.protects
+    if np.bincount(units, minlength=1).max() > people.most:
+        yield f"one {who} has more than {people.most:,} rows"
+    same = np.diff(units) == 0
+    for name in people.own:
+        column = codes[:, schema.names.index(name)]
+        if (column[1:] != column[:-1])[same].any():
+            yield f"'{shown(name)}' is not the same in all rows of one {who}"
+    if people.order is not None:
+        # A special value or a missing cell comes after every value of the grid.
+        levels = schema.modelled_column(people.order).levels
+        column = np.minimum(codes[:, schema.names.index(people.order)], levels)
+        if (column[1:] < column[:-1])[same].any():
+            yield f"the rows of one {who} are not in the order of '{shown(people.order)}'"
 
 
 class _Pairs:

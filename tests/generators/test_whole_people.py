@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from synth.estimators import DrawnRows, rows_as_asked
-from synth.generators.whole_people import unfolded
+from synth.generators.whole_people import broken_structure, unfolded
 from synth.privacy.people import folded, made_up_hashes
 from synth.schema import RunConfig, load_config, people_of
 from synth.schema.people import PLACES, People
@@ -163,3 +163,20 @@ def test_made_rows_fold_back_to_as_many_people(config: RunConfig, people: People
     again = rows_as_asked(DrawnRows(made.codes, units=made.units), config)
     at = people.asked.names.index("count")
     assert np.array_equal(np.sort(again[:, at]), np.sort(table[:, at]))
+
+
+def test_broken_structure_is_found(people: People) -> None:
+    table = table_of(people, *people_with_chains(people, 300, 9))
+    made = unfolded(table, table, people, rows=None, seed=2)
+    at = {name: place for place, name in enumerate(people.schema.names)}
+    assert list(broken_structure(made.codes, made.units, people)) == []
+    several = int(np.flatnonzero(np.diff(made.units) == 0)[0])
+    constants, order = made.codes.copy(), made.codes.copy()
+    constants[several, at["sex"]] ^= 1
+    order[several, at["visited"]] = order[several + 1, at["visited"]] + 1
+    assert list(broken_structure(constants, made.units, people)) == ["'sex' is not the same in all rows of one patient"]
+    assert list(broken_structure(order, made.units, people)) == [
+        "the rows of one patient are not in the order of 'visited'"
+    ]
+    one = np.zeros_like(made.units)
+    assert "one patient has more than 5 rows" in list(broken_structure(made.codes, one, people))
