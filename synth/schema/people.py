@@ -104,7 +104,9 @@ class People:
         beside = {name: self.schema.modelled_column(name).missing for name in self.following}
         lines += [_absent(self.following[name], place, missing=missing) for name, missing in beside.items()]
         if self.gap is not None and self.order is not None:
-            lines.append(_absent(self.gap, place, missing=self.schema.modelled_column(self.order).missing))
+            order = self.schema.modelled_column(self.order)
+            # Nothing lies between a date and a special value either.
+            lines.append(_absent(self.gap, place, missing=order.size > order.levels))
         return tuple(lines)
 
     @property

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from people_by_hand import Row, row_of_unit
 from people_faults import PEOPLE_FAULTS
@@ -31,6 +31,7 @@ from synth.schema import (
     people_of,
 )
 from synth.schema.people import PLACES
+from synth.schema.rule_lines import read_rules
 
 
 @pytest.fixture(autouse=True)
@@ -75,9 +76,18 @@ ANY_COLUMN: tuple[ModelledColumn, ...] = (
     CategoryColumn("sex", ("f", "m"), missing=True),
     NumberColumn("born", 1900, 2155, 1),
     NumberColumn("cost", 0, 30, 10, special=(-1.0, 999.0), missing=True),
+    NumberColumn("dose", 0, 4, 1, special=(9.0,)),
     DateColumn("seen", datetime.date(2020, 1, 1), datetime.date(2020, 1, 4), missing=True),
     YesNoColumn("well", missing=True),
     CategoryColumn("town", tuple(f"town {place}" for place in range(255)), other=True),
+)
+
+
+ORDER_WITH_SPECIAL_VALUES = Schema(
+    (IdentifierColumn("who"), NumberColumn("dose", 0, 4, 1, special=(9.0,))),
+    unit=PrivacyUnit("person", 2, "who", (), "dose"),
+    row_count="private",
+    people="whole",
 )
 
 
@@ -142,6 +152,16 @@ def test_codes_are_those_of_the_table_of_people(drawn: tuple[People, list[tuple[
     people, rows = drawn
     for row in folded_here(rows, people):
         assert all(code < people.asked.size_of(name) for name, code in zip(people.asked.names, row, strict=True))
+
+
+@given(drawn=tables())
+@example(drawn=(people_of(ORDER_WITH_SPECIAL_VALUES), [(0, {"dose": code}) for code in (0, 5)]))
+def test_rules_that_are_told_to_a_model_hold_for_everybody(drawn: tuple[People, list[tuple[int, Row]]]) -> None:
+    people, rows = drawn
+    made = np.array(folded_here(rows, people), dtype=np.int64).reshape(-1, len(people.asked.names))
+    rules = read_rules(people.structure, people.asked)
+    codes = {name: made[:, people.asked.names.index(name)] for name in rules.columns}
+    assert not [rules.lines[rule.line] for rule in rules.rules if rule.broken(codes).any()]
 
 
 @given(people=declared())
