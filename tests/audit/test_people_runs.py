@@ -15,8 +15,9 @@ import layers
 import numpy as np
 import pytest
 from askers import HAND_MADE
-from audited_runs import neighbours, start_home, t5_whole_runs
+from audited_runs import Dictation, moved, neighbours, start_home, t5_whole_runs
 from people_by_hand import row_of_unit
+from people_faults import PEOPLE_FAULTS
 from reading_here import read_all_here
 from test_whole_runs import changes_of
 from worlds import ACCOUNT_KEY, Row, World, far_rows
@@ -66,6 +67,7 @@ class PeopleWorld(World):
 
 
 WORLDS = {"replace one": PeopleWorld("public"), "add or remove": PeopleWorld("private")}
+TWICE = "a unit counts once for each of its rows"
 ASKERS = ("independent", "dp-hp-adaptive", HAND_MADE)
 
 
@@ -93,6 +95,25 @@ def test_two_neighbouring_files_are_told_apart_no_better_than_is_stated(
 ) -> None:
     """The worst pair: a file in which somebody's rows are as far from all others as rows can be."""
     record_property("mu", layers.t4_distinguishing(name, WORLDS[world]))
+
+
+@pytest.mark.usefixtures("_read_here")
+@pytest.mark.parametrize("world", WORLDS)
+def test_a_person_who_counts_once_for_each_row_moves_an_answer_too_far(
+    world: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    PEOPLE_FAULTS[TWICE][0](monkeypatch)
+    with pytest.raises(AssertionError):
+        layers.t1_sensitivity("independent", WORLDS[world], far_rows())
+
+
+@pytest.mark.usefixtures("_read_here")
+@pytest.mark.audit
+def test_a_person_who_counts_once_for_each_row_is_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So the one above it could tell."""
+    PEOPLE_FAULTS[TWICE][0](monkeypatch)
+    with pytest.raises(AssertionError, match="more than epsilon"):
+        layers.t4_distinguishing("independent", WORLDS["add or remove"])
 
 
 # To the sealed bundle
@@ -125,7 +146,10 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_neighbour_changes_no_public_byte_and_the_rows_fold_back(world: str, new: str, home: Path) -> None:
     units, first, second = neighbours(RUNS[world], new)
     config = RUNS[world].config(units, "independent")
-    public, _ = t5_whole_runs(config, first, {new: second}, home, verify=True)
+    heard: list[Dictation] = []
+    public, dictation = t5_whole_runs(config, first, {new: second}, home, verify=True, heard=heard)
+    distances = moved(public["shown after the release"]["certificate"], dictation, heard[0])
+    assert any(distances.values()), "nobody is told from anybody"
     assert_folds_back(public["bundle"], config)
 
 
