@@ -163,6 +163,9 @@ def encode_rows(request: Request, batches: Batches, pass_on: Callable[..., None]
 
 def _unit_hashes(cells: pa.Array, request: Request) -> npt.NDArray[np.uint8]:
     """Return the keyed hash of each id, an array of shape (rows, HASH_BYTES); zeros where the id is missing."""
+    if pa.types.is_dictionary(cells.type) and len(cells.dictionary) > len(cells):
+        # Parquet hands out the ids of a whole row group with every piece of it; each would be hashed again and again.
+        cells = cells.dictionary_decode()
     if not pa.types.is_dictionary(cells.type):
         cells = (cells if is_bytes(cells.type) else texts_of(cells)).dictionary_encode()
     nothing = bytes(HASH_BYTES)

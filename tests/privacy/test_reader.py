@@ -5,12 +5,14 @@ from __future__ import annotations
 import csv
 import datetime
 import gzip
+import hashlib
 import io
 import itertools
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -33,7 +35,9 @@ from reading import (
 )
 
 from synth.errors import TableError
+from synth.reading import process
 from synth.reading.more.xlsx import write_xlsx
+from synth.reading.request import Request
 from synth.schema import IdentifierColumn, NumberColumn, PrivacyUnit, Schema, TableFormat
 from synth.schema.columns.base import CellCounts
 from synth.services.inspection import NO_HEADER as NO_HEADER_SENTENCE
@@ -249,6 +253,28 @@ def test_ids_stored_as_bytes_that_are_texts_are_those_texts() -> None:
     assert both[1]._unit_hashes is not None
     np.testing.assert_array_equal(both[0]._unit_hashes, both[1]._unit_hashes)
     assert both[0]._reading.without_id == 2
+
+
+def test_ids_of_a_piece_of_parquet_are_hashed_without_those_of_all_other_pieces(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    hashed: list[bytes] = []
+
+    class Counting:
+        @staticmethod
+        def blake2b(data: bytes, **named: Any) -> Any:
+            hashed.append(data)
+            return hashlib.blake2b(data, **named)
+
+    monkeypatch.setattr(process, "hashlib", Counting)
+    everybody = pa.array([f"p{place}" for place in range(1_000)])
+    places = [3, 999, None, 3, 0]
+    piece = pa.DictionaryArray.from_arrays(pa.array(places, pa.int32()), everybody)
+    request = Request(TableFormat(), ReaderLimits(), key=b"k")
+    found = process._unit_hashes(piece, request)
+    assert sorted(hashed) == [b"p0", b"p3", b"p999"]
+    np.testing.assert_array_equal(found, process._unit_hashes(piece.dictionary_decode(), request))
+    assert not found[2].any()
 
 
 def test_an_id_is_one_unit_in_either_form_of_its_letters() -> None:
