@@ -306,6 +306,7 @@ def _about_the_model(certificate: Certificate, schema: Schema) -> list[str]:
 
 def _about_the_table(certificate: Certificate, schema: Schema, people: Sequence[str]) -> list[str]:
     identifiers = schema.identifiers
+    chosen = "how many to make" if people else "the number of rows"
     by_row = any(receipt.mechanism in ("gaussian_rows", "discrete_laplace") for receipt in certificate.receipts)
     return [
         "SYNTHETIC TABLE",
@@ -320,7 +321,7 @@ def _about_the_table(certificate: Certificate, schema: Schema, people: Sequence[
         "---------",
         f"{certificate.rows:,} rows, {len(schema.printed)} columns, made by the generator '{certificate.generator}'.",
         *people,
-        *([] if by_row else ["The owner chose the number of rows; it was not counted in the private table."]),
+        *([] if by_row else [f"The owner chose {chosen}; it was not counted in the private table."]),
         *([f"New, meaningless identifiers: {', '.join(identifiers)}."] if identifiers else []),
         "An empty cell is a missing value. An apostrophe before = + - @ stops spreadsheets from reading a formula.",
         "",
