@@ -159,10 +159,11 @@ def _of_people(found: PeopleCounts, unit: PrivacyUnit) -> list[_Lost]:
     """Say in what people are not as declared; every such thing is told, as a reader cannot see it in the rows."""
     lost = []
     if found.left_out:
-        share, order = found.left_out / found.rows, "the first in order" if unit.ordered_by else "drawn by chance"
+        share, most = found.left_out / found.rows, f"{unit.rows_per_unit:,}"
+        kept = "the first in order are" if unit.ordered_by else f"{most}, drawn by chance, are"
         line = (
             f"{_share(found.left_out, found.rows)} of the rows are not used: {_share(found.crowded, found.people)} of "
-            f"the {unit.protects}s have more than {unit.rows_per_unit:,}, of which {order} are kept. If more of them "
+            f"the {unit.protects}s have more than {most}, of which {kept} kept. If more of them "
             "matter, raise rows_per_unit."
         )
         lost.append(_Lost(share, share > MOST, line))
