@@ -36,7 +36,7 @@ def counts_of_bundle(bundle: str | Path | BinaryIO, public_key: str | Path | byt
     """
     with open_archive(Path(bundle) if isinstance(bundle, str) else bundle) as archive:
         certificate = certificate_of(archive, key_of(public_key))
-        schema = config_of(archive).schema
+        schema = config_of(archive).asked.schema
         known = measurements_from_bytes(archive.read("measurements.npz"))
         counts = counts_of(known.answers, schema, known.rows)
         if certificate.found is None:

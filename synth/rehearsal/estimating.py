@@ -413,8 +413,10 @@ def estimate(
     codes = drawn_rows(fitted, config).codes
     released = [one.estimated(codes) for one in asked]
     receipts = [receipt for answer in answers for receipt in answer.receipts]
-    states = relations_of(of_kind(answers, NoisyAnswer), receipts, schema.names, rows=rows).states
-    unknown = [tuple(_unknown(one.question, schema, states)) for one in asked]
+    # Questions of the run are about the table of people where these are kept whole; its columns are among them.
+    names = config.asked.schema.names
+    states = relations_of(of_kind(answers, NoisyAnswer), receipts, names, rows=rows).states
+    unknown = [tuple(_unknown(one.question, names, states)) for one in asked]
     known = {one: values for one, (values, _), pairs in zip(asked, released, unknown, strict=True) if not pairs}
     again = {}
     if replicates and known:
@@ -454,15 +456,20 @@ def _second_releases(
     drawn = []
     for place in range(1, replicates + 1):
         progress.phase(f"Second release {place} of {replicates}")
-        made = replace(config, seed=(seed + 7919 * place) % 2**63, rows=n_rows)
-        codes = drawn_rows(fitted, made).codes
+        made = replace(config, seed=(seed + 7919 * place) % 2**63, rows=n_rows, by_people=schema.people == "whole")
+        rows_made = drawn_rows(fitted, made)
+        codes = rows_made.codes
         drawn.append(codes)
         # Generators draw rows with little sampling error; units drawn one by one have that of a real sample.
-        drawn_units = np.random.Generator(np.random.PCG64([seed, place])).integers(n_rows, size=int(units[-1]) + 1)
-        sample = codes[drawn_units[units]]
+        random = np.random.Generator(np.random.PCG64([seed, place]))
+        if rows_made.units is None:
+            sample = codes[random.integers(n_rows, size=int(units[-1]) + 1)[units]]
+        else:
+            places, units = _people_drawn(rows_made.units, random)
+            sample, ids = codes[places], [str(unit) for unit in units.tolist()]
         columns = dict(zip(schema.names, sample.T, strict=True))
         table = PrivateTable.from_codes(schema, columns, unit_ids=ids, account_key=bytes(32))
-        again = replace(made, schema=schema, rows=config.rows, device="cpu")
+        again = replace(made, schema=schema, rows=config.rows, by_people=config.by_people, device="cpu")
         found = fit_and_sample(again, table, NullProgress(), predict=False)
         for one in asked:
             said[one].append(one.compared(found.codes, asked[one]))
@@ -471,11 +478,21 @@ def _second_releases(
     return {one: (np.array(said[one]), one.compared(whole, released)) for one, released in asked.items()}
 
 
-def _unknown(question: Question, schema: Schema, states: NDArray[np.int8]) -> list[tuple[str, str, str]]:
+def _people_drawn(units: NDArray[np.int64], random: np.random.Generator) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Draw as many people with replacement, each with all of their rows: return these rows and whose they are."""
+    count = np.bincount(units)
+    first = np.cumsum(count) - count
+    who = random.integers(len(count), size=len(count))
+    many = count[who]
+    whose = np.repeat(np.arange(len(who)), many)
+    return np.repeat(first[who] - (np.cumsum(many) - many), many) + np.arange(len(whose)), whose
+
+
+def _unknown(question: Question, names: Sequence[str], states: NDArray[np.int8]) -> list[tuple[str, str, str]]:
     words = {State.UNMEASURED: "not measured", State.DROWNED: "measured, but noise hides it"}
     found = []
     for one, other in itertools.combinations(question.columns, 2):
-        state = State(int(states[schema.names.index(one), schema.names.index(other)]))
+        state = State(int(states[names.index(one), names.index(other)]))
         if state in words:
             found.append((one, other, words[state]))
     return found

@@ -13,9 +13,13 @@ from bundle_making import Key, altered, checked, members_of
 from test_fields import document_of, places
 
 from synth.bundle.archive import canonical_json
+from synth.bundle.counted import counts_of_bundle
 from synth.bundle.fields import field_of
+from synth.bundle.replay import saved_generator
+from synth.estimators import drawn_rows
 from synth.privacy.table import PrivateTable
 from synth.progress import NullProgress
+from synth.rehearsal.estimating import estimate
 from synth.schema import CategoryColumn, IdentifierColumn, NumberColumn, PrivacyUnit, RunConfig, Schema
 from synth.services.pipeline import Sealing, fit_and_sample, seal_release
 
@@ -129,3 +133,13 @@ def test_each_of_these_fields_is_checked(name: str, bundle: Path, key: Key, tmp_
     verdict = checked(altered(bundle, tmp_path / "forged.zip", sign_with=key, **FORGED[name]))
     assert not verdict.ok
     assert verdict.json["failures"]
+
+
+def test_counts_and_estimates_are_had_from_it(bundle: Path) -> None:
+    counts = counts_of_bundle(bundle)
+    assert {"sex", "count", "next.ward"} <= {name for table in counts.tables for name in table.columns}
+    found = estimate(bundle, "share of ward = 'heart'", replicates=5)[0]
+    (number,) = found.numbers
+    assert number.low < number.value < number.high
+    codes = drawn_rows(*saved_generator(bundle)[:2]).codes
+    assert number.rows == len(codes)
