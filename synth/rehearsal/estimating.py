@@ -430,7 +430,7 @@ def estimate(
             for words, value, count, first, last in zip(one.words, values, counts, low, high, strict=True)
         )
         made = replicates if one in again else 0
-        found.append(Estimates(text, one.names, numbers, pairs, made, max(schema.unit.rows_per_unit, 1)))
+        found.append(Estimates(text, one.names, numbers, pairs, made, max(config.asked.schema.unit.rows_per_unit, 1)))
     return tuple(found)
 
 

@@ -20,7 +20,7 @@ from synth.reports.membership.inference import FALSE_POSITIVE, FEWEST_UNITS, Att
 from synth.reports.report import StandInPart
 from synth.reports.risk_bounds import ProvenCeiling
 from synth.reports.wording import number_text
-from synth.schema import Schema
+from synth.schema import Schema, people_asked
 
 __all__ = [
     "NOTHING_STOPPED",
@@ -299,10 +299,13 @@ def people_words(sides: Sides, schema: Schema) -> str:
     """Say which units were attacked."""
     members, others = sides.sizes
     known = len(sides.reference.numbers)
+    unit = schema.unit.protects
+    scored = f"Of one {unit}'s rows the one with the highest score counts."
+    if people_asked(schema) is not None:
+        scored = f"Each {unit} is attacked as a whole: by what belongs to the {unit}, one of their rows and the next."
     words = (
         f"{members:,} units that were trained on and {others:,} that were held out, drawn by the public seed; an "
-        f"attacker may know {known:,} more that were held out. Of one {schema.unit.protects}'s rows the one with the "
-        "highest score counts."
+        f"attacker may know {known:,} more that were held out. {scored}"
     )
     if sides.capped:
         words += " There are more units; the number attacked is limited so that the report does not take long."
