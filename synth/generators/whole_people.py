@@ -174,7 +174,8 @@ class _Pairs:
                 found &= ~none
         if people.following:
             found &= ~absent
-        if people.gap is not None and not people.schema.modelled_column(str(people.order)).missing:
+        order = None if people.order is None else people.schema.modelled_column(people.order)
+        if people.gap is not None and order is not None and order.size == order.levels:
             found &= rows[:, self.at[people.gap]] != people.asked.size_of(people.gap) - 1
         return found
 
