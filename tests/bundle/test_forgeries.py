@@ -106,7 +106,11 @@ def test_a_tenth_of_the_parameter_and_a_budget_to_match_is_found_by_fitting_agai
     assert any("than the generator's question and its share" in line for line in again.lines)
 
 
-@pytest.mark.parametrize("name", GOLDEN)
+@pytest.mark.parametrize(
+    "name",
+    # The default command also fits golden bundles of every generator again, which asks with the same shares.
+    [one if one in ("independent", "dp-hp") else pytest.param(one, marks=pytest.mark.thorough) for one in GOLDEN],
+)
 def test_every_generator_asks_with_the_shares_that_its_receipts_state(name: str, tmp_path: Path) -> None:
     verdict = checked(golden(name), refit=True)
     assert verdict.ok, verdict.lines

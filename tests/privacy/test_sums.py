@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from by_hand import contribution
+from choosing import each_once
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from questions import every_kind_of_map, small_codes, small_schema
@@ -35,8 +36,7 @@ def summed(feature_map: FeatureMap, codes: dict[str, np.ndarray], half_bits: int
     return exact_sum(feature_map.blocks(), rows_of(codes), half_bits=half_bits)
 
 
-@pytest.mark.parametrize("half_bits", [12, 18])
-@pytest.mark.parametrize("kind", MAPS)
+@pytest.mark.parametrize(("kind", "half_bits"), each_once(MAPS, [12, 18]))
 def test_a_sum_equals_a_loop_over_rows(kind: str, half_bits: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(counting, "PIECE", 16)  # more rows than a piece
     monkeypatch.setattr(products, "BLOCK_ENTRIES", 64)
