@@ -17,7 +17,7 @@ from pages.ui.column_rows import MODELLED_ROLES, Row, host_of, mapping_of_row, n
 from synth.errors import ConfigError
 from synth.estimators import describe
 from synth.reports.holdout import paid_refusal
-from synth.schema import RunConfig, config_to_mapping, parse_config, prediction_refusal
+from synth.schema import PrivacyUnit, RunConfig, config_to_mapping, parse_config, prediction_refusal
 
 Draft = dict[str, Any]
 
@@ -312,7 +312,7 @@ def keeps_together(draft: Draft) -> bool:
 
 def plural_of(unit: str | None) -> str:
     """Return the word for several units."""
-    return {None: "people", "person": "people"}.get(unit, f"{unit}s")
+    return PrivacyUnit(unit or "person").plural
 
 
 def config_of(draft: Draft) -> RunConfig:

@@ -80,12 +80,12 @@ def error_sentence(forecast: Forecast) -> str:
     """Say in one line what the noise does to a count, and which counts can be trusted."""
     if forecast.of_model is not None:
         return "A model makes no rows. How noise affects it depends on the model; what is known is shown below."
-    typical = forecast.column_range
+    typical, what = forecast.column_range, plain(forecast.counted)
     if typical is None or forecast.trustworthy is None:
         return _NO_COUNTS
     return (
-        f"A typical one-column count has an error of up to ±{count(typical)} rows (95 %). Trust counts above "
-        f"about {count(forecast.trustworthy)} rows; treat counts below {count(typical)} as noise."
+        f"A typical one-column count has an error of up to ±{count(typical)} {what} (95 %). Trust counts above "
+        f"about {count(forecast.trustworthy)} {what}; treat counts below {count(typical)} as noise."
     )
 
 
@@ -102,13 +102,13 @@ def forecast_panel(forecast: Forecast, *, rows: float | None = None) -> None:
         _of_model(forecast.of_model)
         note(plain(forecast.rows_sentence))
         return
-    places = st.columns(3, border=True)
+    places, what = st.columns(3, border=True), plain(forecast.counted)
     typical = (("A count of one column", forecast.column_range), ("A count of a pair", forecast.pair_range))
     for (title, value), card in zip(typical, places, strict=False):
-        card.metric(title, "not measured" if value is None else f"±{count(value)} rows")
+        card.metric(title, "not measured" if value is None else f"±{count(value)} {what}")
         note("Typical range from privacy noise (95 %)", card)
     trust = forecast.trustworthy
-    places[2].metric("Smallest count to trust", "not measured" if trust is None else f"{count(trust)} rows")
+    places[2].metric("Smallest count to trust", "not measured" if trust is None else f"{count(trust)} {what}")
     note("Known to about 10 %; smaller counts are less accurate", places[2])
     sentence = forecast.rows_sentence
     if rows is not None and rows != forecast.rows:
@@ -336,7 +336,7 @@ def dial_data(
     worked_out = _OF_A_WIDE_TABLE if len(schema.names) > _WIDE else _WORKED_OUT
     epsilons = tuple(sorted({*worked_out, config.epsilon}))
     found = [_expected(_key(config), epsilon) for epsilon in epsilons]
-    public = schema.number_of_units if schema.unit.rows_per_unit == 1 else None
+    public = schema.number_of_units if config.asked.schema.unit.rows_per_unit == 1 else None
     names = [cell.columns[0] for cell in found[0].columns]
     lines = _lines(config, found)
     place = _easy_to_read(found[0].columns) if column is None else min(max(column, 0), max(len(names) - 1, 0))
@@ -419,8 +419,8 @@ def _lines(config: RunConfig, found: Sequence[Forecast]) -> list[dict[str, Any]]
         name = "noise on a typical cell, as a fraction of its column's range"
         return [{"name": name, "of": "a cell", "rows": False, "values": [BAR * std for std in middle]}]
     ranges = (
-        ("a share of rows in one column", "one column", [one.column_range for one in found]),
-        ("a share of rows in a pair of columns", "a pair", [one.pair_range for one in found]),
+        (f"a share of {found[0].counted} in one column", "one column", [one.column_range for one in found]),
+        (f"a share of {found[0].counted} in a pair of columns", "a pair", [one.pair_range for one in found]),
     )
     return [
         {"name": name, "of": of, "rows": True, "values": values} for name, of, values in ranges if None not in values

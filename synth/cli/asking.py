@@ -14,7 +14,7 @@ from synth.cli.speaking import Ask, agreed
 from synth.errors import ConfigError, InputError, TableError
 from synth.names import shown
 from synth.schema import COLUMN_TYPES, FormField, ModelledColumn, TableFormat, config_of_text, parse_column
-from synth.schema.guesses import step_by_name
+from synth.schema.guesses import belongs_to_unit_by_name, order_by_name, step_by_name
 from synth.services.inspection import Header
 from synth.services.recognition import read_header
 
@@ -71,8 +71,13 @@ def ask_configuration(table: str | None, ask: Ask, tell: Callable[[str], None]) 
     settle("", "account", "Account: a name for the people it is about, for example city-survey-2026", "")
     settle("unit", "protects", "Who are you protecting (person, household, ...)", "person")
     settle("unit", "rows_per_unit", f"The most rows that one {body['unit']['protects']} can have", "1")
+    together = False
     if body["unit"]["rows_per_unit"] != "1":
         body["unit"]["id_column"] = _asked_id(header.names, ask, tell)
+        together = agreed(
+            f"Should each synthetic {body['unit']['protects']} have several rows too", "y", ask=ask, tell=tell
+        )
+    identifier = body["unit"].get("id_column")
     public = agreed("Is the number of them public? If so, it is printed", "n", ask=ask, tell=tell)
     body["row_count"] = "public" if public else "private"
     if public:
@@ -80,17 +85,23 @@ def ask_configuration(table: str | None, ask: Ask, tell: Callable[[str], None]) 
     else:
         settle("", "people_at_most", "The most there can be, as anyone could know", "")
     settle("budget", "epsilon", "Epsilon (smaller protects more)", "1")
-    settle("", "rows", "How many synthetic rows to make", "10000")
+    if together:
+        settle("", "people", f"How many to make (unit: {body['unit']['protects']}), each with one or several rows", "")
+    else:
+        settle("", "rows", "How many synthetic rows to make", "10000")
+        if identifier is not None:
+            body["people"] = "separate_rows"
     tell(
         f"Now the columns. Your answers will be published. Types: {', '.join(COLUMN_TYPES)}; or find, to find the type "
         "privately for a part of epsilon, which is stated before it is spent."
     )
     kinds = dict(zip(header.names, header.kinds, strict=True))
-    identifier = body["unit"].get("id_column")
     body["columns"] = {
         column: {"type": "identifier"} if column == identifier else _asked_column(column, kind or "", ask, tell)
         for column, kind in kinds.items()
     }
+    if together:
+        body["unit"] |= _asked_together(body["columns"], body["unit"]["protects"], ask, tell)
     if form != TableFormat():
         body["format"] = said_of_format(form)
     text = yaml.safe_dump(body, sort_keys=False, allow_unicode=True, width=120)
@@ -145,9 +156,8 @@ def _asked_format(path: str, ask: Ask, tell: Callable[[str], None]) -> tuple[str
 
 
 def _with_unasked(said: Mapping[str, Any]) -> dict[str, Any]:
-    unasked = {
-        key: value for key, value in _UNASKED.items() if key != "people_at_most" or "number_of_units" not in said
-    }
+    answered = {"people_at_most": "number_of_units", "rows": "people"}
+    unasked = {key: value for key, value in _UNASKED.items() if answered.get(key) not in said}
     unit = dict(said.get("unit", {}))
     identifier = unit.get("id_column")
     columns = _UNASKED["columns"] | ({identifier: {"type": "identifier"}} if identifier else {})
@@ -160,6 +170,30 @@ def _asked_id(names: Sequence[str], ask: Ask, tell: Callable[[str], None]) -> st
         if typed in names:
             return typed
         tell(f"The table has no column of that name. Its columns: {', '.join(map(shown, names))}.")
+
+
+def _asked_together(columns: Mapping[str, Any], unit: str, ask: Ask, tell: Callable[[str], None]) -> dict[str, Any]:
+    """Ask what is the same in all rows of one unit, and in what order its rows come."""
+    parsed = [parse_column(name, said) for name, said in columns.items()]
+    modelled = [column.name for column in parsed if isinstance(column, ModelledColumn)]
+    ordered = [column.name for column in parsed if isinstance(column, ModelledColumn) and column.is_ordered]
+    proposed = ", ".join(name for name in modelled if belongs_to_unit_by_name(name))
+    while True:
+        question = f"Which columns belong to the {unit}, the same in all rows, separated by commas"
+        same = [name.strip() for name in ask(question, proposed).split(",") if name.strip()]
+        if set(same) <= set(modelled) and len(set(same)) == len(same):
+            break
+        tell(f"Name each once, or none of them: {', '.join(map(shown, modelled))}.")
+    left = [name for name in ordered if name not in same]
+    if not left:
+        return {"same_in_all_rows": same}
+    while True:
+        first = ask("Which column says in what order the rows come (none: no order)", order_by_name(left) or "none")
+        if first in left:
+            return {"same_in_all_rows": same, "ordered_by": first}
+        if first.strip() in ("", "none"):
+            return {"same_in_all_rows": same}
+        tell(f"A number, a date or a time gives an order. Name one of: {', '.join(map(shown, left))}; or none.")
 
 
 def _asked_column(name: str, kind: str, ask: Ask, tell: Callable[[str], None]) -> dict[str, Any]:

@@ -53,6 +53,7 @@ _CONFIG_OPTIONS: tuple[tuple[str, Callable[[str], object], str, str], ...] = (
     ("--delta", float, "D", "the chance that the guarantee may fail; keep it far below 1 / number of people"),
     ("--generator", str, "NAME", "another generator, with its default options; synth generators lists them"),
     ("--rows", int, "N", "how many synthetic rows to make; a public number"),
+    ("--people", int, "N", "how many people to make instead, each with one or several rows; a public number"),
     ("--account", str, "A", "the people the rows are about; the ledger adds up what is spent on them"),
     ("--device", str, "D", "where to compute: auto, cpu or cuda"),
     ("--seed", int, "S", "public seed of training and sampling; the privacy noise has no seed"),
@@ -336,8 +337,15 @@ def config_of(parsed: argparse.Namespace, password: str | None = None) -> RunCon
         config = replace(config, table=None, source=source)
     changes = {name: getattr(parsed, name) for name in options if getattr(parsed, name, None) is not None}
     generator = getattr(parsed, "generator", None)
-    if config.is_model and (generator is not None or "rows" in changes):
-        raise InputError("The configuration names a model, which makes no rows. Leave --generator and --rows out.")
+    people = getattr(parsed, "people", None)
+    if people is not None and "rows" in changes:
+        raise InputError("--people and --rows are both given. Keep the one that you want a number of.")
+    if config.is_model and (generator is not None or people is not None or "rows" in changes):
+        raise InputError(
+            "The configuration names a model, which makes no rows. Leave --generator, --rows and --people out."
+        )
+    if "rows" in changes or people is not None:
+        changes |= {"by_people": people is not None, "rows": changes.get("rows", people)}
     if generator is not None and generator != config.generator:
         changes |= {"generator": generator, "options": {}}
     return replace(config, **changes)

@@ -35,7 +35,12 @@ from synth.schema import (
     parse_format,
     preset_for,
 )
-from synth.schema.guesses import ColumnKind, fate_of, holds_time_by_name, with_step
+from synth.schema.guesses import (
+    ColumnKind,
+    fate_of,
+    holds_time_by_name,
+    with_step,
+)
 from synth.schema.header import separator_named
 from synth.schema.rule_proposals import proposed_rules
 from synth.schema.source import DatabaseSource
@@ -75,12 +80,12 @@ account: {account:<16}# the people the ledger protects, for example city-survey-
 unit:
   protects:              # person, household, organisation, ...
   rows_per_unit:         # the most rows that one of them can have
-  id_column: null        # the column that says whose row it is; required if one can have several rows
+  id_column: null        # the column that says whose row it is; required if one can have several rows{together}
 row_count:               # public (printed) or private (measured with noise)
 number_of_units:         # how many of them there are, if that is public
 people_at_most:          # otherwise a public upper bound on how many there are, for delta and the forecast
 budget: {{epsilon: 1.0}}
-rows:                    # how many synthetic rows to make
+rows:                    # how many synthetic rows to make; or instead people: and how many of them
 """
 
 _OF_MANY = "columns_like:  # each line is for all columns whose names fit: * is any text, [0-9] one digit\n"
@@ -306,6 +311,7 @@ def draft_configuration(
     InputError
         If the table or a dictionary cannot be read, or the table's first line looks like a row.
     """
+    from synth.cli.drafting import together_by_name
     from synth.dictionaries import chosen_presets, describe_columns, dictionary_of_file
     from synth.services.recognition import read_header
 
@@ -325,7 +331,7 @@ def draft_configuration(
     table = f"table: {_quoted(name)}"
     if isinstance(path, DatabaseSource):
         table = yaml.safe_dump({"source": path.to_mapping()}, sort_keys=False, allow_unicode=True, width=120).rstrip()
-    head = _HEAD.format(table=table, account="")
+    head = _HEAD.format(table=table, account="", together=together_by_name(header.names))
     if form != TableFormat():
         head += f"format: {json.dumps(said_of_format(form), ensure_ascii=False)}\n"
     return head + _drafted_columns(header, known, empty) + _sources(known) + _proposed(header.names)

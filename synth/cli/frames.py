@@ -196,7 +196,8 @@ def draft_schema(frame: object) -> dict[str, Any]:
     Returns
     -------
     dict
-        What :class:`synth.Release` takes once every None is replaced. Neither cells nor types of columns are read.
+        What :class:`synth.Release` takes once every None is replaced; of the unit, ``id_column``, ``same_in_all_rows``
+        and ``ordered_by`` are for people with several rows. Neither cells nor types of columns are read.
 
     Examples
     --------
@@ -209,7 +210,13 @@ def draft_schema(frame: object) -> dict[str, Any]:
         kind = kind_by_name(name)
         columns[name] = {"type": None} if kind is None else yaml.safe_load(with_step(COLUMN_TYPES[kind].blank, name))
     return {
-        "unit": {"protects": None, "rows_per_unit": None, "id_column": None},
+        "unit": {
+            "protects": None,
+            "rows_per_unit": None,
+            "id_column": None,
+            "same_in_all_rows": [],
+            "ordered_by": None,
+        },
         "row_count": None,
         "number_of_units": None,
         "columns": columns,

@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn, Self
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, NoReturn, Self
 from uuid import uuid4
 
 from synth.bundle.replay import drawn_table
@@ -66,8 +67,11 @@ class Release:
     account : str, optional
         The people the rows are about; the ledger adds up what is spent on them. Without an account the rows can be
         fitted once, under an account of their own.
-    rows : int
-        How many synthetic rows to make; a public number.
+    rows : int, optional
+        How many synthetic rows to make, by default 10,000; a public number.
+    people : int or "separate_rows", optional
+        How many people to make instead, where an id column shows which rows are one person's: each has one or several.
+        With ``"separate_rows"`` each synthetic row may be a person of its own.
     people_at_most : int, optional
         The largest possible number of people, which is public; required if ``number_of_units`` is not declared.
     label : str, optional
@@ -135,7 +139,8 @@ class Release:
         generator: str | None = None,
         options: Mapping[str, Any] | None = None,
         account: str | None = None,
-        rows: int = 10_000,
+        rows: int | None = None,
+        people: int | Literal["separate_rows"] | None = None,
         people_at_most: int | None = None,
         label: str | None = None,
         find_epsilon: float | None = None,
@@ -151,14 +156,14 @@ class Release:
         asked = {
             "account": account or f"one release of {datetime.now(UTC):%Y-%m-%d}, {uuid4().hex[:8]}",
             "budget": {"epsilon": epsilon, "delta": delta},
-            "rows": rows,
+            "rows": _USUAL_ROWS if rows is None and people in (None, _SEPARATE) else rows,
             "people_at_most": people_at_most,
             "label": label,
             "format": format_to_mapping(FORMAT),
         }
         if generator is not None:
             asked["generator"] = {"name": generator, "options": dict(options or {})}
-        self._config = in_own_words(_config_of, schema, names, asked, more)
+        self._config = in_own_words(_config_of, schema, names, asked, more, people)
         in_own_words(check_types, frame, self._config.schema)
         self._draws = 0
 
@@ -313,6 +318,8 @@ class Release:
             )
             said = self._found.document
             self.found_ = {key: said[key] for key in (*_OF_SCHEMA, *_OF_FINDING) if key in said}
+            if said.get("people") == _SEPARATE:
+                self.found_["people"] = _SEPARATE
             self.account_ = self._config.account
         try:
             self._config = self._found.config
@@ -328,7 +335,7 @@ class Release:
         Parameters
         ----------
         n : int, optional
-            How many rows; by default as many as were released.
+            How many rows, or how many people where ``people`` were asked for; by default as many as were released.
         seed : int, optional
             A public seed. By default each call uses the next one, and so draws other rows.
 
@@ -364,6 +371,9 @@ class Release:
 
 _OF_SCHEMA = ("unit", "row_count", "number_of_units", "columns")
 
+_USUAL_ROWS = 10_000
+_SEPARATE: Literal["separate_rows"] = "separate_rows"
+
 _OF_FINDING = ("domain_source", "found")
 """Keys of a configuration that say where columns come from."""
 
@@ -378,7 +388,11 @@ def _of_cells(said: object) -> dict[str, Any]:
 
 
 def _config_of(
-    schema: Schema | Mapping[str, Any], names: Sequence[str], asked: Mapping[str, Any], more: Mapping[str, Any]
+    schema: Schema | Mapping[str, Any],
+    names: Sequence[str],
+    asked: Mapping[str, Any],
+    more: Mapping[str, Any],
+    people: int | str | None,
 ) -> RunConfig:
     if not isinstance(schema, Schema | Mapping):
         raise InputError(
@@ -394,4 +408,8 @@ def _config_of(
         said = {key: one for key, one in schema.items() if key not in (*_OF_FINDING, "format")}
         schema = in_full(said, lambda _: names)
     declared = schema if isinstance(schema, Schema) else parse_schema(schema)
+    if people == _SEPARATE:
+        declared = replace(declared, people=_SEPARATE)
+    elif people is not None:
+        asked = {**asked, "people": people}
     return config_of_schema(declared, {key: value for key, value in {**asked, **more}.items() if value is not None})

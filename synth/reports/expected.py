@@ -296,7 +296,8 @@ class Forecast:
     goes; the shares add up to 1. ``row_noise`` is the noise on every column if rows are released one by one;
     ``row_epsilon`` is, if single cells are protected, what the same noise is worth for a whole row with the same label.
     ``prediction`` is the expected error of predictions on the hold-out, if they are paid for. ``of_model`` is what a
-    model says about its fit; it makes no rows, so no counts have errors.
+    model says about its fit; it makes no rows, so no counts have errors. ``counted`` is what counts are of: rows, or
+    units that are kept whole.
     """
 
     epsilon: float
@@ -313,6 +314,7 @@ class Forecast:
     row_epsilon: float | None = None
     prediction: PredictionForecast | None = None
     of_model: ModelForecast | None = None
+    counted: str = "rows"
 
     @property
     def column_range(self) -> float | None:

@@ -142,6 +142,7 @@ def forecast(config: RunConfig) -> Forecast:
         people=config.people_at_most,
         rows=rows,
         rows_sentence=_rows_sentence(config, rows),
+        counted=config.schema.unit.counted,
         promise=promise_of(epsilon_together(config), config.delta, pure=not config.schema.allows_sums),
         columns=_columns(config, tables, rows),
         pairs=_pairs(config, budget, tables, rows),
@@ -167,13 +168,16 @@ def _units(config: RunConfig) -> int:
 def _rows_sentence(config: RunConfig, rows: float) -> str:
     """Say which rows shares of rows refer to, and how they change with the number of units or rows."""
     unit = config.schema.unit
+    counted = unit.counted
     several = unit.rows_per_unit > 1
     bound = "number" if config.schema.number_of_units else "upper bound"
     which = f"the declared {bound} of {_units(config):,} (unit: {unit.protects})"
     which += ", one row each" if several else ""
     which += f", less the {config.holdout:.0%} held out" if config.holdout else ""
     more = f"; with up to {unit.rows_per_unit} rows each, smaller by up to that factor" if several else ""
-    said = f"Shares of rows refer to {rows:,.0f} rows: {which}"
+    said = f"Shares of {counted} refer to {rows:,.0f} {counted}: {which}"
+    if counted != "rows":
+        said = f"Each {unit.protects} counts once, however many rows are kept together. {said}"
     if config.schema.number_of_units:
         return f"{said}{more}."
     return f"{said}. With fewer units they are larger in proportion{more}."

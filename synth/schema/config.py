@@ -592,6 +592,8 @@ def parse_config(document: Mapping[str, Any], *, base: Path | None = None) -> Ru
     beside = {name: said for name, said in document.items() if name not in declared}
     if document.get("model") is not None:
         declared["people"] = "separate_rows"  # nobody is made
+        if document.get("people") == "separate_rows":
+            beside.pop("people")
     elif not _is_number(document.get("people")):
         declared |= _people(beside)
         beside.pop("people", None)
@@ -630,6 +632,8 @@ def config_of_schema(schema: Schema, document: Mapping[str, Any], *, base: Path 
     """
     asked = dict(document)
     made = asked.pop("people", None)
+    if made is not None and asked.get("model") is not None:
+        raise ConfigError("'model' and 'people' are both given, and a model releases no rows. Leave one of them out.")
     if made is not None and "rows" in asked:
         raise ConfigError("people and rows are both given. Keep the one that you want a number of.")
     budget = read_as(_Budget, _or_empty(asked.pop("budget", None)), within="budget: ")
@@ -648,6 +652,8 @@ def config_of_schema(schema: Schema, document: Mapping[str, Any], *, base: Path 
     }
     if made is not None:
         given |= {"rows": read("people", as_whole, made), "by_people": True}
+        if given["rows"] == 0:
+            raise _rows_refused(0, "people")
     if isinstance(fitted, _Model):
         # A model has no hold-out unless one is declared.
         given |= {"rows": 0} if "holdout" in asked else {"rows": 0, "holdout": 0.0}

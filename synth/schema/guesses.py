@@ -67,7 +67,7 @@ _OF_THE_UNIT = {
     "sex", "gender", "born", "birth", "birthday", "birthdate", "birthyear", "dob", "race", "ethnicity", "nationality",
 }  # fmt: skip
 _ORDERS = _DATES - {"dob", "birthday", "birthdate"} | {
-    "admitted", "admission", "visit", "wave", "began", "begun", "started", "start",
+    "admitted", "admission", "visit", "wave", "began", "begun",
 }  # fmt: skip
 _BEGINS_TRUTH = {"is", "has", "had", "was", "can"}
 _TRUTHS = {"flag", "smoker", "alive", "deceased"}

@@ -112,6 +112,16 @@ class PrivacyUnit:
         return self.rows_per_unit
 
     @property
+    def counted(self) -> str:
+        """What counts are of: rows, or units where one question row stands for all rows of one."""
+        return "rows" if self.rows_at_most == self.rows_per_unit else self.plural
+
+    @property
+    def plural(self) -> str:
+        """The word for several of them."""
+        return "people" if self.protects == "person" else f"{self.protects}s"
+
+    @property
     def sentence(self) -> str:
         """The promise's subject in words, shown on every page."""
         rows = "one row" if self.rows_at_most == 1 else f"up to {self.rows_at_most} rows"

@@ -273,8 +273,8 @@ def _forecast_table(config: RunConfig, found: Forecast) -> list[str]:
     ]
     if found.columns or found.pairs:
         lines.append(
-            "Expected error of a count, in rows (95 %, from noise alone), and the share of rows that noise moves to "
-            "another value:"
+            f"Expected error of a count, in {found.counted} (95 %, from noise alone), and the share of "
+            f"{found.counted} that noise moves to another value:"
         )
     pairs = found.pairs if len(found.pairs) <= _MOST_PAIRS else found.pairs.worst(_WORST_PAIRS)
     for cell in (*found.columns, *pairs):

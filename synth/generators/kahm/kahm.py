@@ -242,7 +242,7 @@ def _check_protection(task: GeneratorTask, mode: str) -> None:
         raise ConfigError(
             "generator 'kahm': mode 'rows' protects whole rows; declare 'protection: record', or choose mode 'cell'."
         )
-    if mode == "rows" and not schema.rows_are_public:
+    if mode == "rows" and not (schema.rows_are_public and schema.unit.rows_at_most == 1):
         raise ConfigError(
             "generator 'kahm': mode 'rows' makes one row for every private row and so reveals how many there are; "
             "declare row_count: public and rows_per_unit: 1, or choose mode 'record'."
