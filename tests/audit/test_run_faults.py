@@ -430,11 +430,11 @@ def _(patch: pytest.MonkeyPatch) -> None:
 def _(patch: pytest.MonkeyPatch) -> None:
     right, opened = pipeline.write_table, tables_opened(patch)
 
-    def write_table(codes: np.ndarray, schema: Any, *others: Any) -> None:
+    def write_table(codes: np.ndarray, schema: Any, *others: Any, **more: Any) -> None:
         often = np.zeros(len(codes))
         for place, (name, size) in enumerate(zip(schema.names, schema.sizes, strict=True)):
             often += np.bincount(opened[-1]._column(name), minlength=size)[codes[:, place]]
-        right(codes[np.argsort(often, kind="stable")], schema, *others)
+        right(codes[np.argsort(often, kind="stable")], schema, *others, **more)
 
     patch.setattr(pipeline, "write_table", write_table)
 
@@ -443,9 +443,9 @@ def _(patch: pytest.MonkeyPatch) -> None:
 def _(patch: pytest.MonkeyPatch) -> None:
     right, opened = pipeline.write_table, tables_opened(patch)
 
-    def write_table(*arguments: Any) -> None:
+    def write_table(*arguments: Any, **more: Any) -> None:
         patch.setattr(writing, "PIECE", 1 + opened[-1]._rows % 32)
-        right(*arguments)
+        right(*arguments, **more)
 
     patch.setattr(pipeline, "write_table", write_table)
 

@@ -83,8 +83,8 @@ def a_bundle_that_is_not_what_it_claims(patch: pytest.MonkeyPatch) -> None:
     """One row more in the table than the certificate says; the trial before the charge is not made."""
     write = pipeline.write_table
 
-    def altered(codes: np.ndarray, schema: Schema, csv: Path, *given: Any) -> None:
-        write(codes, schema, csv, *given)
+    def altered(codes: np.ndarray, schema: Schema, csv: Path, *given: Any, **more: Any) -> None:
+        write(codes, schema, csv, *given, **more)
         csv.write_bytes(csv.read_bytes() + csv.read_bytes().splitlines(keepends=True)[-1])
 
     patch.setattr(pipeline, "write_table", altered)

@@ -13,9 +13,9 @@ from synth.bundle.certificate import certificate_from_dict
 from synth.bundle.linter import LeakWords
 from synth.bundle.measurements import measurements_from_bytes
 from synth.bundle.model_file import model_from_bytes
-from synth.bundle.table_files import read_table
+from synth.bundle.table_files import read_table, read_units
 from synth.bundle.writer import Contents, write_bundle
-from synth.estimators import drawn_rows, restore
+from synth.estimators import DrawnRows, drawn_rows, restore, rows_as_asked
 from synth.generators import GeneratorTask
 from synth.reports.document import published_evidence
 from synth.schema import parse_config
@@ -70,6 +70,7 @@ def written_again(path: Path, folder: Path) -> dict[str, bytes]:
     for name in ("synthetic.csv", "synthetic.parquet"):
         (folder / name).write_bytes(members[name])
     codes = read_table(folder / "synthetic.csv", config.schema)
+    units = read_units(folder / "synthetic.csv", config.schema)
     task = GeneratorTask.of(config, device="cpu")
     fitted = restore(card.generator, task, card.options, state)
     drawn = drawn_rows(fitted, config)  # some facts are about how the rows were made
@@ -83,9 +84,9 @@ def written_again(path: Path, folder: Path) -> dict[str, bytes]:
         rows=known.rows,
         state=state,
         evidence=published_evidence(
-            codes,
+            rows_as_asked(DrawnRows(codes, units=units), config),
             known.sums,
-            config,
+            config.asked,
             rows=known.rows,
             facts=facts,
             pictures=pictures,
