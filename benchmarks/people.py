@@ -44,7 +44,7 @@ SCHEMA: dict[str, Any] = {
         "visited": {"type": "date", "low": "2022-01-01", "high": "2024-12-31", "step": "day", "fallback": "2022-01-01"},
         "ward": {"type": "category", "values": list(WARDS), "fallback": "general"},
         "cost": {"type": "number", "low": 0, "high": 20000, "step": 10, "fallback": 0},
-        "again": {"type": "yes_no", "yes": "yes", "no": "no", "fallback": "no"},
+        "again": {"type": "category", "values": ["yes", "no"], "fallback": "no"},
     },
 }
 COLUMNS = tuple(SCHEMA["columns"])[1:]
@@ -178,7 +178,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             asked = {"people": given.patients} if whole else {"people": "separate_rows", "rows": 2 * given.patients}
             began, found = time.perf_counter(), []
             for table in tables.values():
-                made = released(table, epsilon, generator=given.generator, **asked)
+                account = f"{'whole' if whole else 'separate'}-{epsilon:g}-{len(found)}"
+                made = released(table, epsilon, generator=given.generator, account=account, **asked)
                 found.append(scores(table, made))
             seconds = (time.perf_counter() - began) / len(tables)
             lines[f"epsilon {epsilon:g}, {'whole' if whole else 'separate rows'}, {seconds:.0f} s"] = found
