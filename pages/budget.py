@@ -78,7 +78,7 @@ def screen() -> None:
             totals=application().totals_with_another,
             column=st.session_state.get(_COLUMN),
             rows=draft()["about_rows"],
-            looked=_looked() if config.schema.people != "whole" else None,
+            looked=_looked(),
             accuracy=_rehearsed_accuracy(config),
         )
         | {"moved": _moved().get("move")},
