@@ -78,7 +78,7 @@ def screen() -> None:
             totals=application().totals_with_another,
             column=st.session_state.get(_COLUMN),
             rows=draft()["about_rows"],
-            looked=_looked(),
+            looked=_looked() if config.schema.people != "whole" else None,
             accuracy=_rehearsed_accuracy(config),
         )
         | {"moved": _moved().get("move")},
@@ -396,9 +396,9 @@ def _looked() -> int | None:
 def _measured_rows(config: RunConfig) -> float | None:
     """Return how many of the typed or looked-up rows are measured; None if neither is known.
 
-    Of people that are kept whole it is not known: they are not as many as their rows.
+    Where people are kept whole, people are typed, and a number of rows says nothing about them.
     """
-    said = None if config.schema.people == "whole" else _looked() or draft()["about_rows"]
+    said = (None if config.schema.people == "whole" else _looked()) or draft()["about_rows"]
     return None if said is None else said * (1 - config.holdout)
 
 

@@ -99,7 +99,7 @@ def walk(photographer: Photographer, generator: str | None) -> None:
             photographer.unfold("more, for special tables")
             page.locator(f".st-key-choose-{generator} button").click()
         if name == "budget":
-            page.get_by_label("About how many rows?").fill("60,000")
+            page.get_by_label("About how many patients?").fill("9,000")
             photographer.settle()
         photographer.picture(name)
     spend(photographer)

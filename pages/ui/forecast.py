@@ -326,7 +326,7 @@ def dial_data(
     column : int, optional
         Which of the forecast columns is drawn; by default the first of a few bars.
     rows : int, optional
-        About how many rows there are, as typed by the owner; no default is used.
+        About how many rows there are, or people where they are kept whole, as typed by the owner; no default is used.
     looked : int, optional
         How many there are, where the owner asked to see it; for this screen alone.
     accuracy : mapping, optional
@@ -354,7 +354,13 @@ def dial_data(
         "again": [round(total, 6) for total in totals(config, epsilons)],
         "lines": lines,
         "none": None if lines else _UNTOLD if config.is_model else _NO_COUNTS,
-        "rows": {"public": public, "typed": rows, "looked": looked, "measured": 1 - config.holdout},
+        "rows": {
+            "public": public,
+            "typed": rows,
+            "looked": looked,
+            "measured": 1 - config.holdout,
+            "counted": config.asked.schema.unit.counted,
+        },
         "columns": [visible(name) for name in names],
         "column": place,
         "shape": _shape(config, found, names[place]) if names else None,

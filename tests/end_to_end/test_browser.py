@@ -362,18 +362,16 @@ def move_epsilon(walker: Walker) -> None:
         assert "The budget stays at 2.05." in alert
     box.fill("0.3")
     page.get_by_text("After this release: 0.30").wait_for()
-    assert "rows" in column.inner_text()
+    assert "patients" in column.inner_text()
     assert "points" not in column.inner_text()
-    rows, drawn = page.get_by_label("About how many rows?"), page.locator("svg[data-picture] rect")
+    rows, drawn = page.get_by_label("About how many patients?"), page.locator("svg[data-picture] rect")
     assert (rows.input_value(), drawn.count()) == ("", 0), "nothing stands in for an unknown"
     rows.fill("9,000")
     assert "points" in column.inner_text()
     assert drawn.count() > 0
     walker.settle(debounced=True)
-    assert page.get_by_text("Noise is more than 5 % of the 7,200 rows that are measured").is_visible()
-    page.get_by_role("button", name="Look (owner only, recorded)").click()
-    page.get_by_text("Owner only: read from the private rows, and the look is recorded.").wait_for()
-    assert rows.input_value() == "60,000"
+    assert page.get_by_text("Noise is more than 5 % of the 7,200 patients that are measured").is_visible()
+    assert page.get_by_role("button", name="Look (owner only, recorded)").is_hidden(), "it would count rows"
     assert wide(walker) <= 0
     walker.settle(debounced=True)
 

@@ -110,6 +110,10 @@ def test_twenty_columns_from_nothing_to_a_release(server: Server, browser: Any, 
     assert clicks <= MOST_CLICKS
     shoot(walker, "budget")
     assert "In addition, ε = 0.10 was spent" in walker.text()
+    page.get_by_role("button", name="Look (owner only, recorded)").click()
+    page.get_by_text("Owner only: read from the private rows, and the look is recorded.").wait_for()
+    assert page.get_by_label("About how many rows?").input_value() == f"{N_ROWS:,}"
+    walker.settle()
 
     walker.press("Continue to 4 Generate")
     walker.see("Generate rows")

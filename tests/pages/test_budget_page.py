@@ -121,7 +121,13 @@ def test_what_is_drawn_over_epsilon_is_the_forecast() -> None:
 
 @pytest.mark.thorough
 def test_nothing_stands_in_for_a_number_of_rows_that_nobody_said() -> None:
-    assert dialled(described())["rows"] == {"public": 200, "typed": None, "looked": None, "measured": 0.8}
+    assert dialled(described())["rows"] == {
+        "public": 200,
+        "typed": None,
+        "looked": None,
+        "measured": 0.8,
+        "counted": "rows",
+    }
     app = described(PRIVATE)
     assert dialled(app)["rows"]["public"] is dialled(app)["rows"]["typed"] is dialled(app)["rows"]["looked"] is None
     app.session_state["draft"]["about_rows"] = 5000
@@ -139,7 +145,7 @@ def test_a_look_at_the_number_of_rows_is_recorded_and_kept_out_of_what_is_declar
     take_move(app, {"epsilon": 0.5, "rows": 190, "column": 1, "look": True})
     given = dialled(app)
     assert (given["epsilon"], given["column"]) == (0.5, 1)
-    assert given["rows"] == {"public": None, "typed": 190, "looked": 200, "measured": 0.8}
+    assert given["rows"] == {"public": None, "typed": 190, "looked": 200, "measured": 0.8, "counted": "rows"}
     (note,) = application().account("survey").notes
     assert (
         "the certificate of a later run with a different configuration will say that it was chosen after looking"

@@ -192,7 +192,7 @@ function word(data, epsilon) {
 function costOf(line, data, state) {
   const value = between(data.at, line.values, state.epsilon);
   if (!line.rows) return { value, words: plain(Number(value.toPrecision(3))), share: null };
-  if (state.rows === null) return { value, words: `within ±${count(value)} rows`, share: null };
+  if (state.rows === null) return { value, words: `within ±${count(value)} ${data.rows.counted}`, share: null };
   const share = value / (state.rows * data.rows.measured);
   const said = points(share);
   return { value, share, words: said === null ? 'no usable signal' : `within ${said} points` };
@@ -229,16 +229,16 @@ function show(part, state) {
     const cost = costOf(line, data, state);
     const row = make('p', 'dial-line');
     const name = line.rows && state.rows === null ? `a count in ${line.of}` : line.name;
-    write(row, `${name}: `, cost.words, cost.share !== null ? ` (±${count(cost.value)} rows)` : '');
+    write(row, `${name}: `, cost.words, cost.share !== null ? ` (±${count(cost.value)} ${data.rows.counted})` : '');
     row.firstChild.textContent = row.firstChild.textContent.replace(/^./, (letter) => letter.toUpperCase());
     row.setAttribute('data-headline', line.of);
     part.costs.appendChild(row);
-    if (cost.share !== null && cost.share > ROUGH) rough.push(`±${count(cost.value)} rows in a count of ${line.of}`);
+    if (cost.share !== null && cost.share > ROUGH) rough.push(`±${count(cost.value)} ${data.rows.counted} in a count of ${line.of}`);
   }
   if (data.none) part.costs.appendChild(make('p', 'dial-small', data.none));
   part.rough.hidden = rough.length === 0;
   part.rough.textContent = rough.length
-    ? `Noise is more than 5 % of the ${count(state.rows * data.rows.measured)} rows that are measured: ${rough.join(', ')}.` +
+    ? `Noise is more than 5 % of the ${count(state.rows * data.rows.measured)} ${data.rows.counted} that are measured: ${rough.join(', ')}.` +
       ' Small groups will be mostly noise.'
     : '';
   asked(part, state);
@@ -250,7 +250,10 @@ function asked(part, state) {
   const needed = lines.some((line) => line.rows);
   part.ask.hidden = !needed;
   part.rows.disabled = rows.public !== null;
-  part.look.hidden = rows.public !== null || rows.looked !== null;
+  // A look shows how many rows there are; where people are kept whole, counts are of people.
+  const looks = rows.counted === 'rows';
+  part.look.hidden = rows.public !== null || rows.looked !== null || !looks;
+  part.asking.textContent = `About how many ${rows.counted}? `;
   const held = rows.measured < 1 ? ` Of these, ${Math.round(100 * rows.measured)} % are measured; the others are held out.` : '';
   part.source.textContent =
     rows.public !== null
@@ -258,8 +261,8 @@ function asked(part, state) {
       : rows.looked !== null && state.rows === rows.looked
         ? `○ Owner only: read from the private rows, and the look is recorded. Do not publish it.${held}`
         : state.rows === null
-          ? 'Type it to see errors as shares of the rows; it stays on this screen. A look at the' +
-            ' private rows is recorded, and the certificate of anything you set afterwards says so.'
+          ? `Type it to see errors as shares of the ${rows.counted}; it stays on this screen.` +
+            (looks ? ' A look at the private rows is recorded, and the certificate of anything you set afterwards says so.' : '')
           : `As you typed it.${held}`;
 }
 
@@ -319,7 +322,7 @@ function drawCurve(part, state) {
   }
   if (inShares && 100 * ROUGH > low && 100 * ROUGH < high) {
     line(part.curve, box.left, y(5), box.right, y(5), 'dial-rough-line');
-    text(part.curve, box.right, y(5) - 5, '5 % of the rows', 'end', 'dial-rough-text');
+    text(part.curve, box.right, y(5) - 5, `5 % of the ${data.rows.counted}`, 'end', 'dial-rough-text');
   }
   data.lines.forEach((one, place) => {
     const across = data.at.map((at, index) => [x(at), one.values[index]]).filter(([, value]) => value > 0);
@@ -338,7 +341,7 @@ function drawCurve(part, state) {
     const up = place === least && data.lines.length > 1 ? 18 : -9;
     text(part.curve, x(epsilon) + (atRight ? -9 : 9), y(unit(value)) + up, said, atRight ? 'end' : 'start', 'dial-strong');
   });
-  const what = inShares ? 'in percentage points' : data.lines.every((one) => one.rows) ? 'in rows' : '';
+  const what = inShares ? 'in percentage points' : data.lines.every((one) => one.rows) ? `in ${data.rows.counted}` : '';
   part.curveTitle.textContent = `Expected error by epsilon${what ? ', ' + what : ''}`;
   part.curve.setAttribute('aria-label', `${part.curveTitle.textContent}. The same numbers are in the table below it.`);
   table(part.curveTable, ['epsilon', ...data.lines.map((one) => one.of)], data.at.map((at, index) => [
@@ -351,6 +354,8 @@ function drawShape(part, state) {
   const { labels, shares, draws, widths } = data.shape;
   const noise = between(data.at, data.shape.noise, epsilon);
   const counted = between(data.at, data.shape.counts, epsilon);
+  part.shapeTitle.textContent = `What the noise does to one column (invented ${data.rows.counted}):`;
+  part.shapeEmpty.textContent = `Type about how many ${data.rows.counted} there are above, and the picture is drawn for that number.`;
   part.shapeEmpty.hidden = state.rows !== null;
   part.shape.style.display = state.rows === null ? 'none' : '';
   part.shapeTable.closest('details').hidden = state.rows === null;
@@ -382,7 +387,7 @@ function drawShape(part, state) {
     text(part.shape, box.left + (place + 0.5) * slot, box.bottom + 15, short, 'middle');
   });
   part.shape.setAttribute('aria-label', `${part.shapeTitle.textContent} The same numbers are in the table below it.`);
-  table(part.shapeTable, ['value', 'invented rows', 'with noise'],
+  table(part.shapeTable, ['value', `invented ${data.rows.counted}`, 'with noise'],
     labels.map((label, place) => [label, count(exact[place]), count(noisy[place])]));
 }
 
@@ -466,7 +471,8 @@ function layout(root) {
   costs.appendChild(make('h2', '', 'What it costs in accuracy'));
   part.costs = costs.appendChild(make('div', ''));
   part.ask = costs.appendChild(make('div', 'dial-ask'));
-  const label = part.ask.appendChild(make('label', '', 'About how many rows? '));
+  const label = part.ask.appendChild(make('label', ''));
+  part.asking = label.appendChild(make('span', ''));
   part.rows = label.appendChild(make('input', 'dial-rows'));
   set(part.rows, { type: 'text', inputmode: 'numeric', autocomplete: 'off' });
   part.look = part.ask.appendChild(make('button', 'dial-look', 'Look (owner only, recorded)'));
@@ -477,14 +483,14 @@ function layout(root) {
 
   const drawn = root.appendChild(make('div', 'dial-halves'));
   [part.curve, part.curveTitle, part.curveTable] = figure(drawn, 'Expected error by epsilon');
-  [part.shape, part.shapeTitle, part.shapeTable] = figure(drawn, 'What the noise does to one column (invented rows):');
+  [part.shape, part.shapeTitle, part.shapeTable] = figure(drawn, '');
   const choose = make('select', 'dial-column');
   choose.setAttribute('aria-label', 'Column that is drawn');
   part.column = part.shapeTitle.parentElement.appendChild(choose);
   const legend = part.shape.parentElement.insertBefore(make('p', 'dial-small'), part.shape);
   legend.append(make('span', 'dial-key-exact'), ' invented counts ', make('span', 'dial-key-bar'), ' with noise');
   part.shapeEmpty = part.shape.parentElement.insertBefore(
-    make('p', 'dial-empty', 'Type about how many rows there are above, and the picture is drawn for that number.'), part.shape);
+    make('p', 'dial-empty'), part.shape);
   [part.accuracy, part.accuracyTitle, part.accuracyTable] = figure(drawn, '');
   return part;
 }
