@@ -183,15 +183,16 @@ class _Pairs:
         """Return the first row of pairs, by column."""
         return {name: self.rows[places, self.at[name]] for name in self.people.by_row}
 
-    def next_row(self, places: _Whole | slice) -> dict[str, _Whole]:
-        """Return the second row of pairs, by column, without the column of the order."""
-        return {name: self.rows[places, self.at[new]] for name, new in self.people.following.items()}
+    def next_row(self, places: _Whole | slice, rows: _Whole | None = None) -> dict[str, _Whole]:
+        """Return the second row of pairs, by column, without the column of the order; of the pool, or of other rows."""
+        rows = self.rows if rows is None else rows
+        return {name: rows[places, self.at[new]] for name, new in self.people.following.items()}
 
-    def gaps(self, places: _Whole | slice) -> _Whole | None:
+    def gaps(self, places: _Whole | slice, rows: _Whole | None = None) -> _Whole | None:
         """Return what lies between the two, in steps; -1 where that is not known."""
         if self.people.gap is None:
             return None
-        gaps = self.rows[places, self.at[self.people.gap]]
+        gaps = (self.rows if rows is None else rows)[places, self.at[self.people.gap]]
         return np.where(gaps == self.people.asked.size_of(self.people.gap) - 1, -1, gaps)
 
     def coarse(self, cells: dict[str, _Whole]) -> dict[str, _Whole]:
@@ -353,11 +354,7 @@ class _Making:
         followed = everybody[self._pairs.with_next(self._drawn)]
         if not len(followed):
             return
-        cells = {name: self._drawn[followed, at[new]] for name, new in self._people.following.items()}
-        gaps = None
-        if self._people.gap is not None:
-            gaps = self._drawn[followed, at[self._people.gap]]
-            gaps = np.where(gaps == self._people.asked.size_of(self._people.gap) - 1, -1, gaps)
+        cells, gaps = self._pairs.next_row(followed, self._drawn), self._pairs.gaps(followed, self._drawn)
         new, fits = self._row_beside(rows[followed], cells, gaps, onwards=True)
         self.made[rows[followed[fits]] + 1] = new[fits]
         self._high[followed[fits]] += 1
