@@ -117,7 +117,12 @@ INSURANCES = ("public", "private", "worker", "none")
 _CONFIG = """
 table: {table}
 account: {account}
-unit: {{protects: patient, rows_per_unit: {most_visits}, id_column: patient}}
+unit:
+  protects: patient
+  rows_per_unit: {most_visits}
+  id_column: patient
+  same_in_all_rows: [age, sex, district, insurance, smoker]
+  ordered_by: visited
 row_count: private
 people_at_most: {people_at_most}
 budget: {{epsilon: {epsilon}}}

@@ -39,6 +39,7 @@ from synth.privacy.answers import AnswerSource, NoisyAnswer, of_kind
 from synth.privacy.questions import Answer
 from synth.privacy.selection import Selection
 from synth.progress import Progress
+from synth.schema.people import people_asked
 from synth.schema.rule_lines import read_rules
 from synth.system.machine import resolved_device
 
@@ -299,6 +300,8 @@ class _Fit:
         """
         left = self._session.remaining_share - LOOK
         asked = self._options.model == "auto" and self._kind() == "field"
+        # Whether there is a next row relates all of its columns, which rules tell a field; the look would call it dense.
+        asked = asked and people_asked(self._task.schema) is None
         if not asked or not self._choosing or self._many or left <= LOOK:
             return
         label = self._survey.label
