@@ -184,15 +184,15 @@ def test_what_was_measured_of_a_row_and_the_next_is_published_with_its_error() -
     table = compared(("ward", "next.ward"), measured, made, 2.0)
     found = by_id(published_people([table], PEOPLE))
     same = found["same.ward"]
-    assert same.value == pytest.approx(-0.1)
+    assert same.value == pytest.approx(0.5)
     cells = 3 * 0.4**2 + 6 * 0.6**2
-    assert same.error == pytest.approx(1.959964 * 2 * math.sqrt(cells) / 100)
+    assert f"it is 0.600 ± {1.959964 * 2 * math.sqrt(cells) / 100:.3f}" in same.sentence
     assert found["next"].value == pytest.approx(table.distance)
     assert found["next"].error == pytest.approx(table.error)
     assert "1 of 4 pairs" in found["next"].sentence
     assert [found[name].value for name in ("rows", "own", "gap")] == [None] * 3
     turned = compared(("next.ward", "ward"), measured.T, made.T, 2.0)
-    assert by_id(published_people([turned], PEOPLE))["same.ward"].value == pytest.approx(-0.1)
+    assert by_id(published_people([turned], PEOPLE))["same.ward"].value == pytest.approx(0.5)
 
 
 def test_pairs_within_a_row_say_nothing_of_the_next() -> None:

@@ -300,7 +300,7 @@ class _Fit:
         """
         left = self._session.remaining_share - LOOK
         asked = self._options.model == "auto" and self._kind() == "field"
-        # Whether there is a next row relates all of its columns, which rules tell a field; the look would call it dense.
+        # Whether there is a next row relates all of its columns. Rules tell a field; a look would call it dense.
         asked = asked and people_asked(self._task.schema) is None
         if not asked or not self._choosing or self._many or left <= LOOK:
             return

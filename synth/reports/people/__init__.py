@@ -167,10 +167,9 @@ def _same(one: ComparedTable, people: People) -> SafeEvidence:
     return SafeEvidence(
         id=f"{_SECTION}.same.{this}",
         title=f"The same {this} in the next row",
-        value=shares["synthetic"] - shares["measured"],
-        error=errors["measured"],
-        unit="share of those with a next row, synthetic less measured",
-        sentence=_WEIGHS,
+        value=shares["synthetic"],
+        unit="share of the synthetic people who have a next row",
+        sentence=f"{_WEIGHS} By the noisy counts it is {shares['measured']:.3f} ± {errors['measured']:.3f}.",
         figures=(Table(title, ("of", "share", "± (95 %)"), rows),),
     )
 
