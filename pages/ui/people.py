@@ -163,7 +163,7 @@ def _rows_of_one(unit: str) -> None:
         wrap=True,
         key=_ROWS,
         on_change=_take_rows,
-        help="If each row is a visit and a patient has at most five visits: five. More rows need more noise.",
+        help="If each row is a visit and a patient has at most five visits: five. Rows beyond that are not used.",
     )
     if chosen == _MORE_ROWS:
         st.number_input("How many rows?", min_value=1, step=1, placeholder="a public number", **bind("rows_per_unit"))
@@ -233,6 +233,7 @@ def _rows_together(held: Draft, unit: str) -> None:
                 choices,
                 selection_mode="multi",
                 format_func=plain,
+                wrap=True,
                 help=words,
                 **bind("same_in_all_rows"),
             )
