@@ -118,6 +118,17 @@ _STARTED_ANEW = (
 _CHILDREN = ForkedChildren()
 
 
+@pytest.fixture
+def without_trial(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave out what a run tries before its charge, a third of a short one, where a test is about something else.
+
+    The trial is made in tests/services/test_trying_out.py and test_before_the_charge.py, for drawn declarations, in
+    tests/audit/test_run_faults.py where nothing is planted, and where a run is started at the command line, in Python,
+    in the browser and by a worker.
+    """
+    monkeypatch.setattr("synth.services.runs.try_out", lambda *given, **named: None)
+
+
 def checked_here(path: Path, key: bytes, **limits: float) -> Verdict:
     """Check a run's own bundle in this process, which knows what a test has planted, and not in one of its own."""
     return verdict_of(check(path, expected_key=key), key_given=True)

@@ -386,6 +386,7 @@ def test_unusual_names_are_names(name: str, tmp_path: Path, config: RunConfig) -
         assert stream.read() == ROWS.encode()
 
 
+@pytest.mark.usefixtures("without_trial")
 @pytest.mark.parametrize("kind", [str, Path])
 def test_paths_as_texts_and_as_objects_are_taken(kind: Callable[[str], Any], tmp_path: Path, config: RunConfig) -> None:
     done = synth.run(synth.load_config(kind("town.yaml")), kind("out"), table=kind("people.csv"))

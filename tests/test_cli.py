@@ -123,6 +123,7 @@ def test_a_run_writes_its_files_verifies_and_replays(synth: Synth, config: Path,
     assert "released" in synth("ledger").stdout
 
 
+@pytest.mark.usefixtures("without_trial")
 def test_a_changed_bundle_is_found_out(synth: Synth, config: Path, tmp_path: Path) -> None:
     import zipfile
 
@@ -138,6 +139,7 @@ def test_a_changed_bundle_is_found_out(synth: Synth, config: Path, tmp_path: Pat
     assert "Traceback" not in changed.stdout + changed.stderr
 
 
+@pytest.mark.usefixtures("without_trial")
 def test_the_cap_is_kept_and_what_is_refused_costs_nothing(synth: Synth, config: Path, tmp_path: Path) -> None:
     assert synth("account", "town", "--open", "--epsilon-cap", "1", "--delta-cap", "1e-5").returncode == 0
     refused = synth("run", config, "--out", "release")
@@ -205,6 +207,7 @@ def test_a_broken_table_is_one_sentence_without_a_cell(
     assert not list((tmp_path / "home" / "vault").glob("*.table"))
 
 
+@pytest.mark.usefixtures("without_trial")
 def test_lines_that_cannot_be_read_are_rows_and_the_owner_is_told(synth: Synth, config: Path, tmp_path: Path) -> None:
     with (tmp_path / "people.csv").open("ab") as table:
         table.write(b'CANARY,1\nCANARY,2,"north,2020-01-15,,x\n\n\xff,1,north,2020-01-15,,\n')
@@ -217,6 +220,7 @@ def test_lines_that_cannot_be_read_are_rows_and_the_owner_is_told(synth: Synth, 
     assert "CANARY" not in done.stdout + done.stderr
 
 
+@pytest.mark.usefixtures("without_trial")
 def test_a_cell_is_said_to_be_one_and_what_it_is_worth_for_a_row(synth: Synth, config: Path) -> None:
     text = CONFIG.replace("{name: independent}", "{name: kahm, options: {mode: cell}}\nprotection: cell\nlabel: town")
     config.write_text(text)
@@ -241,6 +245,7 @@ def test_a_cell_is_said_to_be_one_and_what_it_is_worth_for_a_row(synth: Synth, c
     assert spent(synth) == "2"
 
 
+@pytest.mark.usefixtures("without_trial")
 def test_a_folder_that_is_not_empty_is_left_alone(synth: Synth, config: Path, tmp_path: Path) -> None:
     (tmp_path / "release").mkdir()
     (tmp_path / "release" / "thesis.txt").write_text("years of work")
@@ -290,6 +295,7 @@ def test_the_forecast_reads_no_rows_and_opens_no_account(synth: Synth, config: P
     assert synth("ledger").stdout.startswith("Nothing spent yet")
 
 
+@pytest.mark.usefixtures("without_trial")
 def test_several_files_are_one_table(synth: Synth, config: Path, tmp_path: Path) -> None:
     lines = (tmp_path / "people.csv").read_text().splitlines(keepends=True)
     (tmp_path / "part-1.csv").write_text("".join(lines[:101]))
@@ -346,6 +352,7 @@ def test_the_demonstration_runs_as_it_says(synth: Synth, tmp_path: Path) -> None
     assert "independent" in synth("generators").stdout
 
 
+@pytest.mark.usefixtures("without_trial")
 def test_without_a_configuration_a_run_asks_what_it_needs(
     synth: Synth, config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -431,6 +438,7 @@ def test_what_is_open_is_found_and_the_completed_configuration_runs(synth: Synth
     assert "CANARY" not in everything
 
 
+@pytest.mark.usefixtures("without_trial")
 def test_find_and_run_in_one_go(synth: Synth, tmp_path: Path) -> None:
     votes(tmp_path)
     (tmp_path / "open.yaml").write_text(OPEN)
@@ -451,6 +459,7 @@ def test_find_and_run_in_one_go(synth: Synth, tmp_path: Path) -> None:
     assert "'open-found.yaml' already exists. It was found before: run that file" in again.stderr
 
 
+@pytest.mark.usefixtures("without_trial")
 def test_a_finding_that_found_nothing_is_kept_and_gone_on_with(synth: Synth, tmp_path: Path) -> None:
     """Declared are far more people than there are, so nobody can say beforehand that nothing will be found."""
     votes(tmp_path)
@@ -474,6 +483,7 @@ def test_a_finding_that_found_nothing_is_kept_and_gone_on_with(synth: Synth, tmp
     assert synth("verify", "release").returncode == 0
 
 
+@pytest.mark.usefixtures("without_trial")
 def test_whoever_is_asked_may_have_a_column_found(
     synth: Synth, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -538,6 +548,7 @@ def test_a_table_of_a_database_is_drafted_run_and_verified(
     assert not list((tmp_path / "home" / "incoming").iterdir())
 
 
+@pytest.mark.usefixtures("without_trial")
 def test_a_query_says_in_every_bundle_what_is_assumed(synth: Synth, config: Path, clinic: str, tmp_path: Path) -> None:
     made = synth("run", config, "--out", tmp_path / "out", "--sql", "SELECT * FROM people", "--no-owner-report")
     assert made.returncode == 0, made.stderr

@@ -225,6 +225,7 @@ def test_where_columns_must_have_names_the_key_is_refused() -> None:
         parse_config(read_mapping(HEAD + SURVEY))
 
 
+@pytest.mark.usefixtures("without_trial")
 def test_a_run_seals_every_column_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HERMITAGE_HOME", str(tmp_path / "home"))
     short = in_folder(tmp_path, HEAD + FEW)
@@ -266,6 +267,7 @@ def test_a_first_line_that_looks_like_a_row_is_refused_and_never_quoted(tmp_path
 YEARS = "columns_like:\n  - {like: '20[0-9][0-9]', type: number, low: 0, high: 9, step: 1, missing: true}\n"
 
 
+@pytest.mark.usefixtures("without_trial")
 def test_names_that_look_like_a_row_are_names_where_a_pattern_declares_each(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -61,6 +61,7 @@ TOWN = {
 }
 
 
+@pytest.mark.usefixtures("without_trial")
 def test_a_preview_of_a_frame_is_charged_once_and_stated_by_its_release() -> None:
     release = synth.Release(town(), TOWN, account="town", **HOW)
     counts = release.preview(["ward"], epsilon=0.2)
@@ -183,6 +184,7 @@ def of_many_types(n: int = 400) -> tuple[pd.DataFrame, dict[str, Any]]:
     return frame, {**SCHEMA, "columns": columns}
 
 
+@pytest.mark.usefixtures("without_trial")
 def test_columns_of_many_types_become_a_sealed_release_with_the_same_types() -> None:
     frame, schema = of_many_types()
     release = synth.Release(frame, schema, account="clinic", **HOW)
@@ -212,6 +214,7 @@ def test_a_column_that_cannot_be_read_is_refused_by_name_before_anything_is_char
         assert application.account("clinic").epsilon_spent == 0
 
 
+@pytest.mark.usefixtures("without_trial")
 def test_without_an_account_the_same_rows_are_fitted_once(home: Path) -> None:
     first = synth.Release(visits(), SCHEMA, **HOW).fit()
     assert first.account_.startswith("one release of ")

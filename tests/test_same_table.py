@@ -93,6 +93,7 @@ def told(action: Callable[[], object]) -> list[warnings.WarningMessage]:
 # From Python ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("without_trial")
 def test_a_second_account_is_warned_about_the_first_at_the_line_of_the_caller_and_the_first_about_the_second() -> None:
     assert told(lambda: ran("town", "a")) == []
     (about_first,) = told(lambda: ran("village", "b"))
@@ -134,6 +135,7 @@ def test_a_finding_and_its_run_warn_once_and_their_own_account_not_at_all() -> N
     assert len(told(release("clinic", FIND).fit)) == 1
 
 
+@pytest.mark.usefixtures("without_trial")
 def test_a_warning_that_is_made_an_error_stops_before_anything_is_charged(application: Application) -> None:
     ran("town", "a")
     with warnings.catch_warnings():
@@ -193,6 +195,7 @@ def test_test_rows_are_nobodys_release(application: Application) -> None:
 # The command line -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("without_trial")
 def test_the_command_line_says_it_once_and_as_a_line(capsys: pytest.CaptureFixture[str]) -> None:
     def said(*arguments: object) -> str:
         assert main([str(one) for one in arguments]) == 0

@@ -142,6 +142,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return start_home(tmp_path_factory.mktemp("people") / "home")
 
 
+@pytest.mark.usefixtures("without_trial")
 @pytest.mark.parametrize(("world", "new"), [*zip(RUNS, NASTY[:2], strict=True)])
 def test_a_neighbour_changes_no_public_byte_and_the_rows_fold_back(world: str, new: str, home: Path) -> None:
     units, first, second = neighbours(RUNS[world], new)

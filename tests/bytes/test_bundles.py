@@ -70,6 +70,7 @@ def facts_of(archive: zipfile.ZipFile) -> dict[str, Any]:
     }
 
 
+@pytest.mark.usefixtures("without_trial")
 def test_line_breaks_in_cells_are_an_assumption_of_the_certificate(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -287,6 +287,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.usefixtures("without_trial")
 @pytest.mark.parametrize(
     ("name", "label", "options", "row_count"),
     [

@@ -99,6 +99,7 @@ def form_button(app: AppTest, label: str) -> str:
     return found
 
 
+@pytest.mark.usefixtures("without_trial")
 def test_heads_are_kept_and_compared(finished: AppTest) -> None:
     service = application()
     kept = heads_text(service.ledger.heads())

@@ -36,6 +36,7 @@ def charges(app: AppTest) -> list[ChargeState]:
     return [charge.state for charge in application().ledger.charges_of(app.session_state["draft"]["run_id"])]
 
 
+@pytest.mark.usefixtures("without_trial")
 def test_it_is_checked_again_and_goes_on_to_its_report(unchecked: AppTest) -> None:
     app, run_id = unchecked, unchecked.session_state["draft"]["run_id"]
     words = texts(app)
@@ -65,6 +66,7 @@ def test_it_is_checked_again_and_goes_on_to_its_report(unchecked: AppTest) -> No
     assert application().verify(io.BytesIO(application().bundle(run_id))).ok
 
 
+@pytest.mark.usefixtures("without_trial")
 def test_a_check_that_stops_again_says_so_and_changes_nothing(
     unchecked: AppTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:

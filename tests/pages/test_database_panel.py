@@ -96,6 +96,7 @@ def test_the_password_of_a_database_is_asked_for_beside_its_address(
     assert "database-password" not in app.session_state
 
 
+@pytest.mark.usefixtures("without_trial")
 @pytest.mark.usefixtures("worker_here")
 def test_rows_of_a_database_go_the_way_of_a_file_to_a_certificate(folder: Path) -> None:
     app = at_the_panel(folder, table="survey", where="age >= 18", columns="age, region, smoker", password="CANARY")

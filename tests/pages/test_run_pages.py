@@ -331,6 +331,7 @@ def test_no_picture_has_more_than_two_hundred_points(finished: AppTest) -> None:
         assert plot.proto.alt
 
 
+@pytest.mark.usefixtures("without_trial")
 @pytest.mark.usefixtures("worker_here")
 def test_what_was_taken_from_the_rows_is_said_before_it_is_paid_for_and_before_it_is_sealed() -> None:
     app = described(CODEBOOK + "domain_source: {age: read from the private rows}\n")

@@ -334,6 +334,7 @@ def test_a_configuration_edited_while_its_run_waits_reads_no_row(
     assert charge.state is ChargeState.RESERVED, "nothing is spent, so it can be freed"
 
 
+@pytest.mark.usefixtures("without_trial")
 def test_a_configuration_that_nobody_edited_is_carried_out(application: Application, config: RunConfig) -> None:
     """Names of accounts are kept in one normal form, and so they are compared."""
     odd = replace(config, account="  town\t hall ", delta=3e-7, epsilon=0.1 + 0.2)

@@ -88,6 +88,7 @@ def total(settings: Settings, account: str = "town") -> tuple[float, int]:
     return view.epsilon_spent, view.releases
 
 
+@pytest.mark.usefixtures("without_trial")
 def test_a_restored_installation_is_frozen_until_the_missing_release_is_entered_and_accepted(
     settings: Settings,
     synth: Synth,
@@ -397,6 +398,7 @@ def test_heads_kept_elsewhere_tell_when_a_whole_home_was_set_back(
     assert main(["account", "--check-heads", "none.txt"]) == 2
 
 
+@pytest.mark.usefixtures("without_trial")
 def test_a_database_that_is_gone_or_older_refuses_to_start(
     settings: Settings, synth: Synth, release: Callable[..., Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -475,6 +477,7 @@ def test_the_document_followed_word_by_word_loses_nothing(
     assert synth("run", "first.yaml", "--out", "further", "--no-owner-report") == 0
 
 
+@pytest.mark.usefixtures("without_trial")
 def test_a_database_of_another_kind_and_missing_programs_are_sentences(
     settings: Settings, synth: Synth, release: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

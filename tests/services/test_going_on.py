@@ -279,6 +279,7 @@ def stop_and_go_on(
     return run_id, kept
 
 
+@pytest.mark.usefixtures("without_trial")
 @pytest.mark.parametrize("name", few([*GENERATORS, "kahm of one cell"], kept=("dp-hp-adaptive", "kahm of one cell")))
 def test_every_generator_goes_on_from_the_middle(
     application: Application, config: RunConfig, name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
@@ -341,6 +342,7 @@ def test_predictors_that_memory_failed_are_trained_again(
     assert WENT_ON in json.loads((made.folder / "certificate.json").read_bytes())["assumptions"]
 
 
+@pytest.mark.usefixtures("without_trial")
 def test_a_table_that_went_while_its_run_waited_costs_nothing(application: Application, config: RunConfig) -> None:
     run_id = begun(application, config)
     application.vault.delete(str(application.store.runs[run_id].table_id))
@@ -436,6 +438,7 @@ def test_a_run_whose_answers_are_gone_or_altered_does_not_go_on(
     assert application.ledger.charges_of(run_id)[0].state is ChargeState.SPENT
 
 
+@pytest.mark.usefixtures("without_trial")
 def test_a_first_worker_never_goes_on_from_a_charge_that_is_spent(application: Application, config: RunConfig) -> None:
     run_id = begun(application, config)
     application.ledger.spend(application.ledger.charges_of(run_id)[0])
@@ -443,6 +446,7 @@ def test_a_first_worker_never_goes_on_from_a_charge_that_is_spent(application: A
         carry_out(application.installation, run_id, NullProgress())
 
 
+@pytest.mark.usefixtures("without_trial")
 def test_a_worker_whose_run_was_ended_while_it_waited_touches_nothing(
     application: Application, config: RunConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -496,6 +500,7 @@ def test_a_run_of_another_machine_ends_when_its_lease_does_and_goes_on_nowhere(
     assert application.ledger.charges_of(run_id)[0].state is ChargeState.FAILED_SPENT
 
 
+@pytest.mark.usefixtures("without_trial")
 def test_a_run_that_waits_to_go_on_can_be_cancelled_and_stays_spent(
     application: Application, config: RunConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -546,6 +551,7 @@ def test_a_copy_of_the_whole_home_asks_nothing_again(
     assert application.store.runs[run_id].state is WorkState.REPORTED
 
 
+@pytest.mark.usefixtures("without_trial")
 def test_answers_of_runs_that_ended_are_swept_at_the_start(
     application: Application, config: RunConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -64,6 +64,7 @@ def assumptions(bundle: Path) -> list[str]:
         return found
 
 
+@pytest.mark.usefixtures("without_trial")
 def test_the_command_line_waits_spends_nothing_and_names_the_option_that_goes_on(
     config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -91,6 +92,7 @@ def test_the_command_line_waits_spends_nothing_and_names_the_option_that_goes_on
     assert synth.verify(tmp_path / "goes on" / "bundle.zip").ok
 
 
+@pytest.mark.usefixtures("without_trial")
 def test_what_is_changed_after_the_look_was_chosen_after_it(config: Path, tmp_path: Path) -> None:
     (tmp_path / "people.csv").write_bytes(LOST)
     run = ["run", str(config), "--no-owner-report", "--out"]
@@ -104,6 +106,7 @@ def test_what_is_changed_after_the_look_was_chosen_after_it(config: Path, tmp_pa
     assert CHOSEN_AFTER_LOOKING in assumptions(tmp_path / "mended" / "bundle.zip")
 
 
+@pytest.mark.usefixtures("without_trial")
 def test_python_warns_raises_and_goes_on(tmp_path: Path) -> None:
     (tmp_path / "people.csv").write_bytes(TOLD)
     with pytest.warns(
@@ -127,6 +130,7 @@ def test_python_warns_raises_and_goes_on(tmp_path: Path) -> None:
     assert spent() > before
 
 
+@pytest.mark.usefixtures("without_trial")
 def test_a_data_frame_waits_too() -> None:
     frame = pd.DataFrame({"age": ["30 years"] * 40, "town": ["Ayr"] * 40})
     release = synth.Release(frame, SCHEMA, account="frames", people_at_most=1_000, generator="independent", rows=9)
@@ -136,6 +140,7 @@ def test_a_data_frame_waits_too() -> None:
     assert looks() == 1
 
 
+@pytest.mark.usefixtures("without_trial")
 def test_a_finding_waits_and_its_run_is_not_chosen_after_its_look(tmp_path: Path) -> None:
     people = tmp_path / "people.csv"
     body = {**config_to_mapping(replace(CONFIG, epsilon=9.0)), "table": "people.csv"}
@@ -177,6 +182,7 @@ def test_what_is_told_depends_on_no_charge_and_charges_nothing() -> None:
         assert application.store.runs[run.id].config == json.dumps(config_to_mapping(config.published()))
 
 
+@pytest.mark.usefixtures("without_trial")
 @pytest.mark.parametrize("names", [("x", "b"), ("2019", "2020")])
 def test_a_first_line_of_the_declared_names_is_a_header_on_the_command_line(
     names: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -83,6 +83,7 @@ def kept_of(run_id: str) -> Path:
     return run_folder.of(Settings.from_environment(), run_id) / "owner" / run_folder.UNRELEASED
 
 
+@pytest.mark.usefixtures("without_trial")
 def test_a_bundle_that_does_not_hold_is_no_release_and_keeps_its_answers(
     table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -106,6 +107,7 @@ def test_a_bundle_that_does_not_hold_is_no_release_and_keeps_its_answers(
         run_locally(parse_config(CONFIG), tmp_path / "out2", table=table, owner_report=False)
 
 
+@pytest.mark.usefixtures("without_trial")
 def test_a_check_that_could_not_be_completed_is_done_later_and_releases_once(table: Path, tmp_path: Path) -> None:
     run_id = unchecked(table, tmp_path / "out")
     assert state_of(run_id) == (WorkState.UNCHECKED, [ChargeState.SPENT], 2.0)
@@ -138,6 +140,7 @@ def test_a_check_that_could_not_be_completed_is_done_later_and_releases_once(tab
         check_again_locally(run_id, tmp_path / "once more")
 
 
+@pytest.mark.usefixtures("without_trial")
 def test_a_check_with_too_little_changes_nothing(
     table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -166,6 +169,7 @@ def test_a_check_with_too_little_changes_nothing(
     assert state_of(run_id) == (WorkState.RELEASED, [ChargeState.RELEASED], 2.0)
 
 
+@pytest.mark.usefixtures("without_trial")
 def test_what_then_does_not_hold_is_never_released(
     table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -180,6 +184,7 @@ def test_what_then_does_not_hold_is_never_released(
         check_again_locally(run_id, tmp_path / "once more")
 
 
+@pytest.mark.usefixtures("without_trial")
 def test_a_program_that_was_changed_meanwhile_is_named(
     table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -199,6 +204,7 @@ def test_a_program_that_was_changed_meanwhile_is_named(
     assert state_of(told.value.run_id) == (WorkState.UNCHECKED, [ChargeState.SPENT], 2.0)
 
 
+@pytest.mark.usefixtures("without_trial")
 def test_the_bundle_of_another_run_is_not_released_as_this_one(table: Path, tmp_path: Path) -> None:
     one, other = unchecked(table, tmp_path / "out"), unchecked(table, tmp_path / "out2")
     mine = kept_of(one).read_bytes()
@@ -214,6 +220,7 @@ def test_the_bundle_of_another_run_is_not_released_as_this_one(table: Path, tmp_
     assert check_again_locally(one, tmp_path / "again").bundle.read_bytes() == mine
 
 
+@pytest.mark.usefixtures("without_trial")
 def test_an_unchecked_run_is_in_a_backup(table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run_id = unchecked(table, tmp_path / "out")
     back_up(Settings.from_environment(), tmp_path / "backup")

@@ -341,6 +341,7 @@ def test_what_was_edited_while_it_waited_is_not_carried_out(application: Applica
     assert charges(application) == [(0.2, "reserved")]
 
 
+@pytest.mark.usefixtures("without_trial")
 def test_every_later_release_states_it_and_the_account_composes_both(application: Application, table_id: str) -> None:
     preview = previewed(application, table_id)
     # The owner saw the histograms, and chose another range.
@@ -378,6 +379,7 @@ def run_of(application: Application) -> str:
     return application.store.runs.all()[-1].id
 
 
+@pytest.mark.usefixtures("without_trial")
 def test_a_look_at_the_chosen_columns_is_none_before_a_release_of_the_same_configuration(
     application: Application, table_id: str
 ) -> None:
