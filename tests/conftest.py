@@ -82,15 +82,25 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 _ON_SQLITE = (
     "services/",
     "jobs/",
-    "privacy/test_ledger.py::test_racing",
-    "privacy/test_ledger.py::test_killing",
-    "privacy/test_ledger.py::test_processes",
+    "privacy/",
     "store/test_store.py::test_processes",
 )
-"""Tests of whole runs and of many processes: on SQLite in the default command, on PostgreSQL in the rest."""
+"""Tests of whole runs, of many processes, and of what the ledger makes of the rows of its store, which is the same code
+on both: on SQLite in the default command, on PostgreSQL in the rest."""
 
-_ON_BOTH = "services/test_databases.py"
-"""Tests of tables that are read from a database, each kind by code of its own."""
+_ON_BOTH = (
+    "services/test_databases.py",
+    "privacy/test_ledger.py::test_a_charge_is_reserved_then_spent_then_released",
+    "privacy/test_ledger.py::test_amounts_survive_the_database_exactly",
+    "privacy/test_ledger.py::test_many_large_charges_do_not_overflow",
+    "privacy/test_ledger.py::test_removing_a_row_is_found",
+    "privacy/test_ledger.py::test_whoever_has_no_key_cannot_make_a_chain_that_is_whole",
+    "privacy/test_ledger.py::test_a_row_out_of_turn_is_refused_by_the_database",
+    "privacy/test_ledger.py::test_a_frozen_account_cannot_be_thawed_in_the_database",
+    "privacy/test_vault.py::test_no_table_opens_over_a_ledger_that_has_lost_rows",
+)
+"""Tests of tables that are read from a database, each kind by code of its own, and of the ledger those in which the
+database itself has a part: its numbers, its order, what it refuses, and a chain that is read from its rows."""
 
 
 class _OneBrowser(LoadFileScheduling):

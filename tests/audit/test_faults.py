@@ -8,6 +8,7 @@ from pathlib import Path
 import layers
 import pytest
 from askers import CHOOSING, DESCENT, HAND_MADE, MIXTURE, NAMES, PAIRS
+from choosing import few
 from density_faults import DENSITY_FAULTS
 from faults import FAULTS
 from gradient_faults import GRADIENT_FAULTS
@@ -107,7 +108,11 @@ def test_a_planted_bug_in_what_kahm_asks_is_noticed(
     assert killed_by("kahm", tmp_path) is not None, f"nobody notices: {planted}"
 
 
-@pytest.mark.parametrize("planted", DENSITY_FAULTS)
+# Of the two in which rows decide what is made of the answer, the default command plants the support.
+@pytest.mark.parametrize(
+    "planted",
+    few(DENSITY_FAULTS, kept=[name for name in DENSITY_FAULTS if name != "bandwidth by the private number of rows"]),
+)
 def test_a_planted_bug_in_a_density_is_noticed(planted: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     FAULTS[planted](monkeypatch)
     found = next((layer for layer, check in layers_of_asker("kernel-sos", tmp_path) if noticed(check)), None)

@@ -55,10 +55,11 @@ INCOMES = Together(
 )
 
 QUICK = [(ADDED, ROUND), (REPLACED, ROUND)]
-"""In the default run, in short; every world and neighbour with ``-m audit``."""
+"""In short, before every world and neighbour with ``-m audit``; and which the default command runs."""
+WHEN: list[list[pytest.MarkDecorator]] = [[], [pytest.mark.thorough]]
 
 EVERY = [
-    pytest.param(*case, marks=[] if case in QUICK else [pytest.mark.audit], id=", ".join(case))
+    pytest.param(*case, marks=WHEN[QUICK.index(case)] if case in QUICK else [pytest.mark.audit], id=", ".join(case))
     for case in itertools.product(WORLDS, INCOMES.brought)
 ]
 

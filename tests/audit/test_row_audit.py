@@ -22,7 +22,7 @@ def test_t0_calibration(name: str) -> None:
     row_layers.t0_calibration(name)
 
 
-@pytest.mark.parametrize("brought", BROUGHT)
+@pytest.mark.parametrize("brought", few(BROUGHT, kept=("far",)))
 @pytest.mark.parametrize("name", ASKERS)
 def test_t1_one_cell(name: str, brought: str) -> None:
     row_layers.t1_cell(name, BROUGHT[brought])
@@ -78,7 +78,11 @@ def layers_of(name: str, folder: Path) -> Iterator[tuple[str, Callable[[], objec
     yield "T3", lambda: row_layers.t3_metadata(name, folder)
 
 
-@pytest.mark.parametrize("planted", ROW_FAULTS)
+REPEATED = ("rows in the order of the table but for a turn", "label not randomised")
+"""Of faults that another of their kind stands for: rows in their own order, and a label that is kept too often."""
+
+
+@pytest.mark.parametrize("planted", few(ROW_FAULTS, kept=[name for name in ROW_FAULTS if name not in REPEATED]))
 def test_every_planted_bug_is_noticed(
     planted: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, record_property: Callable[..., None]
 ) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from bundle_making import Key, altered, checked, members_of, require_verified_and_replayed
+from choosing import each_once
 from forging import forged, only, with_answer
 
 from synth.bundle.archive import canonical_json
@@ -92,8 +93,7 @@ def charged(bundle: Path) -> dict[str, ChargedEvidence]:
     return {one.id.removeprefix("predictions."): one for one in entries if isinstance(one, ChargedEvidence)}
 
 
-@pytest.mark.parametrize("predictor", ["trees", "released model"])
-@pytest.mark.parametrize("world", WORLDS)
+@pytest.mark.parametrize(("world", "predictor"), each_once(WORLDS, ["trees", "released model"]))
 def test_what_is_charged_is_near_what_is_true(world: str, predictor: str, tmp_path: Path, key: Key) -> None:
     options = {"features": "linear", "steps": 10}
     model = {"generator": CLASSIFIER, "rows": 0, "options": options} if predictor == "released model" else {}

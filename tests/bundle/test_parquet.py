@@ -34,9 +34,12 @@ def written(groups: list[list[pa.Array]], fields: list[Field]) -> bytes:
     return target.getvalue()
 
 
-@settings(max_examples=200, deadline=None)
-@given(data=st.data())
-def test_what_is_read_is_what_was_written(data: st.DataObject) -> None:
+@pytest.mark.parametrize("drawn", [40, pytest.param(200, marks=pytest.mark.thorough)])
+def test_what_is_read_is_what_was_written(drawn: int) -> None:
+    settings(max_examples=drawn, deadline=None)(given(data=st.data())(assert_read_as_written))()
+
+
+def assert_read_as_written(data: st.DataObject) -> None:
     lengths = data.draw(st.lists(st.integers(1, 30), max_size=3))
     fields = [Field(name, kind, distinct=data.draw(st.booleans())) for name, (kind, _) in KINDS.items()]
     groups = [

@@ -83,7 +83,7 @@ def test_answers_are_fitted_again(bundle: Path, tmp_path: Path) -> None:
     assert again.lines[0] == "model.safetensors is what the noisy answers give, to the last bit."
 
 
-@pytest.mark.parametrize("row_count", ["public", "private"])
+@pytest.mark.parametrize("row_count", few(["public", "private"], kept=("private",)))
 def test_private_choices_are_made_again(tmp_path: Path, key: Key, row_count: str) -> None:
     config = config_of(generator="dp-hp-adaptive", label="outcome", rows=150, row_count=row_count)
     sealed = seal(config, tmp_path / "run", key)

@@ -44,12 +44,14 @@ def test_from_a_file_to_a_bundle_that_verifies(walk: Walk) -> None:
     assert verdict.ok, verdict.json["failures"]
 
 
+@pytest.mark.thorough
 def test_the_bundle_is_checked_on_start(walk: Walk) -> None:
     walk.walker.visit("Start", "Turn a private table into rows you can share.")
     walk.walker.upload(0, walk.bundle)
     walk.walker.page.get_by_text("Everything matches the certificate.").wait_for()
 
 
+@pytest.mark.thorough
 def test_a_reload_finds_table_and_run_again_by_the_address_and_what_was_sealed_stays_so(walk: Walk) -> None:
     for screen, title, words in (
         ("5 Report", "Read the report", walk.table.name),

@@ -18,7 +18,7 @@ import pytest
 import torch
 from by_hand import contribution, sides_of
 from candidates import candidate_of
-from choosing import each_once
+from choosing import each_once, few
 from devices import DEVICES
 from hypothesis import given
 from hypothesis import strategies as st
@@ -561,7 +561,11 @@ def noticed(check_one: Callable[[], None]) -> bool:
     return False
 
 
-@pytest.mark.parametrize("planted", PLANTED)
+REPEATED = ("lengths by logarithms", "blocks averaged", "predictions clipped to the rows beside")
+"""Of faults in one function that another stands for: a root's last bit, blocks clipped, and predictions centred."""
+
+
+@pytest.mark.parametrize("planted", few(PLANTED, kept=[name for name in PLANTED if name not in REPEATED]))
 def test_a_planted_bug_is_noticed(planted: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for kind in CASES:
         added_by(kind)  # by hand, before anything is broken

@@ -324,7 +324,7 @@ def test_undeclared_columns_can_be_dropped() -> None:
     assert codes_of(served(data, drop_undeclared=True)) == [AGES, TOWNS, DAYS]
 
 
-@pytest.mark.parametrize(("width", "rows"), [(200, 300), (3_000, 40)])
+@pytest.mark.parametrize(("width", "rows"), [(200, 300), pytest.param(3_000, 40, marks=pytest.mark.thorough)])
 def test_many_columns(width: int, rows: int) -> None:
     schema = Schema(tuple(NumberColumn(f"n{place}", 0, 255, 1) for place in range(width)))
     cells = np.random.default_rng(1).integers(0, 256, (rows, width))

@@ -124,7 +124,7 @@ def test_several_stays_per_patient_are_capped_and_split_by_patient() -> None:
         ("cervical/risk_factors_cervical_cancer.csv", 858, 36),
         ("wine_quality/winequality-red.csv", 1_599, 12),
         ("covtype_sample/covtype_train.csv.gz", 15_120, 56),
-        ("diabetes130/diabetic_data.csv.gz", 101_766, 50),
+        pytest.param("diabetes130/diabetic_data.csv.gz", 101_766, 50, marks=pytest.mark.thorough),
     ],
 )
 def test_inspect(name: str, rows: int, columns: int) -> None:
