@@ -38,7 +38,10 @@ def run(command: list[str], folder: Path) -> None:
 
 
 DROPPED = "insurance|diagnosis|stay_days|cost|systolic|diastolic|smoker"
-FEWER = f"s/^rows: .*/rows: 200/; s/^  ({DROPPED}): .*/  \\1: {{type: drop}}/"
+FEWER = (
+    f"s/^rows: .*/rows: 200/; s/^  ({DROPPED}): .*/  \\1: {{type: drop}}/; "
+    "s/^  same_in_all_rows: .*/  same_in_all_rows: [age, sex, district]/"
+)
 SMALL = {
     "synth demo demo ": f"synth demo demo --small && sed -E -i '{FEWER}' demo/small-clinic.yaml ",
     "demo/demonstration.yaml": "demo/small-clinic.yaml",
