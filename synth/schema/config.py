@@ -16,6 +16,8 @@ import yaml
 from synth.errors import ConfigError, SchemaError
 from synth.limits import CONSTRAINTS, GROUPS, NUMBER_CHARACTERS
 from synth.names import one_form
+from synth.schema.columns import parse_column
+from synth.schema.columns.base import ModelledColumn
 from synth.schema.columns_like import COLUMNS_LIKE, all_declared, columns_in_full
 from synth.schema.documents import (
     Needed,
@@ -37,7 +39,7 @@ from synth.schema.documents import (
 )
 from synth.schema.people import people_of
 from synth.schema.rule_lines import with_tables
-from synth.schema.schema import Neighbours, Schema, schema_to_document, size_problem, unit_to_mapping
+from synth.schema.schema import Neighbours, Schema, schema_to_document, size_problem, tables_of, unit_to_mapping
 from synth.schema.source import DatabaseSource
 from synth.schema.written import TableFormat, WholeOrBlank, format_to_mapping, parse_format
 from synth.system.paths import path_of
@@ -234,7 +236,8 @@ class RunConfig:
     ``generator`` names what is fitted. With ``rows`` above 0 that is a generator, which draws that many; with 0 it is a
     model, which is itself released (``model:`` in a file). With ``by_people`` it is the number of people to make
     (``people:`` in a file), each with one or several rows. ``table`` and ``test_table`` are paths on the owner's
-    machine, ``source`` is the database that is read instead; none of them leaves it (:meth:`published` drops them).
+    machine, ``table_files`` are those of two tables that belong together, and ``source`` is the database that is read
+    instead; none of them leaves it (:meth:`published` drops them).
     ``seed`` is public and seeds training and sampling, never the privacy noise. ``found`` says which finding filled
     columns, and what it cost beside the run; ``previews`` are those that were paid for before it, as the ledger knows.
     ``evaluation_share`` and ``prediction_share`` are parts of mu^2 for the two charged parts of the report: one-way
@@ -251,6 +254,7 @@ class RunConfig:
     generator: Text = USUAL_GENERATOR
     options: _Options = field(default_factory=dict)
     table: Text | None = None
+    table_files: tuple[str, str] | None = None
     source: Annotated[DatabaseSource, Read(lambda said: read_as(DatabaseSource, said, within="source: "))] | None = None
     test_table: Text | None = None
     format: Annotated[TableFormat, Read(lambda said: parse_format(_or_empty(said)))] = _USUAL_FORMAT
@@ -284,6 +288,16 @@ class RunConfig:
             raise ConfigError("account must name the people the ledger protects, for example city-survey-2026.")
         if self.table is not None and self.source is not None:
             raise ConfigError("table and source are both given. Keep the one that holds the rows.")
+        if self.table_files is not None and (self.table is not None or self.source is not None):
+            raise ConfigError(
+                "tables names two files, and another table is named as well. Leave out 'table' and 'source', or leave "
+                "the files under 'tables' blank."
+            )
+        if self.schema.tables is not None and self.test_table is not None:
+            raise ConfigError(
+                f"test_table is one table, and two belong together here. Leave it out, and hold {self.schema.unit.plural} "
+                "out instead."
+            )
         if self.format.origin != "file" and self.schema.neighbours is Neighbours.CELL:
             raise ConfigError(
                 "protection: the rows of a database have no public order, which protecting single cells relies on. "
@@ -353,7 +367,7 @@ class RunConfig:
 
     def published(self) -> RunConfig:
         """Return the configuration as it may leave the machine: without paths and addresses."""
-        return replace(self, table=None, source=None, test_table=None)
+        return replace(self, table=None, table_files=None, source=None, test_table=None)
 
     def sealed(self) -> RunConfig:
         """Return the configuration as it is in a bundle: published, without the format of a test table, in one form.
@@ -393,7 +407,7 @@ _KEYS = {
     "table", "format", "test_format", "account", "unit", "row_count", "number_of_units", "people_at_most", "budget",
     "holdout", "test_table", "generator", "rows", "label", "groups", "rules", "seed", "device", "columns",
     "undeclared", "evaluation_share", "prediction_share", "domain_source", "protection", "cell_change", "model",
-    "found", "previews", "source", "people", COLUMNS_LIKE,
+    "found", "previews", "source", "people", "tables", COLUMNS_LIKE,
 }  # fmt: skip
 _OF_ROWS_MADE = ("generator", "rows", "rules", "evaluation_share")
 """Keys about synthetic rows, of which a model releases none."""
@@ -451,17 +465,50 @@ def in_full(
     InputError
         If ``columns_like`` cannot be used, or the names cannot be read.
     """
+    linked = document.get("tables")
+    if linked is not None:
+        return _linked_in_full(document, linked, names, base)
     if COLUMNS_LIKE not in document:
         return document
     path, source = document.get("table"), document.get("source")
-    table = DeclaredTable(
-        path=_path(None if path is None else read("table", as_text, path), base),
-        source=None if source is None else read_as(DatabaseSource, source, within="source: "),
+    table = _declared_table(document, None if path is None else read("table", as_text, path), base)
+    if source is not None:
+        table = replace(table, source=read_as(DatabaseSource, source, within="source: "))
+    return _without_patterns(document, names(table))
+
+
+def _declared_table(document: Mapping[str, Any], path: str | None, base: Path | None) -> DeclaredTable:
+    return DeclaredTable(
+        path=_path(path, base),
+        source=None,
         format=parse_format(_or_empty(document.get("format"))),
-        says_names=partial(all_declared, document.get("columns"), document[COLUMNS_LIKE]),
+        says_names=partial(all_declared, document.get("columns"), document.get(COLUMNS_LIKE, {})),
     )
-    columns = columns_in_full(document.get("columns"), document[COLUMNS_LIKE], names(table))
+
+
+def _without_patterns(document: Mapping[str, Any], names: Sequence[str]) -> Mapping[str, Any]:
+    columns = columns_in_full(document.get("columns"), document[COLUMNS_LIKE], names)
     return {key: said for key, said in document.items() if key != COLUMNS_LIKE} | {"columns": columns}
+
+
+def _linked_in_full(
+    document: Mapping[str, Any], said: object, names: NamesOf, base: Path | None
+) -> Mapping[str, Any]:
+    """Resolve patterns for two tables that belong together, and say which columns the first of them has."""
+    tables, paths = read("tables", tables_of, said)
+    unit = as_mapping(_or_empty(document.get("unit")))
+    if COLUMNS_LIKE not in document and "same_in_all_rows" in unit:
+        return document
+    of_first, of_second = (names(_declared_table(document, path, base)) for path in paths)
+    if COLUMNS_LIKE in document:
+        document = _without_patterns(document, list(dict.fromkeys((*of_first, *of_second))))
+    columns = as_mapping(document.get("columns") or {})
+    own = [name for name in of_first if name in columns and _is_modelled(name, columns[name])]
+    return {**document, "unit": {"id_column": tables.key, "same_in_all_rows": own, **unit}}
+
+
+def _is_modelled(name: str, said: object) -> bool:
+    return isinstance(parse_column(name, said), ModelledColumn)
 
 
 # Reading --------------------------------------------------------------------------------------------------------------
@@ -548,7 +595,13 @@ def parse_schema(document: Mapping[str, Any]) -> Schema:
 def _of_document(document: Mapping[str, Any]) -> Schema:
     """Read a schema: the rows of a unit are kept together where its id shows which they are, unless it says not to."""
     said = document.get("people")
-    schema = read_as(Schema, {key: value for key, value in document.items() if key != "people"})
+    body = {key: value for key, value in document.items() if key != "people"}
+    if body.get("tables") is not None:
+        tables, _ = read("tables", tables_of, body.pop("tables"))
+        unit = {"id_column": tables.key, **as_mapping(_or_empty(body.get("unit")))}
+        schema = read_as(Schema, body | {"unit": unit})
+        return replace(schema, people="whole" if said is None and schema.may_be_whole else "separate_rows", tables=tables)
+    schema = read_as(Schema, body)
     if said is None:
         return replace(schema, people="whole") if schema.may_be_whole else schema
     if said not in ("whole", "separate_rows"):
@@ -597,6 +650,8 @@ def parse_config(document: Mapping[str, Any], *, base: Path | None = None) -> Ru
     elif not _is_number(document.get("people")):
         declared |= _people(beside)
         beside.pop("people", None)
+    if "tables" in declared:
+        beside["tables"] = declared["tables"]
     return config_of_schema(_of_document(declared), beside, base=base)
 
 
@@ -650,6 +705,9 @@ def config_of_schema(schema: Schema, document: Mapping[str, Any], *, base: Path 
         # A sealed configuration has no folder, so none of its lines makes anyone who reads it open a file.
         "constraints": rules if base is None else with_tables(rules, base),
     }
+    paths = tables_of(asked.pop("tables"))[1] if asked.get("tables") is not None else (None, None)
+    if paths != (None, None):
+        given["table_files"] = _both(paths, base)
     if made is not None:
         given |= {"rows": read("people", as_whole, made), "by_people": True}
         if given["rows"] == 0:
@@ -661,6 +719,13 @@ def config_of_schema(schema: Schema, document: Mapping[str, Any], *, base: Path 
     if config.is_model and not isinstance(fitted, _Model):
         raise _rows_refused(config.rows, "people" if config.by_people else "rows")
     return replace(config, table=_path(config.table, base), test_table=_path(config.test_table, base))
+
+
+def _both(paths: tuple[str | None, str | None], base: Path | None) -> tuple[str, str]:
+    first, second = (_path(path, base) for path in paths)
+    if first is None or second is None:
+        raise ConfigError("tables: one of the two files is blank. Name both.")
+    return first, second
 
 
 def _fitted(asked: dict[str, Any]) -> _Generator | _Model:
@@ -730,8 +795,11 @@ def config_to_mapping(config: RunConfig) -> dict[str, Any]:
         "device": config.device,
         "evaluation_share": config.evaluation_share,
         "undeclared": config.undeclared,
-        "columns": {column.name: column.to_mapping() for column in config.schema},
+        "columns": {column.name: column.to_mapping() for column in config.schema.declared},
     }
+    if config.schema.tables is not None:
+        tables, paths = config.schema.tables, config.table_files or (None, None)
+        body["tables"] = {tables.first: paths[0], tables.second: paths[1], "key": tables.key}
     if config.source is not None:
         body["source"] = config.source.to_mapping()
     if config.test_format is not None:

@@ -5,6 +5,7 @@ Nothing here is ever read from rows.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,10 +18,13 @@ from synth.names import listed, one_form, shown
 from synth.schema.columns import modelled_columns, parse_column
 from synth.schema.columns.base import Column, ModelledColumn, guarded
 from synth.schema.columns.find import FindColumn
-from synth.schema.documents import Needed, Number, Read, Text, Texts, Whole, as_number, read_as
+from synth.schema.columns.labels import CategoryColumn
+from synth.schema.documents import Needed, Number, Read, Text, Texts, Whole, as_mapping, as_number, as_text, read_as
 
 __all__ = [
+    "MERGE",
     "KeptTogether",
+    "LinkedTables",
     "Neighbours",
     "PrivacyUnit",
     "Protection",
@@ -45,7 +49,7 @@ LARGEST_GRIDS = 2**27
 """Values of all declared grids together, counted as for :data:`synth.limits.PLACES`."""
 
 _OF_CELLS = {"protection", "cell_change"}
-_OPTIONAL = {*_OF_CELLS, "number_of_units", "people"}
+_OPTIONAL = {*_OF_CELLS, "number_of_units", "people", "tables"}
 
 COARSE_PLACES = 32
 """Values that a number or date counts as in tables of several columns, because every generator groups them."""
@@ -128,6 +132,69 @@ class PrivacyUnit:
         return f"Protects one {self.protects} contributing {rows}"
 
 
+MERGE = CategoryColumn("_merge", ("both", "left_only", "right_only"), fallback="both")
+"""In a table that was joined from two: which of them a row comes from, in the words of pandas and Stata."""
+
+_NAME_OF_TABLE = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,39}")
+
+
+@dataclass(frozen=True, slots=True)
+class LinkedTables:
+    """Two tables that belong together, and are read as the outer join of both by their key.
+
+    A row of the joined table is a row of the second table beside the row of the first with the same key, or a row of
+    the first alone if nothing in the second has its key, and :data:`MERGE` says which.
+
+    Attributes
+    ----------
+    first, second : str
+        What they are called: the first has one row for each unit, the second any number.
+    key : str
+        The column that both have, which says whose row it is.
+    """
+
+    first: str
+    second: str
+    key: str
+
+    def __post_init__(self) -> None:
+        for name in (self.first, self.second):
+            if not _NAME_OF_TABLE.fullmatch(name) or name.lower() in ("key", "synthetic"):
+                raise SchemaError(
+                    f"tables: '{shown(name)}' cannot be the name of a table, because a file is called so. Use up to 40 "
+                    "letters, digits, - and _, beginning with a letter, and not 'key' or 'synthetic'."
+                )
+        if self.first.lower() == self.second.lower():
+            raise SchemaError("tables: both tables have the same name. Call them for example patients and visits.")
+        if self.key == MERGE.name:
+            raise SchemaError(f"tables: the key cannot be called {MERGE.name}. Rename the column.")
+
+
+def tables_of(said: object) -> tuple[LinkedTables, tuple[str | None, str | None]]:
+    """Read ``tables:``, for example ``{patients: patients.csv, visits: visits.csv, key: patient}``.
+
+    Returns
+    -------
+    LinkedTables
+    tuple of two paths
+        Each None where it is left blank.
+
+    Raises
+    ------
+    ValueError
+        If it is not of this form.
+    """
+    body = dict(as_mapping(said))
+    key = body.pop("key", None)
+    if key is None or len(body) != 2:
+        raise ValueError(
+            "must name two files and their key, for example {patients: patients.csv, visits: visits.csv, key: patient}."
+        )
+    (first, of_first), (second, of_second) = body.items()
+    paths = tuple(None if path is None else as_text(path) for path in (of_first, of_second))
+    return LinkedTables(str(first), str(second), as_text(key)), (paths[0], paths[1])
+
+
 def _columns(declared: object) -> tuple[Column, ...]:
     if not isinstance(declared, Mapping) or not declared:
         raise ValueError("must be a mapping that declares every column of the table.")
@@ -145,7 +212,8 @@ class Schema:
     With ``protection`` "cell" the promise hides one cell: a number or date that changes by at most ``cell_change`` of
     its declared range, or any change of a category, a special value or whether a cell is missing. ``number_of_units``
     is how many units the table has, declared where that number is public; it is never counted. ``people`` says whether
-    the rows of one unit are kept together (:mod:`synth.schema.people`).
+    the rows of one unit are kept together (:mod:`synth.schema.people`). ``tables`` are the two tables that this one is
+    joined from, if it is; :data:`MERGE` is then its last column, whether it is declared or not.
     """
 
     columns: Annotated[tuple[Column, ...], Read(_columns), Needed("Declare every column of the table.")]
@@ -160,10 +228,13 @@ class Schema:
     cell_change: Number = 1.0
     number_of_units: Whole | None = None
     people: KeptTogether = "separate_rows"
+    tables: Annotated[LinkedTables, Read(lambda said: tables_of(said)[0])] | None = None
     _by_name: Mapping[str, Column] = field(init=False, repr=False, compare=False)
     _sizes: Mapping[str, int] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        if self.tables is not None and all(column.name != MERGE.name for column in self.columns):
+            object.__setattr__(self, "columns", (*self.columns, MERGE))
         object.__setattr__(self, "_by_name", {column.name: column for column in self.columns})
         self._check_protection()
         if self.number_of_units is not None and self.row_count != "public":
@@ -191,6 +262,8 @@ class Schema:
             if not self[self.unit.id_column].is_identifier:
                 raise SchemaError(f"unit: id_column '{self.unit.id_column}' must be declared 'type: identifier'.")
         self._check_people()
+        if self.tables is not None:
+            self._check_tables(self.tables)
         problem = domain_problem(self.modelled)
         if problem is not None:
             raise SchemaError(problem)
@@ -214,6 +287,25 @@ class Schema:
                 raise SchemaError(
                     f"unit: ordered_by: '{shown(unit.ordered_by)}' has no order. Name a number, a date or a time."
                 )
+
+    def _check_tables(self, tables: LinkedTables) -> None:
+        unit = self.unit
+        if self[MERGE.name] != MERGE:
+            raise SchemaError(
+                f"The column '{MERGE.name}' says which table a row comes from, and is not declared. Rename yours."
+            )
+        if unit.id_column != tables.key:
+            raise SchemaError(
+                f"tables: the key '{shown(tables.key)}' says whose row it is. Declare it as the id_column of the unit."
+            )
+        if self.people != "whole":
+            raise SchemaError(
+                f"tables: a row of '{tables.first}' stays with its rows of '{tables.second}', so rows_per_unit must be "
+                f"above 1, and neither 'people: separate_rows' nor a model can be asked for. Join the tables yourself "
+                "for that."
+            )
+        if MERGE.name in unit.same_in_all_rows:
+            raise SchemaError(f"unit: same_in_all_rows cannot name '{MERGE.name}'. Leave it out.")
 
     def _check_protection(self) -> None:
         if not 0 < self.cell_change <= 1:
@@ -245,6 +337,11 @@ class Schema:
 
     def __iter__(self) -> Iterator[Column]:
         return iter(self.columns)
+
+    @property
+    def declared(self) -> tuple[Column, ...]:
+        """The columns that the owner declares, in order: all but the one that says which table a row comes from."""
+        return self.columns if self.tables is None else tuple(one for one in self.columns if one.name != MERGE.name)
 
     @property
     def modelled(self) -> tuple[ModelledColumn, ...]:
@@ -338,7 +435,7 @@ class Schema:
     def of_rows(self, columns: Sequence[Column]) -> Schema:
         """Return the same unit with other columns, for questions about its rows one by one."""
         unit = replace(self.unit, same_in_all_rows=(), ordered_by=None)
-        return replace(self, columns=tuple(columns), unit=unit, people="separate_rows")
+        return replace(self, columns=tuple(columns), unit=unit, people="separate_rows", tables=None)
 
     @property
     def may_be_whole(self) -> bool:
@@ -393,7 +490,7 @@ def unit_from_mapping(document: Mapping[str, Any]) -> PrivacyUnit:
 
 def schema_to_document(schema: Schema) -> dict[str, Any]:
     """Write a schema as JSON values, which bundles and databases keep; columns are in order."""
-    unit = schema.unit
+    unit, tables = schema.unit, schema.tables
     # Written only where single cells are protected, so that other documents stay as they were.
     cell = {} if schema.protection == "record" else {"protection": "cell", "cell_change": schema.cell_change}
     return {
@@ -401,8 +498,9 @@ def schema_to_document(schema: Schema) -> dict[str, Any]:
         "row_count": schema.row_count,
         **({"people": "whole"} if schema.people == "whole" else {}),
         **({} if schema.number_of_units is None else {"number_of_units": schema.number_of_units}),
+        **({} if tables is None else {"tables": {"first": tables.first, "second": tables.second, "key": tables.key}}),
         **cell,
-        "columns": [{"name": column.name, **column.to_mapping()} for column in schema],
+        "columns": [{"name": column.name, **column.to_mapping()} for column in schema.declared],
     }
 
 
@@ -428,6 +526,9 @@ def schema_from_document(document: object) -> Schema:
         number = document.get("number_of_units")
         if number is not None and (isinstance(number, bool) or not isinstance(number, int)):
             raise TypeError
+        tables = document.get("tables")
+        if tables is not None and not all(isinstance(name, str) for name in tables.values()):
+            raise TypeError
         columns = [dict(column) for column in document["columns"]]
         return Schema(
             columns=tuple(parse_column(str(column.pop("name")), column) for column in columns),
@@ -435,6 +536,7 @@ def schema_from_document(document: object) -> Schema:
             row_count=document["row_count"],
             number_of_units=number,
             people=document.get("people", "separate_rows"),
+            tables=None if tables is None else LinkedTables(**tables),
             **cell,
         )
     except InputError as refusal:
