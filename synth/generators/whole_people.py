@@ -33,6 +33,7 @@ from synth.generators.sampling import random_source
 from synth.names import shown
 from synth.schema import DateColumn, ModelledColumn, People
 from synth.schema.people import PLACES
+from synth.schema.schema import LEFT_ONLY, MERGE
 
 __all__ = ["POOL", "MadePeople", "broken_structure", "unfolded"]
 
@@ -51,6 +52,7 @@ _TRIES = 8
 _Whole = NDArray[np.int64]
 _Mask = NDArray[np.bool_]
 _ONLY, _BOTH, _FIRST, _MIDDLE, _LAST = range(len(PLACES))
+_NOWHERE = len(PLACES)
 
 Keeps = Callable[[_Whole], _Mask]
 """Whether rows of the declared table, as codes in the order of its columns, keep every rule."""
@@ -63,7 +65,8 @@ class MadePeople:
     Attributes
     ----------
     codes : array of shape (rows, n_modelled)
-        Columns in the order of the declared schema.
+        Columns in the order of the declared schema. Where two tables were joined, a person without a row in the second
+        has one, that of the first, with empty cells.
     units : array of shape (rows,)
         The number of each row's person, from 0, never decreasing.
     """
@@ -96,10 +99,10 @@ def unfolded(
     MadePeople
     """
     random = random_source(seed)
-    count = drawn[:, people.asked.names.index(people.count)] + 1
+    count = _rows_of(drawn, people)
     if rows is not None:
         drawn = drawn[random.permutation(len(drawn))]
-        count = drawn[:, people.asked.names.index(people.count)] + 1
+        count = _rows_of(drawn, people)
         enough = int(np.searchsorted(np.cumsum(count), rows)) + 1
         drawn, count = drawn[:enough], count[:enough]
     making = _Making(drawn, count, _Pairs(pool, people), random, keeps)
@@ -107,6 +110,12 @@ def unfolded(
     making.go_on()
     making.go_back()
     return MadePeople(making.made, np.repeat(np.arange(len(count)), count))
+
+
+def _rows_of(drawn: _Whole, people: People) -> _Whole:
+    """Return how many rows each person has in the declared table: nobody has none there."""
+    count = drawn[:, people.asked.names.index(people.count)] + people.least
+    return np.maximum(count, 1)
 
 
 def _moving_dates(people: People) -> tuple[str, ...]:
@@ -141,6 +150,20 @@ def broken_structure(codes: NDArray[np.integer[Any]], units: _Whole, people: Peo
         column = np.minimum(codes[:, schema.names.index(people.order)], levels)
         if (column[1:] < column[:-1])[same].any():
             yield f"the rows of one {who} are not in the order of '{shown(people.order)}'"
+    if people.schema.tables is not None:
+        yield from _broken_join(codes, same, people)
+
+
+def _broken_join(codes: NDArray[np.integer[Any]], same: _Mask, people: People) -> Iterator[str]:
+    """Yield what is wrong with people of whom some have no row in the second of two tables."""
+    schema, who = people.schema, people.schema.unit.protects
+    alone = codes[:, schema.names.index(MERGE.name)] == LEFT_ONLY
+    if (codes[:, schema.names.index(MERGE.name)] > LEFT_ONLY).any():
+        yield f"one row belongs to no {who}"
+    if (same & (alone[1:] | alone[:-1])).any():
+        yield f"one {who} both has rows and has none"
+    if any((codes[alone, schema.names.index(name)] != people.blank(name)).any() for name in people.by_row):
+        yield f"one {who} without a row has a cell of one"
 
 
 class _Pairs:
@@ -165,7 +188,8 @@ class _Pairs:
     def with_next(self, rows: _Whole) -> _Mask:
         """Return which rows of the table of people have a next row, each cell of which can be one of the table."""
         people = self.people
-        found: _Mask = (rows[:, self.at[people.count]] > 0) & (rows[:, self.at[people.place]] != _ONLY)
+        place = rows[:, self.at[people.place]]
+        found: _Mask = (_rows_of(rows, people) > 1) & (place != _ONLY) & (place != _NOWHERE)
         absent = np.ones(len(rows), dtype=bool)
         for name, new in people.following.items():
             none = rows[:, self.at[new]] == people.absent_code(name)
@@ -174,6 +198,10 @@ class _Pairs:
                 found &= ~none
         if people.following:
             found &= ~absent
+        if people.least == 0:
+            for name in people.by_row:
+                if not people.schema.modelled_column(name).missing:
+                    found &= rows[:, self.at[name]] != people.asked.size_of(name) - 1
         order = None if people.order is None else people.schema.modelled_column(people.order)
         if people.gap is not None and order is not None and order.size == order.levels:
             found &= rows[:, self.at[people.gap]] != people.asked.size_of(people.gap) - 1
@@ -351,6 +379,8 @@ class _Making:
         rows = self._start + low
         for name in self._people.by_row:
             self.made[rows, self._at[name]] = self._drawn[:, at[name]]
+        if self._people.least == 0:
+            self._leave_out(rows)
         followed = everybody[self._pairs.with_next(self._drawn)]
         if not len(followed):
             return
@@ -358,6 +388,15 @@ class _Making:
         new, fits = self._row_beside(rows[followed], cells, gaps, onwards=True)
         self.made[rows[followed[fits]] + 1] = new[fits]
         self._high[followed[fits]] += 1
+
+    def _leave_out(self, rows: _Whole) -> None:
+        """Empty the row of every person who has none in the second of two tables, and cells that are missing there."""
+        alone = self._drawn[:, self._pairs.at[self._people.count]] == 0
+        self.made[rows[alone], self._at[MERGE.name]] = LEFT_ONLY
+        for name in self._people.by_row:
+            there = self.made[rows, self._at[name]]
+            cannot_be = there >= self._people.schema.size_of(name)
+            self.made[rows, self._at[name]] = np.where(alone | cannot_be, self._people.blank(name), there)
 
     def go_on(self) -> None:
         """Find the rows behind the last one that each person has, one after another."""

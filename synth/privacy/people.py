@@ -10,6 +10,8 @@ keyed hashes, the same in every later run:
   places. Of more rows than declared the first are kept.
 - Of its K rows one, but not the last, and the row after it are its two rows: each of the K - 1 neighbouring pairs is
   equally likely.
+- Where the table was joined from two (:class:`synth.schema.schema.LinkedTables`), a row of the first alone is none of
+  the unit's rows if it has others; a unit that has no other keeps one such row, for its own columns.
 - A column that is declared the same in all rows has the value of the first, whatever the others say.
 - The usual value of a number is the middle one of its values on the grid, the lower or the upper of two by a keyed
   coin.
@@ -26,11 +28,13 @@ import numpy.typing as npt
 from synth.privacy.hashing import Hashes, begins, content_hashes, keyed_numbers, places_in_groups, purpose_key
 from synth.schema import Codes, People, code_dtype
 from synth.schema.people import PLACES
+from synth.schema.schema import LEFT_ONLY, MERGE
 
 __all__ = ["folded", "made_up_hashes", "units_in_order"]
 
 _Whole = npt.NDArray[np.int64]
 _ONLY, _BOTH, _FIRST, _MIDDLE, _LAST = range(len(PLACES))
+_NOWHERE = len(PLACES)
 
 
 def folded(columns: Codes, unit_hashes: Hashes, people: People, *, account_key: bytes) -> Codes:
@@ -58,7 +62,7 @@ def folded(columns: Codes, unit_hashes: Hashes, people: People, *, account_key: 
     chosen = (((numbers[:, 0] >> np.uint64(32)) * pairs) >> np.uint64(32)).astype(np.int64)
     this = rows[first + chosen]
     following = rows[first + np.minimum(chosen + 1, count - 1)]
-    several = count > 1
+    several, empty = count > 1, _without_rows(columns, rows[first], people)
     schema, asked = people.schema, people.asked
     made: Codes = {}
 
@@ -68,10 +72,16 @@ def folded(columns: Codes, unit_hashes: Hashes, people: People, *, account_key: 
 
     for name in people.own:
         keep(name, columns[name][rows[first]])
+
+    def keep_of_rows(name: str, codes: npt.NDArray[Any]) -> None:
+        keep(name, codes)
+        # Not before: where no cell can be missing, this code may be one more than the declared column's type holds.
+        made[name][empty] = asked.size_of(name) - 1
+
     for name in people.by_row:
-        keep(name, columns[name][this])
-    keep(people.count, count - 1)
-    keep(people.place, _places(chosen, count))
+        keep_of_rows(name, columns[name][this])
+    keep(people.count, np.where(empty, 0, count) - people.least)
+    keep(people.place, np.where(empty, _NOWHERE, _places(chosen, count)))
     for name, new in people.following.items():
         keep(new, columns[name][following])
         # Not before: where no cell can be missing, this code may be one more than the declared column's type holds.
@@ -84,7 +94,7 @@ def folded(columns: Codes, unit_hashes: Hashes, people: People, *, account_key: 
     upper = (numbers[:, 1] >> np.uint64(63)).astype(np.int64)
     for name, new in people.usual.items():
         levels = schema.modelled_column(name).levels
-        keep(new, _middle(columns[name][rows].astype(np.int64), first, count, chosen, levels, upper))
+        keep_of_rows(new, _middle(columns[name][rows].astype(np.int64), first, count, chosen, levels, upper))
     return {name: made[name] for name in asked.names}
 
 
@@ -92,6 +102,8 @@ def units_in_order(
     columns: Codes, unit_hashes: Hashes, people: People, *, account_key: bytes
 ) -> tuple[_Whole, _Whole, _Whole]:
     """Return the kept rows, unit by unit and in their order, where each unit begins among them, and how many it has.
+
+    A unit that has no row in the second of two tables keeps one, that of the first.
 
     Parameters
     ----------
@@ -104,17 +116,29 @@ def units_in_order(
     del contents
     ids = np.ascontiguousarray(unit_hashes).view(np.uint64).reshape(-1, 2)
     keys = [ties[:, 1], ties[:, 0]]
+    alone = _without_rows(columns, slice(None), people)
     if people.order is not None:
         # A special value or a missing cell has a code behind those of the grid: such rows come last.
         levels = people.schema.modelled_column(people.order).levels
         keys.append(np.minimum(columns[people.order], np.uint32(levels)))
+    if not people.least:
+        keys.append(alone)
     rows = np.lexsort((*keys, ids[:, 1], ids[:, 0]))
     sorted_ids = ids[rows]
     unit = np.cumsum(begins(sorted_ids)) - 1
-    kept = places_in_groups(unit) < people.most
+    place = places_in_groups(unit)
+    kept = (place < people.most) & ((place == 0) | ~alone[rows])
     rows, unit = rows[kept], unit[kept]
     first = np.flatnonzero(begins(unit))
     return rows, first, np.diff(np.append(first, len(rows)))
+
+
+def _without_rows(columns: Codes, rows: _Whole | slice, people: People) -> npt.NDArray[np.bool_]:
+    """Return which rows are none in the second of two tables."""
+    if people.least:
+        return np.zeros(len(columns[people.schema.names[0]][rows]), dtype=bool)
+    found: npt.NDArray[np.bool_] = columns[MERGE.name][rows] == LEFT_ONLY
+    return found
 
 
 def _places(chosen: _Whole, count: _Whole) -> _Whole:

@@ -312,6 +312,11 @@ class RunConfig:
             raise ConfigError("rules are about synthetic rows, and a model releases none. Leave the rules out.")
         if self.is_model and self.schema.people == "whole":
             raise ConfigError("people are made of synthetic rows, and a model releases none. Leave 'people' out.")
+        if self.schema.tables is not None and not self.by_people:
+            raise ConfigError(
+                f"tables: rows is a number of rows of one table. Write 'people: ' and how many {self.schema.unit.plural} "
+                "to make, each with their rows."
+            )
         if self.by_people and self.schema.people != "whole":
             raise ConfigError(
                 "people is a number of people to make, each with their rows. That needs an id_column and a "

@@ -10,7 +10,8 @@ of a table of people, which has
 - a usual value of each number: a middle one of all of its rows.
 
 A unit has one row there, however many it has in the private table, so a question moves by one row where a unit comes or
-goes: bounds do not grow with ``rows_per_unit``. :mod:`synth.privacy.people` makes that row of a unit's own rows alone,
+goes: bounds do not grow with ``rows_per_unit``. Where the declared table is joined from two, a unit may have no row in
+the second: its ``count`` is 0, and all that is about its rows is missing. :mod:`synth.privacy.people` makes that row of a unit's own rows alone,
 and :mod:`synth.generators.whole_people` turns synthetic rows of this table into people with several rows.
 
 Everything here follows from declarations.
@@ -26,13 +27,16 @@ from synth.schema.columns.base import Column
 from synth.schema.columns.labels import CategoryColumn
 from synth.schema.columns.number import NumberColumn
 from synth.schema.rule_lines import quoted
-from synth.schema.schema import PrivacyUnit, Schema
+from synth.schema.schema import MERGE, NoRow, PrivacyUnit, Schema
 
-__all__ = ["PLACES", "AskedUnit", "People", "asked_schema", "people_asked", "people_of"]
+__all__ = ["NOWHERE", "PLACES", "AskedUnit", "People", "asked_schema", "people_asked", "people_of"]
 
 PLACES = ("only", "both", "first", "middle", "last")
 """Where the two rows are: a unit of one row has no second; of two rows they are both; else they are the first two, two
 in the middle, or the last two."""
+
+NOWHERE = "none"
+"""The place where a unit has no row at all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +45,12 @@ class AskedUnit(PrivacyUnit):
 
     stands_for: int = 1
     declared: Schema | None = None
+    without_rows: NoRow | None = None
+
+    @property
+    def no_row(self) -> NoRow | None:
+        """How a row of the table of people says that the unit has no row in the second of two tables."""
+        return self.without_rows
 
     @property
     def rows_at_most(self) -> int:
@@ -61,11 +71,11 @@ class People:
     own : tuple of str
         Modelled columns that are the same in all rows of a unit.
     by_row : tuple of str
-        The other modelled columns.
+        The other modelled columns, without :data:`synth.schema.schema.MERGE`.
     order : str, optional
         The one of these that gives the order.
-    most : int
-        The most rows of a unit.
+    least, most : int
+        The fewest rows of a unit, 1 or, where two tables were joined, 0; and the most.
     count, place : str
         Names of these columns in the table of people.
     gap : str, optional
@@ -81,6 +91,7 @@ class People:
     own: tuple[str, ...]
     by_row: tuple[str, ...]
     order: str | None
+    least: int
     most: int
     count: str
     place: str
@@ -101,19 +112,23 @@ class People:
         ]
         if self.most > 2:
             lines += [f"if {several} then {count} >= 3"]
-        beside = {name: self.schema.modelled_column(name).missing for name in self.following}
-        lines += [_absent(self.following[name], place, missing=missing) for name, missing in beside.items()]
+        no_next, missing = f"{place} = only", {name: self.schema.modelled_column(name).missing for name in self.by_row}
+        if self.least == 0:
+            no_row, no_next = f"{place} = {NOWHERE}", f"{place} in (only, {NOWHERE})"
+            lines += [f"if {no_row} then {count} = 0", f"if {count} = 0 then {no_row}"]
+            about_rows = {**dict(zip(self.by_row, self.by_row, strict=True)), **self.usual}
+            lines += [_absent(new, no_row, missing=missing[name]) for name, new in about_rows.items()]
+        lines += [_absent(new, no_next, missing=missing[name]) for name, new in self.following.items()]
         if self.gap is not None and self.order is not None:
             order = self.schema.modelled_column(self.order)
             # Nothing lies between a date and a special value either.
-            lines.append(_absent(self.gap, place, missing=order.size > order.levels))
+            lines.append(_absent(self.gap, no_next, missing=order.size > order.levels))
         return tuple(lines)
 
     @property
     def made(self) -> frozenset[str]:
         """The columns of the table of people that the declared table does not have."""
-        ends = () if self.gap is None else (self.gap,)
-        return frozenset((self.count, self.place, *ends, *self.following.values(), *self.usual.values()))
+        return _made(self.count, self.place, self.gap, self.following, self.usual)
 
     def title(self, name: str) -> str:
         """Return what a column of the table of people is, in words: ``next.cost`` is "cost, next row"."""
@@ -128,12 +143,23 @@ class People:
         """Return the code of the next row's column where there is no next row: that of a missing cell."""
         return self.asked.size_of(self.following[name]) - 1
 
+    def blank(self, name: str) -> int:
+        """Return the code, in the declared table, of an empty cell about the row of a unit that has none."""
+        return self.schema.modelled_column(name).unreadable_code
 
-def _absent(name: str, place: str, *, missing: bool) -> str:
-    """Say that a cell about the next row is missing where there is none, and only there if none can be missing."""
+
+def _absent(name: str, where: str, *, missing: bool) -> str:
+    """Say that a cell about a row is missing where there is no such row, and only there if none can be missing."""
     if missing:
-        return f"if {place} = only then {quoted(name)} is missing"
-    return f"{quoted(name)} is missing exactly when {place} = only"
+        return f"if {where} then {quoted(name)} is missing"
+    return f"{quoted(name)} is missing exactly when {where}"
+
+
+def _made(
+    count: str, place: str, gap: str | None, following: dict[str, str], usual: dict[str, str]
+) -> frozenset[str]:
+    ends = () if gap is None else (gap,)
+    return frozenset((count, place, *ends, *following.values(), *usual.values()))
 
 
 def asked_schema(schema: Schema) -> Schema:
@@ -158,7 +184,8 @@ def people_of(schema: Schema) -> People:
     """
     unit, modelled = schema.unit, {column.name: column for column in schema.modelled}
     own = tuple(name for name in modelled if name in unit.same_in_all_rows)
-    by_row = tuple(name for name in modelled if name not in unit.same_in_all_rows)
+    by_row = tuple(name for name in modelled if name not in (*unit.same_in_all_rows, MERGE.name))
+    least = 1 if schema.tables is None else 0
     taken = {column.name for column in schema}
 
     def free(name: str) -> str:
@@ -173,25 +200,31 @@ def people_of(schema: Schema) -> People:
     following = {name: free(f"next.{name}") for name in by_row if name != unit.ordered_by}
     usual = {name: free(f"usual.{name}") for name in following if modelled[name].is_summable}
     more: list[Column] = [
-        NumberColumn(count, 1, unit.rows_per_unit, 1, fallback=1),
-        CategoryColumn(place, PLACES, fallback=PLACES[0]),
+        NumberColumn(count, least, unit.rows_per_unit, 1, fallback=1),
+        CategoryColumn(place, PLACES if least else (*PLACES, NOWHERE), fallback=PLACES[0]),
     ]
     if ordered is not None and gap is not None:
         more.append(NumberColumn(gap, 0, ordered.levels - 1, 1, missing=True))
-    more += [replace(modelled[name], name=new) for name, new in usual.items()]
+    columns = schema.columns
+    if least == 0:
+        columns = tuple(replace(one, missing=True) if one.name in by_row else one for one in schema.declared)
+    more += [replace(modelled[name], name=new, **({} if least else {"missing": True})) for name, new in usual.items()]
     more += [replace(modelled[name], name=new, missing=True) for name, new in following.items()]
+    made = _made(count, place, gap, following, usual)
     try:
         asked = replace(
             schema,
-            columns=(*schema.columns, *more),
+            columns=(*columns, *more),
             unit=AskedUnit(
                 protects=unit.protects,
                 rows_per_unit=1,
                 id_column=unit.id_column,
                 stands_for=unit.rows_per_unit,
                 declared=schema,
+                without_rows=None if least else NoRow(count, 0, frozenset(by_row), made - {count}),
             ),
             people="separate_rows",
+            tables=None,
         )
     except SchemaError as problem:
         raise SchemaError(
@@ -204,6 +237,7 @@ def people_of(schema: Schema) -> People:
         own=own,
         by_row=by_row,
         order=unit.ordered_by,
+        least=least,
         most=unit.rows_per_unit,
         count=count,
         place=place,

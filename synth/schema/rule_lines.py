@@ -52,7 +52,7 @@ from synth.schema.rules import (
     spans_of,
     values_of,
 )
-from synth.schema.schema import Schema
+from synth.schema.schema import NoRow, Schema
 
 __all__ = ["RuleSet", "quoted", "read_rules", "with_tables"]
 
@@ -112,7 +112,19 @@ def read_rules(lines: Sequence[str], schema: Schema) -> RuleSet:
     declared = {column.name: column for column in schema.modelled}
     found = [entry for line, text in enumerate(lines) for entry in _Line(line, text, declared).read()]
     rules = tuple(entry for entry in found if isinstance(entry, Rule))
+    no_row = schema.no_row
+    if no_row is not None:
+        there = declared[no_row.column]
+        has_row = Among(there, complement(spans_of([no_row.code]), there.size), f"not {no_row.column}")
+        rules = tuple(_about_rows(rule, no_row, has_row) for rule in rules)
     return RuleSet(tuple(lines), rules, tuple(entry for entry in found if isinstance(entry, Heap)))
+
+
+def _about_rows(rule: Rule, no_row: NoRow, has_row: Among) -> Rule:
+    """Return a rule that says nothing of units without a row, if it is about what such a row holds."""
+    named = set(rule.columns)
+    speaks_of_it = no_row.column in named or not no_row.made.isdisjoint(named)
+    return rule if speaks_of_it or no_row.empty.isdisjoint(named) else replace(rule, when=(has_row, *rule.when))
 
 
 def with_tables(lines: Sequence[str], base: Path) -> tuple[str, ...]:

@@ -26,6 +26,7 @@ __all__ = [
     "KeptTogether",
     "LinkedTables",
     "Neighbours",
+    "NoRow",
     "PrivacyUnit",
     "Protection",
     "RowCountRule",
@@ -111,6 +112,11 @@ class PrivacyUnit:
             )
 
     @property
+    def no_row(self) -> NoRow | None:
+        """How a row says that the unit has none in the second of two tables, where one stands for all of them."""
+        return None
+
+    @property
     def rows_at_most(self) -> int:
         """The most rows of the table that one of them can have, also where one question row stands for all of them."""
         return self.rows_per_unit
@@ -168,6 +174,23 @@ class LinkedTables:
             raise SchemaError("tables: both tables have the same name. Call them for example patients and visits.")
         if self.key == MERGE.name:
             raise SchemaError(f"tables: the key cannot be called {MERGE.name}. Rename the column.")
+
+
+LEFT_ONLY = MERGE.declared_labels.index("left_only")
+
+
+@dataclass(frozen=True, slots=True)
+class NoRow:
+    """How a row says that its unit has none in the second of two tables.
+
+    ``column`` has the code ``code`` there, and the columns ``empty`` have no cell. ``made`` are columns beside those of
+    the declared table, whose rules speak of such rows themselves.
+    """
+
+    column: str
+    code: int
+    empty: frozenset[str]
+    made: frozenset[str] = frozenset()
 
 
 def tables_of(said: object) -> tuple[LinkedTables, tuple[str | None, str | None]]:
@@ -441,6 +464,14 @@ class Schema:
     def may_be_whole(self) -> bool:
         """Whether rows of one unit can be kept together: there can be several, and an id says which they are."""
         return self.unit.id_column is not None and self.unit.rows_per_unit > 1
+
+    @property
+    def no_row(self) -> NoRow | None:
+        """How a row says that its unit has none in the second of two tables; None where every row is one."""
+        if self.tables is None:
+            return self.unit.no_row
+        own = {MERGE.name, *self.unit.same_in_all_rows}
+        return NoRow(MERGE.name, LEFT_ONLY, frozenset(name for name in self.names if name not in own))
 
     @property
     def needs_number_of_units(self) -> bool:
