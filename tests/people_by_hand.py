@@ -10,6 +10,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from synth.schema import People, code_dtype
 from synth.schema.people import PLACES
+from synth.schema.schema import LEFT_ONLY, MERGE
 
 __all__ = ["Row", "row_of_unit"]
 
@@ -66,12 +67,18 @@ def row_of_unit(rows: Sequence[Row], unit: bytes, people: People, *, account_key
         order = 0 if people.order is None else min(row[people.order], grid(people.order))
         return order, _tie(row, unit, people, account_key)
 
-    kept = sorted(rows, key=key)[: people.most]
+    alone = [row for row in rows if people.schema.tables is not None and row[MERGE.name] == LEFT_ONLY]
+    kept = sorted((row for row in rows if row not in alone), key=key)[: people.most]
+    if not kept:
+        own = min(alone, key=key)
+        without = {name: people.asked.size_of(name) - 1 for name in (*people.by_row, *people.made)}
+        without |= {people.count: 0, people.place: len(PLACES)} | {name: own[name] for name in people.own}
+        return tuple(without[name] for name in people.asked.names)
     first, second = _halves(unit, _purpose(account_key, b"row and next"))
     chosen = ((first >> 32) * (len(kept) - 1)) >> 32 if len(kept) > 1 else 0
     this, following = kept[chosen], kept[chosen + 1] if len(kept) > 1 else None
     made = {name: kept[0][name] for name in people.own} | {name: this[name] for name in people.by_row}
-    made[people.count] = len(kept) - 1
+    made[people.count] = len(kept) - people.least
     if following is None:
         place = "only"
     elif len(kept) == 2:

@@ -186,3 +186,34 @@ def _(patch: pytest.MonkeyPatch) -> None:
         "units_to_split",
         lambda encoded, schema: len(np.unique(encoded._unit_hashes[table.with_id(encoded._unit_hashes)], axis=0)),
     )
+
+
+@fault("who has no row in the second table is nobody", "one row each")
+def _(patch: pytest.MonkeyPatch) -> None:
+    def change(columns: Codes, hashes: np.ndarray, whole: People, made: Codes) -> Codes:
+        there = made[whole.count] > 0 if whole.least == 0 else slice(None)
+        return {name: codes[there] for name, codes in made.items()}
+
+    made_of(patch, change)
+
+
+@fault("who has no row in the second table is given a cell that others have", "one more")
+def _(patch: pytest.MonkeyPatch) -> None:
+    def change(columns: Codes, hashes: np.ndarray, whole: People, made: Codes) -> Codes:
+        if whole.least or not len(made[whole.count]):
+            return made
+        name = whole.by_row[0]
+        cells = made[name].copy()
+        cells[made[whole.count] == 0] = np.sort(columns[name])[len(columns[name]) // 2]
+        return made | {name: cells}
+
+    made_of(patch, change)
+
+
+@fault("a row of the first table alone counts as one of the second", "structure")
+def _(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(people, "_without_rows", lambda columns, rows, whole: np.zeros(len(whole_column(columns)[rows]), bool))
+
+
+def whole_column(columns: Codes) -> np.ndarray:
+    return next(iter(columns.values()))

@@ -26,7 +26,7 @@ from synth.generators import (
     build,
     build_from_state,
 )
-from synth.generators.whole_people import POOL, unfolded
+from synth.generators.whole_people import POOL, as_declared, unfolded
 from synth.privacy.people import folded, made_up_hashes
 from synth.schema import RunConfig, people_of
 from synth.schema.constraints import Repaired, asks_the_model, repair
@@ -108,13 +108,13 @@ def drawn_rows(fitted: PrivateModel, config: RunConfig) -> DrawnRows:
     if config.schema.people != "whole" or not isinstance(fitted, Generator):
         return _drawn(fitted, config)
     people, seed = people_of(config.schema), (config.seed + 2) % 2**63
-    # Structure is kept when people are made, so rows are repaired by the owner's rules alone.
-    asked = replace(config.asked, constraints=config.constraints)
+    # Structure is kept when people are made, so rows are repaired by the owner's rules, and by what tells whether there
+    # is a row that these are about.
+    asked = replace(config.asked, constraints=(*people.of_no_row, *config.constraints))
     drawn, pool = _drawn(fitted, asked), _drawn(fitted, replace(asked, rows=POOL, seed=seed))
     rules, names = read_rules(config.constraints, config.schema), config.schema.names
     if rules.learnt:
-        places = [asked.schema.names.index(name) for name in names]
-        rules = with_learnt_tables(rules, config.schema, pool.codes[:, places])
+        rules = with_learnt_tables(rules, config.schema, as_declared(pool.codes, people))
 
     def keeps(codes: NDArray[np.int64]) -> NDArray[np.bool_]:
         rows = {name: codes[:, names.index(name)] for name in rules.columns}

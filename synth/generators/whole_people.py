@@ -35,7 +35,7 @@ from synth.schema import DateColumn, ModelledColumn, People
 from synth.schema.people import PLACES
 from synth.schema.schema import LEFT_ONLY, MERGE
 
-__all__ = ["POOL", "MadePeople", "broken_structure", "unfolded"]
+__all__ = ["POOL", "MadePeople", "as_declared", "broken_structure", "unfolded"]
 
 POOL = 60_000
 """Rows of the table of people that are drawn to find what follows what."""
@@ -110,6 +110,17 @@ def unfolded(
     making.go_on()
     making.go_back()
     return MadePeople(making.made, np.repeat(np.arange(len(count)), count))
+
+
+def as_declared(drawn: _Whole, people: People) -> _Whole:
+    """Return the one row that rows of the table of people say of each person, as rows of the declared table.
+
+    Where two tables were joined, without people who have no row in the second.
+    """
+    names = people.asked.names
+    drawn = drawn[drawn[:, names.index(people.count)] + people.least > 0]
+    both = np.zeros((len(drawn), 1), dtype=drawn.dtype)
+    return np.hstack([both if name == MERGE.name else drawn[:, [names.index(name)]] for name in people.schema.names])
 
 
 def _rows_of(drawn: _Whole, people: People) -> _Whole:

@@ -37,6 +37,7 @@ from synth.schema.config import (
 from synth.schema.people import People, asked_schema, people_asked, people_of
 from synth.schema.presets import Preset, preset_called, preset_for, presets
 from synth.schema.schema import (
+    LinkedTables,
     Neighbours,
     PrivacyUnit,
     Protection,
@@ -81,6 +82,7 @@ __all__ = [
     "FormField",
     "FoundReference",
     "IdentifierColumn",
+    "LinkedTables",
     "ModelledColumn",
     "NamesOf",
     "Neighbours",

@@ -114,16 +114,27 @@ class People:
             lines += [f"if {several} then {count} >= 3"]
         no_next, missing = f"{place} = only", {name: self.schema.modelled_column(name).missing for name in self.by_row}
         if self.least == 0:
-            no_row, no_next = f"{place} = {NOWHERE}", f"{place} in (only, {NOWHERE})"
-            lines += [f"if {no_row} then {count} = 0", f"if {count} = 0 then {no_row}"]
-            about_rows = {**dict(zip(self.by_row, self.by_row, strict=True)), **self.usual}
-            lines += [_absent(new, no_row, missing=missing[name]) for name, new in about_rows.items()]
+            no_next = f"{place} in (only, {NOWHERE})"
+            lines += self.of_no_row
+            lines += [
+                _absent(new, f"{place} = {NOWHERE}", missing=missing[name]) for name, new in self.usual.items()
+            ]
         lines += [_absent(new, no_next, missing=missing[name]) for name, new in self.following.items()]
         if self.gap is not None and self.order is not None:
             order = self.schema.modelled_column(self.order)
             # Nothing lies between a date and a special value either.
             lines.append(_absent(self.gap, no_next, missing=order.size > order.levels))
         return tuple(lines)
+
+    @property
+    def of_no_row(self) -> tuple[str, ...]:
+        """What of the structure says which cells a unit without a row in the second of two tables has."""
+        if self.least:
+            return ()
+        count, place = quoted(self.count), quoted(self.place)
+        no_row = f"{place} = {NOWHERE}"
+        cells = (_absent(name, no_row, missing=self.schema.modelled_column(name).missing) for name in self.by_row)
+        return (f"if {count} = 0 then {no_row}", f"if {no_row} then {count} = 0", *cells)
 
     @property
     def made(self) -> frozenset[str]:

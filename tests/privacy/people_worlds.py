@@ -8,6 +8,7 @@ from __future__ import annotations
 import datetime
 import io
 import random
+import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ from synth.schema import (
     DateColumn,
     DateStep,
     IdentifierColumn,
+    LinkedTables,
     NumberColumn,
     PrivacyUnit,
     RowCountRule,
@@ -34,6 +36,7 @@ from synth.schema import (
     YesNoColumn,
     people_of,
 )
+from synth.schema.rule_lines import read_rules
 
 __all__ = ["BUDGET", "CHECKS", "KEY", "UNITS", "WORLDS", "PeopleWorld", "assert_answers", "folded_rows", "rows_of"]
 
@@ -63,6 +66,7 @@ class PeopleWorld:
     own: tuple[str, ...] = ("sex", "born")
     order: str | None = "seen"
     holdout: float = 0.25
+    tables: LinkedTables | None = None
 
     @property
     def schema(self) -> Schema:
@@ -72,11 +76,12 @@ class PeopleWorld:
             row_count=self.row_count,
             number_of_units=UNITS if self.row_count == "public" else None,
             people="whole",
+            tables=self.tables,
         )
 
     def open(self, lines: Sequence[Line], key: bytes = KEY) -> tuple[PrivateTable, PrivateTable]:
         """Return both sides of a file."""
-        data = HEADER + b"".join(lines)
+        data = HEADER + b"".join(lines) if self.tables is None else joined([HEADER, *lines])
         train, held = PrivateTable.open(
             lambda: io.BytesIO(data),
             "",
@@ -95,7 +100,16 @@ WORLDS = {
     "add or remove, without an order": PeopleWorld("private", order=None),
     "replace one, by a number": PeopleWorld("public", most=4, own=(), order="cost"),
     "a thousand rows declared": PeopleWorld("private", most=1_000, own=("town",)),
+    "add or remove, two tables": PeopleWorld("private", tables=LinkedTables("patients", "visits", "who")),
+    "replace one, two tables": PeopleWorld("public", order=None, tables=LinkedTables("patients", "visits", "who")),
 }
+
+
+def joined(lines: Sequence[Line]) -> bytes:
+    """Return a file that was joined from two: what a line holds says which of them it comes from."""
+    kinds = (b"left_only", b"left_only", b"both", b"left_only", b"right_only", b"?")
+    ends = [b"_merge", *(kinds[zlib.crc32(line) % len(kinds)] for line in lines[1:])]
+    return b"".join(line[:-1] + b"," + end + b"\n" for line, end in zip(lines, ends, strict=True))
 
 
 def a_line(who: str, random_: random.Random) -> Line:
@@ -199,6 +213,19 @@ def codes_are_declared(world: PeopleWorld) -> None:
             assert not len(column) or column.max() < side.schema.size_of(name), name
 
 
+def units_without_rows_have_none(world: PeopleWorld) -> None:
+    """What is declared true of every row of the table of people is true of it."""
+    people = people_of(world.schema)
+    rules = read_rules(people.structure, people.asked)
+    seen = set()
+    for side in world.open(a_file(random.Random(7))):
+        rows = {name: side._column(name).astype(np.int64) for name in people.asked.names}
+        assert not [rules.lines[rule.line] for rule in rules.rules if rule.broken(rows).any()]
+        seen |= set((rows[people.count] + people.least).tolist())
+    # Somebody of this file has lines of the first table alone.
+    assert (0 in seen) == (world.tables is not None)
+
+
 def everybody_is_one_row(world: PeopleWorld) -> None:
     for units in (1, 2, UNITS):
         lines = [line for unit in range(units) for line in lines_of(f"p{unit}", 1 + unit % 6, random.Random(unit))]
@@ -247,6 +274,7 @@ CHECKS: dict[str, Callable[[PeopleWorld], None]] = {
     "one more": one_person_more_is_one_row_more,
     "codes": codes_are_declared,
     "one row each": everybody_is_one_row,
+    "structure": units_without_rows_have_none,
     "keyed": hashes_are_keyed,
     "sides": a_side_follows_from_the_id,
     "nobodies": rows_without_an_id_are_nobodys,

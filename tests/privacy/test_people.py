@@ -22,6 +22,7 @@ from synth.schema import (
     CategoryColumn,
     DateColumn,
     IdentifierColumn,
+    LinkedTables,
     ModelledColumn,
     NumberColumn,
     People,
@@ -100,7 +101,10 @@ def declared(draw: st.DrawFn) -> People:
     most = draw(st.sampled_from((2, 3, 4, 6, 1_000)))
     unit = PrivacyUnit("person", most, "who", tuple(filter(None, own)), order)
     row_count = draw(st.sampled_from(("private", "public")))
-    return people_of(Schema((IdentifierColumn("who"), *columns), unit=unit, row_count=row_count, people="whole"))
+    linked = draw(st.sampled_from((None, LinkedTables("patients", "visits", "who"))))
+    return people_of(
+        Schema((IdentifierColumn("who"), *columns), unit=unit, row_count=row_count, people="whole", tables=linked)
+    )
 
 
 @st.composite
@@ -170,8 +174,10 @@ def test_a_missing_next_row_has_the_last_code_and_all_other_codes_stay(people: P
         column, following = people.schema.modelled_column(name), people.asked.modelled_column(new)
         assert following.missing_code == people.absent_code(name) >= column.size - 1
         assert following.levels == column.levels
-    for name, new in people.usual.items():
-        assert people.asked.size_of(new) == people.schema.size_of(name)
+    added = people.schema.tables is not None
+    for name, new in [*people.usual.items(), *((name, name) for name in people.by_row)]:
+        column = people.schema.modelled_column(name)
+        assert people.asked.size_of(new) == column.size + (added and not column.missing)
 
 
 # One rule after another

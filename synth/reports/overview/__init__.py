@@ -217,8 +217,11 @@ def _rows_made(answers: PaidAnswers, people: People | None) -> Iterator[SafeEvid
             "one row there, with what belongs to them, one of their rows and the next.",
         )
         count = answers.codes[people.asked.names.index(people.count)]
-        rows = int(count.sum(dtype=np.int64)) + len(count)
+        rows = int(count.sum(dtype=np.int64)) + people.least * len(count)
         chosen = f"Those of all people; the most of one {unit} is {people.most:,}. Not counted in the private table."
+        if people.schema.tables is not None:
+            without, second = int((count == 0).sum()), people.schema.tables.second
+            chosen = f"Rows of '{second}'. {without:,} of {answers.rows_made:,} {people.schema.unit.plural} have none. {chosen}"
     yield SafeEvidence(id="overview.rows_made", title="Synthetic rows", value=rows, sentence=chosen)
 
 

@@ -21,6 +21,7 @@ from synth.reports.evidence import OwnerOnlyEvidence
 from synth.reports.figures import Cell, Table
 from synth.reports.wording import beside_anchors
 from synth.schema import People
+from synth.schema.schema import LEFT_ONLY, MERGE
 
 __all__ = ["PeopleRows", "kept_of_people", "own_share"]
 
@@ -36,25 +37,34 @@ class PeopleRows:
     """All rows of some people, as codes of the declared table and in at most 32 public bins.
 
     ``codes`` and ``binned`` hold an array of shape (n_rows,) by column; the rows of a person lie together, in their
-    order, from ``first`` on, and are ``count`` many.
+    order, from ``first`` on, and are ``count`` many. Where two tables were joined, a person without a row in the second
+    has one here, for which ``there`` is false.
     """
 
     codes: dict[str, _Whole]
     binned: dict[str, _Whole]
     first: _Whole
     count: _Whole
+    there: NDArray[np.bool_]
+
+    @property
+    def number(self) -> _Whole:
+        """How many rows each person has, of shape (n_people,)."""
+        return np.where(self.there[self.first], self.count, 0)
 
     @classmethod
     def of(cls, rows: UnitRows, people: People) -> PeopleRows:
         """Lay rows out by person."""
         codes = {name: one.astype(np.int64) for name, one in zip(people.schema.names, rows.codes, strict=True)}
+        merged = None if people.least else codes.pop(MERGE.name)
         binned = {
             name: coarse_bins(people.schema.modelled_column(name))[one].astype(np.int64) for name, one in codes.items()
         }
         starts = np.ones(len(rows.units), dtype=bool)
         starts[1:] = rows.units[1:] != rows.units[:-1]
         first = np.flatnonzero(starts)
-        return cls(codes, binned, first, np.diff(np.append(first, len(rows.units))))
+        there = np.ones(len(rows.units), dtype=bool) if merged is None else merged != LEFT_ONLY
+        return cls(codes, binned, first, np.diff(np.append(first, len(rows.units))), there)
 
     def drawn_again(self, seed: int) -> PeopleRows:
         """Return as many people, drawn with replacement, each with all of their rows."""
@@ -63,7 +73,8 @@ class PeopleRows:
         first = np.cumsum(count) - count
         places = np.repeat(self.first[who] - first, count) + np.arange(count.sum())
         codes = {name: one[places] for name, one in self.codes.items()}
-        return PeopleRows(codes, {name: one[places] for name, one in self.binned.items()}, first, count)
+        binned = {name: one[places] for name, one in self.binned.items()}
+        return PeopleRows(codes, binned, first, count, self.there[places])
 
     @property
     def before(self) -> _Whole:
@@ -94,7 +105,7 @@ def kept_of_people(
     """
     real = PeopleRows.of(private, people)
     made, floor = PeopleRows.of(synthetic, people), real.drawn_again(seed)
-    unit, names = people.schema.unit.protects, people.schema.names
+    unit, names = people.schema.unit.protects, tuple(real.codes)
     after = list(people.following)
 
     def far(name: str, title: str, sets: Sequence[tuple[str, ...]], cells: _Cells, weighs: str) -> OwnerOnlyEvidence:
@@ -102,7 +113,7 @@ def kept_of_people(
             name, title, sets, [(cells(real, one), cells(made, one), cells(floor, one)) for one in sets], weighs
         )
 
-    found = [far("rows", f"Rows of a {unit}", [("number of rows",)], lambda rows, _: [rows.count], _PEOPLE)]
+    found = [far("rows", f"Rows of a {unit}", [("number of rows",)], lambda rows, _: [rows.number], _PEOPLE)]
     if people.own:
         own = [(name,) for name in people.own]
         found.append(
@@ -124,11 +135,11 @@ _Cells = Callable[[PeopleRows, tuple[str, ...]], Sequence[_Whole]]
 
 
 def _rows_and_own(rows: PeopleRows, columns: tuple[str, ...]) -> Sequence[_Whole]:
-    return [rows.count, *(rows.binned[name][rows.first] for name in columns)]
+    return [rows.number, *(rows.binned[name][rows.first] for name in columns)]
 
 
 def _within(rows: PeopleRows, columns: tuple[str, ...]) -> Sequence[_Whole]:
-    return [rows.binned[name] for name in columns]
+    return [rows.binned[name][rows.there] for name in columns]
 
 
 def _row_and_next(rows: PeopleRows, columns: tuple[str, ...]) -> Sequence[_Whole]:
@@ -248,7 +259,7 @@ def own_share(rows: PeopleRows, name: str, people: People) -> float | None:
     """
     levels = people.schema.modelled_column(name).levels
     whose = np.repeat(np.arange(len(rows.count)), rows.count)
-    known = rows.codes[name] < levels
+    known = (rows.codes[name] < levels) & rows.there
     codes, whose = rows.codes[name][known], np.unique(whose[known], return_inverse=True)[1]
     n = np.bincount(whose)
     if len(codes) == len(n) or len(n) < 2 or codes.min() == codes.max():
