@@ -212,7 +212,9 @@ def _(patch: pytest.MonkeyPatch) -> None:
 
 @fault("a row of the first table alone counts as one of the second", "structure")
 def _(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(people, "_without_rows", lambda columns, rows, whole: np.zeros(len(whole_column(columns)[rows]), bool))
+    patch.setattr(
+        people, "_without_rows", lambda columns, rows, whole: np.zeros(len(whole_column(columns)[rows]), bool)
+    )
 
 
 def whole_column(columns: Codes) -> np.ndarray:

@@ -14,7 +14,15 @@ from synth.cli.commands import main
 from synth.cli.files import draft_configuration
 from synth.errors import InputError
 from synth.reports.forecast import forecast
-from synth.schema import RunConfig, config_of_text, config_to_yaml, parse_schema
+from synth.schema import (
+    LinkedTables,
+    RunConfig,
+    config_of_text,
+    config_to_yaml,
+    parse_schema,
+    schema_from_document,
+    schema_to_document,
+)
 from synth.schema.guesses import belongs_to_unit_by_name, order_by_name
 
 WHOLE = "{protects: patient, id_column: patient, rows_per_unit: 6, same_in_all_rows: [sex], ordered_by: visited}"
@@ -140,6 +148,64 @@ def test_what_cannot_be_is_refused_in_one_sentence(case: str) -> None:
     with pytest.raises(InputError) as refusal:
         said(declared, more)
     assert str(refusal.value) == sentence
+
+
+TABLES = "tables: {patients: p.csv, visits: v.csv, key: patient}"
+
+
+def test_two_tables_are_read_and_written_back(tmp_path: Path) -> None:
+    config = config_of_text(f"{HEAD}unit: {unit(id_column=None)}\n{TABLES}\npeople: 9\n", base=tmp_path)
+    assert config.schema.tables == LinkedTables("patients", "visits", "patient")
+    assert (config.schema.unit.id_column, config.schema.people, config.schema.names[-1]) == (
+        "patient",
+        "whole",
+        "_merge",
+    )
+    assert config.table_files == (str(tmp_path / "p.csv"), str(tmp_path / "v.csv"))
+    assert config_of_text(config_to_yaml(config)) == config
+    assert config.sealed().table_files is None
+    assert config_of_text(config_to_yaml(config.sealed())) == config.sealed()
+    assert schema_from_document(schema_to_document(config.schema)) == config.schema
+
+
+def test_what_belongs_to_the_unit_is_read_from_the_first_table() -> None:
+    names = {"p.csv": ["patient", "sex", "note"], "v.csv": ["patient", "visited", "ward"]}
+    text = f"{HEAD}unit: {unit(same_in_all_rows=None)}\n{TABLES}\npeople: 9\n"
+    config = config_of_text(text, lambda table: names[str(table.path)])
+    assert config.schema.unit.same_in_all_rows == ("sex",)
+    ward = "  ward: {type: category, values: [heart, children], fallback: heart}\n"
+    by_pattern = f"{text.replace(ward, '')}columns_like:\n  - {ward.strip().replace('ward: {', '{like: w*, ')}\n"
+    found = config_of_text(by_pattern, lambda table: names[str(table.path)]).schema
+    assert (set(found.columns), found.unit) == (set(config.schema.columns), config.schema.unit)
+
+
+OF_TABLES = {
+    "one table": ("tables: {patients: p.csv, key: patient}", "people: 5", "tables must name two files and their key"),
+    "no key": ("tables: {patients: p.csv, visits: v.csv}", "people: 5", "tables must name two files and their key"),
+    "one path": ("tables: {patients: p.csv, visits: , key: patient}", "people: 5", "one of the two files is blank"),
+    "a name": ("tables: {a/b: p.csv, visits: v.csv, key: patient}", "people: 5", "cannot be the name of a table"),
+    "one name": ("tables: {visits: p.csv, Visits: v.csv, key: patient}", "people: 5", "both tables have the same name"),
+    "a key": ("tables: {patients: p.csv, visits: v.csv, key: ward}", "people: 5", "Declare it as the id_column"),
+    "a table": (TABLES + "\ntable: t.csv", "people: 5", "another table is named as well"),
+    "a test": (TABLES + "\ntest_table: t.csv", "people: 5", "hold patients out instead"),
+    "rows": (TABLES, "rows: 5", "Write 'people: ' and how many patients to make"),
+    "separate": (TABLES, "rows: 5\npeople: separate_rows", "neither 'people: separate_rows' nor a model"),
+    "a model": (TABLES, "model: private-classifier\nlabel: ward", "neither 'people: separate_rows' nor a model"),
+}
+
+
+@pytest.mark.parametrize("case", OF_TABLES)
+def test_two_tables_that_cannot_be_are_refused_in_one_sentence(case: str) -> None:
+    tables, more, sentence = OF_TABLES[case]
+    with pytest.raises(InputError) as refusal:
+        config_of_text(f"{HEAD}unit: {WHOLE}\n{tables}\n{more}\n")
+    assert sentence in str(refusal.value)
+
+
+def test_a_column_of_ones_own_cannot_have_the_name_that_says_the_table() -> None:
+    own = HEAD.replace("  ward:", "  _merge: {type: category, values: [a, b], fallback: a}\n  ward:")
+    with pytest.raises(InputError, match="Rename yours"):
+        config_of_text(f"{own}unit: {WHOLE}\n{TABLES}\npeople: 5\n")
 
 
 def test_a_mode_that_releases_every_row_by_itself_does_not_keep_people() -> None:

@@ -122,7 +122,7 @@ def units_in_order(
         levels = people.schema.modelled_column(people.order).levels
         keys.append(np.minimum(columns[people.order], np.uint32(levels)))
     if not people.least:
-        keys.append(alone)
+        keys.append(alone.astype(np.uint64))
     rows = np.lexsort((*keys, ids[:, 1], ids[:, 0]))
     sorted_ids = ids[rows]
     unit = np.cumsum(begins(sorted_ids)) - 1

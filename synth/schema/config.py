@@ -284,20 +284,9 @@ class RunConfig:
             if not 0 <= getattr(self, key) < 1:
                 raise ConfigError(f"{key} must be at least 0 and below 1, got {getattr(self, key):g}.")
         self._put_words_in_one_form()
+        self._check_tables()
         if not self.account:
             raise ConfigError("account must name the people the ledger protects, for example city-survey-2026.")
-        if self.table is not None and self.source is not None:
-            raise ConfigError("table and source are both given. Keep the one that holds the rows.")
-        if self.table_files is not None and (self.table is not None or self.source is not None):
-            raise ConfigError(
-                "tables names two files, and another table is named as well. Leave out 'table' and 'source', or leave "
-                "the files under 'tables' blank."
-            )
-        if self.schema.tables is not None and self.test_table is not None:
-            raise ConfigError(
-                f"test_table is one table, and two belong together here. Leave it out, and hold {self.schema.unit.plural} "
-                "out instead."
-            )
         if self.format.origin != "file" and self.schema.neighbours is Neighbours.CELL:
             raise ConfigError(
                 "protection: the rows of a database have no public order, which protecting single cells relies on. "
@@ -312,15 +301,32 @@ class RunConfig:
             raise ConfigError("rules are about synthetic rows, and a model releases none. Leave the rules out.")
         if self.is_model and self.schema.people == "whole":
             raise ConfigError("people are made of synthetic rows, and a model releases none. Leave 'people' out.")
-        if self.schema.tables is not None and not self.by_people:
-            raise ConfigError(
-                f"tables: rows is a number of rows of one table. Write 'people: ' and how many {self.schema.unit.plural} "
-                "to make, each with their rows."
-            )
         if self.by_people and self.schema.people != "whole":
             raise ConfigError(
                 "people is a number of people to make, each with their rows. That needs an id_column and a "
                 "rows_per_unit above 1, and not 'people: separate_rows'. Otherwise write 'rows'."
+            )
+
+    def _check_tables(self) -> None:
+        """Refuse more tables than one, or than the two that belong together."""
+        if self.table is not None and self.source is not None:
+            raise ConfigError("table and source are both given. Keep the one that holds the rows.")
+        if self.table_files is not None and (self.table is not None or self.source is not None):
+            raise ConfigError(
+                "tables names two files, and another table is named as well. Leave out 'table' and 'source', or leave "
+                "the files under 'tables' blank."
+            )
+        if self.schema.tables is None:
+            return
+        units = self.schema.unit.plural
+        if self.test_table is not None:
+            raise ConfigError(
+                f"test_table is one table, and two belong together here. Leave it out, and hold {units} out instead."
+            )
+        if not self.by_people:
+            raise ConfigError(
+                f"tables: rows is a number of rows of one table. Write 'people: ' and how many {units} to make, each "
+                "with their rows."
             )
 
     def _put_words_in_one_form(self) -> None:
@@ -487,7 +493,7 @@ def _declared_table(document: Mapping[str, Any], path: str | None, base: Path | 
         path=_path(path, base),
         source=None,
         format=parse_format(_or_empty(document.get("format"))),
-        says_names=partial(all_declared, document.get("columns"), document.get(COLUMNS_LIKE, {})),
+        says_names=partial(all_declared, document.get("columns"), document.get(COLUMNS_LIKE)),
     )
 
 
@@ -496,9 +502,7 @@ def _without_patterns(document: Mapping[str, Any], names: Sequence[str]) -> Mapp
     return {key: said for key, said in document.items() if key != COLUMNS_LIKE} | {"columns": columns}
 
 
-def _linked_in_full(
-    document: Mapping[str, Any], said: object, names: NamesOf, base: Path | None
-) -> Mapping[str, Any]:
+def _linked_in_full(document: Mapping[str, Any], said: object, names: NamesOf, base: Path | None) -> Mapping[str, Any]:
     """Resolve patterns for two tables that belong together, and say which columns the first of them has."""
     tables, paths = read("tables", tables_of, said)
     unit = as_mapping(_or_empty(document.get("unit")))
@@ -605,7 +609,9 @@ def _of_document(document: Mapping[str, Any]) -> Schema:
         tables, _ = read("tables", tables_of, body.pop("tables"))
         unit = {"id_column": tables.key, **as_mapping(_or_empty(body.get("unit")))}
         schema = read_as(Schema, body | {"unit": unit})
-        return replace(schema, people="whole" if said is None and schema.may_be_whole else "separate_rows", tables=tables)
+        return replace(
+            schema, people="whole" if said is None and schema.may_be_whole else "separate_rows", tables=tables
+        )
     schema = read_as(Schema, body)
     if said is None:
         return replace(schema, people="whole") if schema.may_be_whole else schema

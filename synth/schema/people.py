@@ -10,9 +10,11 @@ of a table of people, which has
 - a usual value of each number: a middle one of all of its rows.
 
 A unit has one row there, however many it has in the private table, so a question moves by one row where a unit comes or
-goes: bounds do not grow with ``rows_per_unit``. Where the declared table is joined from two, a unit may have no row in
-the second: its ``count`` is 0, and all that is about its rows is missing. :mod:`synth.privacy.people` makes that row of a unit's own rows alone,
+goes: bounds do not grow with ``rows_per_unit``. :mod:`synth.privacy.people` makes that row of a unit's own rows alone,
 and :mod:`synth.generators.whole_people` turns synthetic rows of this table into people with several rows.
+
+Where the declared table is joined from two, a unit may have no row in the second. Its ``count`` is then 0, and all that
+is about its rows is missing.
 
 Everything here follows from declarations.
 """
@@ -116,9 +118,7 @@ class People:
         if self.least == 0:
             no_next = f"{place} in (only, {NOWHERE})"
             lines += self.of_no_row
-            lines += [
-                _absent(new, f"{place} = {NOWHERE}", missing=missing[name]) for name, new in self.usual.items()
-            ]
+            lines += [_absent(new, f"{place} = {NOWHERE}", missing=missing[name]) for name, new in self.usual.items()]
         lines += [_absent(new, no_next, missing=missing[name]) for name, new in self.following.items()]
         if self.gap is not None and self.order is not None:
             order = self.schema.modelled_column(self.order)
@@ -166,9 +166,7 @@ def _absent(name: str, where: str, *, missing: bool) -> str:
     return f"{quoted(name)} is missing exactly when {where}"
 
 
-def _made(
-    count: str, place: str, gap: str | None, following: dict[str, str], usual: dict[str, str]
-) -> frozenset[str]:
+def _made(count: str, place: str, gap: str | None, following: dict[str, str], usual: dict[str, str]) -> frozenset[str]:
     ends = () if gap is None else (gap,)
     return frozenset((count, place, *ends, *following.values(), *usual.values()))
 
@@ -218,8 +216,11 @@ def people_of(schema: Schema) -> People:
         more.append(NumberColumn(gap, 0, ordered.levels - 1, 1, missing=True))
     columns = schema.columns
     if least == 0:
-        columns = tuple(replace(one, missing=True) if one.name in by_row else one for one in schema.declared)
-    more += [replace(modelled[name], name=new, **({} if least else {"missing": True})) for name, new in usual.items()]
+        emptied = {name: replace(modelled[name], missing=True) for name in by_row}
+        columns = tuple(emptied.get(one.name, one) for one in schema.declared)
+    more += [
+        replace(modelled[name], name=new, missing=modelled[name].missing or not least) for name, new in usual.items()
+    ]
     more += [replace(modelled[name], name=new, missing=True) for name, new in following.items()]
     made = _made(count, place, gap, following, usual)
     try:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,8 +13,10 @@ from numpy.typing import NDArray
 from synth.estimators import DrawnRows, rows_as_asked
 from synth.generators.whole_people import broken_structure, unfolded
 from synth.privacy.people import folded, made_up_hashes
-from synth.schema import RunConfig, load_config, people_of
+from synth.schema import LinkedTables, RunConfig, load_config, people_of
 from synth.schema.people import PLACES, People
+from synth.schema.rule_lines import read_rules
+from synth.schema.schema import LEFT_ONLY
 
 DECLARED = """
 account: visits
@@ -41,6 +45,12 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> RunConfig:
 @pytest.fixture(scope="module")
 def people(config: RunConfig) -> People:
     return people_of(config.schema)
+
+
+@pytest.fixture(scope="module")
+def linked(config: RunConfig) -> People:
+    """The same where patients stand in a table of their own, and some have no visit."""
+    return people_of(replace(config.schema, tables=LinkedTables("patients", "visits", "patient")))
 
 
 def drawn_at_random(people: People, rows: int, seed: int) -> NDArray[np.int64]:
@@ -89,6 +99,75 @@ def test_structure_is_kept_whatever_is_drawn(people: People, seed: int, pool: in
     # A date that is missing has the last code, so missing ones come last.
     assert (np.diff(made.codes[:, at["visited"]])[same] >= 0).all()
     assert np.array_equal(made.codes[np.flatnonzero(np.r_[True, ~same]), at["sex"]], drawn[:, 0])
+
+
+@settings(deadline=None)
+@given(seed=st.integers(0, 2**31), pool=st.integers(0, 300))
+def test_structure_of_two_tables_is_kept_whatever_is_drawn(linked: People, seed: int, pool: int) -> None:
+    drawn = drawn_at_random(linked, 60, seed)
+    made = unfolded(drawn, drawn_at_random(linked, pool, seed + 1), linked, rows=None, seed=seed)
+    count = drawn[:, linked.asked.names.index("count")]
+    assert np.array_equal(np.bincount(made.units), np.maximum(count, 1))
+    assert ((made.codes >= 0) & (made.codes < np.array(linked.schema.sizes))).all()
+    first = made.codes[np.flatnonzero(np.diff(made.units, prepend=-1))]
+    at = {name: place for place, name in enumerate(linked.schema.names)}
+    assert np.array_equal(first[:, at["_merge"]] == LEFT_ONLY, count == 0)
+    assert list(broken_structure(made.codes, made.units, linked)) == []
+
+
+def test_people_without_a_row_fold_back_and_what_is_broken_about_them_is_found(
+    config: RunConfig, people: People, linked: People
+) -> None:
+    columns, unit = people_with_chains(people, 300, 9)
+    alone = unit % 4 == 0
+    columns |= {"_merge": np.where(alone, LEFT_ONLY, 0)}
+    table = table_of(linked, columns, unit)
+    count = linked.asked.names.index("count")
+    assert (table[:, count] == 0).sum() == 75
+    made = unfolded(table, table, linked, rows=None, seed=2)
+    asked = replace(config, schema=linked.schema)
+    again = rows_as_asked(DrawnRows(made.codes, units=made.units), asked)
+    assert np.array_equal(np.sort(again[:, count]), np.sort(table[:, count]))
+    at = {name: place for place, name in enumerate(linked.schema.names)}
+    first, several = (int(np.flatnonzero(made.codes[:, at["_merge"]] == kind)[0]) for kind in (LEFT_ONLY, 0))
+    for place, name, code, said in (
+        (first, "ward", 1, "one patient without a row has a cell of one"),
+        (several, "_merge", 2, "one row belongs to no patient"),
+        (
+            int(np.flatnonzero(np.diff(made.units) == 0)[0]),
+            "_merge",
+            LEFT_ONLY,
+            "one patient both has rows and has none",
+        ),
+    ):
+        codes = made.codes.copy()
+        codes[place, at[name]] = code
+        assert said in list(broken_structure(codes, made.units, linked))
+
+
+def test_rules_about_a_row_say_nothing_of_people_without_one(config: RunConfig, linked: People) -> None:
+    lines = (
+        "ward = heart",
+        "visited is not missing",
+        "sex = f",
+        "if visited is missing then sex = f",
+        "left >= visited",
+    )
+    rules = read_rules(lines, linked.schema)
+    codes = {"sex": [1, 1], "visited": [365, 365], "left": [0, 0], "ward": [0, 0], "cost": [0, 0], "_merge": [1, 0]}
+    rows = {name: np.array(values) for name, values in codes.items()}
+    broken = {rules.lines[rule.line]: rule.broken(rows).tolist() for rule in rules.rules}
+    assert broken == {
+        "ward = heart": [False, True],
+        "visited is not missing": [False, True],
+        "sex = f": [True, True],
+        "if visited is missing then sex = f": [False, True],
+        "left >= visited": [False, False],
+    }
+    asked = read_rules(lines, linked.asked)
+    rows = {name: np.zeros(2, np.int64) for name in linked.asked.names} | {"count": np.array([0, 1])}
+    rows |= {"ward": np.array([3, 0])}
+    assert asked.rules[0].broken(rows).tolist() == [False, True]
 
 
 def test_the_rows_that_were_drawn_are_among_those_made(people: People) -> None:

@@ -6,6 +6,7 @@ import datetime
 import io
 import math
 from collections import Counter, defaultdict
+from dataclasses import replace
 from itertools import chain, combinations, pairwise, product
 
 import numpy as np
@@ -29,6 +30,7 @@ from synth.schema import (
     CategoryColumn,
     DateColumn,
     IdentifierColumn,
+    LinkedTables,
     NumberColumn,
     PrivacyUnit,
     RunConfig,
@@ -166,6 +168,27 @@ def test_people_without_a_second_row_are_compared_in_what_they_have() -> None:
     found = kept(REAL, alone)
     assert found["next"].value == found["gaps"].value == 1
     assert set(kept(alone, alone)) == {"rows", "rows_by_own", "pairs", "own_share", "same"}
+
+
+def test_people_without_a_row_have_none_and_no_cells() -> None:
+    linked = people_of(replace(SCHEMA, tables=LinkedTables("patients", "visits", str(SCHEMA.unit.id_column))))
+    rows = rows_of(REAL)
+    alone = [unit for unit, own in enumerate(rows) if len(own) == 1]
+    merged = np.isin(REAL.units, alone).astype(np.int64)
+    joined = UnitRows([*REAL.codes, merged], REAL.units)
+    found, before = by_id(kept_of_people(joined, joined, linked, seed=7)), kept(REAL, REAL)
+    assert set(found) == set(before)
+    laid_out = PeopleRows.of(joined, linked)
+    assert np.array_equal(np.sort(laid_out.number), np.sort([0 if len(own) == 1 else len(own) for own in rows]))
+    none = by_id(kept_of_people(joined, UnitRows([*REAL.codes, np.zeros_like(merged)], REAL.units), linked, seed=7))
+    assert none["rows"].value == pytest.approx(len(alone) / len(rows))
+    with_rows = [row for own in rows if len(own) > 1 for row in own]
+    every_row = [row for own in rows for row in own]
+    within = [
+        apart([(row[x], row[y]) for row in with_rows], [(row[x], row[y]) for row in every_row])
+        for x, y in combinations(SCHEMA.names, 2)
+    ]
+    assert none["pairs"].value == pytest.approx(sum(within) / 6)
 
 
 # Against noisy answers

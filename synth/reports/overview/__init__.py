@@ -220,8 +220,9 @@ def _rows_made(answers: PaidAnswers, people: People | None) -> Iterator[SafeEvid
         rows = int(count.sum(dtype=np.int64)) + people.least * len(count)
         chosen = f"Those of all people; the most of one {unit} is {people.most:,}. Not counted in the private table."
         if people.schema.tables is not None:
-            without, second = int((count == 0).sum()), people.schema.tables.second
-            chosen = f"Rows of '{second}'. {without:,} of {answers.rows_made:,} {people.schema.unit.plural} have none. {chosen}"
+            without, units = int((count == 0).sum()), people.schema.unit.plural
+            having = f"{without:,} of {answers.rows_made:,} {units} have none"
+            chosen = f"Rows of '{people.schema.tables.second}'; {having}. {chosen}"
     yield SafeEvidence(id="overview.rows_made", title="Synthetic rows", value=rows, sentence=chosen)
 
 
