@@ -32,7 +32,7 @@ from synth.system.confined import answers_alone, confine
 from synth.system.conversation import AskedRanges, read_frame, write_frame
 from synth.system.settings import size_text, too_large
 
-__all__ = ["Answer", "Work", "answer_with_codes", "encode_rows", "main", "serve", "work", "work_confined"]
+__all__ = ["Answer", "Work", "answer_with_codes", "encode_rows", "ids_in", "main", "serve", "work", "work_confined"]
 
 Answer = Callable[[Request, Batches, BinaryIO], None]
 """The answer about a file that was opened, including its last frame."""
@@ -161,23 +161,35 @@ def encode_rows(request: Request, batches: Batches, pass_on: Callable[..., None]
 # Ids to hashes --------------------------------------------------------------------------------------------------------
 
 
-def _unit_hashes(cells: pa.Array, request: Request) -> npt.NDArray[np.uint8]:
-    """Return the keyed hash of each id, an array of shape (rows, HASH_BYTES); zeros where the id is missing."""
+def ids_in(cells: pa.Array, request: Request) -> tuple[list[bytes | None], npt.NDArray[np.int64]]:
+    """Return the bytes of each distinct id, None where it is missing, and the place of each row's id among them.
+
+    A row without an id has the place behind the last.
+    """
     if pa.types.is_dictionary(cells.type) and len(cells.dictionary) > len(cells):
-        # Parquet hands out the ids of a whole row group with every piece of it; each would be hashed again and again.
+        # Parquet hands out the ids of a whole row group with every piece of it; each would be looked at again and again.
         cells = cells.dictionary_decode()
     if not pa.types.is_dictionary(cells.type):
         cells = (cells if is_bytes(cells.type) else texts_of(cells)).dictionary_encode()
+    ids = _ids_of(cells.dictionary, request)
+    places: npt.NDArray[np.int64] = pc.fill_null(cells.indices.cast(pa.int64()), len(ids)).to_numpy(
+        zero_copy_only=False
+    )
+    return ids, places
+
+
+def _unit_hashes(cells: pa.Array, request: Request) -> npt.NDArray[np.uint8]:
+    """Return the keyed hash of each id, an array of shape (rows, HASH_BYTES); zeros where the id is missing."""
+    ids, places = ids_in(cells, request)
     nothing = bytes(HASH_BYTES)
     hashes = [
         nothing
         if one is None
         else hashlib.blake2b(one, digest_size=HASH_BYTES, key=request.key, person=b"unit").digest()
-        for one in _ids_of(cells.dictionary, request)
+        for one in ids
     ]
     table = np.frombuffer(b"".join([*hashes, nothing]), dtype=np.uint8).reshape(-1, HASH_BYTES)
-    index = pc.fill_null(cells.indices.cast(pa.int64()), len(hashes)).to_numpy(zero_copy_only=False)
-    chosen: npt.NDArray[np.uint8] = table[index]
+    chosen: npt.NDArray[np.uint8] = table[places]
     return chosen
 
 

@@ -172,9 +172,9 @@ def ask(
     stream : binary file
         The bytes of the table. One that can seek serves a Parquet file by ranges.
     request : Request
-        What to do with them.
+        What to do with them. Where it has a size, ranges of the stream are served, whatever it holds.
     on_batch : callable, optional
-        Called with the body of each batch of codes.
+        Called with the body of each batch, by default of codes.
     parser : sequence of str
         The module that parses, and its arguments.
 
@@ -189,7 +189,9 @@ def ask(
         If the file cannot be read, takes too long or needs too much memory; in one sentence that quotes no cell.
     """
     limits, form = request.limits, request.format
-    size = _size_of_typed(stream) if form.header or form.kind in TYPED_KINDS else None
+    size = request.size
+    if size is None and (form.header or form.kind in TYPED_KINDS):
+        size = _size_of_typed(stream)
     with (
         Confined(*parser, seconds=limits.wall_seconds) as process,
         Conversation(process, stream, size=size) as conversation,

@@ -9,7 +9,7 @@ from typing import Any
 
 from synth.errors import ConfigError, InputError, MissingPackageError, SchemaError, TableError
 from synth.schema import Column, PrivacyUnit, TableFormat, format_to_mapping, parse_column
-from synth.schema.schema import unit_from_mapping, unit_to_mapping
+from synth.schema.schema import LinkedTables, unit_from_mapping, unit_to_mapping
 from synth.schema.written import as_fields
 from synth.system.settings import ReaderLimits
 
@@ -57,7 +57,8 @@ class Request:
 
     ``columns`` are the declared ones. ``size`` is the length of the file if ranges of it are served; None if the bytes
     follow the request. ``key`` is the key of the hashes of unit ids. ``together`` says whose rows are kept together,
-    where that is asked about.
+    where that is asked about. ``tables`` are two tables to be joined, of which the second begins at byte ``second_at``
+    of what is served.
     """
 
     format: TableFormat
@@ -68,6 +69,8 @@ class Request:
     key: bytes = b""
     size: int | None = None
     together: PrivacyUnit | None = None
+    tables: LinkedTables | None = None
+    second_at: int = 0
 
     def to_bytes(self) -> bytes:
         """Write the request as JSON."""
@@ -77,6 +80,7 @@ class Request:
             "columns": [[column.name, column.to_mapping()] for column in self.columns],
             "key": self.key.hex(),
             "together": None if self.together is None else unit_to_mapping(self.together),
+            "tables": None if self.tables is None else asdict(self.tables),
         }
         return json.dumps(body).encode()
 
@@ -94,6 +98,7 @@ class Request:
             "columns": tuple(parse_column(name, declared) for name, declared in body["columns"]),
             "key": bytes.fromhex(body["key"]),
             "together": None if body["together"] is None else unit_from_mapping(body["together"]),
+            "tables": None if body["tables"] is None else LinkedTables(**body["tables"]),
         }
         return cls(**{**body, **read})
 

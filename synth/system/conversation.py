@@ -174,13 +174,17 @@ def send_range(questions: BinaryIO, stream: BinaryIO, size: int, body: bytes) ->
 
 
 class AskedRanges(io.RawIOBase):
-    """A file of ``size`` bytes whose ranges the program sends on demand; it is never in memory as a whole."""
+    """A file of ``size`` bytes whose ranges the program sends on demand; it is never in memory as a whole.
 
-    def __init__(self, questions: BinaryIO, answers: BinaryIO, size: int) -> None:
+    Where the program serves several files as one, this one begins at ``start`` of it.
+    """
+
+    def __init__(self, questions: BinaryIO, answers: BinaryIO, size: int, *, start: int = 0) -> None:
         super().__init__()
         self._questions = questions
         self._answers = answers
         self._size = size
+        self._start = start
         self._place = 0
 
     def readable(self) -> bool:
@@ -207,7 +211,8 @@ class AskedRanges(io.RawIOBase):
         wanted = left if size < 0 else min(size, left)
         if wanted == 0:
             return b""
-        write_frame(self._answers, _RANGE, self._place.to_bytes(8, "little"), wanted.to_bytes(8, "little"))
+        start = self._start + self._place
+        write_frame(self._answers, _RANGE, start.to_bytes(8, "little"), wanted.to_bytes(8, "little"))
         data = _read_exactly(self._questions, wanted)
         self._place += wanted
         return data

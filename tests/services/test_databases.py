@@ -205,7 +205,7 @@ def test_limits_hold(place: Place, incoming: Path) -> None:
 
 def test_groups_of_rows_are_written_one_by_one(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     place.run(rows=[(f"{k:05}", k, k / 2, "A", None) for k in range(2_000)])
-    monkeypatch.setattr(database, "_GROUP_ROWS", 700)
+    monkeypatch.setattr(database, "GROUP_ROWS", 700)
     file = pq.ParquetFile(file_read_here(DatabaseSource(url=place.url, table="visits"), ReaderLimits()))
     assert [file.metadata.row_group(k).num_rows for k in range(file.num_row_groups)] == [1000, 1000, 3]
     assert file.read()["age"].null_count == 1

@@ -32,11 +32,12 @@ from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
 
 from synth.errors import InputError, TableError
 from synth.names import shown
+from synth.reading.more.frames import GROUP_BYTES, GROUP_ROWS, Frames
 from synth.schema.conditions import condition, expression_of, names_in
 from synth.schema.source import DatabaseSource
 from synth.system.confined import answers_alone, confine
 from synth.system.conversation import read_frame, write_frame
-from synth.system.settings import ReaderLimits, size_text, too_large
+from synth.system.settings import ReaderLimits, size_text
 
 if TYPE_CHECKING:
     import psycopg
@@ -46,9 +47,6 @@ __all__ = ["Kind", "answer_with_rows", "main", "serve", "statement"]
 
 _ROWS_AT_ONCE = 500
 """Rows that a database sends at a time."""
-
-_GROUP_ROWS, _GROUP_BYTES = 65_536, 2**25
-"""A group of rows of the Parquet file ends at either, which bounds the memory."""
 
 _CONNECT_SECONDS = 15
 
@@ -102,7 +100,7 @@ def answer_with_rows(
         if len(names) > limits.columns:
             raise limits.too_many_columns(len(names))
         rows = iter(()) if only_names else database.rows(statement(source, names, database.dialect))
-        count = _write(_Frames(answers, limits), names, kinds, rows, limits)
+        count = _write(Frames(answers, limits), names, kinds, rows, limits)
     write_frame(answers, b"Z", json.dumps({"rows": count}).encode())
 
 
@@ -217,34 +215,8 @@ _MOMENTS = Kind(pa.timestamp("us"), _moment)
 # The file -------------------------------------------------------------------------------------------------------------
 
 
-class _Frames:
-    """A file that only grows; every piece is sent as it comes."""
-
-    closed = False
-
-    def __init__(self, answers: BinaryIO, limits: ReaderLimits) -> None:
-        self._answers, self._limits, self._sent = answers, limits, 0
-
-    def write(self, data: Any) -> int:
-        piece = bytes(data)
-        self._sent += len(piece)
-        if self._sent > self._limits.input_bytes:
-            raise too_large("The table", self._limits.input_bytes)
-        write_frame(self._answers, b"B", piece)
-        return len(piece)
-
-    def tell(self) -> int:
-        return self._sent
-
-    def flush(self) -> None:
-        return
-
-    def close(self) -> None:
-        return
-
-
 def _write(
-    target: _Frames,
+    target: Frames,
     names: Sequence[str],
     kinds: Sequence[Kind],
     pieces: Iterator[Sequence[tuple[Cell, ...]]],
@@ -262,7 +234,7 @@ def _write(
             for column, kind, cells in zip(held, kinds, zip(*rows, strict=True), strict=True):
                 column.extend([kind.value(cell, limits.cell_bytes) for cell in cells])
             size += sum(len(cell) for row in rows for cell in row if cell is not None)
-            if len(held[0]) >= _GROUP_ROWS or size >= _GROUP_BYTES:
+            if len(held[0]) >= GROUP_ROWS or size >= GROUP_BYTES:
                 _write_group(writer, held, schema)
                 size = 0
         if held[0]:
