@@ -213,6 +213,7 @@ def run(
     out: str | Path,
     *,
     table: str | Path | None = None,
+    tables: Mapping[str, Any] | None = None,
     look: bool = True,
     as_declared: bool = False,
 ) -> RunResult:
@@ -224,6 +225,8 @@ def run(
     out : path
     table : path, optional
         The private table, instead of ``config.table``.
+    tables : mapping of str to path or pandas.DataFrame, optional
+        Two private tables that belong together, by their names under ``tables`` in the configuration.
     look : bool
         Be told, before anything is charged, what is not as declared in the table. The look is recorded: a later run
         with another configuration was chosen after it.
@@ -244,7 +247,7 @@ def run(
     """
     from synth.cli.local import run_locally
 
-    return in_own_words(run_locally, config, out, table=table, reading=_reading(look, as_declared))
+    return in_own_words(run_locally, config, out, table=table, tables=tables, reading=_reading(look, as_declared))
 
 
 def _reading(look: bool, as_declared: bool) -> Reading:

@@ -10,14 +10,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import yaml
 
 from synth.application import Application
 from synth.cli.files import new_file
 from synth.cli.loading import load_config, names_in_table
-from synth.cli.received import Once, closing, kept_reading, received
+from synth.cli.received import Once, Rows, as_stored, closing, kept_reading, received, require_rows
 from synth.cli.speaking import Ask, Say, StoredAndSpokenProgress, agreed, on_terminal
 from synth.errors import InputError, SynthError
 from synth.jobs.processes import birth_of
@@ -149,6 +149,8 @@ def find_locally(
         # Paths in a configuration are relative to its folder.
         named = {"table": parsed.table, "test_table": parsed.test_table}
         document |= {key: value for key, value in named.items() if value is not None}
+        if parsed.table_files is not None:
+            document["tables"] = config_to_mapping(parsed)["tables"]
     found = find_in_document(
         document,
         parsed,
@@ -271,7 +273,7 @@ def find_in_document(
     document: Mapping[str, Any],
     config: RunConfig,
     *,
-    rows: BinaryIO | None = None,
+    rows: Rows | None = None,
     epsilon: float | None = None,
     delta: float | None = None,
     keep_table: bool = False,
@@ -289,15 +291,14 @@ def find_in_document(
         The configuration as it is written.
     config : RunConfig
         The same as it was read.
-    rows : binary file, optional
-        The private table itself, in the format of ``config.format``, instead of a path.
+    rows : binary file, or tuple of two, optional
+        The private table itself, or two that belong together, in the format of ``config.format``, instead of a path.
     epsilon, delta, keep_table, password, reading, say, warn
         As in :func:`find_locally`.
     first : bool
         Refuse a table that was taken in before, under another account.
     """
-    if config.table is None and rows is None and config.source is None:
-        raise InputError("No table is named. Write 'table:' in the configuration, or use --table.")
+    require_rows(config, rows)
     config = as_read_from_source(config)
     tell = say or (lambda line: None)
     spend = config.epsilon * USUAL_SHARE if epsilon is None else epsilon
@@ -311,7 +312,11 @@ def find_in_document(
         alone = replace(config, test_table=None)
         with received(application, alone, rows, password=password, first=first, keep=keep_table, warn=warn) as tables:
             work = application.findings.reserve(
-                config, table_id=tables[0], epsilon=plan.epsilon, delta=plan.delta, reading=kept_reading(reading)
+                as_stored(config, rows),
+                table_id=tables[0],
+                epsilon=plan.epsilon,
+                delta=plan.delta,
+                reading=kept_reading(reading),
             )
             with closing(application, work.id):
                 store = application.store

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from synth.errors import ConfigError, TableError
+from synth.errors import InputError, TableError
+from synth.names import shown
 from synth.schema import DeclaredTable, RunConfig, Schema
 from synth.schema import load_config as read_config
 from synth.schema import load_schema as read_schema
-from synth.schema.columns_like import COLUMNS_LIKE
 from synth.system.paths import path_of
 
 __all__ = ["load_config", "load_schema", "names_in_table"]
@@ -23,9 +23,9 @@ def load_config(path: str | Path, table: object = None) -> RunConfig:
     Parameters
     ----------
     path : path
-    table : path or pandas.DataFrame, optional
-        The table whose names ``columns_like`` goes by, instead of the one that the file names. No row of it is used,
-        and it is opened only if the file has that key.
+    table : path or pandas.DataFrame, or mapping of str to these, optional
+        The table whose names ``columns_like`` goes by, instead of the one that the file names; two that belong
+        together, by what they are called. No row is used, and a table is opened only if names are needed.
 
     Raises
     ------
@@ -41,7 +41,7 @@ def load_schema(path: str | Path, table: object = None) -> Schema:
     Parameters
     ----------
     path : path
-    table : path or pandas.DataFrame, optional
+    table : path or pandas.DataFrame, or mapping of str to these, optional
         As for :func:`load_config`.
 
     Raises
@@ -53,6 +53,14 @@ def load_schema(path: str | Path, table: object = None) -> Schema:
 
 
 def _names(given: object, declared: DeclaredTable) -> Sequence[str]:
+    if isinstance(given, Mapping):
+        if declared.linked_as is None:
+            raise InputError("The configuration is about one table. Name one, not several.")
+        given = given.get(declared.linked_as)
+    elif given is not None and declared.linked_as is not None:
+        raise InputError(
+            "The configuration is about two tables. Name both, as a mapping by what they are called there."
+        )
     if given is None:
         return names_in_table(declared)
     if isinstance(given, str | Path):
@@ -87,10 +95,7 @@ def names_in_table(declared: DeclaredTable, password: str | None = None) -> tupl
         with names_in_source(declared.source, password) as (_, stream):
             return inspect_header(stream).names
     if declared.path is None:
-        raise ConfigError(
-            f"{COLUMNS_LIKE} goes by the names of a table, and no table is named. Write 'table:' in the configuration, "
-            "or use --table."
-        )
+        raise declared.unnamed
     with open_table(declared.path, declared.format) as (_, stream):
         try:
             return inspect_header(stream, declared.format).names

@@ -5,10 +5,10 @@ from __future__ import annotations
 import io
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 from synth.application import Application
 from synth.bundle.certificate import ROW_EPSILON
@@ -16,7 +16,8 @@ from synth.bundle.verify import Limits
 from synth.cli.files import empty_folder, new_file, open_table
 from synth.cli.finding import check_what_is_described
 from synth.cli.frames import frame_of_table
-from synth.cli.received import closing, kept_reading, received
+from synth.cli.linked import with_tables
+from synth.cli.received import Rows, as_stored, closing, kept_reading, received, require_rows
 from synth.cli.speaking import Say, SpokenProgress, StoredAndSpokenProgress
 from synth.errors import DiskFullError, InputError, JobError
 from synth.jobs.processes import birth_of
@@ -85,7 +86,8 @@ def run_locally(
     out: str | Path | None,
     *,
     table: str | Path | None = None,
-    rows: BinaryIO | None = None,
+    tables: Mapping[str, Any] | None = None,
+    rows: Rows | None = None,
     password: str | None = None,
     find: Callable[[RunConfig], RunConfig] | None = None,
     first: bool = False,
@@ -106,8 +108,10 @@ def run_locally(
         A new or empty folder; without it, the files stay in the run's folder in the home of the installation.
     table : path, optional
         The private table, instead of ``config.table``.
-    rows : binary file, optional
-        The private table itself, in the format of ``config.format``, instead of a path.
+    tables : mapping of str to path or pandas.DataFrame, optional
+        The two private tables that belong together, by what they are called, instead of those in the configuration.
+    rows : binary file, or tuple of two, optional
+        The private table itself, or both, in the format of ``config.format``, instead of a path.
     password : str, optional
         The password of the database in ``config.source``; it is not stored.
     find : callable, optional
@@ -145,10 +149,15 @@ def run_locally(
         raise InputError("The configuration must come from synth.load_config. Load it from its file first.")
     if table is not None:
         config = replace(config, table=str(path_of(table, "the table")), source=None)
-    if config.table is None and rows is None and config.source is None:
-        raise InputError("No table is named. Write 'table:' in the configuration, or use --table.")
+    if tables is not None:
+        config, rows = with_tables(config, tables)
+    require_rows(config, rows)
     config = as_read_from_source(config)
-    for given, what in ((config.table, "the table"), (config.test_table, "the test table")):
+    for given, what in (
+        (config.table, "the table"),
+        (config.test_table, "the test table"),
+        *((one, "a table") for one in config.table_files or ()),
+    ):
         if given is not None:
             path_of(given, what)
     # Before the table is taken in, so that a run that cannot start leaves nothing behind.
@@ -163,7 +172,7 @@ def run_locally(
         Application.from_environment() as application,
         received(
             application, config, rows, password=password, first=first, keep=keep_table, say=tell, warn=warn
-        ) as tables,
+        ) as stored,
     ):
         if application.account(config.account).epsilon_cap is None:
             tell(
@@ -172,7 +181,7 @@ def run_locally(
             )
         losses: list[str] = []
         run = application.reserve(
-            config, table_id=tables[0], test_table_id=tables[1], reading=kept_reading(reading, losses)
+            as_stored(config, rows), table_id=stored[0], test_table_id=stored[1], reading=kept_reading(reading, losses)
         )
         with closing(application, run.id):
             application.store.work.claim(run.id, host=this_host(), pid=os.getpid(), pid_created=birth_of(os.getpid()))

@@ -6,10 +6,9 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import BinaryIO
 
 from synth.application import Application
-from synth.cli.received import closing, kept_reading, received
+from synth.cli.received import Rows, as_stored, closing, kept_reading, received, require_rows
 from synth.cli.speaking import Say, StoredAndSpokenProgress
 from synth.errors import InputError
 from synth.jobs.processes import birth_of
@@ -31,7 +30,7 @@ def preview_locally(
     delta: float | None = None,
     anew: bool = False,
     table: str | Path | None = None,
-    rows: BinaryIO | None = None,
+    rows: Rows | None = None,
     first: bool = False,
     keep_table: bool = False,
     password: str | None = None,
@@ -52,8 +51,8 @@ def preview_locally(
         Charge it although the same preview of these people was paid for.
     table : path, optional
         The private table, instead of ``config.table``.
-    rows : binary file, optional
-        The private table itself, in the format of ``config.format``, instead of a path.
+    rows : binary file, or tuple of two, optional
+        The private table itself, or two that belong together, in the format of ``config.format``, instead of a path.
     first : bool
         Refuse a table that was taken in before, under another account.
     keep_table : bool
@@ -82,13 +81,13 @@ def preview_locally(
         raise InputError("The configuration must come from synth.load_config. Load it from its file first.")
     if table is not None:
         config = replace(config, table=str(path_of(table, "the table")), source=None)
-    if config.table is None and rows is None and config.source is None:
-        raise InputError("No table is named. Write 'table:' in the configuration, or use --table.")
+    require_rows(config, rows)
     config = as_read_from_source(config)
+    stored = as_stored(config, rows)
     tell = say or (lambda line: None)
     with Application.from_environment() as application:
         # Before the table is taken in, so that what cannot start leaves nothing behind.
-        plan = application.previews.plan(config, columns, epsilon=epsilon, delta=delta, anew=anew)
+        plan = application.previews.plan(stored, columns, epsilon=epsilon, delta=delta, anew=anew)
         alone = replace(config, test_table=None)
         with received(application, alone, rows, password=password, first=first, keep=keep_table, warn=warn) as (
             table_id,
@@ -96,7 +95,7 @@ def preview_locally(
         ):
             tell(f"{plan.cost} {plan.shows}")
             work_id = application.previews.reserve(
-                config,
+                stored,
                 columns,
                 table_id=table_id,
                 epsilon=epsilon,

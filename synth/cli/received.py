@@ -18,17 +18,32 @@ from typing import BinaryIO, Literal
 from synth.application import Application
 from synth.cli.files import open_table
 from synth.cli.speaking import Say
-from synth.errors import NotAsDeclaredWarning, PrivacyError, RunCancelledError, SameTableWarning, SynthError
+from synth.errors import InputError, NotAsDeclaredWarning, PrivacyError, RunCancelledError, SameTableWarning, SynthError
 from synth.jobs.local import GOES_ON, goes_on
 from synth.ledger.ledger import STAYED_SPENT, WAS_FREED
 from synth.schema import RunConfig, TableFormat
 from synth.services import run_folder
 from synth.services.incidents import own_error, record_incident
 from synth.services.intake import Reading
+from synth.services.linked import as_joined
 from synth.services.views import ReceivedTable
 from synth.store import ChargeState, WorkState
 
-__all__ = ["SPENDS_AGAIN", "Once", "closing", "kept_reading", "received", "warn_caller", "warn_of_losses"]
+__all__ = [
+    "SPENDS_AGAIN",
+    "Once",
+    "Rows",
+    "as_stored",
+    "closing",
+    "kept_reading",
+    "received",
+    "require_rows",
+    "warn_caller",
+    "warn_of_losses",
+]
+
+Rows = BinaryIO | tuple[BinaryIO, BinaryIO]
+"""Private rows in memory: one table, or two that belong together."""
 
 SPENDS_AGAIN = (
     "Another fit to the same rows would spend again without anyone adding it up. Name the people they are about, "
@@ -90,11 +105,31 @@ def kept_reading(reading: Reading | None, kept: list[str] | None = None) -> Read
     return replace(asked, tell=tell)
 
 
+def require_rows(config: RunConfig, rows: Rows | None) -> None:
+    """Refuse a run about whose private rows nothing is said, or that would read two tables as one.
+
+    Raises
+    ------
+    InputError
+    """
+    tables = config.schema.tables
+    if rows is None and not config.names_rows:
+        where = "'table:'" if tables is None else "both files under 'tables:'"
+        raise InputError(f"No table is named. Write {where} in the configuration, or use --table.")
+    if isinstance(rows, tuple) and tables is None:
+        raise InputError("Two tables are given, and the configuration has no 'tables:' that says how they belong.")
+
+
+def as_stored(config: RunConfig, rows: Rows | None) -> RunConfig:
+    """Return the configuration as it reads the table that :func:`received` stores."""
+    return as_joined(config) if isinstance(rows, tuple) or config.table_files is not None else config
+
+
 @contextmanager
 def received(
     application: Application,
     config: RunConfig,
-    rows: BinaryIO | None,
+    rows: Rows | None,
     *,
     password: str | None = None,
     first: bool = False,
@@ -114,8 +149,14 @@ def received(
     """
     taken: list[ReceivedTable] = []
     try:
-        if rows is not None:
+        if isinstance(rows, tuple):
+            taken.append(_joined(application, config, rows))
+        elif rows is not None:
             taken.append(_taken(application, config, rows, _FRAME_NAME, "table"))
+        elif config.table_files is not None:
+            paths = config.table_files
+            with open_table(paths[0], config.format) as (_, file), open_table(paths[1], config.format) as (_, other):
+                taken.append(_joined(application, config, (file, other)))
         elif config.source is not None:
             taken.append(application.intake.receive_from(config.source, password, config.account, config.format))
         else:
@@ -139,6 +180,14 @@ def received(
 def _receive(application: Application, config: RunConfig, path: str, kind: _Kind) -> ReceivedTable:
     with open_table(path, _form_of(config, kind)) as (name, stream):
         return _taken(application, config, stream, name, kind)
+
+
+def _joined(application: Application, config: RunConfig, files: tuple[BinaryIO, BinaryIO]) -> ReceivedTable:
+    if config.schema.tables is None:
+        raise ValueError
+    return application.intake.receive_linked(
+        files, config.schema.tables, account=config.account, table_format=config.format, declared=config
+    )
 
 
 def _taken(application: Application, config: RunConfig, stream: BinaryIO, name: str, kind: _Kind) -> ReceivedTable:

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, NoReturn, Self
 from uuid import uuid4
@@ -19,14 +20,16 @@ from synth.bundle.replay import drawn_table
 from synth.cli.files import empty_folder
 from synth.cli.finding import FindResult, check_what_is_described, find_in_document
 from synth.cli.frames import FORMAT, OF_CELLS, check_types, frame_as_table, frame_of_table, names_of_frame
+from synth.cli.linked import both_of, frames_as_tables, frames_of_joined
 from synth.cli.local import run_locally
 from synth.cli.previewing import preview_locally
-from synth.cli.received import SPENDS_AGAIN, Once, warn_caller, warn_of_losses
+from synth.cli.received import SPENDS_AGAIN, Once, Rows, warn_caller, warn_of_losses
 from synth.cli.speaking import Say, on_terminal
 from synth.errors import InputError, PrivacyError, SynthError
 from synth.names import shown
 from synth.privacy.more.found_columns import open_columns
 from synth.schema import (
+    DeclaredTable,
     RunConfig,
     Schema,
     config_of_schema,
@@ -50,13 +53,14 @@ class Release:
 
     Parameters
     ----------
-    frame : pandas.DataFrame
+    frame : pandas.DataFrame, or mapping of str to two of them
         The private rows; the index is ignored. The types of its columns are public, as their names are:
-        ``docs/python-and-command-line.md`` says how each is read, and which come back.
+        ``docs/python-and-command-line.md`` says how each is read, and which come back. Two tables that belong together
+        are given by their names in the schema, which has ``tables: {patients: , visits: , key: patient}`` then.
     schema : Schema or mapping
         What is public about them: from :func:`synth.load_schema`, a completed :func:`synth.draft_schema`, or the keys
         ``columns``, ``unit`` and ``row_count`` (and ``number_of_units`` if it is public) of a configuration;
-        ``columns_like`` goes by the names of ``frame``.
+        ``columns_like`` goes by the names of ``frame``. ``tables`` says how two tables belong together.
     epsilon : float
     delta : float, optional
         By default it follows from the number of people.
@@ -85,7 +89,10 @@ class Release:
     Attributes
     ----------
     table_ : pandas.DataFrame
-        The synthetic rows, with the types of ``frame`` where these can hold what is declared.
+        The synthetic rows, with the types of ``frame`` where these can hold what is declared. Of two tables, both
+        joined, with the types that the declarations give.
+    tables_ : dict of str to pandas.DataFrame
+        Where two tables were given: two synthetic ones, with the same names and whose keys fit.
     certificate_ : dict
         The guarantee, as in ``certificate.json``.
     bundle_ : Path
@@ -123,6 +130,7 @@ class Release:
     """
 
     table_: pd.DataFrame
+    tables_: dict[str, pd.DataFrame]
     certificate_: dict[str, Any]
     bundle_: Path
     spent_: tuple[float, float]
@@ -131,7 +139,7 @@ class Release:
 
     def __init__(
         self,
-        frame: pd.DataFrame,
+        frame: pd.DataFrame | Mapping[str, pd.DataFrame],
         schema: Schema | Mapping[str, Any],
         *,
         epsilon: float = 1.0,
@@ -146,9 +154,9 @@ class Release:
         find_epsilon: float | None = None,
         **more: Any,
     ) -> None:
-        names = in_own_words(names_of_frame, frame)
-        self._columns = len(names)
-        self._frame = frame
+        frames: dict[str | None, pd.DataFrame] = dict(frame.items()) if isinstance(frame, Mapping) else {None: frame}
+        names = {table: in_own_words(names_of_frame, one) for table, one in frames.items()}
+        self._frames = frames
         self._account = account
         self._find_epsilon = find_epsilon
         self._found: FindResult | None = None
@@ -164,7 +172,11 @@ class Release:
         if generator is not None:
             asked["generator"] = {"name": generator, "options": dict(options or {})}
         self._config = in_own_words(_config_of, schema, names, asked, more, people)
-        in_own_words(check_types, frame, self._config.schema)
+        self._columns = len(self._config.schema.declared)
+        if isinstance(frame, Mapping) or self._config.schema.tables is not None:
+            in_own_words(both_of, self._config.schema.tables, frames)
+        for one in frames.values():
+            in_own_words(check_types, one, self._config.schema)
         self._draws = 0
 
     def preview(
@@ -215,7 +227,7 @@ class Release:
                 columns,
                 epsilon=epsilon,
                 anew=anew,
-                rows=frame_as_table(self._frame, self._config.schema),
+                rows=self._rows(),
                 first=self._account is None,
                 reading=Reading(look, as_declared, Once().by(warn_of_losses)),
                 warn=Once().by(warn_caller),
@@ -285,7 +297,7 @@ class Release:
             if out is not None:
                 empty_folder(out, force=False)
             self._find(say, warn, reading)
-        rows = frame_as_table(self._frame, self._config.schema)
+        rows = self._rows()
         result = run_locally(
             self._config,
             out,
@@ -300,8 +312,17 @@ class Release:
         self.spent_ = (result.epsilon, result.delta)
         self.account_ = self._config.account
         self.certificate_ = json.loads((result.folder / "certificate.json").read_bytes())
-        self.table_ = self._as_given(result.table_file)
+        self.table_ = self._table_of(result.table_file)
+        if self._config.schema.tables is not None:
+            self.tables_ = frames_of_joined(result.table_file, self._config.schema, self._types)
         return self
+
+    def _rows(self) -> Rows:
+        """Return the private rows as the bytes of one table, or of two."""
+        schema, frames = self._config.schema, self._frames
+        if schema.tables is None:
+            return frame_as_table(frames[None], schema)
+        return frames_as_tables(both_of(schema.tables, frames), schema)
 
     def _find(self, say: Say | None, warn: Say, reading: Reading) -> None:
         """Find the open columns, once; afterwards this release uses what was found."""
@@ -309,7 +330,7 @@ class Release:
             self._found = find_in_document(
                 config_to_mapping(self._config),
                 self._config,
-                rows=frame_as_table(self._frame, self._config.schema),
+                rows=self._rows(),
                 epsilon=self._find_epsilon,
                 first=self._account is None,
                 say=say,
@@ -329,7 +350,7 @@ class Release:
                 "Release of this account."
             ) from None
 
-    def sample(self, n: int | None = None, *, seed: int | None = None) -> pd.DataFrame:
+    def sample(self, n: int | None = None, *, seed: int | None = None) -> pd.DataFrame | dict[str, pd.DataFrame]:
         """Draw more rows from the released model; they cost nothing, and are not part of the certified table.
 
         Parameters
@@ -338,6 +359,11 @@ class Release:
             How many rows, or how many people where ``people`` were asked for; by default as many as were released.
         seed : int, optional
             A public seed. By default each call uses the next one, and so draws other rows.
+
+        Returns
+        -------
+        pandas.DataFrame, or dict of str to two of them
+            As :attr:`table_` or, of two tables, as :attr:`tables_`.
 
         Raises
         ------
@@ -349,12 +375,21 @@ class Release:
         self._draws += seed is None
         chosen = self._config.seed + self._draws if seed is None else seed
         drawn = in_own_words(drawn_table, self.bundle_, rows=self._config.rows if n is None else n, seed=chosen)
-        return self._as_given(drawn)
+        if self._config.schema.tables is not None:
+            return frames_of_joined(drawn, self._config.schema, self._types)
+        return self._table_of(drawn)
 
-    def _as_given(self, path: Path | BinaryIO) -> pd.DataFrame:
+    def _table_of(self, path: Path | BinaryIO) -> pd.DataFrame:
         """Return synthetic rows with the types of the given DataFrame."""
-        types = dict(zip(names_of_frame(self._frame), self._frame.dtypes, strict=True))
-        return frame_of_table(path, self._config.schema, types)
+        if self._config.schema.tables is not None:
+            return frame_of_table(path)
+        return frame_of_table(path, self._config.schema, self._types)
+
+    @property
+    def _types(self) -> dict[str, Any]:
+        """The types of the given columns, by name."""
+        frames = self._frames.values()
+        return {name: kind for one in frames for name, kind in zip(names_of_frame(one), one.dtypes, strict=True)}
 
     def __repr__(self) -> str:
         config = self._config
@@ -369,7 +404,7 @@ class Release:
         )
 
 
-_OF_SCHEMA = ("unit", "row_count", "number_of_units", "columns")
+_OF_SCHEMA = ("unit", "row_count", "number_of_units", "columns", "tables")
 
 _USUAL_ROWS = 10_000
 _SEPARATE: Literal["separate_rows"] = "separate_rows"
@@ -387,9 +422,15 @@ def _of_cells(said: object) -> dict[str, Any]:
     return section
 
 
+def _names_of(names: Mapping[str | None, Sequence[str]], declared: DeclaredTable) -> Sequence[str]:
+    if declared.linked_as not in names:
+        raise declared.unnamed
+    return names[declared.linked_as]
+
+
 def _config_of(
     schema: Schema | Mapping[str, Any],
-    names: Sequence[str],
+    names: Mapping[str | None, Sequence[str]],
     asked: Mapping[str, Any],
     more: Mapping[str, Any],
     people: int | str | None,
@@ -406,7 +447,7 @@ def _config_of(
         more = {**{key: schema[key] for key in _OF_FINDING if key in schema}, **more}
         asked = {**asked, "format": {**asked["format"], **_of_cells(schema.get("format"))}}
         said = {key: one for key, one in schema.items() if key not in (*_OF_FINDING, "format")}
-        schema = in_full(said, lambda _: names)
+        schema = in_full(said, partial(_names_of, names))
     declared = schema if isinstance(schema, Schema) else parse_schema(schema)
     if people == _SEPARATE:
         declared = replace(declared, people=_SEPARATE)

@@ -167,7 +167,7 @@ def ids_in(cells: pa.Array, request: Request) -> tuple[list[bytes | None], npt.N
     A row without an id has the place behind the last.
     """
     if pa.types.is_dictionary(cells.type) and len(cells.dictionary) > len(cells):
-        # Parquet hands out the ids of a whole row group with every piece of it; each would be looked at again and again.
+        # Parquet hands out the ids of a whole row group with every piece of it; each would be read again and again.
         cells = cells.dictionary_decode()
     if not pa.types.is_dictionary(cells.type):
         cells = (cells if is_bytes(cells.type) else texts_of(cells)).dictionary_encode()

@@ -376,6 +376,11 @@ class RunConfig:
         if refusal is not None:
             raise ConfigError(f"prediction_share cannot be used: {refusal}")
 
+    @property
+    def names_rows(self) -> bool:
+        """Whether it says where the private rows are: in a file, in two, or in a database."""
+        return any(one is not None for one in (self.table, self.table_files, self.source))
+
     def published(self) -> RunConfig:
         """Return the configuration as it may leave the machine: without paths and addresses."""
         return replace(self, table=None, table_files=None, source=None, test_table=None)
@@ -434,13 +439,27 @@ class DeclaredTable:
     """Where a document says that its table is, and how it is written: what it takes to read the names of columns.
 
     ``says_names`` tells whether the document declares each of some names. A first line that looks like a row, as years
-    do, is then a header.
+    do, is then a header. ``linked_as`` is what a table is called that is one of two.
     """
 
     path: str | None
     source: DatabaseSource | None
     format: TableFormat
     says_names: Callable[[Sequence[str]], bool] = lambda names: False
+    linked_as: str | None = None
+
+    @property
+    def unnamed(self) -> ConfigError:
+        """The error where the names of its columns are needed and there is no file to read them from."""
+        if self.linked_as is None:
+            return ConfigError(
+                f"{COLUMNS_LIKE} goes by the names of a table, and no table is named. Write 'table:' in the "
+                "configuration, or use --table."
+            )
+        return ConfigError(
+            f"tables: no file is named for '{self.linked_as}', whose columns are asked for. Name it, or declare every "
+            "column by name and list those of the first table under same_in_all_rows of the unit."
+        )
 
 
 NamesOf = Callable[[DeclaredTable], Sequence[str]]
@@ -449,6 +468,8 @@ NamesOf = Callable[[DeclaredTable], Sequence[str]]
 
 def _names_declared(table: DeclaredTable) -> Sequence[str]:
     """Return the names that the format gives to a table without a header."""
+    if table.linked_as is not None:
+        raise table.unnamed
     if table.format.names is None:
         raise ConfigError(
             f"{COLUMNS_LIKE} goes by the names of a table, and no table is known here. Name one under 'table:', or "
@@ -508,12 +529,21 @@ def _linked_in_full(document: Mapping[str, Any], said: object, names: NamesOf, b
     unit = as_mapping(_or_empty(document.get("unit")))
     if COLUMNS_LIKE not in document and "same_in_all_rows" in unit:
         return document
-    of_first, of_second = (names(_declared_table(document, path, base)) for path in paths)
+    of_first, of_second = (
+        _names_of_one(names, replace(_declared_table(document, path, base), linked_as=name))
+        for name, path in zip((tables.first, tables.second), paths, strict=True)
+    )
     if COLUMNS_LIKE in document:
         document = _without_patterns(document, list(dict.fromkeys((*of_first, *of_second))))
     columns = as_mapping(document.get("columns") or {})
     own = [name for name in of_first if name in columns and _is_modelled(name, columns[name])]
     return {**document, "unit": {"id_column": tables.key, "same_in_all_rows": own, **unit}}
+
+
+def _names_of_one(names: NamesOf, table: DeclaredTable) -> list[str]:
+    """Return the names in one of two tables; other names are given to columns of either."""
+    rename = dict(table.format.rename)
+    return [rename.get(name, name) for name in names(replace(table, format=replace(table.format, rename=())))]
 
 
 def _is_modelled(name: str, said: object) -> bool:

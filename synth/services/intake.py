@@ -15,10 +15,12 @@ from synth.ledger.notes import same_table
 from synth.names import name_problem
 from synth.reports.losses import Losses
 from synth.schema import RunConfig, TableFormat, format_to_mapping, parse_format
+from synth.schema.schema import LinkedTables
 from synth.schema.source import DatabaseSource
 from synth.services.databases import form_of_rows, rows_of
 from synth.services.first_reading import read_once
 from synth.services.inspection import Header, inspect_header
+from synth.services.linked import form_of_joined, joined_rows
 from synth.services.recognition import Recognised, read_header, recognise
 from synth.services.views import DraftColumn, ReceivedTable
 from synth.store import Store, StoredTable, TableKind, TableState, Work, WorkKind, display_name
@@ -148,6 +150,49 @@ class Intake:
         directory = self._store.settings.home / "incoming"
         with rows_of(source, password=password, directory=directory, limits=self._limits) as stream:
             return self.receive(stream, account=account, name=source.kept_name, table_format=form_of_rows(source, form))
+
+    def receive_linked(
+        self,
+        files: tuple[BinaryIO, BinaryIO],
+        tables: LinkedTables,
+        *,
+        account: str,
+        table_format: TableFormat | None = None,
+        declared: RunConfig | None = None,
+    ) -> ReceivedTable:
+        """Take in two tables that belong together, joined by their key; afterwards they are one uploaded table.
+
+        Parameters
+        ----------
+        files : tuple of two binary files
+            In the order of ``tables``; they must be seekable.
+        tables : LinkedTables
+            What they are called, and their key.
+        account : str
+            As in :meth:`receive`.
+        table_format : TableFormat, optional
+            The format of both files.
+        declared : RunConfig, optional
+            What is declared. Columns that are dropped are not taken in.
+
+        Raises
+        ------
+        InputError
+            If they cannot be read or joined; nothing is kept, and no account is opened.
+        """
+        form = table_format or TableFormat()
+        known: dict[str, Any] = {}
+        if declared is not None:
+            known = {"declared": declared.schema.columns, "drop_undeclared": declared.undeclared == "drop"}
+        directory = self._store.settings.home / "incoming"
+        with joined_rows(files, tables, form, directory=directory, limits=self._limits, **known) as stream:
+            return self.receive(
+                stream,
+                account=account,
+                name=f"{tables.first} and {tables.second}",
+                table_format=form_of_joined(form),
+                declared=declared,
+            )
 
     def table(self, table_id: str) -> ReceivedTable:
         """Return what is known about a table."""

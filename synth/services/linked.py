@@ -6,18 +6,19 @@ import io
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO, cast
 
 from synth.errors import ConfigError, TableError
 from synth.reading.reader import ask
 from synth.reading.request import Request
-from synth.schema import Column, TableFormat
+from synth.schema import Column, RunConfig, TableFormat
 from synth.schema.schema import LinkedTables
 from synth.system.settings import ReaderLimits
 from synth.vault.incoming import Incoming
 
-__all__ = ["form_of_joined", "joined_rows"]
+__all__ = ["as_joined", "form_of_joined", "joined_rows"]
 
 _READER = "synth.reading.more.linked"
 
@@ -36,6 +37,13 @@ def form_of_joined(form: TableFormat) -> TableFormat:
         newlines=form.newlines,
         origin="file",
     )
+
+
+def as_joined(config: RunConfig) -> RunConfig:
+    """Return the configuration as it reads the joined table; what is not about two files stays as it is."""
+    if config.schema.tables is None:
+        return config
+    return replace(config, table_files=None, format=form_of_joined(config.format))
 
 
 @contextmanager

@@ -31,7 +31,7 @@ from synth.reading.process import ids_in, work_confined
 from synth.reading.request import START_BYTES, Request, kind_of_start
 from synth.schema.encoding import is_bytes, is_text, texts_of
 from synth.schema.header import check_names
-from synth.schema.schema import MERGE, LinkedTables
+from synth.schema.schema import MERGE
 from synth.schema.stored import refuse
 from synth.system.conversation import AskedRanges, write_frame
 from synth.system.settings import too_large
@@ -142,7 +142,7 @@ def _renamed(first: _Side, second: _Side, request: Request) -> tuple[_Side, _Sid
     rename, there = dict(request.format.rename), {*first.names, *second.names}
     unknown = next((name for name, other in rename.items() if name not in there and other not in there), None)
     if unknown is not None:
-        raise TableError(f"'rename' lists '{shown(unknown)}', but neither table has a column of that name. Take it out.")
+        raise TableError(f"'rename' lists '{shown(unknown)}', but neither table has such a column. Take it out.")
     new = (replace(one, names=tuple(rename.get(name, name) for name in one.names)) for one in (first, second))
     return next(new), next(new)
 
