@@ -19,7 +19,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from timing import require_within
 
-from synth.bundle.table_files import IDENTIFIER_PATTERN, fresh_ids, read_table, write_csv, write_parquet, write_table
+from synth.bundle.sheets import IDENTIFIER_PATTERN, fresh_ids
+from synth.bundle.table_files import read_table, write_csv, write_parquet, write_table
 from synth.errors import SchemaError, TableError
 from synth.schema import (
     CategoryColumn,

@@ -15,7 +15,7 @@ import stat
 import struct
 import zipfile
 import zlib
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
@@ -24,6 +24,7 @@ from typing import Any, BinaryIO, cast
 
 from synth.errors import InputError, UnknownFormatError, VerificationError
 from synth.schema.documents import without_signed_zeros
+from synth.schema.schema import is_table_name
 from synth.version import OLDEST_READ, __version__, is_before
 
 __all__ = [
@@ -37,6 +38,8 @@ __all__ = [
     "canonical_json",
     "canonical_line",
     "documents_agree",
+    "linked_in",
+    "linked_members",
     "open_archive",
     "parse_canonical",
     "require_format",
@@ -78,6 +81,22 @@ MEMBERS_OF_FINDING = ("found.json", "found.npz")
 """Added to either where the configuration uses a finding: what was asked, its receipts and its answers."""
 
 
+_ENDINGS = (".csv", ".parquet")
+
+
+def linked_members(tables: Iterable[str]) -> tuple[str, ...]:
+    """Return the files of two tables that belong together, by the names of these; packed behind ``synthetic.parquet``.
+
+    Their order is that of the names, so that it is one whichever table is declared first.
+    """
+    return tuple(name + ending for name in sorted(tables) for ending in _ENDINGS)
+
+
+def linked_in(members: Iterable[str]) -> tuple[str, ...]:
+    """Return those among the files of a bundle."""
+    return tuple(name for name in members if name.endswith(_ENDINGS) and name not in MEMBERS)
+
+
 def signed_by_hash(members: Sequence[str]) -> tuple[str, ...]:
     """Return the files whose hashes are in the certificate: all but the three that make up the signature."""
     own = {"certificate.json", "certificate.json.sig", "public-key.pem"}
@@ -86,7 +105,7 @@ def signed_by_hash(members: Sequence[str]) -> tuple[str, ...]:
 
 _SMALL = 64 * 2**20
 _LARGE = 16 * 2**30
-_ROW_FILES = ("synthetic.csv", "synthetic.parquet", "measurements.npz", "found.npz", "model.safetensors")
+_LARGE_FILES = ("measurements.npz", "found.npz", "model.safetensors")
 _ATTRIBUTES = stat.S_IFREG | 0o644
 _BLOCK = 1 << 20
 
@@ -100,7 +119,8 @@ class Archive:
     Parameters
     ----------
     members : tuple of str
-        Their names: those of a table's bundle or of a model's, then those of a finding if there is one.
+        Their names: those of a table's bundle, with those of two tables that belong together if there are any, or of a
+        model's, then those of a finding if there is one.
     opened : callable
         Opens a file by its name.
     """
@@ -234,7 +254,7 @@ def _exactly_zipped(stream: BinaryIO, name: str) -> Archive:
 
 def _unpacked(folder: Path) -> Archive:
     # No bundle has as many files, so a full folder is not listed to its end.
-    entries = sorted(islice(folder.iterdir(), len(MEMBERS) + len(MEMBERS_OF_FINDING) + 1))
+    entries = sorted(islice(folder.iterdir(), len(MEMBERS) + len(linked_members("ab")) + len(MEMBERS_OF_FINDING) + 1))
     members = _checked_names([entry.name for entry in entries])
     for entry in entries:
         if not stat.S_ISREG(entry.lstat().st_mode):
@@ -264,14 +284,27 @@ def _checked_names(names: Sequence[str]) -> tuple[str, ...]:
     return members
 
 
-def _members_among(names: Container[str]) -> tuple[str, ...]:
+def _members_among(names: Collection[str]) -> tuple[str, ...]:
     """Return the files that a bundle with some of these names has."""
     found = MEMBERS_OF_FINDING if any(name in names for name in MEMBERS_OF_FINDING) else ()
-    return (*(MEMBERS_OF_MODEL if "model.json" in names else MEMBERS), *found)
+    if "model.json" in names:
+        return (*MEMBERS_OF_MODEL, *found)
+    behind = MEMBERS.index("synthetic.parquet") + 1
+    return (*MEMBERS[:behind], *_linked_among(names), *MEMBERS[behind:], *found)
+
+
+def _linked_among(names: Collection[str]) -> tuple[str, ...]:
+    """Return the files of the two tables that a bundle with most of these has.
+
+    Which tables these should be is declared in a file that nobody has read yet; a check compares them later.
+    """
+    others = linked_in(names)
+    tables = {Path(name).stem for name in others if is_table_name(Path(name).stem)}
+    return linked_members(tables) if len(tables) == 2 and len(others) > 2 else ()
 
 
 def _check_size(name: str, size: int) -> None:
-    limit = _LARGE if name in _ROW_FILES else _SMALL
+    limit = _LARGE if name in _LARGE_FILES or name.endswith(_ENDINGS) else _SMALL
     if size > limit:
         raise VerificationError(f"{name} claims to have {size:,} bytes; at most {limit:,} are read.")
 
@@ -284,7 +317,8 @@ def write_zip(path: Path, members: Mapping[str, bytes | Path]) -> None:
     path : Path
         Where the zip goes; it appears complete or not at all.
     members : mapping
-        The bytes, or the file with the bytes, of each name in :data:`MEMBERS` or :data:`MEMBERS_OF_MODEL`.
+        The bytes, or the file with the bytes, of each name in :data:`MEMBERS` or :data:`MEMBERS_OF_MODEL`, and of
+        those that may be added to them.
     """
     partial = path.with_name(path.name + ".partial")
     ordered = {name: members[name] for name in _members_among(members)}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import codecs
 import io
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO
@@ -19,21 +20,24 @@ import pyarrow.compute as pc
 
 from synth.bundle.archive import open_archive
 from synth.bundle.certificate import certificate_of, config_of
-from synth.bundle.table_files import as_rows, pieces, printers_of, quoted, read_table, read_units
+from synth.bundle.sheets import Sheet
+from synth.bundle.table_files import quoted, read_table, read_units
 from synth.errors import ConfigError, TableError
-from synth.schema import ModelledColumn, Schema, TableFormat, guarded
+from synth.schema import Column, ModelledColumn, Schema, TableFormat, guarded
 from synth.schema.encoding import encode_cells
 
-__all__ = ["rows_as_declared", "write_as_declared"]
+__all__ = ["rows_as_declared", "tables_as_declared", "write_as_declared"]
 
 
-def rows_as_declared(bundle: str | Path) -> bytes:
+def rows_as_declared(bundle: str | Path, *, table: str | None = None) -> bytes:
     """Return the rows of a bundle in the declared format of the private table.
 
     Parameters
     ----------
     bundle : path
         A zip or a folder.
+    table : str, optional
+        The name of one of two tables that belong together, where there are two.
 
     Returns
     -------
@@ -45,10 +49,19 @@ def rows_as_declared(bundle: str | Path) -> bytes:
     VerificationError
         If the bundle cannot be read.
     ConfigError
-        If it is the bundle of a model.
+        If it is the bundle of a model, or ``table`` is not one of its two tables.
     TableError
         If a declared value cannot be written in the declared encoding.
     """
+    made = tables_as_declared(bundle)
+    if table in made:
+        return made[table]
+    names = " or ".join(f"'{name}'" for name in made if name is not None)
+    raise ConfigError(f"Name one of its two tables, {names}." if names else "This is the bundle of one table.")
+
+
+def tables_as_declared(bundle: str | Path) -> dict[str | None, bytes]:
+    """Return what :func:`rows_as_declared` returns, by the name of each of two tables, or by None for the only one."""
     with open_archive(Path(bundle)) as archive:
         certificate_of(archive)
         config = config_of(archive)
@@ -58,9 +71,13 @@ def rows_as_declared(bundle: str | Path) -> bytes:
             codes = read_table(stream, config.schema)
         with archive.open("synthetic.csv") as stream:
             units = read_units(stream, config.schema)
-    made = io.BytesIO()
-    write_as_declared(codes, config.schema, config.format, made, config.seed, units=units)
-    return made.getvalue()
+    tables = config.schema.tables
+    made: dict[str | None, bytes] = {}
+    for table in (None,) if tables is None else (tables.first, tables.second):
+        target = io.BytesIO()
+        write_as_declared(codes, config.schema, config.format, target, config.seed, units=units, table=table)
+        made[table] = target.getvalue()
+    return made
 
 
 def write_as_declared(
@@ -71,8 +88,9 @@ def write_as_declared(
     seed: int,
     *,
     units: npt.NDArray[np.int64] | None = None,
+    table: str | None = None,
 ) -> None:
-    """Write a synthetic table as text in the declared format of the private one.
+    """Write a synthetic table, or one of two by its name, as text in the declared format of the private one.
 
     It has the same separator, encoding, header lines, decimal and thousands signs and units, the first of the declared
     date patterns, and the first sign for a missing cell that is not empty. Cells that a column would read as something
@@ -81,8 +99,8 @@ def write_as_declared(
 
     Parameters
     ----------
-    codes, schema, seed, units
-        As in :func:`synth.bundle.table_files.write_table`.
+    codes, schema, seed, units, table
+        As in :func:`synth.bundle.table_files.write_csv`.
     form : TableFormat
         Format of the private table; of a typed one (a workbook, Parquet) what it says about cells.
     target : BinaryIO
@@ -92,10 +110,10 @@ def write_as_declared(
     TableError
         If a declared value cannot be written in the declared encoding, or in the positions of its field.
     """
-    rows = as_rows(codes, schema)
+    sheet = Sheet(codes, schema, units=units, table=table)
     separator = form.separator if form.separator != "auto" else "\t" if form.kind == "tsv" else ","
-    beside = _times_beside_dates(schema)
-    names = [column.name for column in schema.printed if column not in beside.values()]
+    beside = _times_beside_dates(sheet.columns)
+    names = [column.name for column in sheet.columns if column not in beside.values()]
     names = names if form.header else list(form.names or ())
     if form.row_names is not None:  # the first cell of every row, which the header line leaves out
         names = [form.row_names, *(name for name in names if name != form.row_names)]
@@ -107,11 +125,10 @@ def write_as_declared(
     def cells_of(column: ModelledColumn, found: npt.NDArray[np.int64]) -> pa.Array:
         return pa.array([written(text) for text in _declared_texts(column, found, form)])
 
-    printers = printers_of(rows, schema, seed, cells_of, units=units)
-    of_name = dict(zip((column.name for column in schema.printed), printers, strict=True))
-    place_of = {name: place for place, name in enumerate(schema.names)}
+    of_name = dict(zip((column.name for column in sheet.columns), sheet.printers(seed, cells_of), strict=True))
     for day, time in beside.items():
-        pairs, place = np.unique(rows[:, [place_of[day.name], place_of[time.name]]], axis=0, return_inverse=True)
+        both = np.column_stack([sheet.codes(day), sheet.codes(time)]).astype(np.int64)
+        pairs, place = np.unique(both, axis=0, return_inverse=True)
         texts = list(map(written, _moments(day, time, pairs.T, form)))
         of_name[day.name] = partial(_cells, pa.array(texts), place.reshape(-1))
     encoder = codecs.getincrementalencoder(form.codec or "utf-8")()
@@ -128,7 +145,7 @@ def write_as_declared(
     nothing = pa.scalar(empty)
     if form.row_names is not None:
         of_name.setdefault(form.row_names, _counted)
-    for first, last in pieces(len(rows), schema):
+    for first, last in sheet.pieces():
         cells = [of_name[name](first, last) if name in of_name else pa.repeat(nothing, last - first) for name in names]
         if form.fields:
             cells, separator = _at_positions(cells, form), ""
@@ -168,10 +185,11 @@ def _cells(texts: pa.Array, place: npt.NDArray[np.intp], first: int, last: int) 
     return texts.take(pa.array(place[first:last]))
 
 
-def _times_beside_dates(schema: Schema) -> dict[ModelledColumn, ModelledColumn]:
+def _times_beside_dates(columns: Sequence[Column]) -> dict[ModelledColumn, ModelledColumn]:
     """Return the columns of dates whose cells also contain times of day, with the columns of those times."""
-    dates = {column.name: column for column in schema.modelled if column.cell_type == "date32"}
-    return {dates[one.cells_in]: one for one in schema.modelled if one.cells_in != one.name and one.cells_in in dates}
+    modelled = [column for column in columns if isinstance(column, ModelledColumn)]
+    dates = {column.name: column for column in modelled if column.cell_type == "date32"}
+    return {dates[one.cells_in]: one for one in modelled if one.cells_in != one.name and one.cells_in in dates}
 
 
 def _moments(day: ModelledColumn, time: ModelledColumn, codes: npt.NDArray[np.int64], form: TableFormat) -> list[str]:

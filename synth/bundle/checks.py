@@ -16,12 +16,14 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
+import numpy.typing as npt
 
 from synth.bundle.answers import ENTRIES
 from synth.bundle.archive import (
     Archive,
     canonical_json,
     canonical_line,
+    linked_in,
     open_archive,
     parse_canonical,
     sha256_of,
@@ -55,7 +57,8 @@ from synth.bundle.remaking import (
     report_of,
     rows_again,
 )
-from synth.bundle.table_files import Places, check_csv, is_written_as
+from synth.bundle.sheets import linked_problems
+from synth.bundle.table_files import Places, check_csv, is_written_as, linked_files
 from synth.bundle.verify import Findings, State, left_out
 from synth.bundle.writer import sealed_config, written_texts
 from synth.errors import MissingPackageError, PrivacyError, SynthError, UnknownFormatError, VerificationError
@@ -205,7 +208,7 @@ class _Check:
         self.archive, self.findings, self.expected_key, self.tell = archive, findings, expected_key, tell
         self.quick, self.refit = quick, refit
         self.codes: Places | None = None
-        self.units: Places | None = None
+        self.units: npt.NDArray[np.int64] | None = None
         self.drawn: DrawnRows | None = None
         self.fitted: PrivateModel | None = None
 
@@ -238,6 +241,9 @@ class _Check:
             self._step(Check.FINDING, lambda: finding_problems(archive, certificate, config))
         if not certificate.is_model:
             self._step(Check.DOMAIN, lambda: self._table_problems(certificate, schema))
+        # Like a finding: a bundle without two tables has no such line in its verdict.
+        if schema.tables is not None or linked_in(archive.members):
+            self._step(Check.LINKED, lambda: self._linked_problems(certificate, schema))
         if config.constraints and self.codes is None and not certificate.is_model:
             rules = "The rules between columns could not be checked: that needs every cell of synthetic.csv."
             self.findings.end(Check.RULES, State.NOT_CHECKED, rules)
@@ -407,6 +413,21 @@ class _Check:
             with self.archive.open(name) as stream:
                 if not is_written_as(name, stream, self.codes, schema, certificate.seed, units=self.units):
                     yield f"{name} is not what {whose} written as: there is one form, to the byte."
+
+    def _linked_problems(self, certificate: Certificate, schema: Schema) -> Iterator[str]:
+        """Yield why the two tables are not those of ``synthetic.csv``, in which every key has its person."""
+        due = linked_files(schema)
+        if linked_in(self.archive.members) != due:
+            yield "The bundle does not hold exactly the two tables that schema.json declares, as CSV and as Parquet."
+        elif self.codes is None:
+            raise _NotCheckedError("The two tables could not be checked: that needs every cell of synthetic.csv.")
+        else:
+            for broken in linked_problems(self.codes, self.units, schema):
+                yield f"synthetic.csv: {broken}."
+            for name in due:
+                with self.archive.open(name) as stream:
+                    if not is_written_as(name, stream, self.codes, schema, certificate.seed, units=self.units):
+                        yield f"{name} is not what synthetic.csv gives: there is one form, to the byte."
 
     def _rule_problems(self, config: RunConfig) -> Iterator[str]:
         if self.codes is None:

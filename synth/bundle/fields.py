@@ -27,6 +27,7 @@ class Check(StrEnum):
     BUDGET = "budget of the configuration"
     FINDING = "private finding: questions, shares, threshold, texts, columns"
     DOMAIN = "domain of every cell"
+    LINKED = "two tables, written again from synthetic.csv: their keys fit, and nobody is missing from the first"
     RULES = "rules between columns in every row"
     ANSWERS = "receipts and sensitivities of the noisy answers"
     MODEL = "contents of the model file"
@@ -211,6 +212,8 @@ FIELDS: tuple[Field, ...] = (
     Field("model.json", "**", "the released model in plain numbers", "model.safetensors", (Check.TOLD,)),
     Field("synthetic.csv", "", "the rows", "model.safetensors and the seed", (Check.DOMAIN, Check.ROWS)),
     Field("synthetic.parquet", "", "the rows", "synthetic.csv", (Check.DOMAIN,)),
+    Field("TABLE.csv", "", "each of two tables that belong together, under its own name", "synthetic.csv", (Check.LINKED,)),
+    Field("TABLE.parquet", "", "each of two tables that belong together, under its own name", "synthetic.csv", (Check.LINKED,)),
     Field("report.json", "**", "the report", "the answers, the model and the rows", (Check.NUMBERS, Check.REPORT, Check.REPORT_OF_MODEL)),
     Field("report.html", "", "the report as a page", "report.json, certificate.json and the first rows", (Check.TEXTS,)),
     Field("README.txt", "", "the bundle in words", "certificate.json, schema.json and report.json", (Check.TEXTS,)),

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from synth.bundle.archive import MEMBERS, MEMBERS_OF_FINDING, MEMBERS_OF_MODEL
-from synth.bundle.table_files import check_csv
+from synth.bundle.table_files import check_csv, linked_files
 from synth.errors import VerificationError
 from synth.schema import Schema
 
@@ -95,9 +95,10 @@ def lint_members(members: Mapping[str, bytes | Path], schema: Schema, words: Lea
     list of str
         One sentence for each leak, naming file and kind, never the text that was found; empty when there is none.
     """
-    unknown = [place for place, name in enumerate(members, start=1) if name not in _KNOWN]
+    known = (*_KNOWN, *linked_files(schema))
+    unknown = [place for place, name in enumerate(members, start=1) if name not in known]
     findings = [f"file {place} does not belong in a bundle." for place in unknown]
-    looked_for = _patterns(words, _public_words(schema) | {word.lower() for word in words.public})
+    looked_for = _patterns(words, _public_words(schema) | {word.lower() for word in (*words.public, *known)})
     for name, contents in members.items():
         for text in _texts(name, contents):
             findings += [f"{name} contains {kind}." for kind, pattern in looked_for if pattern.search(text)]
@@ -112,14 +113,15 @@ def lint_members(members: Mapping[str, bytes | Path], schema: Schema, words: Lea
 def _patterns(words: LeakWords, public: set[str]) -> list[tuple[str, re.Pattern[str]]]:
     patterns = [("a path of a machine", _PATH), ("an owner-only number", _OWNER_ONLY)]
     for name in dict.fromkeys(words.names):
-        if len(name) >= _SHORTEST_WORD and name.lower() not in public and name not in _KNOWN:
+        if len(name) >= _SHORTEST_WORD and name.lower() not in public:
             whole_word = re.compile(rf"(?<![\w-]){re.escape(name)}(?![\w-])", re.IGNORECASE)
             patterns.append(("the name of this machine, its user or the uploaded file", whole_word))
     return patterns
 
 
 def _public_words(schema: Schema) -> set[str]:
-    public = {schema.unit.protects, *(text for column in schema for text in (column.name, column.description))}
+    tables = () if schema.tables is None else (schema.tables.first, schema.tables.second)
+    public = {schema.unit.protects, *tables, *(text for column in schema for text in (column.name, column.description))}
     for column in schema.modelled:
         public.update(str(text) for text in column.listed)
     return {word.lower() for text in public for word in (text, *re.findall(r"[\w-]+", text))}
@@ -213,11 +215,13 @@ def _lint_page(text: str) -> tuple[str, ...]:
 
 
 def _lint_table(members: Mapping[str, bytes | Path], schema: Schema) -> list[str]:
-    if "synthetic.csv" not in members:
-        return []
-    contents = members["synthetic.csv"]
+    of_rows = ("synthetic.csv", *(name for name in linked_files(schema) if name.endswith(".csv")))
+    return [problem for name in of_rows if name in members for problem in _cells_outside(name, members[name], schema)]
+
+
+def _cells_outside(name: str, contents: bytes | Path, schema: Schema) -> list[str]:
     try:
         with io.BytesIO(contents) if isinstance(contents, bytes) else contents.open("rb") as stream:
-            return check_csv(stream, schema, rows=None).problems
+            return check_csv(stream, schema, rows=None, name=name).problems
     except VerificationError as problem:
         return [str(problem)]

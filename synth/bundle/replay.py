@@ -27,7 +27,7 @@ from synth.bundle.remaking import (
     rows_again,
     rows_measured,
 )
-from synth.bundle.table_files import read_table, write_parquet, write_table
+from synth.bundle.table_files import linked_files, read_table, write_parquet, write_table
 from synth.bundle.verify import Outcome, key_of
 from synth.errors import ConfigError, InputError, VerificationError
 from synth.estimators import make, restore
@@ -101,8 +101,9 @@ def replay(
     bundle : path
         A zip or a folder.
     out : path
-        Folder for ``synthetic.csv``, ``synthetic.parquet`` and, unless the answers are fitted again, ``report.json``;
-        or for ``model.json`` and ``report.json``. Created if it does not exist.
+        Folder for ``synthetic.csv``, ``synthetic.parquet``, the files of two tables that belong together and, unless
+        the answers are fitted again, ``report.json``; or for ``model.json`` and ``report.json``. Created if it does
+        not exist.
     refit : bool
         Fit the noisy answers again instead of sampling from the saved generator; a model is always fitted again.
     generator : str, optional
@@ -153,6 +154,7 @@ def replay(
         drawn = rows_again(fitted, config)
         folder.mkdir(parents=True, exist_ok=True)
         distance = None
+        linked: list[tuple[str, bool]] = []
         if config.is_model:
             made, name = _told_again(fitted, config), "model.json"
             (folder / name).write_bytes(made)
@@ -161,13 +163,13 @@ def replay(
             name = "synthetic.csv"
             table = (drawn.codes, config.schema, folder / name, folder / "synthetic.parquet", config.seed)
             write_table(*table, units=drawn.units)
-            with (folder / name).open("rb") as stream:
-                identical = sha256_of(stream) == certificate.files.get(name)
+            identical = _is_certified(folder / name, certificate)
+            linked = [(other, _is_certified(folder / other, certificate)) for other in linked_files(config.schema)]
             distance = None if identical else _distance(archive, folder / name, config)
         report = report_of(known, config, fitted, drawn)
         (folder / "report.json").write_bytes(report)
         report_identical = report == archive.read("report.json")
-    for what, same in ((name, identical), ("report.json", report_identical)):
+    for what, same in ((name, identical), *linked, ("report.json", report_identical)):
         (lines if same else differing).append(_compared(what, same, distance if what == "synthetic.csv" else None))
     lines += differing
     if differing and elsewhere:
@@ -181,6 +183,11 @@ def replay(
         elsewhere=elsewhere,
         far=far,
     )
+
+
+def _is_certified(path: Path, certificate: Certificate) -> bool:
+    with path.open("rb") as stream:
+        return sha256_of(stream) == certificate.files.get(path.name)
 
 
 def _compared(what: str, same: bool, distance: float | None) -> str:

@@ -1,21 +1,21 @@
-"""The two files of a table, ``synthetic.csv`` and ``synthetic.parquet``: written, read and checked.
+"""The files of a table, ``synthetic.csv`` and ``synthetic.parquet``: written, read and checked.
 
-The same table always gives the same bytes.
+Where two tables belong together, each of them has two files more (:mod:`synth.bundle.sheets`). The same table always
+gives the same bytes.
 
 Columns come in the order of the declaration, dropped ones left out. A missing cell is empty (CSV) or null (Parquet);
 dates are ISO; numbers have the decimals of ``step``. Texts and headers that a spreadsheet would take for a formula get
 a leading apostrophe in both files, so that both contain the same table.
 
 Checking needs no private row. The printed text of each cell of the CSV file must be that of one of the column's codes;
-only distinct texts are looked at one by one, so a million rows take seconds. Both files are then written again from
+only distinct texts are looked at one by one, so a million rows take seconds. All files are then written again from
 these codes and compared: a stranger's Parquet file is never read.
 """
 
 from __future__ import annotations
 
-import hashlib
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -26,21 +26,21 @@ import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pa_parquet
 
+from synth.bundle.archive import linked_members
 from synth.bundle.parquet import Field, ParquetFile
+from synth.bundle.sheets import IDENTIFIER_PATTERN, LEFT_ONLY, Sheet, columns_of, is_of_rows, table_of_file
 from synth.errors import TableError, VerificationError
 from synth.schema import Column, ModelledColumn, Schema, guarded
 from synth.schema.columns.base import code_dtype
 from synth.schema.encoding import arrow_type, encode_column
+from synth.schema.schema import MERGE
 
 __all__ = [
-    "IDENTIFIER_PATTERN",
+    "Places",
     "TableCheck",
-    "as_rows",
     "check_csv",
-    "fresh_ids",
     "is_written_as",
-    "pieces",
-    "printers_of",
+    "linked_files",
     "quoted",
     "read_table",
     "read_units",
@@ -49,23 +49,11 @@ __all__ = [
     "write_table",
 ]
 
-PIECE = 65_536
-"""Rows written at a time; also the row groups of the Parquet file. Fewer where there are more columns than 64."""
-
-IDENTIFIER_PATTERN = r"syn-[0-9a-f]{12}"
-"""Regular expression of the new ids that replace identifiers."""
-
-_ID_MASK = np.uint64(2**48 - 1)
-_HEX_DIGITS = np.frombuffer(b"0123456789abcdef", dtype=np.uint8)
-_WIDE = 64
 _BLOCK_BYTES = 8 * 2**20
 _LARGEST_CACHE = 1_000_000
 _IDENTIFIER = re.compile(IDENTIFIER_PATTERN)
 _Rows = npt.NDArray[np.int64]
 Places = npt.NDArray[np.integer[Any]]
-
-_Printer = Callable[[int, int], pa.Array]
-"""Returns the cells from a first row to a last one (excluded)."""
 
 
 # Writing and reading -------------------------------------------------------------------------------------------------
@@ -80,7 +68,7 @@ def write_table(
     *,
     units: npt.NDArray[np.int64] | None = None,
 ) -> None:
-    """Write a synthetic table as CSV and as Parquet.
+    """Write a synthetic table as CSV and as Parquet; where two tables belong together, each of them beside it too.
 
     Parameters
     ----------
@@ -89,7 +77,7 @@ def write_table(
     schema : Schema
         What is declared.
     path_csv, path_parquet : Path
-        Where to write.
+        Where to write; files of two tables have their own names (:func:`linked_files`), in the folder of ``path_csv``.
     seed : int
         The public seed; fresh ids are made from it.
     units : array of shape (n_rows,), optional
@@ -102,10 +90,16 @@ def write_table(
     SchemaError
         If a code is not one of its column's.
     """
-    with Path(path_csv).open("wb") as target:
-        write_csv(codes, schema, target, seed, units=units)
-    with Path(path_parquet).open("wb") as target:
-        write_parquet(codes, schema, target, seed, units=units)
+    paths = [path_csv, path_parquet, *(path_csv.with_name(name) for name in linked_files(schema))]
+    for path in paths:
+        with path.open("wb") as target:
+            write = write_parquet if path.suffix == ".parquet" else write_csv
+            write(codes, schema, target, seed, units=units, table=table_of_file(path.name, schema))
+
+
+def linked_files(schema: Schema) -> tuple[str, ...]:
+    """Return the names of the files of two tables that belong together; none of any other table."""
+    return () if schema.tables is None else linked_members((schema.tables.first, schema.tables.second))
 
 
 def write_csv(
@@ -115,18 +109,17 @@ def write_csv(
     seed: int,
     *,
     units: npt.NDArray[np.int64] | None = None,
+    table: str | None = None,
 ) -> None:
-    """Write a synthetic table as UTF-8 CSV with a header; see :func:`write_table`."""
-    rows = as_rows(codes, schema)
+    """Write a synthetic table, or one of two by its name, as UTF-8 CSV with a header; see :func:`write_table`."""
+    sheet = Sheet(codes, schema, units=units, table=table)
     # An empty line would be skipped when a table of one column is read.
-    missing = '""' if len(schema.printed) == 1 else ""
-    printers = printers_of(
-        rows, schema, seed, lambda column, found: pa.array(_csv_texts(column, found, missing)), units=units
-    )
-    target.write(_header(schema).encode())
-    for first, last in pieces(len(rows), schema):
+    missing = '""' if len(sheet.columns) == 1 else ""
+    printers = sheet.printers(seed, lambda column, found: pa.array(_csv_texts(column, found, missing)))
+    target.write(_header(sheet.columns).encode())
+    for first, last in sheet.pieces():
         *before, end = (printer(first, last) for printer in printers)
-        lines = pc.binary_join_element_wise(*before, pc.binary_join_element_wise(end, "\n", ""), ",")
+        lines = _line(*before, _line(end, "\n", ""), ",")
         # Texts of an array lie one after the other, so its buffer is the file.
         _, offsets, data = lines.buffers()
         target.write(memoryview(data)[: np.frombuffer(offsets, dtype=np.int32)[last - first]])
@@ -139,31 +132,21 @@ def write_parquet(
     seed: int,
     *,
     units: npt.NDArray[np.int64] | None = None,
+    table: str | None = None,
 ) -> None:
-    """Write a synthetic table as Parquet: nullable int64, float64, date32, string and bool; see :func:`write_table`."""
-    rows = as_rows(codes, schema)
-    printers = printers_of(rows, schema, seed, _parquet_cells, units=units)
-    identifiers = set(schema.identifiers) - ({schema.unit.id_column} if units is not None else set())
-    file = ParquetFile(
-        target,
-        [
-            Field(column.printed_name, arrow_type(column), distinct=column.name in identifiers)
-            for column in schema.printed
-        ],
-    )
-    for first, last in pieces(len(rows), schema):
+    """Write a synthetic table, or one of two by its name, as Parquet; see :func:`write_table`.
+
+    Its columns are nullable int64, float64, date32, string and bool.
+    """
+    sheet = Sheet(codes, schema, units=units, table=table)
+    printers = sheet.printers(seed, _parquet_cells)
+    fields = [
+        Field(column.printed_name, arrow_type(column), distinct=sheet.is_distinct(column)) for column in sheet.columns
+    ]
+    file = ParquetFile(target, fields)
+    for first, last in sheet.pieces():
         file.write([printer(first, last) for printer in printers])
     file.close()
-
-
-def pieces(rows: int, schema: Schema) -> Iterator[tuple[int, int]]:
-    """Yield the first row of each piece that is written at once, and the row after its last."""
-    step = _piece(schema)
-    return ((first, min(first + step, rows)) for first in range(0, rows, step))
-
-
-def _piece(schema: Schema) -> int:
-    return max(PIECE * _WIDE // max(len(schema.printed), _WIDE), 1)
 
 
 def read_table(source: Path | BinaryIO, schema: Schema, *, made_here: bool = True) -> _Rows:
@@ -224,76 +207,9 @@ def read_units(source: Path | BinaryIO, schema: Schema) -> npt.NDArray[np.int64]
     return np.asarray(np.cumsum(begins) - 1, dtype=np.int64)
 
 
-def fresh_ids(name: str, rows: npt.NDArray[np.int64], seed: int) -> pa.Array:
-    """Return new ids for an identifier column.
-
-    Parameters
-    ----------
-    name : str
-        Name of the column; two columns get different ids.
-    rows : array of int, values in [0, 2^48)
-        Numbers of the rows.
-    seed : int
-        The public seed.
-
-    Returns
-    -------
-    pyarrow string array
-        One id for each row, all different: 12 hexadecimal digits of a seeded permutation of the 48-bit numbers.
-    """
-    digest = hashlib.blake2b(f"{seed}:{name}".encode(), digest_size=24, person=b"fresh ids").digest()
-    shift, first, second = (np.uint64(number) for number in np.frombuffer(digest, dtype="<u8"))
-    numbers = (rows.astype(np.uint64) * (first | np.uint64(1)) + shift) & _ID_MASK
-    numbers ^= numbers >> np.uint64(24)
-    numbers = (numbers * (second | np.uint64(1))) & _ID_MASK
-    numbers ^= numbers >> np.uint64(24)
-    texts = np.empty((len(rows), 16), dtype=np.uint8)
-    texts[:, :4] = np.frombuffer(b"syn-", dtype=np.uint8)
-    for place in range(12):
-        texts[:, 4 + place] = _HEX_DIGITS[(numbers >> np.uint64(44 - 4 * place)) & np.uint64(15)]
-    offsets = np.arange(0, 16 * len(rows) + 1, 16, dtype=np.int32)
-    return pa.StringArray.from_buffers(len(rows), pa.py_buffer(offsets), pa.py_buffer(texts))
-
-
-def as_rows(codes: npt.ArrayLike, schema: Schema) -> _Rows:
-    """Return codes as an array; refuse them unless they have one column for each modelled column."""
-    rows: npt.NDArray[Any] = np.asarray(codes)
-    if rows.ndim != 2 or rows.shape[1] != len(schema.names):
-        raise TableError(
-            f"A synthetic table needs {len(schema.names)} columns of codes, one for every modelled column."
-        )
-    return rows
-
-
-def printers_of(
-    rows: _Rows,
-    schema: Schema,
-    seed: int,
-    values: Callable[[ModelledColumn, npt.NDArray[np.int64]], pa.Array],
-    *,
-    units: npt.NDArray[np.int64] | None = None,
-) -> list[_Printer]:
-    """Return the printer of each printed column; values are computed once per code that occurs.
-
-    Rows of one of ``units`` have one id in the column that names them; every other id is of one row.
-    """
-    place_of = {name: place for place, name in enumerate(schema.names)}
-
-    def coded(column: ModelledColumn) -> _Printer:
-        codes = column.smallest_codes(rows[:, place_of[column.name]])
-        found = column.distinct_codes(codes)
-        cells = values(column, found)
-        return lambda first, last: cells.take(pa.array(np.searchsorted(found, codes[first:last])))
-
-    def fresh(name: str) -> _Printer:
-        if units is not None and name == schema.unit.id_column:
-            return lambda first, last: fresh_ids(name, units[first:last], seed)
-        return lambda first, last: fresh_ids(name, np.arange(first, last), seed)
-
-    modelled = {column.name: column for column in schema.modelled}
-    return [
-        coded(modelled[column.name]) if column.name in modelled else fresh(column.name) for column in schema.printed
-    ]
+def _line(*cells: pa.Array | str) -> pa.Array:
+    """Join cells by the last text; a null is an empty cell."""
+    return pc.binary_join_element_wise(*cells, null_handling="replace", null_replacement="")
 
 
 def _csv_texts(column: ModelledColumn, codes: npt.NDArray[np.int64], missing: str) -> list[str]:
@@ -304,8 +220,8 @@ def _parquet_cells(column: ModelledColumn, codes: npt.NDArray[np.int64]) -> pa.A
     return pa.array(column.printed_cells(codes), type=arrow_type(column))
 
 
-def _header(schema: Schema) -> str:
-    names = [quoted(column.printed_name) for column in schema.printed]
+def _header(columns: Sequence[Column]) -> str:
+    names = [quoted(column.printed_name) for column in columns]
     if names[0].startswith("\ufeff"):  # without quotes every reader would take it for the file's byte order mark
         names[0] = f'"{names[0]}"'
     return ",".join(names) + "\n"
@@ -334,8 +250,10 @@ def _read_cells(source: Path | BinaryIO, schema: Schema) -> pa.Table:
 # Whether every cell lies in the declared domain ----------------------------------------------------------------------
 
 
-def check_csv(stream: BinaryIO, schema: Schema, *, rows: int | None, keep: bool = False) -> TableCheck:
-    """Check ``synthetic.csv`` against the schema and the stated number of rows, if there is one.
+def check_csv(
+    stream: BinaryIO, schema: Schema, *, rows: int | None, keep: bool = False, name: str = "synthetic.csv"
+) -> TableCheck:
+    """Check a CSV file against the schema and the stated number of rows, if there is one.
 
     Parameters
     ----------
@@ -343,15 +261,17 @@ def check_csv(stream: BinaryIO, schema: Schema, *, rows: int | None, keep: bool 
     schema : Schema
     rows : int, optional
     keep : bool
-        Whether the codes of all cells are kept.
+        Whether the codes of all cells are kept; of ``synthetic.csv`` only.
+    name : str
+        ``synthetic.csv``, or the file of one of two tables that belong together.
 
     Raises
     ------
     VerificationError
         If it is not a table with the printed columns of the schema.
     """
-    check = TableCheck(schema, keep=keep)
-    names = [column.printed_name for column in schema.printed]
+    check = TableCheck(schema, keep=keep, name=name)
+    names = [column.printed_name for column in check.columns]
     try:
         reader = pa_csv.open_csv(
             stream,
@@ -363,44 +283,50 @@ def check_csv(stream: BinaryIO, schema: Schema, *, rows: int | None, keep: bool 
             ),
         )
         if reader.schema.names != names:
-            raise VerificationError("synthetic.csv does not have the declared columns in the declared order.")
+            raise VerificationError(f"{name} does not have the declared columns in the declared order.")
         for batch in reader:
             _check_size(check, rows, batch.num_rows)
             check.add(list(batch.columns))
     except MemoryError:
         raise
     except (pa.ArrowException, UnicodeDecodeError, ValueError):
-        raise VerificationError("synthetic.csv is not a table that can be read.") from None
+        raise VerificationError(f"{name} is not a table that can be read.") from None
     return check.finish(rows)
 
 
 class TableCheck:
-    """What was found in ``synthetic.csv``.
+    """What was found in a CSV file.
 
     Attributes
     ----------
+    columns : tuple of Column
+        Those that it has to have, in order.
     rows : int
         Rows read.
     problems : list of str
         One sentence for each difference.
     """
 
-    def __init__(self, schema: Schema, *, keep: bool = False) -> None:
+    def __init__(self, schema: Schema, *, keep: bool = False, name: str = "synthetic.csv") -> None:
+        table = table_of_file(name, schema)
+        self.columns = columns_of(schema, table)
         self.rows = 0
         self.problems: list[str] = []
+        self._name = name
         self._id_column = schema.unit.id_column
         self._units: list[npt.NDArray[np.int64]] | None = [] if keep and schema.people == "whole" else None
         self._person, self._last_id = -1, None
-        modelled = {column.name: column for column in schema.modelled}
-        self._columns = [
-            _ColumnCheck(modelled[column.name], keep=keep) if column.name in modelled else _IdentifierCheck(column)
-            for column in schema.printed
+        self._merge = self.columns.index(MERGE) if schema.tables is not None and table is None else None
+        self._checks = [
+            _ColumnCheck(column, keep=keep) if isinstance(column, ModelledColumn) else _IdentifierCheck(column)
+            for column in self.columns
         ]
+        self._of_rows = [self._merge is not None and is_of_rows(column, schema) for column in self.columns]
 
     @property
     def codes(self) -> Places:
         """The codes of all cells, shape (rows, n_modelled), if they were kept and all are in the domain."""
-        kept = [check.kept for check in self._columns if check.kept is not None]
+        kept = [check.kept for check in self._checks if check.kept is not None]
         widest = np.result_type(np.uint8, *(blocks[0] for blocks in kept if blocks))
         codes = np.empty((self.rows, len(kept)), dtype=widest)
         for place, blocks in enumerate(kept):
@@ -414,8 +340,10 @@ class TableCheck:
 
     def add(self, arrays: list[pa.Array]) -> None:
         """Check a batch: one dictionary array of texts for each printed column."""
-        for check, array in zip(self._columns, arrays, strict=True):
-            check.add(array.dictionary.to_pylist(), array.indices.to_numpy())
+        alone = None if self._merge is None else _is_text(arrays[self._merge], MERGE.values[LEFT_ONLY])
+        for check, array, of_rows in zip(self._checks, arrays, self._of_rows, strict=True):
+            empty = alone if of_rows else None
+            check.add(array.dictionary.to_pylist(), array.indices.to_numpy(), empty)
             if self._units is not None and check.column.name == self._id_column:
                 self._units.append(self._numbered(array.dictionary, array.indices.to_numpy()))
         self.rows += len(arrays[0])
@@ -433,27 +361,36 @@ class TableCheck:
     def finish(self, rows: int | None) -> TableCheck:
         """Compare the number of rows and turn counts into sentences."""
         if rows is not None and self.rows != rows:
-            self.problems.append(f"synthetic.csv has {self.rows:,} rows; the certificate says {rows:,}.")
-        for check in self._columns:
+            self.problems.append(f"{self._name} has {self.rows:,} rows; the certificate says {rows:,}.")
+        for check in self._checks:
             if check.outside:
                 self.problems.append(
-                    f"synthetic.csv: {check.outside:,} cells of '{check.column.name}' are outside its declared domain."
+                    f"{self._name}: {check.outside:,} cells of '{check.column.name}' are outside its declared domain."
+                )
+            if check.filled:
+                self.problems.append(
+                    f"{self._name}: {check.filled:,} cells of '{check.column.name}' are filled in a row that "
+                    f"'{MERGE.name}' says has none."
                 )
         return self
 
 
 class _ColumnCheck:
-    """One column: how many cells are outside the domain, and the codes of all of them."""
+    """One column: how many cells are outside the domain, or filled where there are none, and the codes of all."""
 
     def __init__(self, column: ModelledColumn, *, keep: bool) -> None:
         self.column: Column = column
-        self.outside = 0
+        self.outside = self.filled = 0
         self.kept: list[Places] | None = [] if keep else None
         self._modelled = column
         self._known: dict[str, int] = {}
 
-    def add(self, texts: list[str], places: Places) -> None:
+    def add(self, texts: list[str], places: Places, empty: npt.NDArray[np.bool_] | None) -> None:
         codes = np.array([self._code(text) for text in texts], dtype="<i8")[places]
+        if empty is not None:
+            self.filled += _filled(texts, places, empty)
+            # As an empty cell is read.
+            codes[empty] = self._modelled.unreadable_code
         self.outside += int((codes < 0).sum())
         if self.kept is not None:
             self.kept.append(np.maximum(codes, 0).astype(code_dtype(self._modelled.size)))
@@ -467,17 +404,32 @@ class _ColumnCheck:
 
 
 class _IdentifierCheck:
-    """A column of new ids: how many cells are not such ids."""
+    """A column of new ids: how many cells are not such ids, or are filled where there are none."""
 
     kept: list[Places] | None = None
 
     def __init__(self, column: Column) -> None:
         self.column = column
-        self.outside = 0
+        self.outside = self.filled = 0
 
-    def add(self, texts: list[str], places: Places) -> None:
-        fresh = np.array([_IDENTIFIER.fullmatch(text) is not None for text in texts], dtype=bool)
-        self.outside += int((~fresh[places]).sum())
+    def add(self, texts: list[str], places: Places, empty: npt.NDArray[np.bool_] | None) -> None:
+        fresh = np.array([_IDENTIFIER.fullmatch(text) is not None for text in texts], dtype=bool)[places]
+        if empty is not None:
+            self.filled += _filled(texts, places, empty)
+            fresh |= empty
+        self.outside += int((~fresh).sum())
+
+
+def _is_text(cells: pa.DictionaryArray, text: str) -> npt.NDArray[np.bool_]:
+    """Return which cells are a text."""
+    equal = np.array([one == text for one in cells.dictionary.to_pylist()], dtype=bool)
+    found: npt.NDArray[np.bool_] = equal[cells.indices.to_numpy()]
+    return found
+
+
+def _filled(texts: list[str], places: Places, empty: npt.NDArray[np.bool_]) -> int:
+    """Return how many cells have a text where there should be none."""
+    return int((np.array([text != "" for text in texts], dtype=bool)[places] & empty).sum())
 
 
 def _check_size(check: TableCheck, rows: int | None, more: int) -> None:
@@ -502,7 +454,7 @@ def is_written_as(
     Parameters
     ----------
     name : str
-        ``synthetic.csv`` or ``synthetic.parquet``.
+        ``synthetic.csv`` or ``synthetic.parquet``, or a file of one of two tables that belong together.
     stream : BinaryIO
         The file.
     codes : array of integers of shape (n_rows, n_modelled)
@@ -514,11 +466,9 @@ def is_written_as(
         As in :func:`write_table`.
     """
     compared = _Compared(stream)
-    _WRITERS[name](codes, schema, cast(BinaryIO, compared), seed, units=units)
+    write = write_parquet if name.endswith(".parquet") else write_csv
+    write(codes, schema, cast(BinaryIO, compared), seed, units=units, table=table_of_file(name, schema))
     return compared.is_same()
-
-
-_WRITERS = {"synthetic.csv": write_csv, "synthetic.parquet": write_parquet}
 
 
 class _Compared:

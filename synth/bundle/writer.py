@@ -19,6 +19,7 @@ from synth.bundle.finding import Finding
 from synth.bundle.linter import LeakWords, lint_members
 from synth.bundle.measurements import Measurements, measurements_to_bytes
 from synth.bundle.model_file import ModelCard, model_from_bytes, model_to_bytes, model_to_json, restored_model
+from synth.bundle.table_files import linked_files
 from synth.bundle.verify import cannot_show, left_out
 from synth.errors import PrivacyError
 from synth.generators.protocol import State
@@ -32,6 +33,7 @@ from synth.reports.forecast import budget_parts
 from synth.schema import Neighbours, RunConfig, Schema, config_to_yaml, parse_config, schema_to_document
 from synth.schema.config import USUAL_EVALUATION_SHARE
 from synth.schema.documents import read_mapping
+from synth.schema.schema import MERGE
 
 __all__ = ["Contents", "SealedBundle", "Signer", "sealed_config", "write_bundle", "written_texts"]
 
@@ -77,7 +79,8 @@ class Contents:
     certificate : Certificate
         The certificate without hashes.
     synthetic_csv, synthetic_parquet : Path, optional
-        The table as it was written; None if a model is released.
+        The table as it was written; None if a model is released. The files of two tables that belong together lie
+        beside it (:func:`synth.bundle.table_files.write_table`).
     finding : Finding, optional
         The finding that the configuration uses, if any.
     """
@@ -144,7 +147,7 @@ def write_bundle(
         read, state = model_from_bytes(model)  # as a check reads it
         model_json = model_to_json(read, restored_model(read, state))
     members: dict[str, bytes | Path] = {
-        **({"model.json": model_json} if card.is_model else _table(contents)),
+        **({"model.json": model_json} if card.is_model else _tables(contents)),
         "schema.json": canonical_json(schema_to_document(config.schema)),
         "config.yaml": config_to_yaml(config).encode("utf-8"),
         "measurements.npz": measurements_to_bytes(Measurements(tuple(contents.answers), contents.rows)),
@@ -181,10 +184,12 @@ def _as_read(config: RunConfig) -> RunConfig:
     return parse_config(read_mapping(config_to_yaml(sealed_config(config)), sealed=True))
 
 
-def _table(contents: Contents) -> dict[str, bytes | Path]:
-    if contents.synthetic_csv is None or contents.synthetic_parquet is None:
+def _tables(contents: Contents) -> dict[str, bytes | Path]:
+    csv, parquet = contents.synthetic_csv, contents.synthetic_parquet
+    if csv is None or parquet is None:
         raise PrivacyError("The bundle of a table needs the table.")
-    return {"synthetic.csv": contents.synthetic_csv, "synthetic.parquet": contents.synthetic_parquet}
+    linked = {name: csv.with_name(name) for name in linked_files(contents.config.schema)}
+    return {"synthetic.csv": csv, "synthetic.parquet": parquet, **linked}
 
 
 def _first_rows(contents: Contents) -> TableRows:
@@ -320,6 +325,7 @@ def _about_the_table(certificate: Certificate, schema: Schema, people: Sequence[
         "The table",
         "---------",
         f"{certificate.rows:,} rows, {len(schema.printed)} columns, made by the generator '{certificate.generator}'.",
+        *_two_tables(schema),
         *people,
         *([] if by_row else [f"The owner chose {chosen}; it was not counted in the private table."]),
         *([f"New, meaningless identifiers: {', '.join(identifiers)}."] if identifiers else []),
@@ -329,6 +335,7 @@ def _about_the_table(certificate: Certificate, schema: Schema, people: Sequence[
         "The files",
         "---------",
         "synthetic.csv, synthetic.parquet   the table, in two formats",
+        *_linked_lines(schema),
         "schema.json                        what was declared public about the private table",
         "config.yaml                        the configuration of the run; add your own table to repeat it",
         "measurements.npz                   the noisy answers and the scale of their noise",
@@ -346,6 +353,30 @@ def _about_the_table(certificate: Certificate, schema: Schema, people: Sequence[
         "For how far to trust a count, see 'Accuracy you can expect' in report.html; small groups are mostly noise.",
         "",
     ]
+
+
+def _two_tables(schema: Schema) -> tuple[str, ...]:
+    """Return what a reader needs to know of two tables that belong together."""
+    if schema.tables is None:
+        return ()
+    tables, who = schema.tables, schema.unit.protects
+    return (
+        f"It joins two tables by '{tables.key}': '{tables.first}', with one row for each {who}, and '{tables.second}'.",
+        f"Each has files of its own. Every {who} is in '{tables.first}', also without a row in '{tables.second}'.",
+        f"The column '{MERGE.name}' says which of the two have something in a row.",
+    )
+
+
+def _linked_lines(schema: Schema) -> tuple[str, ...]:
+    """Return the lines about the files of two tables that belong together."""
+    if schema.tables is None:
+        return ()
+    tables = schema.tables
+    said = (f"the two tables; {tables.key} is the key of both", "the same, in the other format")
+    return tuple(
+        f"{f'{tables.first}{ending}, {tables.second}{ending}':34} {words}"
+        for ending, words in zip((".csv", ".parquet"), said, strict=True)
+    )
 
 
 def _the_people(schema: Schema, people: object) -> tuple[str, ...]:

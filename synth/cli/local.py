@@ -402,8 +402,8 @@ def _kept(folder: Path) -> Iterator[str]:
 
 
 def _copy_out(source: Path, folder: Path) -> None:
-    of_model = (source / "model.json").exists()
-    copy_outputs(source, folder, run_folder.PUBLISHABLE_OF_MODEL if of_model else run_folder.PUBLISHABLE)
+    certified = run_folder.read_json(source / "certificate.json")["files"]
+    copy_outputs(source, folder, run_folder.publishable(certified))
     (folder / "owner").mkdir(mode=0o700, exist_ok=True)
     (folder / "owner").chmod(0o700)
     names = [name for name in ("report.json", "timings.json", "run.json") if (source / "owner" / name).exists()]

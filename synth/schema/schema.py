@@ -32,6 +32,7 @@ __all__ = [
     "RowCountRule",
     "Schema",
     "domain_problem",
+    "is_table_name",
     "schema_from_document",
     "schema_to_document",
     "size_problem",
@@ -165,7 +166,7 @@ class LinkedTables:
 
     def __post_init__(self) -> None:
         for name in (self.first, self.second):
-            if not _NAME_OF_TABLE.fullmatch(name) or name.lower() in ("key", "synthetic"):
+            if not is_table_name(name):
                 raise SchemaError(
                     f"tables: '{shown(name)}' cannot be the name of a table, because a file is called so. Use up to 40 "
                     "letters, digits, - and _, beginning with a letter, and not 'key' or 'synthetic'."
@@ -191,6 +192,11 @@ class NoRow:
     code: int
     empty: frozenset[str]
     made: frozenset[str] = frozenset()
+
+
+def is_table_name(name: str) -> bool:
+    """Whether one of two tables that belong together can have this name: its files are called so."""
+    return _NAME_OF_TABLE.fullmatch(name) is not None and name.lower() not in ("key", "synthetic")
 
 
 def tables_of(said: object) -> tuple[LinkedTables, tuple[str | None, str | None]]:

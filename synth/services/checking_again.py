@@ -123,7 +123,7 @@ def _publish(kept: Path, folder: Path) -> None:
     draft = folder / f"bundle.{uuid4().hex}"
     try:
         with open_archive(kept) as archive:
-            for name in run_folder.BESIDE & {*archive.members}:
+            for name in {*run_folder.publishable(archive.members)} & {*archive.members}:
                 with archive.open(name) as packed, draft.open("wb") as stream:
                     shutil.copyfileobj(packed, stream)
                 draft.replace(folder / name)

@@ -61,7 +61,7 @@ class _Checked:
 
 def _files(certificate: Certificate) -> tuple[str, ...]:
     """Return the files to bring back besides the certificate and the bundle."""
-    files = run_folder.PUBLISHABLE_OF_MODEL if certificate.is_model else run_folder.PUBLISHABLE
+    files = run_folder.publishable(certificate.files)
     return tuple(name for name in files if name not in ("bundle.zip", "certificate.json"))
 
 

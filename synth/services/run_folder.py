@@ -5,18 +5,18 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 from uuid import UUID, uuid4
 
+from synth.bundle.archive import linked_in
 from synth.errors import JobError
 from synth.system.settings import Settings
 from synth.vault.kept_answers import forget_answers
 
 __all__ = [
-    "BESIDE",
     "FOUND",
     "INCIDENT",
     "PREVIEWED",
@@ -29,19 +29,17 @@ __all__ = [
     "make",
     "of",
     "private_stream",
+    "publishable",
     "read_json",
     "withdraw",
     "write_owner_json",
 ]
 
 PUBLISHABLE = ("synthetic.csv", "synthetic.parquet", "bundle.zip", "certificate.json", "report.json")
-"""Files of a finished run that may leave the machine."""
+"""Files of a finished run that may leave the machine; :func:`publishable` adds those of two tables."""
 
 PUBLISHABLE_OF_MODEL = ("model.json", *PUBLISHABLE[2:])
 """The same for a run that fitted a model."""
-
-BESIDE = {*PUBLISHABLE, *PUBLISHABLE_OF_MODEL} - {"bundle.zip"}
-"""Files of the bundle that lie beside it too."""
 
 UNRELEASED = "unreleased.zip"
 """A sealed bundle that did not pass its own check, in the owner's part; it contains every noisy answer."""
@@ -72,9 +70,15 @@ def make(settings: Settings, run_id: str) -> Path:
     return folder
 
 
+def publishable(members: Collection[str]) -> tuple[str, ...]:
+    """Return the files of a finished run that may leave the machine, by the names of the files of its bundle."""
+    return PUBLISHABLE_OF_MODEL if "model.json" in members else (*PUBLISHABLE, *linked_in(members))
+
+
 def withdraw(folder: Path) -> None:
     """Remove what a run wrote to be published."""
-    for name in {*PUBLISHABLE, *PUBLISHABLE_OF_MODEL, *FOUND, *PREVIEWED}:
+    linked = linked_in(path.name for path in folder.glob("*"))
+    for name in {*PUBLISHABLE, *PUBLISHABLE_OF_MODEL, *linked, *FOUND, *PREVIEWED}:
         (folder / name).unlink(missing_ok=True)
 
 

@@ -23,7 +23,7 @@ from reading_here import read_here
 
 from synth import worker
 from synth.application import Application
-from synth.bundle import table_files as writing
+from synth.bundle import sheets as writing
 from synth.errors import SynthError, TableError
 from synth.ledger import chain, spending
 from synth.ledger.ledger import Ledger

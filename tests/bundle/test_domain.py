@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from synth.bundle import table_files
+from synth.bundle import sheets
 from synth.bundle.table_files import check_csv, is_written_as, write_csv, write_parquet
 from synth.errors import SchemaError, VerificationError
 from synth.schema import (
@@ -237,7 +237,7 @@ def test_wide_tables_are_written_fewer_rows_at_a_time_and_hold_the_same_cells(mo
         return csv.getvalue(), parquet.getvalue(), schema
 
     at_once = written(300)
-    monkeypatch.setattr(table_files, "PIECE", 512)
+    monkeypatch.setattr(sheets, "PIECE", 512)
     assert pa_parquet.read_metadata(io.BytesIO(written(64)[1])).row_group(0).num_rows == 512
     csv, parquet, schema = written(300)
     groups = pa_parquet.read_metadata(io.BytesIO(parquet))
