@@ -86,12 +86,13 @@ class Sheet:
         table: str | None = None,
     ) -> None:
         self._codes, self._schema, self._units = as_rows(codes, schema), schema, units
+        self._place_of = {name: place for place, name in enumerate(schema.names)}
         self._chosen: npt.NDArray[np.int64] | None = None
         self._alone: npt.NDArray[np.bool_] | None = None
         self.columns = columns_of(schema, table)
         self._first = schema.tables is not None and table == schema.tables.first
         if schema.tables is not None:
-            alone = self._codes[:, schema.names.index(MERGE.name)] == LEFT_ONLY
+            alone = self._codes[:, self._place_of[MERGE.name]] == LEFT_ONLY
             if table is None:
                 self._alone = alone
             elif units is None:
@@ -110,7 +111,7 @@ class Sheet:
         SchemaError
             If a code is not one of its column's.
         """
-        codes = column.smallest_codes(self._codes[:, self._schema.names.index(column.name)])
+        codes = column.smallest_codes(self._codes[:, self._place_of[column.name]])
         return codes if self._chosen is None else codes[self._chosen]
 
     def pieces(self) -> Iterator[tuple[int, int]]:
