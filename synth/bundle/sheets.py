@@ -22,16 +22,14 @@ import pyarrow.compute as pc
 
 from synth.errors import TableError
 from synth.schema import Column, ModelledColumn, Schema
-from synth.schema.schema import MERGE
+from synth.schema.schema import LEFT_ONLY, MERGE
 
 __all__ = [
     "IDENTIFIER_PATTERN",
-    "LEFT_ONLY",
     "Sheet",
-    "as_rows",
+    "columns_of",
     "fresh_ids",
     "is_of_rows",
-    "linked_problems",
     "table_of_file",
 ]
 
@@ -40,9 +38,6 @@ PIECE = 65_536
 
 IDENTIFIER_PATTERN = r"syn-[0-9a-f]{12}"
 """Regular expression of the new ids that replace identifiers."""
-
-LEFT_ONLY, RIGHT_ONLY = (MERGE.values.index(word) for word in ("left_only", "right_only"))
-"""Codes of :data:`synth.schema.MERGE`: people without a row in the second table, and rows of nobody in the first."""
 
 _ID_MASK = np.uint64(2**48 - 1)
 _HEX_DIGITS = np.frombuffer(b"0123456789abcdef", dtype=np.uint8)
@@ -85,7 +80,7 @@ class Sheet:
         units: npt.NDArray[np.int64] | None = None,
         table: str | None = None,
     ) -> None:
-        self._codes, self._schema, self._units = as_rows(codes, schema), schema, units
+        self._codes, self._schema, self._units = _as_rows(codes, schema), schema, units
         self._place_of = {name: place for place, name in enumerate(schema.names)}
         self._chosen: npt.NDArray[np.int64] | None = None
         self._alone: npt.NDArray[np.bool_] | None = None
@@ -168,7 +163,7 @@ class Sheet:
         return printed
 
 
-def as_rows(codes: npt.ArrayLike, schema: Schema) -> npt.NDArray[np.int64]:
+def _as_rows(codes: npt.ArrayLike, schema: Schema) -> npt.NDArray[np.int64]:
     """Return codes as an array; refuse them unless they have one column for each modelled column."""
     rows: npt.NDArray[Any] = np.asarray(codes)
     if rows.ndim != 2 or rows.shape[1] != len(schema.names):
@@ -203,27 +198,6 @@ def table_of_file(name: str, schema: Schema) -> str | None:
     """Return which of two tables a file holds, by its name; None for the file of the whole table."""
     stem = name.rpartition(".")[0]
     return stem if schema.tables is not None and stem in (schema.tables.first, schema.tables.second) else None
-
-
-def linked_problems(
-    codes: npt.NDArray[np.integer[Any]], units: npt.NDArray[np.int64] | None, schema: Schema
-) -> Iterator[str]:
-    """Yield why a finished table is not made of two whose keys fit, one sentence each.
-
-    Parameters
-    ----------
-    codes, units, schema
-        As in :class:`Sheet`.
-    """
-    if schema.tables is None or units is None:
-        return
-    tables, who = schema.tables, schema.unit.protects
-    merge = codes[:, schema.names.index(MERGE.name)]
-    lost = int((merge == RIGHT_ONLY).sum())
-    if lost:
-        yield f"{lost:,} rows of '{tables.second}' belong to a {who} that '{tables.first}' does not have"
-    if (np.bincount(units)[units[merge == LEFT_ONLY]] > 1).any():
-        yield f"a {who} without a row in '{tables.second}' has several rows"
 
 
 # New ids --------------------------------------------------------------------------------------------------------------

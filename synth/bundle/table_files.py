@@ -28,12 +28,12 @@ import pyarrow.parquet as pa_parquet
 
 from synth.bundle.archive import linked_members
 from synth.bundle.parquet import Field, ParquetFile
-from synth.bundle.sheets import IDENTIFIER_PATTERN, LEFT_ONLY, Sheet, columns_of, is_of_rows, table_of_file
+from synth.bundle.sheets import IDENTIFIER_PATTERN, Sheet, columns_of, is_of_rows, table_of_file
 from synth.errors import TableError, VerificationError
 from synth.schema import Column, ModelledColumn, Schema, guarded
 from synth.schema.columns.base import code_dtype
 from synth.schema.encoding import arrow_type, encode_column
-from synth.schema.schema import MERGE
+from synth.schema.schema import LEFT_ONLY, MERGE
 
 __all__ = [
     "Places",
@@ -340,7 +340,7 @@ class TableCheck:
 
     def add(self, arrays: list[pa.Array]) -> None:
         """Check a batch: one dictionary array of texts for each printed column."""
-        alone = None if self._merge is None else _is_text(arrays[self._merge], MERGE.values[LEFT_ONLY])
+        alone = None if self._merge is None else _is_text(arrays[self._merge], MERGE.declared_labels[LEFT_ONLY])
         for check, array, of_rows in zip(self._checks, arrays, self._of_rows, strict=True):
             empty = alone if of_rows else None
             check.add(array.dictionary.to_pylist(), array.indices.to_numpy(), empty)
