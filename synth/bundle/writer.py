@@ -325,8 +325,8 @@ def _about_the_table(certificate: Certificate, schema: Schema, people: Sequence[
         "The table",
         "---------",
         f"{certificate.rows:,} rows, {len(schema.printed)} columns, made by the generator '{certificate.generator}'.",
-        *_two_tables(schema),
         *people,
+        *_two_tables(schema),
         *([] if by_row else [f"The owner chose {chosen}; it was not counted in the private table."]),
         *([f"New, meaningless identifiers: {', '.join(identifiers)}."] if identifiers else []),
         "An empty cell is a missing value. An apostrophe before = + - @ stops spreadsheets from reading a formula.",
@@ -361,9 +361,9 @@ def _two_tables(schema: Schema) -> tuple[str, ...]:
         return ()
     tables, who = schema.tables, schema.unit.protects
     return (
-        f"It joins two tables by '{tables.key}': '{tables.first}', with one row for each {who}, and '{tables.second}'.",
-        f"Each has files of its own. Every {who} is in '{tables.first}', also without a row in '{tables.second}'.",
-        f"The column '{MERGE.name}' says which of the two have something in a row.",
+        f"It joins two tables by '{tables.key}', which are also in files of their own. '{tables.first}' has one row for",
+        f"each {who}, also for those without a row in '{tables.second}': these have one row here, with empty cells, in",
+        f"which '{MERGE.name}' is left_only.",
     )
 
 
