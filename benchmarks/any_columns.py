@@ -66,7 +66,7 @@ TIME_PATTERNS = ("%H:%M", "%H:%M:%S", "%H.%M", "%I:%M %p", "%Hh%M")
 class Draw:
     """What is drawn, from one generator of random numbers."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int | tuple[int, ...]) -> None:
         self.random = np.random.default_rng(seed)
 
     def chance(self, share: float) -> bool:

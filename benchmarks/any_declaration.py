@@ -2,7 +2,8 @@
 
     python benchmarks/any_declaration.py --seeds 500 [--first 1000] [--json FILE] [--resume] [--limit 300] [--small]
 
-A seed draws a table (its columns, its cells, how its file is written) and a configuration of it: the unit and its rows,
+A seed draws a table, or two that belong together (columns, cells, how files are written) and a configuration of it: the
+unit and its rows, what belongs to a unit and what orders its rows,
 either relation or single cells, a hold-out, a label, groups, rules, a budget, and a generator or a private model with
 some of its options. It is run as ``synth run --as-declared`` does, under an account with a cap, and the bundle is
 checked by ``synth.verify`` within its usual limits. Only the noise is new every time. A case ends in one of three ways:
@@ -39,7 +40,7 @@ import warnings
 import zipfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -114,6 +115,8 @@ class Case:
         What it has: the name of what is fitted, and words such as "hold-out".
     rows : int
         Rows of the table.
+    second : tuple of str and bytes, optional
+        Name and bytes of a second file, where two tables belong together.
     """
 
     seed: int
@@ -123,6 +126,7 @@ class Case:
     cap: float
     traits: frozenset[str]
     rows: int
+    second: tuple[str, bytes] | None = field(default=None, repr=False)
 
     @property
     def text(self) -> str:
@@ -170,6 +174,8 @@ class _Drawing:
     def __init__(self, seed: int, *, small: bool) -> None:
         self.seed, self.small = seed, small
         self.draw = draw = Draw(seed)
+        # Drawn apart, so that everything else of a seed is as it is without people who are kept whole.
+        self.of_people = Draw((seed, 7))
         self.fitted = FITTED[seed % len(FITTED)]
         self.name = self.fitted or next(iter(GENERATORS))
         self.card = describe(self.name)
@@ -197,7 +203,10 @@ class _Drawing:
         document["columns"] = {column.name: column.declared for column in declared}
         document |= self._beside()
         cap = epsilon / 2 if draw.chance(0.01) else 1000.0
-        return Case(self.seed, file, data, document, cap, self._traits(document), self.rows)
+        second = None
+        if self.card.kind == "generator" and self.ids is not None and self.rows_per_unit > 1:
+            file, data, second = self._kept_whole(document, file, data)
+        return Case(self.seed, file, data, document, cap, self._traits(document), self.rows, second)
 
     # The table
 
@@ -352,6 +361,71 @@ class _Drawing:
                 told["cell_change"] = draw.amount(0.01, 1)
         return told
 
+    def _kept_whole(
+        self, document: dict[str, Any], file: str, data: bytes
+    ) -> tuple[str, bytes, tuple[str, bytes] | None]:
+        """Declare what belongs to a unit and what orders its rows, and divide some tables in two."""
+        draw, unit = self.of_people, document["unit"]
+        declared = [column for column in self.columns if column.is_modelled and column.name in document["columns"]]
+        orders = [column.name for column in declared if column.kind in {"number", "date", "time"}]
+        if orders and draw.chance(0.6):
+            unit["ordered_by"] = draw.one(orders)
+        own = [column.name for column in declared if column.name != unit.get("ordered_by")]
+        if own and draw.chance(0.7):
+            unit["same_in_all_rows"] = draw.some(own, draw.whole(1, 4))
+        if draw.chance(0.1):
+            document["people"] = "separate_rows"
+            return file, data, None
+        if draw.chance(0.6):
+            document["people"] = draw.size(1, 300 if self.small else 5_000)
+            del document["rows"]
+            if draw.chance(0.8) and "same_in_all_rows" in unit and "header" not in document.get("format", {}):
+                return self._divided(document)
+        return file, data, None
+
+    def _divided(self, document: dict[str, Any]) -> tuple[str, bytes, tuple[str, bytes]]:
+        """Write what belongs to units into one file and their rows into another: some are in one of the two alone."""
+        draw, key = self.of_people, self.id_column
+        form = document.get("format", {})
+        for told in ("separator", "encoding", "skip_rows", "header_rows", "names_from"):
+            form.pop(told, None)
+        own = document["unit"]["same_in_all_rows"]
+        held = {c.name: c.texts for c in self.columns if c.texts is not None and c.name in document["columns"]}
+        ids = held[key] or []
+        first = list({one: place for place, one in reversed(list(enumerate(ids)))}.values())
+        first = [place for place in first if draw.chance(0.95)] or first
+        new = [f"new-{number}" for number in range(draw.whole(0, 40))] if draw.chance(0.7) else []
+        few = [draw.whole(0, len(ids) - 1) for _ in new] if ids else []
+        of_first = [name for name in held if name == key or name in own]
+        of_second = [name for name in held if name == key or name not in own]
+        lines = [[held[name][place] for name in of_first] for place in first]
+        lines += [
+            [one if name == key else held[name][place] for name in of_first]
+            for one, place in zip(new, few, strict=False)
+        ]
+        visits = [[held[name][place] for name in of_second] for place in range(len(ids)) if draw.chance(0.98)]
+        del document["table"]
+        files = []
+        for name, names, rows in (("first", of_first, lines), ("second", of_second, visits)):
+            if draw.chance(0.3):
+                gone = set(self.written.missing)
+                cells = {
+                    n: pa.array([None if row[i] in gone else row[i] for row in rows], pa.string())
+                    for i, n in enumerate(names)
+                }
+                buffer = io.BytesIO()
+                pyarrow.parquet.write_table(pa.table(cells), buffer)
+                files.append((f"{name}.parquet", buffer.getvalue()))
+                continue
+            text = io.StringIO()
+            csv.writer(text, delimiter=";" if self.written.decimal == "," else ",").writerows([names, *rows])
+            files.append((f"{name}.csv", text.getvalue().encode()))
+        if self.written.decimal == ",":
+            form["separator"] = ";"
+        document["tables"] = {"people": files[0][0], "rows": files[1][0], "key": key}
+        document.pop("undeclared", None)
+        return *files[0], files[1]
+
     # What is asked
 
     def _asked(self) -> dict[str, Any]:
@@ -467,6 +541,8 @@ class _Drawing:
             "public number": "number_of_units" in document,
             "paid predictions": "prediction_share" in document,
             "one row": self.rows == 1,
+            "whole people": "people" in document and "tables" not in document,
+            "two tables": "tables" in document,
         }
         kinds = {column.kind for column in self.columns}
         return frozenset({self.name, str(relation), self.kind, *kinds, *(trait for trait, has in said.items() if has)})
@@ -488,7 +564,8 @@ def carried_out(case: Case, home: Path) -> Outcome:
     """Run a case as ``synth run`` does, in a new home, and check what came of it."""
     folder = home / "files"
     folder.mkdir(parents=True)
-    (folder / case.file).write_bytes(case.data)
+    for name, data in ((case.file, case.data), *(() if case.second is None else (case.second,))):
+        (folder / name).write_bytes(data)
     (folder / "any.yaml").write_text(case.text, "utf-8")
     begin = time.perf_counter()
     with installation(home / "home"), told_meanwhile() as told:
@@ -621,6 +698,9 @@ _UNDECLARED = "nobody declared this"
 
 def cells_nobody_declared(case: Case) -> frozenset[str]:
     """Return texts of cells that stand in the table and nowhere in the configuration; short ones may be anything."""
+    if case.second is not None:
+        one = replace(case, file=case.second[0], data=case.second[1], second=None)
+        return cells_nobody_declared(replace(case, second=None)) | cells_nobody_declared(one)
     if case.file.endswith((".parquet", ".xlsx", ".ods")):
         return frozenset()
     data = gzip.decompress(case.data) if case.file.endswith(".gz") else case.data
