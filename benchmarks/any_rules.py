@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from any_columns import Draw, Drawn
 
-from synth.schema.rule_lines import quoted
+from synth.schema.rules import quoted
 
 
 def drawn_rules(draw: Draw, columns: Sequence[Drawn], most: int) -> list[str]:

@@ -10,7 +10,8 @@ import pytest
 
 from synth.errors import ConfigError
 from synth.schema import CategoryColumn, DateColumn, NumberColumn, Schema, YesNoColumn
-from synth.schema.rule_lines import quoted, read_rules, with_tables
+from synth.schema.rule_lines import read_rules, with_tables
+from synth.schema.rules import quoted
 
 SCHEMA = Schema(
     (

@@ -13,8 +13,8 @@ from synth.errors import SynthError
 from synth.names import visible
 from synth.schema import ModelledColumn, Schema
 from synth.schema.contradictions import problems_of_rules
-from synth.schema.rule_lines import quoted
 from synth.schema.rule_proposals import proposed_rules
+from synth.schema.rules import quoted
 
 _ROUND = "rules-built"
 _MOST_PROPOSED = 5

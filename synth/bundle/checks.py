@@ -430,7 +430,7 @@ class _Check:
         if self.codes is None:
             return
         rules = read_rules(config.constraints, config.schema)
-        for broken in unkept(rules, config.schema, self.codes):
+        for broken in unkept(rules, config.schema, self.codes, self.units):
             yield f"Not every row of synthetic.csv satisfies the rules in config.yaml: {broken}."
 
     def _sealed(self) -> PrivateModel:

@@ -361,9 +361,9 @@ def _two_tables(schema: Schema) -> tuple[str, ...]:
         return ()
     tables, who = schema.tables, schema.unit.protects
     return (
-        f"It joins two tables by '{tables.key}', which are also in files of their own. '{tables.first}' has one row for",
-        f"each {who}, also for those without a row in '{tables.second}': these have one row here, with empty cells, in",
-        f"which '{MERGE.name}' is left_only.",
+        f"It joins two tables by '{tables.key}', which are also in files of their own. '{tables.first}' has one row",
+        f"for each {who}, also for those without a row in '{tables.second}': these have one row here, with empty",
+        f"cells, in which '{MERGE.name}' is left_only.",
     )
 
 

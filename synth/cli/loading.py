@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 
 from synth.errors import InputError, TableError
-from synth.names import shown
 from synth.schema import DeclaredTable, RunConfig, Schema
 from synth.schema import load_config as read_config
 from synth.schema import load_schema as read_schema

@@ -8,7 +8,7 @@ interface of scikit-learn.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -26,10 +26,11 @@ from synth.generators import (
     build,
     build_from_state,
 )
-from synth.generators.whole_people import POOL, as_declared, unfolded
+from synth.generators.whole_people import POOL, MadePeople, as_declared, unfolded
 from synth.privacy.people import folded, made_up_hashes
-from synth.schema import RunConfig, people_of
+from synth.schema import People, RunConfig, people_asked, people_of
 from synth.schema.constraints import Repaired, asks_the_model, repair
+from synth.schema.kept_by_people import RulesOfPeople
 from synth.schema.rule_lines import RuleSet, read_rules
 from synth.schema.shares import with_learnt_tables
 
@@ -57,6 +58,9 @@ MODELS: dict[str, Card] = {card.name: card for family in _FAMILIES for card in i
 
 REPAIRED = "rows_repaired"
 """Name of the fact with the number of repaired rows."""
+
+CHANGED_PEOPLE = "people_changed"
+"""Name of the fact with the number of people that rules about their rows have changed."""
 
 
 def make(name: str, task: GeneratorTask, options: Mapping[str, object]) -> PrivateModel:
@@ -112,26 +116,35 @@ def drawn_rows(fitted: PrivateModel, config: RunConfig) -> DrawnRows:
     # is a row that these are about.
     asked = replace(config.asked, constraints=(*people.of_no_row, *config.constraints))
     drawn, pool = _drawn(fitted, asked), _drawn(fitted, replace(asked, rows=POOL, seed=seed))
-    rules, names = read_rules(config.constraints, config.schema), config.schema.names
+    rules = read_rules(config.constraints, config.schema)
     if rules.learnt:
         rules = with_learnt_tables(rules, config.schema, as_declared(pool.codes, people))
-
-    def keeps(codes: NDArray[np.int64]) -> NDArray[np.bool_]:
-        rows = {name: codes[:, names.index(name)] for name in rules.columns}
-        broken = np.zeros(len(codes), dtype=bool)
-        for rule in rules.rules:
-            broken |= rule.broken(rows)
-        return ~broken
-
+    of_people = RulesOfPeople(rules, people) if rules.rules else None
     made = unfolded(
         drawn.codes,
         pool.codes,
         people,
         rows=None if config.by_people else config.rows,
         seed=seed,
-        keeps=keeps if rules.rules else None,
+        rules=of_people,
     )
-    return DrawnRows(made.codes, drawn.facts, made.units)
+    facts = drawn.facts
+    if of_people is not None and of_people.are_about_people:
+        facts += (_changed_people(made, people),)
+    return DrawnRows(made.codes, facts, made.units)
+
+
+def _changed_people(made: MadePeople, people: People) -> Fact:
+    unit, everybody = people.schema.unit, int(made.units[-1]) + 1
+    return Fact(
+        name=CHANGED_PEOPLE,
+        title=f"{unit.plural.capitalize()} changed to keep your rules",
+        value=made.shortened + made.replaced,
+        sentence=f"Of {everybody:,} synthetic {unit.plural}, {made.shortened:,} have fewer rows than the generator "
+        f"drew, because no further row kept your rules beside the others, and {made.replaced:,} have the rows of "
+        "another one, because theirs broke a rule. So all of them keep every rule. This only uses synthetic rows: it "
+        "costs nothing.",
+    )
 
 
 def rows_as_asked(drawn: DrawnRows, config: RunConfig) -> NDArray[np.int64]:
@@ -166,15 +179,19 @@ def _drawn(fitted: PrivateModel, config: RunConfig) -> DrawnRows:
     if drawn is not None:
         rules = with_learnt_tables(rules, schema, drawn)
     found = repair(codes, rules, schema, seed=config.seed, drawn=drawn)
-    return DrawnRows(found.codes, (_repairs(found, rules),))
+    people = people_asked(schema)
+    return DrawnRows(found.codes, (_repairs(found, rules, () if people is None else people.structure),))
 
 
 _ROWS_OF_MODEL = 10_000
 """Rows from which a repair learns how the model draws a category."""
 
 
-def _repairs(found: Repaired, rules: RuleSet) -> Fact:
+def _repairs(found: Repaired, rules: RuleSet, structure: Sequence[str]) -> Fact:
     made, share = len(found.codes), found.changed / max(len(found.codes), 1)
+    # Of rules about the next row some are kept only when people are made; what tells whether there is a row is no rule.
+    told = {rule.line for rule in rules.rules} | {heap.line for heap in rules.heaps}
+    told -= {line for line, text in enumerate(rules.lines) if text in structure}
     return Fact(
         name=REPAIRED,
         title="Rows changed to keep your rules",
@@ -182,7 +199,7 @@ def _repairs(found: Repaired, rules: RuleSet) -> Fact:
         sentence=f"Of {made:,} rows that the generator drew, {found.changed:,} ({share:.2%}) broke a rule and were "
         "changed where they broke it, so every row keeps every rule. This only uses synthetic rows: it costs nothing.",
         header=("rule", "rows that broke it as drawn"),
-        rows=tuple((text, count) for text, count in zip(rules.lines, found.broken, strict=True)),
+        rows=tuple((text, found.broken[line]) for line, text in enumerate(rules.lines) if line in told),
     )
 
 

@@ -18,11 +18,17 @@ leave at least five. Other dates at the step of the date that gives the order ke
 Structure is by construction: a person has as many rows as drawn, in order, and what is the same in all rows is the
 same. The next row is drawn again where it breaks a declared rule or leaves the declared range of the order; where no
 draw will do, the row at hand is repeated, which keeps both.
+
+A repeated row may break a rule about a row and the next (``next.visited > visited``). With such rules a last draw and
+then the repeated row are moved as repairs move cells, beside a row that stays as it is. Where that does not help
+either, a person's rows end there: further rows are sought at the other end, and if there are none either, the person
+has fewer. Who then breaks a rule about the number of rows becomes another of the people made, all of whose rows keep
+every rule, or where nobody does a public one, found in the declared columns before anything was charged.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,6 +38,7 @@ from numpy.typing import NDArray
 from synth.generators.sampling import random_source
 from synth.names import shown
 from synth.schema import DateColumn, ModelledColumn, People
+from synth.schema.kept_by_people import RulesOfPeople
 from synth.schema.people import PLACES
 from synth.schema.schema import LEFT_ONLY, MERGE
 
@@ -54,9 +61,6 @@ _Mask = NDArray[np.bool_]
 _ONLY, _BOTH, _FIRST, _MIDDLE, _LAST = range(len(PLACES))
 _NOWHERE = len(PLACES)
 
-Keeps = Callable[[_Whole], _Mask]
-"""Whether rows of the declared table, as codes in the order of its columns, keep every rule."""
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MadePeople:
@@ -69,14 +73,18 @@ class MadePeople:
         has one, that of the first, with empty cells.
     units : array of shape (rows,)
         The number of each row's person, from 0, never decreasing.
+    shortened, replaced : int
+        People who have fewer rows than were drawn, and people who became others, so that every rule is kept.
     """
 
     codes: _Whole
     units: _Whole
+    shortened: int = 0
+    replaced: int = 0
 
 
 def unfolded(
-    drawn: _Whole, pool: _Whole, people: People, *, rows: int | None, seed: int, keeps: Keeps | None = None
+    drawn: _Whole, pool: _Whole, people: People, *, rows: int | None, seed: int, rules: RulesOfPeople | None = None
 ) -> MadePeople:
     """Make people of rows of the table of people.
 
@@ -91,25 +99,47 @@ def unfolded(
         Stop with the person who completes this number of rows, whose rows are all kept; otherwise everybody is made.
     seed : int
         Public.
-    keeps : callable, optional
-        Tells which rows keep every rule; without it there are none.
+    rules : RulesOfPeople, optional
+        The declared rules, if there are any.
 
     Returns
     -------
     MadePeople
     """
     random = random_source(seed)
+    pairs = _Pairs(pool, people)
+
+    def made(drawn: _Whole, count: _Whole) -> MadePeople:
+        making = _Making(drawn, count, pairs, random, rules)
+        making.begin()
+        making.go_on()
+        making.go_back()
+        return making.finished()
+
     count = _rows_of(drawn, people)
-    if rows is not None:
-        drawn = drawn[random.permutation(len(drawn))]
-        count = _rows_of(drawn, people)
-        enough = int(np.searchsorted(np.cumsum(count), rows)) + 1
-        drawn, count = drawn[:enough], count[:enough]
-    making = _Making(drawn, count, _Pairs(pool, people), random, keeps)
-    making.begin()
-    making.go_on()
-    making.go_back()
-    return MadePeople(making.made, np.repeat(np.arange(len(count)), count))
+    if rows is None:
+        return made(drawn, count)
+    drawn = drawn[random.permutation(len(drawn))]
+    count = _rows_of(drawn, people)
+    found: list[MadePeople] = []
+    missing = rows
+    # Again only where rules have shortened people: otherwise the first ones complete the number.
+    while missing > 0 and len(drawn):
+        enough = int(np.searchsorted(np.cumsum(count), missing)) + 1
+        found.append(made(drawn[:enough], count[:enough]))
+        drawn, count, missing = drawn[enough:], count[enough:], missing - len(found[-1].codes)
+    return _together(found)
+
+
+def _together(parts: Sequence[MadePeople]) -> MadePeople:
+    """Return people made in several parts as one."""
+    starts = np.cumsum([0, *(int(one.units[-1]) + 1 for one in parts)])
+    return MadePeople(
+        np.concatenate([one.codes for one in parts]),
+        np.concatenate([one.units + start for one, start in zip(parts, starts, strict=False)]),
+        sum(one.shortened for one in parts),
+        sum(one.replaced for one in parts),
+    )
 
 
 def as_declared(drawn: _Whole, people: People) -> _Whole:
@@ -365,12 +395,13 @@ class _Making:
     """The rows that are being made: person by person in one array, of which some are still open."""
 
     def __init__(
-        self, drawn: _Whole, count: _Whole, pairs: _Pairs, random: np.random.Generator, keeps: Keeps | None
+        self, drawn: _Whole, count: _Whole, pairs: _Pairs, random: np.random.Generator, rules: RulesOfPeople | None
     ) -> None:
-        self._drawn, self._count, self._pairs, self._random, self._keeps = drawn, count, pairs, random, keeps
+        self._drawn, self._count, self._pairs, self._random, self._rules = drawn, count, pairs, random, rules
         self._people = pairs.people
         self._at = {name: place for place, name in enumerate(self._people.schema.names)}
         self._start = np.cumsum(count) - count
+        self._unit = np.repeat(np.arange(len(count)), count)
         self._own = pairs.coarse(pairs.people_of(drawn))
         self.made = np.zeros((int(count.sum()), len(self._at)), dtype=np.int64)
         for name in self._people.own:
@@ -413,27 +444,79 @@ class _Making:
         """Find the rows behind the last one that each person has, one after another."""
         matches = self._pairs.matches(onwards=True)
         while len(who := np.flatnonzero(self._high < self._count - 1)):
-            self._add(who, self._high[who], (self._high[who] + 1 == self._count[who] - 1), matches, onwards=True)
-            self._high[who] += 1
+            ended = self._add(
+                who, self._high[who], (self._high[who] + 1 == self._count[who] - 1), matches, onwards=True
+            )
+            self._high[who[~ended]] += 1
+            for person in who[ended]:
+                self._end_with_these(int(person))
 
     def go_back(self) -> None:
         """Find the rows before the first one that each person has."""
         matches = self._pairs.matches(onwards=False)
-        while len(who := np.flatnonzero(self._low > 0)):
-            self._add(who, self._low[who], self._low[who] - 1 == 0, matches, onwards=False)
-            self._low[who] -= 1
+        open_ = self._low > 0
+        while len(who := np.flatnonzero(open_)):
+            ended = self._add(who, self._low[who], self._low[who] - 1 == 0, matches, onwards=False)
+            self._low[who[~ended]] -= 1
+            open_[who] = ~ended & (self._low[who] > 0)
 
-    def _add(self, who: _Whole, place: _Whole, end: _Mask, matches: _Matches, *, onwards: bool) -> None:
-        """Draw a row behind, or before, the row in a place of some people; where none will do, that row again."""
+    def finished(self) -> MadePeople:
+        """Return everybody, with the rows that were found."""
+        if self._rules is None or not self._rules.are_about_people:
+            return MadePeople(self.made, self._unit)
+        rows = np.arange(len(self.made)) - self._start[self._unit]
+        there = (rows >= self._low[self._unit]) & (rows <= self._high[self._unit])
+        codes, units = self.made[there], self._unit[there]
+        shortened = int(np.count_nonzero(self._high - self._low + 1 < self._count))
+        kept = self._rules.kept_by_people(codes, units)
+        if kept.all():
+            return MadePeople(codes, units, shortened)
+        return MadePeople(*self._replaced(codes, units, kept), shortened, int(np.count_nonzero(~kept)))
+
+    def _replaced(self, codes: _Whole, units: _Whole, kept: _Mask) -> tuple[_Whole, _Whole]:
+        """Return everybody, with others of the people in the places of those who do not keep every rule."""
+        count = np.bincount(units)
+        start = np.cumsum(count) - count
+        others = np.flatnonzero(kept)
+        if not len(others) and self._rules is not None:
+            somebody = self._rules.somebody(codes[0])
+            if somebody is not None:
+                codes = np.concatenate([codes, somebody])
+                start, count = np.append(start, len(units)), np.append(count, len(somebody))
+                others = np.array([len(kept)])
+        whose = np.arange(len(kept))
+        if len(others):
+            whose[~kept] = others[self._random.integers(0, len(others), np.count_nonzero(~kept))]
+        made = count[whose]
+        within = np.arange(int(made.sum())) - np.repeat(np.cumsum(made) - made, made)
+        return codes[np.repeat(start[whose], made) + within], np.repeat(np.arange(len(whose)), made)
+
+    def _end_with_these(self, person: int) -> None:
+        """Make the last row that a person has the last there is: the rows that are left come before."""
+        start, left = int(self._start[person]), int(self._count[person] - 1 - self._high[person])
+        low, high = int(self._low[person]), int(self._high[person])
+        self.made[start + low + left : start + high + left + 1] = self.made[start + low : start + high + 1].copy()
+        self._low[person] += left
+        self._high[person] += left
+
+    def _add(self, who: _Whole, place: _Whole, end: _Mask, matches: _Matches, *, onwards: bool) -> _Mask:
+        """Draw a row behind, or before, the row in a place of some people; where none will do, that row again.
+
+        Returns
+        -------
+        array of shape (people,)
+            For whom nothing will do: the row at hand is the last, or the first.
+        """
         rows, step = self._start[who] + place, 1 if onwards else -1
         self.made[rows + step] = self.made[rows]
         open_ = np.arange(len(who)) if len(self._pairs.rows) else np.empty(0, np.int64)
         known = self._people.by_row if onwards else tuple(self._people.following)
         state = {name: codes[who] for name, codes in self._own.items()}
         state |= self._pairs.coarse({name: self.made[rows, self._at[name]] for name in known})
+        new = self.made[rows[open_]]
         for _ in range(_TRIES):
             if not len(open_):
-                return
+                return np.zeros(len(who), dtype=bool)
             found = matches.drawn(
                 {name: c[open_] for name, c in state.items()}, end[open_].astype(np.int64), self._random
             )
@@ -441,7 +524,43 @@ class _Making:
             gaps = self._pairs.gaps(found)
             new, fits = self._row_beside(rows[open_], cells, gaps, onwards=onwards, found=found)
             self.made[rows[open_[fits]] + step] = new[fits]
-            open_ = open_[~fits]
+            open_, new = open_[~fits], new[~fits]
+        return self._mend(rows, open_, new, onwards=onwards)
+
+    def _mend(self, rows: _Whole, open_: _Whole, drawn: _Whole, *, onwards: bool) -> _Mask:
+        """Put rows that keep the rules about pairs behind, or before, some; say of which none was found.
+
+        Parameters
+        ----------
+        rows : array of shape (people,)
+            The row at hand of each; the one beside it is the same so far.
+        open_ : array of int
+            The people for whom no row was found that was drawn, and in ``drawn`` the last draw for each.
+        """
+        ended = np.zeros(len(rows), dtype=bool)
+        if self._rules is None or not self._rules.of_pairs:
+            return ended
+        if not len(self._pairs.rows):
+            open_, drawn = np.arange(len(rows)), self.made[rows]
+        for of_draw in (True, False):
+            if not len(open_):
+                break
+            at = rows[open_]
+            seed = int(self._random.integers(2**62))
+            new = drawn if of_draw else self.made[at]
+            new = self._rules.mended(new, self.made[at], self._count[self._unit[at]], onwards=onwards, seed=seed)
+            fits = self._is_in_order(new, at, onwards=onwards) & self._keeps(new, at, onwards=onwards)
+            self.made[at[fits] + (1 if onwards else -1)] = new[fits]
+            open_, drawn = open_[~fits], drawn[~fits]
+        ended[open_] = True
+        return ended
+
+    def _is_in_order(self, new: _Whole, rows: _Whole, *, onwards: bool) -> _Mask:
+        """Return which new rows may come behind, or before, others of the same people."""
+        order = str(self._people.order)
+        levels = self._people.schema.modelled_column(order).levels
+        one, other = (np.minimum(codes[:, self._at[order]], levels) for codes in (self.made[rows], new))
+        return np.asarray(one <= other if onwards else other <= one)
 
     def _row_beside(
         self,
@@ -475,9 +594,16 @@ class _Making:
             new[:, self._at[order]] = np.where(known, np.clip(there, 0, column.levels - 1), unknown)
             if found is not None:
                 self._move_dates(new, found, known, onwards=onwards)
-        if self._keeps is not None:
-            fits &= self._keeps(new)
+        if self._rules is not None:
+            fits &= self._keeps(new, rows, onwards=onwards)
         return new, fits
+
+    def _keeps(self, new: _Whole, rows: _Whole, *, onwards: bool) -> _Mask:
+        """Return which new rows keep every rule behind, or before, others of the same people."""
+        if self._rules is None:
+            return np.ones(len(new), dtype=bool)
+        beside, count = self.made[rows], self._count[self._unit[rows]]
+        return self._rules.kept(new, beside if onwards else None, None if onwards else beside, count)
 
     def _move_dates(self, new: _Whole, found: _Whole, known: _Mask, *, onwards: bool) -> None:
         """Keep the other dates of found rows as far from their order's date as they were."""

@@ -10,7 +10,7 @@ where the rules allow them. So in the end every row keeps every rule, if any row
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,8 @@ import numpy.typing as npt
 from synth.names import shown
 from synth.schema.columns.base import ModelledColumn
 from synth.schema.contradictions import Search, linked
+from synth.schema.people import People, people_of
+from synth.schema.people_rules import is_about_pairs
 from synth.schema.rule_lines import RuleSet
 from synth.schema.rules import (
     MIRROR,
@@ -40,7 +42,7 @@ from synth.schema.rules import (
 from synth.schema.schema import Schema
 from synth.schema.shares import exchanged
 
-__all__ = ["Repaired", "asks_the_model", "repair", "unkept"]
+__all__ = ["Repaired", "asks_the_model", "mended_beside", "repair", "unkept"]
 
 FloatArray = npt.NDArray[np.float64]
 CodeArray = npt.NDArray[np.int64]
@@ -101,7 +103,7 @@ def repair(
     repaired = codes.copy()
     broken = [0] * len(rules.lines)
     place = {name: index for index, name in enumerate(schema.names)}
-    mending = _Mending(rules, place, seed, drawn)
+    mending = _Mending(rules.rules, place, seed, drawn)
     for heap in rules.heaps:
         broken[heap.line] += mending.heap(heap.where, heap.share, repaired[:, place[heap.where.column.name]])
     for rule in rules.rules:
@@ -118,6 +120,34 @@ def repair(
     if len(open_rows) and rules.rules:
         mending.settle(repaired, own, open_rows)
     return Repaired(repaired, int((repaired != before).any(axis=1).sum()), tuple(broken))
+
+
+def mended_beside(
+    codes: CodeArray, rules: Sequence[Rule], place: Mapping[str, int], *, moved: Collection[str], seed: int
+) -> CodeArray:
+    """Return rows with some of their columns moved so that they keep the rules, where that can be done so.
+
+    Parameters
+    ----------
+    codes : int64 array of shape (rows, columns)
+        Not changed.
+    rules : sequence of Rule
+        Applied in order, again and again until all are kept.
+    place : mapping of str to int
+        Which column of ``codes`` a name means.
+    moved : collection of str
+        The columns that may change.
+    seed : int
+        Public; draws categories.
+    """
+    found = codes.copy()
+    mending = _Mending(tuple(rules), place, seed, None, fixed=place.keys() - set(moved))
+    open_rows = np.arange(len(codes))
+    for _ in range(_MOST_TURNS):
+        open_rows = mending.turn(found, open_rows)
+        if not len(open_rows):
+            break
+    return found
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -143,10 +173,18 @@ class _Runs:
 
 
 class _Mending:
-    """The rules, the public seed and the drawn rows that repair rows."""
+    """The rules, the public seed and the drawn rows that repair rows; columns that are ``fixed`` stay as they are."""
 
-    def __init__(self, rules: RuleSet, place: Mapping[str, int], seed: int, drawn: CodeArray | None) -> None:
-        self.rules, self.place, self.seed, self.drawn = rules.rules, place, seed, drawn
+    def __init__(
+        self,
+        rules: tuple[Rule, ...],
+        place: Mapping[str, int],
+        seed: int,
+        drawn: CodeArray | None,
+        *,
+        fixed: Set[str] = frozenset(),
+    ) -> None:
+        self.rules, self.place, self.seed, self.drawn, self.fixed = rules, place, seed, drawn, fixed
         self._runs: dict[int, _Runs] = {}
 
     def heap(self, where: Among, share: float, codes: CodeArray) -> int:
@@ -180,10 +218,17 @@ class _Mending:
         self, rule: Rule, number: int, rows: dict[str, CodeArray], broken: CodeArray, open_rows: CodeArray
     ) -> None:
         then = rule.then
+        if self.fixed >= set(then.columns if isinstance(then, Comparison) else then.columns[:1]):
+            free = next((one for one in rule.when if one.column.name not in self.fixed), None)
+            if free is None:
+                return
+            # What follows cannot move, so the condition must not be met.
+            then = Among(free.column, complement(free.listed(), free.column.size), f"not {free.text}")
+            rule, number = Rule(rule.line, rule.text, (), then), -1 - number
         if isinstance(then, Dependency):
             rows[then.target.name][broken] = then.wanted[rows[then.source.name][broken]]
         elif isinstance(then, Comparison):
-            _move(then, rows, broken)
+            _move(then, rows, broken, self.fixed)
         else:
             codes = rows[then.column.name]
             valued = np.zeros(len(broken), bool)
@@ -194,7 +239,7 @@ class _Mending:
                 codes[broken[valued]] = _nearest_among(then, codes[broken[valued]])
             asked = broken[~valued]
             if len(asked) and then.count_in(np.array([[0, then.column.size]])):
-                drawn = _chance(open_rows[asked], self.seed, len(self.place) + number)
+                drawn = _chance(open_rows[asked], self.seed, len(self.place) + abs(number))
                 codes[asked] = self._runs_of(then, rule, number).at(drawn)
 
     def _runs_of(self, then: Among, rule: Rule, number: int) -> _Runs:
@@ -275,17 +320,19 @@ def _nearest_among(where: Among, codes: CodeArray) -> CodeArray:
     return np.where(np.abs(values[low] - target) <= np.abs(values[high] - target), low, high)
 
 
-def _move(then: Comparison, rows: dict[str, CodeArray], broken: CodeArray) -> None:
+def _move(then: Comparison, rows: dict[str, CodeArray], broken: CodeArray, fixed: Set[str]) -> None:
     """Move the left column to a value that keeps a comparison, or a column on the right where it has none."""
 
     def sides() -> tuple[FloatArray, FloatArray]:
         return then.sides({name: rows[name][broken] for name in then.columns})
 
     def place_left() -> None:
+        if then.left.name in fixed:
+            return
         rows[then.left.name][broken] = nearest(then.left, sides()[1], then.relation)
 
     place_left()
-    for column in then.right:
+    for column in (one for one in then.right if one.name not in fixed):
         own, target = sides()
         still = ~holds(own, target, then.relation, then.tolerance)
         if not still.any():
@@ -311,7 +358,12 @@ def _chance(rows: CodeArray, seed: int, salt: int) -> FloatArray:
 # Whether rows keep them ----------------------------------------------------------------------------------------------
 
 
-def unkept(rules: RuleSet, schema: Schema, codes: npt.NDArray[np.integer[Any]]) -> Iterator[str]:
+def unkept(
+    rules: RuleSet,
+    schema: Schema,
+    codes: npt.NDArray[np.integer[Any]],
+    units: npt.NDArray[np.integer[Any]] | None = None,
+) -> Iterator[str]:
     """Yield which rules a finished table breaks, with one sentence for each line of ``rules:``.
 
     Parameters
@@ -320,25 +372,57 @@ def unkept(rules: RuleSet, schema: Schema, codes: npt.NDArray[np.integer[Any]]) 
         As they were read: where no table of values is declared, the rows must agree with each other.
     schema : Schema
     codes : array of shape (rows, modelled columns)
+    units : array of shape (rows,), optional
+        Where people are kept whole, the number of each row's person, from 0, never decreasing.
     """
     place = {name: index for index, name in enumerate(schema.names)}
+    people = None if units is None else people_of(schema)
+    count = np.zeros(0, dtype=np.int64)
+    if people is not None and units is not None:
+        count = people.counted(codes, units)
+    no_row = schema.no_row
     seen = {number: Determined.of({}) for number in range(len(rules.learnt))}
     said: set[int] = set()
     for first in range(0, len(codes), _AT_ONCE):
-        rows = {name: codes[first : first + _AT_ONCE, place[name]].astype(np.int64) for name in rules.columns}
+        # With the first row of the next part: it may be the next row of the last one's person.
+        part = codes[first : first + _AT_ONCE + 1].astype(np.int64)
+        rows = {name: part[:_AT_ONCE, place[name]] for name in rules.columns if name in place}
         for rule in rules.rules:
-            broken = rule.broken(rows) if rule.line not in said else np.zeros(0, bool)
+            if rule.line in said:
+                continue
+            if people is not None and units is not None and not place.keys() >= set(rule.columns):
+                whose = units[first : first + _AT_ONCE + 1]
+                broken, what = _broken_by_people(rule, part, whose, count, people)
+            else:
+                broken, what = rule.broken(rows), "row {0:,} breaks"
             if broken.any():
                 said.add(rule.line)
-                yield f"row {first + int(broken.argmax()) + 1:,} breaks '{shown(rule.text)}'"
+                row = first + int(broken.argmax()) + 1
+                yield f"{what.format(row, row + 1)} '{shown(rule.text)}'"
         for number, one in enumerate(rules.learnt):
             if number in seen:
-                agreed = _agreed(one, rows[one.source.name], rows[one.target.name], seen[number])
+                source, target = rows[one.source.name], rows[one.target.name]
+                if no_row is not None and not no_row.empty.isdisjoint((one.source.name, one.target.name)):
+                    there = part[:_AT_ONCE, place[no_row.column]] != no_row.code
+                    source, target = source[there], target[there]
+                agreed = _agreed(one, source, target, seen[number])
                 if agreed is not None:
                     seen[number] = agreed
                     continue
                 del seen[number]
                 yield f"'{shown(one.target.name)}' has two values where '{shown(one.source.name)}' has one"
+
+
+def _broken_by_people(
+    rule: Rule, codes: CodeArray, units: npt.NDArray[np.integer[Any]], count: CodeArray, people: People
+) -> tuple[npt.NDArray[np.bool_], str]:
+    """Return which rows break a rule about the number of rows or the next row, and how that is said."""
+    if is_about_pairs(rule, people):
+        pairs = units[1:] == units[:-1]
+        cells = people.cells(rule.columns, codes[:-1], codes[1:], count[units[:-1]])
+        return rule.broken(cells) & pairs, "rows {0:,} and {1:,} break"
+    rows = codes[:_AT_ONCE]
+    return rule.broken(people.cells(rule.columns, rows, None, count[units[:_AT_ONCE]])), "row {0:,} breaks"
 
 
 def _agreed(then: Dependency, source: CodeArray, target: CodeArray, seen: Determined) -> Determined | None:

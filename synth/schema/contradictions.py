@@ -15,6 +15,8 @@ import numpy as np
 from synth.errors import ConfigError
 from synth.names import listed, shown
 from synth.schema.columns.base import ModelledColumn
+from synth.schema.people import People, people_of
+from synth.schema.people_rules import is_about_pairs, renamed
 from synth.schema.rule_lines import RuleSet, read_rules
 from synth.schema.rules import (
     Among,
@@ -31,7 +33,7 @@ from synth.schema.rules import (
 )
 from synth.schema.schema import Schema
 
-__all__ = ["Search", "check_rules", "linked", "problems_of_rules"]
+__all__ = ["PersonSearch", "Search", "check_rules", "in_order", "is_about_people", "linked", "problems_of_rules"]
 
 _MOST_WORK = 20_000
 """Most rules that a search for one row may apply, one after the other."""
@@ -41,6 +43,9 @@ _MOST_BLAMED = 100_000
 
 _MOST_CHECKED = 200
 """Most rules that are compared one by one with all others; beyond it only a row that keeps all is searched for."""
+
+_MOST_PEOPLE = 8
+"""Most numbers of rows for which a person who keeps the rules is searched for."""
 
 _FEW = 32
 _MOST_LISTED = 4_096
@@ -204,9 +209,9 @@ class _Bounds:
     def __init__(self, then: Comparison, domains: Domains) -> None:
         ends = [_ends(column, domains[column.name]) for column in (then.left, *then.right)]
         self.may_be_empty = any(empty for _, _, empty in ends)
-        self.left, self.parts = ends[0][:2], [end[:2] for end in ends[1:]] or [(then.constant, then.constant)]
-        self.least, self.most = (sum(part[side] for part in self.parts) for side in (0, 1))
-        slack = 1e-9 * max(1.0, *(abs(number) for part in self.parts for number in part))
+        self.left, self.parts = ends[0][:2], [end[:2] for end in ends[1:]]
+        self.least, self.most = (then.constant + sum(part[side] for part in self.parts) for side in (0, 1))
+        slack = 1e-9 * max(1.0, abs(then.constant), *(abs(number) for part in self.parts for number in part))
         self.gap = slack if then.relation in (">", "<") else -(slack + then.tolerance)
         self.at_least, self.at_most = then.relation in (">=", ">", "="), then.relation in ("<=", "<", "=")
 
@@ -296,6 +301,7 @@ def problems_of_rules(lines: Sequence[str], schema: Schema) -> tuple[str, ...]:
 def _problems(lines: tuple[str, ...], schema: Schema) -> tuple[str, ...]:
     problems = [""] * len(lines)
     rules: list[Rule] = []
+    people = people_of(schema) if schema.people == "whole" else None
     for place, text in enumerate(lines):
         try:
             rules += [replace(rule, line=place) for rule in read_rules([text], schema).rules]
@@ -308,7 +314,10 @@ def _problems(lines: tuple[str, ...], schema: Schema) -> tuple[str, ...]:
                 f"rules: '{_short(rule)}' is always true: no row can break it within the declared columns. Delete it, "
                 "or check the bounds and values of its columns."
             )
-    for together in linked([rule for rule in rules if not problems[rule.line]]):
+    sound = [rule for rule in rules if not problems[rule.line]]
+    for together in linked(sound if people is None else [*sound, *_implied(sound, people)]):
+        if all(rule.line < 0 for rule in together):
+            continue
         circle = _circle(together)
         if circle:
             problems[max(rule.line for rule in circle)] = _contradiction(circle, given_up=False)
@@ -318,14 +327,108 @@ def _problems(lines: tuple[str, ...], schema: Schema) -> tuple[str, ...]:
             blamed = _core(together, {})
             problems[max(rule.line for rule in blamed)] = _contradiction(blamed, given_up=search.given_up)
             continue
-        for rule in together if few else ():
+        for rule in (one for one in together if one in sound) if few else ():
             met = _met(rule)
             # What a search is restricted to leaves out the gaps between very many codes: a row has to keep these, too.
             told = [*together, *(Rule(rule.line, rule.text, (), one) for one in rule.when if one.every is not None)]
             search = Search(told)
             if met and not problems[rule.line] and search.row(met) is None and not search.given_up:
                 problems[rule.line] = _never_met(rule, [one for one in _core(told, met) if one.line != rule.line])
+    sound = [rule for rule in sound if not problems[rule.line]]
+    if people is not None and not any(problems) and is_about_people(sound, people):
+        person = PersonSearch(sound, people)
+        if person.rows() is None:
+            problems[max(rule.line for rule in person.rules)] = _nobody(person, people)
     return tuple(problems)
+
+
+# Where people are kept whole ------------------------------------------------------------------------------------------
+
+
+def is_about_people(rules: Sequence[Rule], people: People) -> bool:
+    """Whether rules are about more than a row: the number of rows of a person, or the next row."""
+    return any(not people.of_rules.keys().isdisjoint(rule.columns) for rule in rules)
+
+
+def in_order(people: People) -> Rule:
+    """Return the order of rows as a rule."""
+    names, columns = people.next_names, people.of_rules
+    order = people.schema.modelled_column(str(people.order))
+    return Rule(-1, f"ordered_by: {order.name}", (), Comparison(columns[names[order.name]], ">=", (order,)))
+
+
+def _implied(rules: Sequence[Rule], people: People) -> list[Rule]:
+    """Return what is true of the next row: it keeps the rules of every row, and is not before this one."""
+    names = people.next_names
+    if not any(is_about_pairs(rule, people) for rule in rules):
+        return []
+    of_rows = [rule for rule in rules if not is_about_pairs(rule, people) and not names.keys().isdisjoint(rule.columns)]
+    return [in_order(people), *(renamed(rule, names) for rule in of_rows)]
+
+
+class PersonSearch:
+    """A search for a person with as few rows as possible who keeps the rules; it does not depend on any table.
+
+    Attributes
+    ----------
+    rules : list of Rule
+        Those that have to do with the number of rows or with the next row.
+    given_up : bool
+        Whether it tried too much without an end.
+    """
+
+    def __init__(self, rules: Sequence[Rule], people: People) -> None:
+        groups = linked([*rules, *_implied(rules, people)])
+        ours = [rule for together in groups if is_about_people(together, people) for rule in together]
+        self.rules = [rule for rule in rules if rule in ours]
+        self.given_up = False
+        self._people = people
+        self._order = [rule for rule in ours if rule.line < 0]
+
+    def rows(self) -> list[dict[str, int]] | None:
+        """Return the rows of a person, as codes of the columns that the rules are about; None where none was found."""
+        people, tried = self._people, 0
+        alone = [rule for rule in self.rules if set(rule.columns) == {people.count}]
+        for count in range(1, people.most + 1):
+            codes = {people.count: np.array([count - people.least])}
+            if tried == _MOST_PEOPLE or any(rule.broken(codes)[0] for rule in alone):
+                continue
+            tried += 1
+            search = Search([rule for place in range(count) for rule in self._of_row(place, count)])
+            fixed = {people.count: spans_of([count - people.least])} if people.count in search.columns else {}
+            found = search.row(fixed)
+            self.given_up |= search.given_up
+            if found is not None:
+                return [self._cells(found, place) for place in range(count)]
+        return None
+
+    def _names(self, place: int) -> dict[str, str]:
+        """Return what the columns of a row are called beside those of the other rows."""
+        return {name: f"{name}\n{place}" for name in self._people.by_row}
+
+    def _of_row(self, place: int, count: int) -> Iterator[Rule]:
+        this, following = self._names(place), self._names(place + 1)
+        names = this | {new: following[name] for name, new in self._people.next_names.items()}
+        for rule in (*self.rules, *self._order):
+            if place + 1 < count or not is_about_pairs(rule, self._people):
+                yield renamed(rule, names)
+
+    def _cells(self, found: Mapping[str, int], place: int) -> dict[str, int]:
+        names = self._names(place)
+        return {name: found[key] for name in self._people.schema.names if (key := names.get(name, name)) in found}
+
+
+def _nobody(search: PersonSearch, people: People) -> str:
+    texts, who = list(dict.fromkeys(_short(rule) for rule in search.rules)), shown(people.schema.unit.protects)
+    if search.given_up:
+        return f"rules: no {who} was found who keeps {_and(texts)}. Write fewer or simpler rules."
+    return (
+        f"rules: no {who} with up to {people.most:,} rows can keep {_and(texts)} in all of them. Change or delete one "
+        "of them, or check rows_per_unit and the bounds of the columns."
+    )
+
+
+# Whether a rule says something ----------------------------------------------------------------------------------------
 
 
 def _says_nothing(rule: Rule) -> bool:
@@ -359,15 +462,14 @@ def _circle(rules: Sequence[Rule]) -> list[Rule]:
     strict = []
     for rule in rules:
         then = rule.then
-        if rule.when or not isinstance(then, Comparison) or len(then.right) != 1:
+        if rule.when or not isinstance(then, Comparison) or then.order is None:
             continue
-        left, right = then.columns
-        high, low = (left, right) if then.relation in (">", ">=", "=") else (right, left)
+        high, low, never_equal = then.order
         larger.setdefault(high, []).append((low, rule))
-        if then.relation == "=":
-            larger.setdefault(low, []).append((high, rule))
-        if then.relation in (">", "<"):
+        if never_equal:
             strict.append((high, low, rule))
+        elif then.relation == "=":
+            larger.setdefault(low, []).append((high, rule))
     for high, low, rule in strict[:_MOST_CHECKED]:
         # Is what is smaller at least as large?
         came: dict[str, tuple[str, Rule] | None] = {low: None}

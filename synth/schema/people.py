@@ -21,14 +21,19 @@ Everything here follows from declarations.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from synth.errors import SchemaError
-from synth.schema.columns.base import Column
+from synth.schema.columns.base import Column, ModelledColumn
 from synth.schema.columns.labels import CategoryColumn
 from synth.schema.columns.number import NumberColumn
-from synth.schema.rule_lines import quoted
+from synth.schema.rules import CodeArray, quoted
 from synth.schema.schema import MERGE, NoRow, PrivacyUnit, Schema
 
 __all__ = ["NOWHERE", "PLACES", "AskedUnit", "People", "asked_schema", "people_asked", "people_of"]
@@ -86,6 +91,8 @@ class People:
         The name of the column of the next row, by that of every column of ``by_row`` except ``order``.
     usual : mapping of str to str
         The name of the column of usual values, by that of a number.
+    next_order : str, optional
+        What rules call the column of the order in the next row; the table of people has ``gap`` in its place.
     """
 
     schema: Schema
@@ -100,6 +107,7 @@ class People:
     gap: str | None
     following: dict[str, str]
     usual: dict[str, str]
+    next_order: str | None = None
 
     @property
     def structure(self) -> tuple[str, ...]:
@@ -139,7 +147,63 @@ class People:
     @property
     def made(self) -> frozenset[str]:
         """The columns of the table of people that the declared table does not have."""
-        return _made(self.count, self.place, self.gap, self.following, self.usual)
+        ends = () if self.gap is None else (self.gap,)
+        return frozenset((self.count, self.place, *ends, *self.following.values(), *self.usual.values()))
+
+    @property
+    def next_names(self) -> dict[str, str]:
+        """What rules call columns of the next row, by the declared name; empty where nothing gives an order."""
+        if self.order is None or self.next_order is None:
+            return {}
+        return self.following | {self.order: self.next_order}
+
+    @property
+    def of_rules(self) -> dict[str, ModelledColumn]:
+        """What rules may name beside the declared columns: the number of rows, and the columns of the next row."""
+        nexts = {new: replace(self.schema.modelled_column(name), name=new) for name, new in self.next_names.items()}
+        return {self.count: NumberColumn(self.count, self.least, self.most, 1), **nexts}
+
+    def cells(
+        self, names: Iterable[str], rows: CodeArray, following: CodeArray | None, count: CodeArray
+    ) -> dict[str, CodeArray]:
+        """Return what rules name, by name.
+
+        Parameters
+        ----------
+        names : iterable of str
+        rows : array of shape (rows, modelled columns)
+            Codes of the declared table.
+        following : array of shape (rows, modelled columns), optional
+            The next row of each; may be left out where no name is about it.
+        count : array of shape (rows,)
+            How many rows the person of each has.
+        """
+        at = {name: place for place, name in enumerate(self.schema.names)}
+        next_of = {new: name for name, new in self.next_names.items()}
+        found = {}
+        for name in names:
+            if name in at:
+                found[name] = rows[:, at[name]]
+            elif name == self.count:
+                found[name] = count - self.least
+            elif following is not None:
+                found[name] = following[:, at[next_of[name]]]
+        return found
+
+    def counted(self, codes: npt.NDArray[np.integer[Any]], units: npt.NDArray[np.integer[Any]]) -> CodeArray:
+        """Return how many rows each unit has.
+
+        Parameters
+        ----------
+        codes : array of shape (rows, modelled columns)
+            Codes of the declared table.
+        units : array of shape (rows,)
+            The number of each row's unit, from 0, never decreasing.
+        """
+        no_row = self.schema.no_row
+        if no_row is None:
+            return np.bincount(units)
+        return np.bincount(units, codes[:, self.schema.names.index(no_row.column)] != no_row.code).astype(np.int64)
 
     def title(self, name: str) -> str:
         """Return what a column of the table of people is, in words: ``next.cost`` is "cost, next row"."""
@@ -164,11 +228,6 @@ def _absent(name: str, where: str, *, missing: bool) -> str:
     if missing:
         return f"if {where} then {quoted(name)} is missing"
     return f"{quoted(name)} is missing exactly when {where}"
-
-
-def _made(count: str, place: str, gap: str | None, following: dict[str, str], usual: dict[str, str]) -> frozenset[str]:
-    ends = () if gap is None else (gap,)
-    return frozenset((count, place, *ends, *following.values(), *usual.values()))
 
 
 def asked_schema(schema: Schema) -> Schema:
@@ -208,6 +267,7 @@ def people_of(schema: Schema) -> People:
     gap = None if ordered is None else free("gap")
     following = {name: free(f"next.{name}") for name in by_row if name != unit.ordered_by}
     usual = {name: free(f"usual.{name}") for name in following if modelled[name].is_summable}
+    next_order = None if ordered is None else free(f"next.{ordered.name}")
     more: list[Column] = [
         NumberColumn(count, least, unit.rows_per_unit, 1, fallback=1),
         CategoryColumn(place, PLACES if least else (*PLACES, NOWHERE), fallback=PLACES[0]),
@@ -222,7 +282,6 @@ def people_of(schema: Schema) -> People:
         replace(modelled[name], name=new, missing=modelled[name].missing or not least) for name, new in usual.items()
     ]
     more += [replace(modelled[name], name=new, missing=True) for name, new in following.items()]
-    made = _made(count, place, gap, following, usual)
     try:
         asked = replace(
             schema,
@@ -233,7 +292,7 @@ def people_of(schema: Schema) -> People:
                 id_column=unit.id_column,
                 stands_for=unit.rows_per_unit,
                 declared=schema,
-                without_rows=None if least else NoRow(count, 0, frozenset(by_row), made - {count}),
+                without_rows=None if least else NoRow(count, 0, frozenset(by_row)),
             ),
             people="separate_rows",
             tables=None,
@@ -256,4 +315,5 @@ def people_of(schema: Schema) -> People:
         gap=gap,
         following=following,
         usual=usual,
+        next_order=next_order,
     )

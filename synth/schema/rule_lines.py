@@ -11,6 +11,8 @@ line                                                            what it says
 ``zone determines borough (1 = EWR, 2 = Queens)``               one value follows from another
 ``zone determines borough``                                     the same, with the table of values learnt by the model
 ``income is a multiple of 100 in 40 % of rows``                 heaped values: a share of the rows lies there
+``left - came <= 30``                                           a difference: in days of dates, in minutes of times
+``count <= 4``, ``next.cost >= cost``                           where people are kept whole: rows of a person, next row
 ==============================================================  =======================================================
 
 Names and values that contain a word or a sign of the language are put in double quotation marks.
@@ -21,7 +23,7 @@ from __future__ import annotations
 import csv
 import difflib
 import io
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -35,6 +37,8 @@ from synth.limits import TEXT_CHARACTERS
 from synth.names import shown
 from synth.schema.columns.base import ModelledColumn
 from synth.schema.documents import as_number, read, read_text
+from synth.schema.people import People, people_asked
+from synth.schema.people_rules import Named, as_asked
 from synth.schema.rules import (
     Among,
     Comparison,
@@ -49,12 +53,13 @@ from synth.schema.rules import (
     codes_between,
     codes_in,
     complement,
+    quoted,
     spans_of,
     values_of,
 )
-from synth.schema.schema import NoRow, Schema
+from synth.schema.schema import Schema
 
-__all__ = ["RuleSet", "quoted", "read_rules", "with_tables"]
+__all__ = ["RuleSet", "read_rules", "with_tables"]
 
 CodeArray = npt.NDArray[np.int64]
 
@@ -104,27 +109,41 @@ class RuleSet:
 def read_rules(lines: Sequence[str], schema: Schema) -> RuleSet:
     """Read the lines of ``rules:`` against the declared columns.
 
+    Where people are kept whole, a line may name the number of rows of a person and columns of the next row. Against
+    their table of people such a line is read as what that table can keep of it: a difference to the next row in the
+    order is its column of gaps, and a rule that the table has no columns for is left out.
+
     Raises
     ------
     ConfigError
         If a line is not of a known form, names an unknown column or value, or compares what cannot be compared.
     """
-    declared = {column.name: column for column in schema.modelled}
-    found = [entry for line, text in enumerate(lines) for entry in _Line(line, text, declared).read()]
+    people = people_asked(schema)
+    named = Named.of(schema)
+    declared, structure = (named, ()) if people is None else (Named.of(people.schema), people.structure)
+    found: list[Rule | Heap] = []
+    for line, text in enumerate(lines):
+        if text in structure:
+            found += _Line(line, text, named).read()
+        else:
+            told = (_as_asked(entry, people) for entry in _Line(line, text, declared).read())
+            found += [_about_rows(entry, schema) for entry in told if entry is not None]
     rules = tuple(entry for entry in found if isinstance(entry, Rule))
-    no_row = schema.no_row
-    if no_row is not None:
-        there = declared[no_row.column]
-        has_row = Among(there, complement(spans_of([no_row.code]), there.size), f"not {no_row.column}")
-        rules = tuple(_about_rows(rule, no_row, has_row) for rule in rules)
     return RuleSet(tuple(lines), rules, tuple(entry for entry in found if isinstance(entry, Heap)))
 
 
-def _about_rows(rule: Rule, no_row: NoRow, has_row: Among) -> Rule:
+def _as_asked(entry: Rule | Heap, people: People | None) -> Rule | Heap | None:
+    return as_asked(entry, people) if isinstance(entry, Rule) and people is not None else entry
+
+
+def _about_rows(entry: Rule | Heap, schema: Schema) -> Rule | Heap:
     """Return a rule that says nothing of units without a row, if it is about what such a row holds."""
-    named = set(rule.columns)
-    speaks_of_it = no_row.column in named or not no_row.made.isdisjoint(named)
-    return rule if speaks_of_it or no_row.empty.isdisjoint(named) else replace(rule, when=(has_row, *rule.when))
+    no_row = schema.no_row
+    if no_row is None or not isinstance(entry, Rule) or no_row.empty.isdisjoint(entry.columns):
+        return entry
+    column = schema.modelled_column(no_row.column)
+    has_row = Among(column, complement(spans_of([no_row.code]), column.size), f"not {column.name}")
+    return replace(entry, when=(has_row, *entry.when))
 
 
 def with_tables(lines: Sequence[str], base: Path) -> tuple[str, ...]:
@@ -143,16 +162,6 @@ def with_tables(lines: Sequence[str], base: Path) -> tuple[str, ...]:
         If the file cannot be read, or does not have both columns.
     """
     return tuple(written for text in lines for written in _written_out(text, base))
-
-
-def quoted(text: str) -> str:
-    """Return a name or a value as it is written in a line: in quotation marks where it could be misread."""
-    plain = bool(text) and text == text.strip() and not any(sign in text for sign in '<>=!+,;()"')
-    plain = plain and not _RESERVED & set(text.lower().split())
-    return text if plain else '"' + text.replace('"', '""') + '"'
-
-
-_RESERVED = {"if", "then", "and", "is", "in", "not", "determines", "by", "exactly"}
 
 
 # Words of a line -----------------------------------------------------------------------------------------------------
@@ -201,8 +210,8 @@ def _sign(text: str) -> tuple[str, str, str] | None:
 class _Line:
     """One line, and the columns it may name."""
 
-    def __init__(self, line: int, text: str, declared: Mapping[str, ModelledColumn]) -> None:
-        self.line, self.text, self.declared = line, text, declared
+    def __init__(self, line: int, text: str, named: Named) -> None:
+        self.line, self.text, self.named, self.declared = line, text, named, named.columns
 
     def read(self) -> Iterator[Rule | Heap]:
         """Yield what the line says."""
@@ -249,6 +258,9 @@ class _Line:
             )
         if column is not None:
             return column
+        why = self.named.why_not(name)
+        if why is not None:
+            raise self._refused(f"names '{shown(name)}', {why}")
         near: list[str] = []
         if len(name) <= TEXT_CHARACTERS // 64 and len(self.declared) <= _MOST_COMPARED:
             near = difflib.get_close_matches(name, self.declared, n=1)
@@ -267,6 +279,8 @@ class _Line:
 
     def _conclusion(self, text: str) -> Conclusion:
         compared = _sign(text)
+        if compared is not None and self._subtracted(compared[0]) is not None:
+            return self._comparison(*compared)
         if compared is not None:
             column = self._named(compared[0])
             if compared[1] != "!=" and (column.has_order or self._is_column(compared[2])):
@@ -292,6 +306,11 @@ class _Line:
         if compared is None:
             raise self._refused(f"is not a rule. {_HELP}")
         name, sign, right = compared
+        if self._subtracted(name) is not None:
+            raise self._refused(
+                "has a difference as its condition, and conditions are about one column. Turn it round: write "
+                "'if again = no then left - came > 30' for 'if left - came <= 30 then again = yes'."
+            )
         if sign in ("=", "!="):
             column = self._named(name)
             return self._among(column, [self._codes(column, right)], sign == "=", text)
@@ -385,7 +404,38 @@ class _Line:
 
     # The other forms
 
+    def _subtracted(self, text: str) -> tuple[ModelledColumn, ModelledColumn] | None:
+        """Return the two columns of ``end - start``; None where that is no difference of columns."""
+        if _unquoted(text) in self.declared:
+            return None
+        pieces = _split(text, "-")
+        for place in range(1, len(pieces)):
+            # A name may contain the sign.
+            two = [_unquoted("-".join(part).strip()) for part in (pieces[:place], pieces[place:])]
+            if all(name in self.declared for name in two):
+                return self._named(two[0]), self._named(two[1])
+        return None
+
+    def _difference(self, left: ModelledColumn, right: ModelledColumn, sign: str, other: str) -> Comparison:
+        for column in (left, right):
+            if not column.levels:
+                raise self._refused(
+                    f"subtracts '{shown(column.name)}', which is not a number, a date or a time. Compare it instead."
+                )
+        if sign == "!=":
+            raise self._refused("says what a difference is not. Use '<', '<=', '=', '>=' or '>'.")
+        parts = [_unquoted(part) for part in _split(other, "+")]
+        if all(part in self.declared for part in parts):
+            others = (right, *(self._ordered(part) for part in parts))
+            self._require_one_kind(left, others)
+            return Comparison(left, cast("Relation", sign), others)
+        self._require_one_kind(left, (right,))
+        return Comparison(left, cast("Relation", sign), (right,), self._number(other))
+
     def _comparison(self, name: str, sign: str, right: str) -> Conclusion:
+        two = self._subtracted(name)
+        if two is not None:
+            return self._difference(*two, sign, right)
         if sign == "!=":
             return self._condition(f"{quoted(name)} != {right}").as_conclusion()
         left = self._named(name)
@@ -435,6 +485,11 @@ class _Line:
                 raise self._refused("needs pairs of values, for example zone determines borough (1 = EWR, 2 = Queens).")
             code = int(self._codes(target, compared[2])[0, 0])
             wanted |= dict.fromkeys(codes_in(self._codes(determining, compared[0])).tolist(), code)
+        if not entries and not self.named.of_people.isdisjoint((determining.name, target.name)):
+            raise self._refused(
+                "has no pairs of values, and none are learnt between a row and the next. Write them, for example "
+                "ward determines next.ward (heart = heart)."
+            )
         return Dependency(determining, target, Determined.of(wanted), learnt=not entries)
 
     def _exactly(self, left: str, right: str) -> Iterator[Rule]:
@@ -455,6 +510,8 @@ class _Line:
 
     def _heap(self, text: str) -> Among:
         where = self._condition(text)
+        if where.column.name in self.named.of_people:
+            raise self._refused("is about a share of the rows. Say it of a declared column.")
         if not where.column.levels:
             raise self._refused(f"is about rounded numbers or dates, but '{shown(where.column.name)}' is neither.")
         valued = codes_between(where.column, -np.inf, np.inf)

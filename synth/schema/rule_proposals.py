@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from synth.names import words_of
-from synth.schema.rule_lines import quoted
+from synth.schema.rules import quoted
 
 __all__ = ["proposed_rules"]
 

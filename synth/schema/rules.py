@@ -23,6 +23,8 @@ __all__ = [
     "MIRROR",
     "Among",
     "BinsOfCodes",
+    "BoolArray",
+    "CodeArray",
     "Comparison",
     "Dependency",
     "Determined",
@@ -40,6 +42,7 @@ __all__ = [
     "n_codes",
     "nearest",
     "possible_cells",
+    "quoted",
     "spans_of",
     "spans_within",
     "values_of",
@@ -273,8 +276,9 @@ class Among:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Comparison:
-    """``left relation right``: right is a sum of columns, or a constant in the unit of the left column.
+    """``left relation right + constant``: right is a sum of columns, or none.
 
+    The constant is in the unit of the left column; between two dates it counts days, between two times of day minutes.
     A sum of several columns equals what is within half a step of it, because grids need not meet.
     """
 
@@ -289,6 +293,18 @@ class Comparison:
         return (self.left.name, *(column.name for column in self.right))
 
     @property
+    def order(self) -> tuple[str, str, bool] | None:
+        """The larger and the smaller of two columns that it puts in order, and whether they are never equal."""
+        if len(self.right) != 1:
+            return None
+        left, right = self.columns
+        if self.relation in (">=", ">", "=") and self.constant >= 0:
+            return left, right, self.relation == ">" or self.constant > 0
+        if self.relation in ("<=", "<", "=") and self.constant <= 0:
+            return right, left, self.relation == "<" or self.constant < 0
+        return None
+
+    @property
     def tolerance(self) -> float:
         """How far apart two sides may be that count as equal."""
         if self.relation != "=" or len(self.right) < 2 or self.left.levels < 2:
@@ -299,7 +315,7 @@ class Comparison:
     def sides(self, rows: Table) -> tuple[FloatArray, FloatArray]:
         """Return the two sides of every row; NaN where a cell is empty."""
         own = values_of(self.left)[rows[self.left.name]]
-        target = np.zeros(len(own)) if self.right else np.full(len(own), self.constant)
+        target = np.full(len(own), self.constant)
         for column in self.right:
             target += values_of(column)[rows[column.name]]
         return own, target
@@ -411,6 +427,19 @@ class Heap:
     text: str
     where: Among
     share: float
+
+
+# Words ---------------------------------------------------------------------------------------------------------------
+
+
+def quoted(text: str) -> str:
+    """Return a name or a value as it is written in a line: in quotation marks where it could be misread."""
+    plain = bool(text) and text == text.strip() and not any(sign in text for sign in '<>=!+,;()"')
+    plain = plain and not _RESERVED & set(text.lower().split())
+    return text if plain else '"' + text.replace('"', '""') + '"'
+
+
+_RESERVED = {"if", "then", "and", "is", "in", "not", "determines", "by", "exactly"}
 
 
 # Values --------------------------------------------------------------------------------------------------------------

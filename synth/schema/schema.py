@@ -184,14 +184,12 @@ LEFT_ONLY = MERGE.declared_labels.index("left_only")
 class NoRow:
     """How a row says that its unit has none in the second of two tables.
 
-    ``column`` has the code ``code`` there, and the columns ``empty`` have no cell. ``made`` are columns beside those of
-    the declared table, whose rules speak of such rows themselves.
+    ``column`` has the code ``code`` there, and the columns ``empty`` have no cell.
     """
 
     column: str
     code: int
     empty: frozenset[str]
-    made: frozenset[str] = frozenset()
 
 
 def is_table_name(name: str) -> bool:

@@ -14,6 +14,7 @@ from synth.estimators import DrawnRows, rows_as_asked
 from synth.generators.whole_people import broken_structure, unfolded
 from synth.privacy.people import folded, made_up_hashes
 from synth.schema import LinkedTables, RunConfig, load_config, people_of
+from synth.schema.kept_by_people import RulesOfPeople
 from synth.schema.people import PLACES, People
 from synth.schema.rule_lines import read_rules
 from synth.schema.schema import LEFT_ONLY
@@ -205,14 +206,15 @@ def test_the_last_person_is_not_cut_to_meet_a_number_of_rows(people: People) -> 
 
 def test_every_row_keeps_the_rules(people: People) -> None:
     at = {name: place for place, name in enumerate(people.schema.names)}
+    rules = RulesOfPeople(read_rules(["if ward = surgery then cost < 200"], people.schema), people)
 
     def keeps(codes: NDArray[np.int64]) -> NDArray[np.bool_]:
-        return np.asarray(codes[:, at["ward"]] != 1) | (codes[:, at["cost"]] < 20)
+        return np.asarray(codes[:, at["ward"]] != 1) | (codes[:, at["cost"]] < 20) | (codes[:, at["cost"]] == 91)
 
     drawn = drawn_at_random(people, 500, 5)
     places = [people.asked.names.index(name) for name in people.schema.names]
     drawn = drawn[keeps(drawn[:, places])]
-    made = unfolded(drawn, drawn_at_random(people, 5000, 6), people, rows=None, seed=1, keeps=keeps)
+    made = unfolded(drawn, drawn_at_random(people, 5000, 6), people, rows=None, seed=1, rules=rules)
     assert keeps(made.codes).all()
     assert not keeps(unfolded(drawn, drawn_at_random(people, 5000, 6), people, rows=None, seed=1).codes).all()
 

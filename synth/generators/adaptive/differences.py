@@ -60,11 +60,12 @@ def orders_of(rules: Sequence[Rule], columns: Sequence[ModelledColumn]) -> list[
     pairs: dict[tuple[int, int], bool] = {}
     for rule in rules:
         then = rule.then
-        if rule.when or not isinstance(then, Comparison) or len(then.right) != 1 or then.relation == "=":
+        order = then.order if isinstance(then, Comparison) and then.relation != "=" else None
+        if rule.when or order is None:
             continue
-        pair = (position[then.right[0].name], position[then.left.name])
+        pair = (position[order[1]], position[order[0]])
         if min(columns[one].levels for one in pair) >= 2:
-            pairs.setdefault(pair if then.relation in (">=", ">") else pair[::-1], then.relation in (">", "<"))
+            pairs.setdefault(pair, order[2])
     found: list[Order] = []
     settled: set[int] = set()
     while pairs and len(found) < _MOST_ORDERS:
@@ -83,8 +84,11 @@ def _dates_without_order(
 ) -> list[Order]:
     """Return pairs of dates whose ranges overlap and that no rule compares, nearest in the schema first."""
     place = {column.name: d for d, column in enumerate(columns)}
+    # A rule that only bounds a difference leaves open how it is distributed.
     compared = [
-        {place[name] for name in rule.columns} for rule in rules if isinstance(rule.then, Comparison) and not rule.when
+        {place[name] for name in rule.columns}
+        for rule in rules
+        if isinstance(rule.then, Comparison) and not rule.when and (rule.then.order or len(rule.then.right) > 1)
     ]
     # A value that two orders settle is not drawn again.
     settled = {d for one in orders for d in (one.earlier, one.later)}
