@@ -57,8 +57,8 @@ class Request:
 
     ``columns`` are the declared ones. ``size`` is the length of the file if ranges of it are served; None if the bytes
     follow the request. ``key`` is the key of the hashes of unit ids. ``together`` says whose rows are kept together,
-    where that is asked about. ``tables`` are two tables to be joined, of which the second begins at byte ``second_at``
-    of what is served.
+    where that is asked about, and ``rules`` are what is declared of them. ``tables`` are two tables to be joined, of
+    which the second begins at byte ``second_at`` of what is served.
     """
 
     format: TableFormat
@@ -71,6 +71,7 @@ class Request:
     together: PrivacyUnit | None = None
     tables: LinkedTables | None = None
     second_at: int = 0
+    rules: tuple[str, ...] = ()
 
     def to_bytes(self) -> bytes:
         """Write the request as JSON."""
@@ -99,6 +100,7 @@ class Request:
             "key": bytes.fromhex(body["key"]),
             "together": None if body["together"] is None else unit_from_mapping(body["together"]),
             "tables": None if body["tables"] is None else LinkedTables(**body["tables"]),
+            "rules": tuple(body["rules"]),
         }
         return cls(**{**body, **read})
 

@@ -5,7 +5,7 @@ Exact, so for the owner only: a sentence of this module is shown, never kept in 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,10 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synth.names import shown
-from synth.schema import ModelledColumn, PrivacyUnit, Schema
+from synth.schema import ModelledColumn, Schema, people_of
 from synth.schema.columns.base import PeopleCounts, ReadingCounts
+from synth.schema.contradictions import is_about_people
+from synth.schema.people_rules import is_about_pairs
+from synth.schema.rule_lines import read_rules
+from synth.schema.rules import CodeArray, Rule
 
-__all__ = ["MOST", "TOLD", "Losses", "became", "counts_of_people", "losses_of"]
+__all__ = ["MOST", "TOLD", "Losses", "became", "counts_of_people", "looked_at", "losses_of"]
 
 TOLD = 1 / 20
 """The owner is told about a column or about lines of which a larger share is lost."""
@@ -90,13 +94,35 @@ def losses_of(reading: ReadingCounts, schema: Schema, advice: Mapping[str, str] 
         lost.append(_of_ids(reading, schema.unit.id_column))
     lost += [_of_column(column, reading, (advice or {}).get(column.name)) for column in schema.modelled]
     told = sorted((one for one in lost if one.share > TOLD), key=lambda one: -one.share)
-    of_people = [] if reading.together is None else _of_people(reading.together, schema.unit)
+    of_people = [] if reading.together is None else _of_people(reading.together, schema)
     lines = (*(one.line for one in told), *(one.line for one in of_people))
     return Losses(lines, any(one.waits for one in (*lost, *of_people)))
 
 
+def looked_at(schema: Schema, rules: Sequence[str]) -> tuple[str, ...]:
+    """Return the columns that :func:`counts_of_people` looks at where people are kept whole.
+
+    Parameters
+    ----------
+    schema : Schema
+    rules : sequence of str
+        The declared rules.
+    """
+    people = people_of(schema)
+    next_of = {new: name for name, new in people.next_names.items()}
+    named = (next_of.get(name, name) for rule in _about_people(schema, rules) for name in rule.columns)
+    ordered = () if people.order is None else (people.order,)
+    return tuple(dict.fromkeys((*people.own, *ordered, *(name for name in named if name != people.count))))
+
+
+def _about_people(schema: Schema, rules: Sequence[str]) -> list[Rule]:
+    """Return the rules about the number of rows of a person and about a row and the next."""
+    people = people_of(schema)
+    return [rule for rule in read_rules(rules, schema).rules if is_about_people([rule], people)]
+
+
 def counts_of_people(
-    units: NDArray[np.uint64], columns: Mapping[str, NDArray[Any]], unit: PrivacyUnit, *, levels: int = 0
+    units: NDArray[np.uint64], columns: Mapping[str, NDArray[Any]], schema: Schema, rules: Sequence[str] = ()
 ) -> PeopleCounts:
     """Count in what people whose rows are kept together are not as declared.
 
@@ -105,12 +131,14 @@ def counts_of_people(
     units : array of shape (n_rows,)
         A number for each row, the same for all rows of one person.
     columns : mapping of str to array of shape (n_rows,)
-        Codes of the columns that are declared the same in all rows, and of the one that gives the order.
-    unit : PrivacyUnit
+        Codes of the columns that :func:`looked_at` names.
+    schema : Schema
         What is declared.
-    levels : int
-        Codes of that column from this one on have no place in the order.
+    rules : sequence of str
+        The declared rules. Rows at the same place of the order are taken in the order of the file.
     """
+    unit = schema.unit
+    levels = 0 if unit.ordered_by is None else schema.modelled_column(unit.ordered_by).levels
     order = np.argsort(units, kind="stable")
     whose = units[order]
     first = np.flatnonzero(np.concatenate([[True], whose[1:] != whose[:-1]])) if len(whose) else np.zeros(0, np.int64)
@@ -123,7 +151,40 @@ def counts_of_people(
         differing[name] = int(np.count_nonzero(several))
     unordered = 0 if unit.ordered_by is None else int(np.count_nonzero(columns[unit.ordered_by] >= levels))
     left_out = int(more[more > 0].sum())
-    return PeopleCounts(len(first), len(whose), int((more > 0).sum()), left_out, differing, unordered)
+    broken = _broken(units, columns, schema, rules, levels) if rules else {}
+    return PeopleCounts(len(first), len(whose), int((more > 0).sum()), left_out, differing, unordered, broken)
+
+
+def _broken(
+    units: NDArray[np.uint64], columns: Mapping[str, NDArray[Any]], schema: Schema, rules: Sequence[str], levels: int
+) -> dict[str, tuple[int, int]]:
+    """Return for every rule about people how many pairs, or people, break it, and how many there are."""
+    people, about = people_of(schema), _about_people(schema, rules)
+    if not about:
+        return {}
+    keys = (units,) if people.order is None else (np.minimum(columns[people.order], levels), units)
+    rows = np.lexsort(keys)
+    whose = np.cumsum(np.diff(units[rows], prepend=units[rows[:1]]) != 0)
+    place = np.arange(len(rows)) - np.searchsorted(whose, whose)
+    rows, whose = rows[place < people.most], whose[place < people.most]
+    count = np.bincount(whose)
+    pairs = np.flatnonzero(whose[1:] == whose[:-1])
+
+    def codes(of: NDArray[np.int64]) -> Callable[[str], CodeArray]:
+        return lambda name: columns[name][of].astype(np.int64)
+
+    found: dict[str, tuple[int, int]] = {}
+    for text in dict.fromkeys(rule.text for rule in about):
+        line = [rule for rule in about if rule.text == text]
+        of_pairs = any(is_about_pairs(rule, people) for rule in line)
+        at = pairs if of_pairs else np.arange(len(rows))
+        then = rows[at + 1] if of_pairs else rows
+        broken = np.zeros(len(at), dtype=bool)
+        for rule in line:
+            broken |= rule.broken(people.cells(rule.columns, codes(rows[at]), codes(then), count[whose[at]]))
+        of_people = len(np.unique(whose[at[broken]])), len(count)
+        found[text] = (int(broken.sum()), len(pairs)) if of_pairs else of_people
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,9 +216,9 @@ def _of_ids(reading: ReadingCounts, id_column: str) -> _Lost:
     return _Lost(nobodys / reading.rows, reading.without_id / reading.rows > MOST, line)
 
 
-def _of_people(found: PeopleCounts, unit: PrivacyUnit) -> list[_Lost]:
+def _of_people(found: PeopleCounts, schema: Schema) -> list[_Lost]:
     """Say in what people are not as declared; every such thing is told, as a reader cannot see it in the rows."""
-    lost = []
+    lost, unit = [], schema.unit
     if found.left_out:
         share, most = found.left_out / found.rows, f"{unit.rows_per_unit:,}"
         kept = "the first in order are" if unit.ordered_by else f"{most}, drawn by chance, are"
@@ -181,6 +242,15 @@ def _of_people(found: PeopleCounts, unit: PrivacyUnit) -> list[_Lost]:
             f"the order: they come last among the rows of their {unit.protects}. Fill it in, or name another column."
         )
         lost.append(_Lost(found.unordered / found.rows, found.unordered / found.rows > MOST, line))
+    for rule, (broken, of) in found.broken.items():
+        if broken:
+            pairs = any(is_about_pairs(one, people_of(schema)) for one in read_rules([rule], schema).rules)
+            what = f"pairs of a {unit.protects}'s row and the next" if pairs else unit.plural
+            line = (
+                f"The rule '{shown(rule)}' is broken by {_share(broken, of)} of the {what}. Every synthetic "
+                f"{unit.protects} will keep it: if it is not true of the table, delete it."
+            )
+            lost.append(_Lost(broken / of, broken / of > MOST, line))
     return lost
 
 

@@ -6,7 +6,7 @@ else; a test holds the list.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, BinaryIO, Literal, NoReturn
 
@@ -17,7 +17,7 @@ from synth.errors import PrivacyError
 from synth.privacy.people import units_in_order
 from synth.privacy.table import TableSource, asked_rows, chosen_rows, read_table, rows_of
 from synth.reading.reader import EncodedTable, with_id
-from synth.reports.losses import counts_of_people
+from synth.reports.losses import counts_of_people, looked_at
 from synth.schema import Codes, Schema, TableFormat, people_of
 from synth.schema.columns.base import ReadingCounts
 from synth.system.settings import ReaderLimits
@@ -61,6 +61,7 @@ class OwnerView:
         test_table_id: str | None = None,
         test_form: TableFormat | None = None,
         undeclared: Literal["refuse", "drop"] = "refuse",
+        rules: Sequence[str] = (),
         limits: ReaderLimits | None = None,
     ) -> OwnerView:
         """Open a table, and a test table where there is one.
@@ -73,6 +74,8 @@ class OwnerView:
             A table of test rows, kept by the same source.
         test_form : TableFormat, optional
             How the test table is written; like ``form`` if absent.
+        rules : sequence of str
+            The declared rules, of which those about people are looked at.
 
         Raises
         ------
@@ -82,7 +85,7 @@ class OwnerView:
         encoded = read_table(
             source, table_id, schema, form, account_key=account_key, undeclared=undeclared, limits=limits
         )
-        view = cls._of(schema, encoded, account_key=account_key, holdout=holdout)
+        view = cls._of(schema, encoded, account_key=account_key, holdout=holdout, rules=rules)
         if test_table_id is not None:
             test = read_table(
                 source,
@@ -109,7 +112,9 @@ class OwnerView:
         return view
 
     @classmethod
-    def _of(cls, schema: Schema, encoded: EncodedTable, *, account_key: bytes, holdout: float) -> OwnerView:
+    def _of(
+        cls, schema: Schema, encoded: EncodedTable, *, account_key: bytes, holdout: float, rules: Sequence[str] = ()
+    ) -> OwnerView:
         view = cls._empty(schema)
         parts: tuple[Literal["train", "holdout"], ...] = ("train", "holdout") if holdout > 0 else ("train",)
         for part in parts:
@@ -118,10 +123,12 @@ class OwnerView:
             if encoded._unit_hashes is not None and schema.people != "whole":
                 view._units[part] = _numbered(encoded._unit_hashes[chosen])
         view._reading = encoded._reading
-        view._look_at_people(schema, encoded, account_key=account_key, holdout=holdout)
+        view._look_at_people(schema, encoded, rules, account_key=account_key, holdout=holdout)
         return view
 
-    def _look_at_people(self, schema: Schema, encoded: EncodedTable, *, account_key: bytes, holdout: float) -> None:
+    def _look_at_people(
+        self, schema: Schema, encoded: EncodedTable, rules: Sequence[str], *, account_key: bytes, holdout: float
+    ) -> None:
         """Keep all rows of the people a generator was asked about, and count in what people are not as declared."""
         hashes = encoded._unit_hashes
         if schema.people != "whole" or hashes is None:
@@ -134,12 +141,11 @@ class OwnerView:
         self._of_people = {name: codes[rows] for name, codes in columns.items()}, units
         if self._reading is not None:
             everybody = with_id(hashes)
-            looked_at = (*people.own, *(() if people.order is None else (people.order,)))
             counts = counts_of_people(
                 np.ascontiguousarray(hashes[everybody, :8]).view(np.uint64).reshape(-1),
-                {name: encoded._codes[name][everybody] for name in looked_at},
-                schema.unit,
-                levels=0 if people.order is None else schema.modelled_column(people.order).levels,
+                {name: encoded._codes[name][everybody] for name in looked_at(schema, rules)},
+                schema,
+                rules,
             )
             self._reading = replace(self._reading, together=counts)
 

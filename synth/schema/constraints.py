@@ -417,12 +417,15 @@ def _broken_by_people(
     rule: Rule, codes: CodeArray, units: npt.NDArray[np.integer[Any]], count: CodeArray, people: People
 ) -> tuple[npt.NDArray[np.bool_], str]:
     """Return which rows break a rule about the number of rows or the next row, and how that is said."""
-    if is_about_pairs(rule, people):
-        pairs = units[1:] == units[:-1]
-        cells = people.cells(rule.columns, codes[:-1], codes[1:], count[units[:-1]])
-        return rule.broken(cells) & pairs, "rows {0:,} and {1:,} break"
-    rows = codes[:_AT_ONCE]
-    return rule.broken(people.cells(rule.columns, rows, None, count[units[:_AT_ONCE]])), "row {0:,} breaks"
+    at = {name: place for place, name in enumerate(people.schema.names)}
+    pairs = is_about_pairs(rule, people)
+    rows = slice(0, len(codes) - 1 if pairs else _AT_ONCE)
+    cells = people.cells(
+        rule.columns, lambda name: codes[rows, at[name]], lambda name: codes[1:, at[name]], count[units[rows]]
+    )
+    if not pairs:
+        return rule.broken(cells), "row {0:,} breaks"
+    return rule.broken(cells) & (units[1:] == units[:-1]), "rows {0:,} and {1:,} break"
 
 
 def _agreed(then: Dependency, source: CodeArray, target: CodeArray, seen: Determined) -> Determined | None:

@@ -6,7 +6,6 @@ This is post-processing of a release, as repairs of single rows are (:mod:`synth
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from synth.schema.constraints import mended_beside
 from synth.schema.contradictions import PersonSearch, in_order, is_about_people
@@ -123,8 +122,12 @@ class RulesOfPeople:
 
     def _broken(
         self, rules: tuple[Rule, ...], rows: CodeArray, following: CodeArray | None, count: CodeArray
-    ) -> npt.NDArray[np.bool_]:
+    ) -> BoolArray:
+        at = {name: place for place, name in enumerate(self._people.schema.names)}
+        then = rows if following is None else following
         broken = np.zeros(len(rows), dtype=bool)
         for rule in rules:
-            broken |= rule.broken(self._people.cells(rule.columns, rows, following, count))
+            broken |= rule.broken(
+                self._people.cells(rule.columns, lambda name: rows[:, at[name]], lambda name: then[:, at[name]], count)
+            )
         return broken

@@ -21,7 +21,7 @@ Everything here follows from declarations.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -164,31 +164,31 @@ class People:
         return {self.count: NumberColumn(self.count, self.least, self.most, 1), **nexts}
 
     def cells(
-        self, names: Iterable[str], rows: CodeArray, following: CodeArray | None, count: CodeArray
+        self,
+        names: Iterable[str],
+        of_row: Callable[[str], CodeArray],
+        of_next: Callable[[str], CodeArray],
+        count: CodeArray,
     ) -> dict[str, CodeArray]:
-        """Return what rules name, by name.
+        """Return the codes of what rules name, by name.
 
         Parameters
         ----------
         names : iterable of str
-        rows : array of shape (rows, modelled columns)
-            Codes of the declared table.
-        following : array of shape (rows, modelled columns), optional
-            The next row of each; may be left out where no name is about it.
+        of_row, of_next : callable
+            Return a declared column of rows, and of the row after each.
         count : array of shape (rows,)
             How many rows the person of each has.
         """
-        at = {name: place for place, name in enumerate(self.schema.names)}
         next_of = {new: name for name, new in self.next_names.items()}
-        found = {}
-        for name in names:
-            if name in at:
-                found[name] = rows[:, at[name]]
-            elif name == self.count:
-                found[name] = count - self.least
-            elif following is not None:
-                found[name] = following[:, at[next_of[name]]]
-        return found
+        return {
+            name: count - self.least
+            if name == self.count
+            else of_next(next_of[name])
+            if name in next_of
+            else of_row(name)
+            for name in names
+        }
 
     def counted(self, codes: npt.NDArray[np.integer[Any]], units: npt.NDArray[np.integer[Any]]) -> CodeArray:
         """Return how many rows each unit has.

@@ -23,7 +23,7 @@ from synth.reading.files import Batch, Batches
 from synth.reading.process import encode_rows, main
 from synth.reading.reader import ask, counts_of, request_of
 from synth.reading.request import HASH_BYTES, Request
-from synth.reports.losses import TOLD, Losses, counts_of_people, losses_of
+from synth.reports.losses import TOLD, Losses, counts_of_people, looked_at, losses_of
 from synth.schema import (
     CategoryColumn,
     DateColumn,
@@ -77,6 +77,7 @@ def read_once(
     form: TableFormat,
     schema: Schema,
     *,
+    rules: Sequence[str] = (),
     undeclared: Literal["refuse", "drop"] = "refuse",
     limits: ReaderLimits | None = None,
 ) -> Losses:
@@ -92,6 +93,8 @@ def read_once(
         How cells are written.
     schema : Schema
         What is declared.
+    rules : sequence of str
+        The declared rules, of which those about people are looked at.
     undeclared : {"refuse", "drop"}
         What to do with a column that is not declared.
     limits : ReaderLimits, optional
@@ -103,7 +106,8 @@ def read_once(
         As :func:`synth.reading.reader.read_codes` would.
     """
     request = request_of(form, schema, undeclared=undeclared, limits=limits)
-    request = replace(request, together=schema.unit if schema.people == "whole" else None)
+    if schema.people == "whole":
+        request = replace(request, together=schema.unit, rules=tuple(rules))
     end = ask(stream, request, None, parser=("synth.services.first_reading",))
     together = None if end["together"] is None else PeopleCounts(**end["together"])
     counts = replace(counts_of(end, without_id=int(end["without_id"])), together=together)
@@ -117,7 +121,7 @@ def answer_with_losses(request: Request, batches: Batches, answers: BinaryIO) ->
     """Encode every row, pass none on, and send what was counted and what would read most of the lost cells."""
     columns = modelled_columns(request.columns)
     top: list[pa.Array] = []
-    people = None if request.together is None else _People(request.together, columns)
+    people = None if request.together is None else _People(request, request.together)
     without_id = 0
 
     def remembered(places: Any) -> Iterator[Batch]:
@@ -145,10 +149,11 @@ def answer_with_losses(request: Request, batches: Batches, answers: BinaryIO) ->
 class _People:
     """Collects, batch by batch, the few codes that say whether people whose rows are kept together are as declared."""
 
-    def __init__(self, unit: PrivacyUnit, columns: Sequence[ModelledColumn]) -> None:
-        wanted = (*unit.same_in_all_rows, *(() if unit.ordered_by is None else (unit.ordered_by,)))
-        self._unit = unit
-        self._columns = {column.name: (place, column) for place, column in enumerate(columns) if column.name in wanted}
+    def __init__(self, request: Request, unit: PrivacyUnit) -> None:
+        self._schema, self._rules = Schema(request.columns, unit=unit, people="whole"), request.rules
+        wanted = looked_at(self._schema, request.rules)
+        places = enumerate(self._schema.modelled)
+        self._columns = {column.name: (place, column) for place, column in places if column.name in wanted}
         self._ids: list[NDArray[np.uint64]] = []
         self._codes: dict[str, list[NDArray[Any]]] = {name: [] for name in self._columns}
 
@@ -161,9 +166,7 @@ class _People:
     def counts(self) -> PeopleCounts:
         """Count."""
         columns = {name: np.concatenate(codes) for name, codes in self._codes.items()}
-        order = self._columns.get(self._unit.ordered_by or "")
-        levels = 0 if order is None else order[1].levels
-        return counts_of_people(np.concatenate(self._ids), columns, self._unit, levels=levels)
+        return counts_of_people(np.concatenate(self._ids), columns, self._schema, self._rules)
 
 
 def _advice(columns: Sequence[ModelledColumn], top: Sequence[pa.Array], form: TableFormat) -> Iterator[tuple[str, str]]:

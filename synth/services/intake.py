@@ -382,7 +382,14 @@ class Intake:
                 f"The rows of this table came from a {came_from}. Write 'origin: {came_from}' under 'format'."
             )
         with self._vault.open(table_id) as stream:
-            losses = read_once(stream, form, config.schema, undeclared=config.undeclared, limits=self._limits)
+            losses = read_once(
+                stream,
+                form,
+                config.schema,
+                rules=config.constraints,
+                undeclared=config.undeclared,
+                limits=self._limits,
+            )
         if not reading.look:
             return Losses()
         if table.kind is TableKind.TEST:

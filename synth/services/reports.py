@@ -391,6 +391,7 @@ def _opened(config: RunConfig, run: Run, vault: Vault) -> tuple[OwnerView, str |
             test_table_id=test_table_id,
             test_form=config.test_format,
             undeclared=config.undeclared,
+            rules=config.constraints,
         )
 
     if run.test_table_id is None:

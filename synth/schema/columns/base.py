@@ -117,7 +117,8 @@ class PeopleCounts:
 
     Of ``people`` with ``rows`` rows in all, ``left_out`` rows are more than declared; they are of ``crowded`` people.
     ``differing`` says by column that is declared the same in all rows how many people have several values in it, and
-    ``unordered`` how many rows have no value in the column that gives the order.
+    ``unordered`` how many rows have no value in the column that gives the order. ``broken`` says by rule how many pairs
+    of a row and the next break it, and how many pairs there are; or people, for a rule about their number of rows.
     """
 
     people: int
@@ -126,6 +127,7 @@ class PeopleCounts:
     left_out: int
     differing: Mapping[str, int]
     unordered: int
+    broken: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
