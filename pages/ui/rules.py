@@ -7,12 +7,14 @@ from collections.abc import Callable, Sequence
 import streamlit as st
 
 from pages.ui.column_rows import declared_columns
+from pages.ui.draft import Draft, keeps_together
 from pages.ui.session import draft
 from pages.ui.words import note, plain
 from synth.errors import SynthError
 from synth.names import visible
-from synth.schema import ModelledColumn, Schema
+from synth.schema import Column, IdentifierColumn, ModelledColumn, People, PrivacyUnit, Schema, people_of
 from synth.schema.contradictions import problems_of_rules
+from synth.schema.people_rules import Named
 from synth.schema.rule_proposals import proposed_rules
 from synth.schema.rules import quoted
 
@@ -37,6 +39,9 @@ def rules_panel() -> None:
     if schema is None:
         note("Describe a column first.")
         return
+    named = Named.of(schema)
+    if named.people is not None:
+        note(_about_people(named.people))
     for place, (line, problem) in enumerate(zip(held["rules"], problems_of_rules(held["rules"], schema), strict=True)):
         words, button = st.columns([6, 1], vertical_alignment="center")
         words.markdown(f"• {plain(line)}")
@@ -62,12 +67,50 @@ def rules_note() -> None:
         note(f"Every synthetic row will follow your {f'{rules} rules' if rules > 1 else 'rule'} between columns.")
 
 
+def _about_people(people: People) -> str:
+    """Say what rules may name where people are kept whole, with an example."""
+    who, order, count = plain(people.schema.unit.protects), people.order, plain(people.count)
+    words = f"Rules may also name '{count}', how many rows a {who} has: {count} <= {people.most - 1}."
+    if order is None or people.next_order is None:
+        return f"{words} Once you say above in what order the rows come, they may be about a row and the next, too."
+    following, order = plain(people.next_order), plain(order)
+    return (
+        f"{words} With 'next.' in front, a column is that of the {who}'s next row: {following} > {order}, or "
+        f"{following} - {order} <= 30, a difference (in days between dates, in minutes between times of day)."
+    )
+
+
 def _schema() -> Schema | None:
-    columns = declared_columns(draft()["columns"])
+    held = draft()
+    columns = declared_columns(held["columns"])
+    if not columns:
+        return None
     try:
-        return Schema(columns) if columns else None
+        whole = _whole(held, columns)
+        return Schema(columns) if whole is None else whole
     except SynthError:
         return None
+
+
+def _whole(held: Draft, columns: Sequence[Column]) -> Schema | None:
+    """Return the schema of people who are kept whole; None where they are not, or cannot be described yet."""
+    if not keeps_together(held):
+        return None
+    modelled = {column.name for column in columns if isinstance(column, ModelledColumn)}
+    unit = PrivacyUnit(
+        protects=held["protects"] or "person",
+        rows_per_unit=held["rows_per_unit"],
+        id_column=held["id_column"],
+        same_in_all_rows=tuple(name for name in held["same_in_all_rows"] if name in modelled),
+        ordered_by=held["ordered_by"] if held["ordered_by"] in modelled else None,
+    )
+    try:
+        others = (column for column in columns if column.name != held["id_column"])
+        whole = Schema((IdentifierColumn(held["id_column"]), *others), unit=unit, people="whole")
+        people_of(whole)
+    except SynthError:  # which the page says by itself
+        return None
+    return whole
 
 
 def _said(problem: str) -> str:
@@ -123,7 +166,10 @@ def _build(schema: Schema) -> None:
     )
     if kind is None:
         return
-    columns = {column.name: column for column in schema.modelled}
+    named = Named.of(schema)
+    columns = dict(named.columns)
+    if _KINDS[kind] is _heaped:
+        columns = {name: column for name, column in columns.items() if name not in named.of_people}
     line = _KINDS[kind](columns)
     if not line:
         return

@@ -110,3 +110,28 @@ def test_people_or_rows_are_asked_for() -> None:
     assert config.schema.unit.same_in_all_rows == ()
     app = go(app, "generate")
     assert app.number_input(key="field:rows").label == "Rows to make (a public number)"
+
+
+def test_rules_may_be_about_the_number_of_rows_and_the_next_row() -> None:
+    app = with_people()
+    app.pills(key="field:same_in_all_rows").set_value(["sex", "blood"]).run()
+    assert "Once you say above in what order the rows come" in texts(app)
+    app.selectbox(key="field:ordered_by").set_value("visited").run()
+    assert "Rules may also name 'count', how many rows a patient has: count <= 3." in texts(app)
+    assert "next.visited - visited <= 30, a difference (in days between dates" in texts(app)
+    app.selectbox(key="rule-kind").set_value("One column is never smaller or larger, earlier or later, than another")
+    app.run()
+    app.selectbox(key="rule-left:0").set_value("next.score").run()
+    app.selectbox(key="rule-right:0").set_value("score").run()
+    app.button(key="rule-add").click().run()
+    app.selectbox(key="rule-kind").set_value("Type the rule yourself").run()
+    app.text_input(key="rule-typed:1").set_value("next.sex = f").run()
+    (problem,) = errors(app)
+    assert problem == "'next.sex = f' names 'next.sex', but 'sex' is the same in all rows of one patient. Write 'sex'."
+    app.text_input(key="rule-typed:1").set_value("next.visited - visited <= 60").run()
+    app.button(key="rule-add").click().run()
+    assert not errors(app)
+    config = config_of(held(app))
+    assert config.constraints == ("next.score >= score", "next.visited - visited <= 60")
+    app.radio(key="field:kept_together").set_value("separate_rows").run()
+    assert "but rows are not kept together here" in errors(app)[0]
