@@ -11,7 +11,7 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -83,6 +83,7 @@ from synth.reports.measured import EVALUATION_QUERY
 from synth.schema import RunConfig, Schema, config_to_yaml, people_of, schema_from_document, schema_to_document
 from synth.schema.constraints import unkept
 from synth.schema.contradictions import problems_of_rules
+from synth.schema.people_rules import is_about_people
 from synth.schema.rule_lines import read_rules
 from synth.system.confined import answers_alone, confine, memory_is_short
 from synth.system.machine import is_device_name, is_lack_of_means, resolved_device
@@ -247,7 +248,9 @@ class _Check:
             rules = "The rules between columns could not be checked: that needs every cell of synthetic.csv."
             self.findings.end(Check.RULES, State.NOT_CHECKED, rules)
         elif config.constraints:
-            self._step(Check.RULES, lambda: self._rule_problems(config))
+            self._step(Check.RULES, lambda: self._rule_problems(config, of_people=False))
+            if _has_rules_of_people(config):
+                self._step(Check.RULES_OF_PEOPLE, lambda: self._rule_problems(config, of_people=True))
         self._step(
             Check.ANSWERS,
             lambda: self._answer_problems(certificate, config),
@@ -426,11 +429,12 @@ class _Check:
                     if not is_written_as(name, stream, self.codes, schema, certificate.seed, units=self.units):
                         yield f"{name} is not what synthetic.csv gives: there is one form, to the byte."
 
-    def _rule_problems(self, config: RunConfig) -> Iterator[str]:
+    def _rule_problems(self, config: RunConfig, *, of_people: bool) -> Iterator[str]:
         if self.codes is None:
             return
         rules = read_rules(config.constraints, config.schema)
-        for broken in unkept(rules, config.schema, self.codes, self.units):
+        kept = tuple(rule for rule in rules.rules if is_about_people([rule], config.schema) == of_people)
+        for broken in unkept(replace(rules, rules=kept), config.schema, self.codes, self.units):
             yield f"Not every row of synthetic.csv satisfies the rules in config.yaml: {broken}."
 
     def _sealed(self) -> PrivateModel:
@@ -750,6 +754,14 @@ def _declared_problems(config: RunConfig, schema: Schema) -> Iterator[str]:
     if any(len(rule) > _LONGEST_RULE for rule in config.constraints):
         yield "A rule in config.yaml is longer than a rule."
     yield from filter(None, problems_of_rules(config.constraints, config.schema))
+
+
+def _has_rules_of_people(config: RunConfig) -> bool:
+    """Whether a rule is about more than a row; a line that cannot be read is found by another step."""
+    try:
+        return is_about_people(read_rules(config.constraints, config.schema).rules, config.schema)
+    except SynthError:
+        return False
 
 
 def _budget_problems(config: RunConfig, certificate: Certificate) -> Iterator[str]:

@@ -29,6 +29,7 @@ class Check(StrEnum):
     DOMAIN = "domain of every cell"
     LINKED = "two tables, written again from synthetic.csv: their keys fit, and nobody is missing from the first"
     RULES = "rules between columns in every row"
+    RULES_OF_PEOPLE = "rules about people, in every row and in every pair of a row and the next"
     ANSWERS = "receipts and sensitivities of the noisy answers"
     MODEL = "contents of the model file"
     ASSUMPTIONS = "assumptions, from the declarations, the receipts and the model"
@@ -143,7 +144,7 @@ FIELDS: tuple[Field, ...] = (
     Field(_CONFIG, "seed", "the public seed", "certificate.json and the rows drawn again", (Check.CONFIGURATION, Check.ROWS)),
     Field(_CONFIG, "label", "the column to predict", "model.safetensors", (Check.MODEL,)),
     Field(_CONFIG, "groups[]", "columns whose groups are compared", "report.json", (Check.REPORT, Check.REPORT_OF_MODEL)),
-    Field(_CONFIG, "rules[]", "rules between columns", "the rows drawn again and repaired", (Check.RULES, Check.ROWS)),
+    Field(_CONFIG, "rules[]", "rules between columns", "the rows drawn again and repaired", (Check.RULES, Check.RULES_OF_PEOPLE, Check.ROWS)),
     Field(_CONFIG, "domain_source.*", "where bounds and categories come from", "certificate.json", (Check.CONFIGURATION, Check.FINDING)),
     Field(_CONFIG, "found.**", "what a finding cost", "found.json", (Check.FINDING,)),
     Field(_CONFIG, "previews[].**", "what previews before the run were charged", "certificate.json", (Check.BUDGET,)),

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from synth.names import shown
 from synth.schema import ModelledColumn, Schema, people_of
 from synth.schema.columns.base import PeopleCounts, ReadingCounts
-from synth.schema.contradictions import is_about_people
-from synth.schema.people_rules import is_about_pairs
+from synth.schema.people_rules import is_about_pairs, is_about_people
 from synth.schema.rule_lines import read_rules
 from synth.schema.rules import CodeArray, Rule
 
@@ -117,8 +116,7 @@ def looked_at(schema: Schema, rules: Sequence[str]) -> tuple[str, ...]:
 
 def _about_people(schema: Schema, rules: Sequence[str]) -> list[Rule]:
     """Return the rules about the number of rows of a person and about a row and the next."""
-    people = people_of(schema)
-    return [rule for rule in read_rules(rules, schema).rules if is_about_people([rule], people)]
+    return [rule for rule in read_rules(rules, schema).rules if is_about_people([rule], schema)]
 
 
 def counts_of_people(

@@ -16,7 +16,7 @@ from synth.errors import ConfigError
 from synth.names import listed, shown
 from synth.schema.columns.base import ModelledColumn
 from synth.schema.people import People, people_of
-from synth.schema.people_rules import is_about_pairs, renamed
+from synth.schema.people_rules import is_about_pairs, is_about_people, renamed
 from synth.schema.rule_lines import RuleSet, read_rules
 from synth.schema.rules import (
     Among,
@@ -33,7 +33,7 @@ from synth.schema.rules import (
 )
 from synth.schema.schema import Schema
 
-__all__ = ["PersonSearch", "Search", "check_rules", "in_order", "is_about_people", "linked", "problems_of_rules"]
+__all__ = ["PersonSearch", "Search", "check_rules", "in_order", "linked", "problems_of_rules"]
 
 _MOST_WORK = 20_000
 """Most rules that a search for one row may apply, one after the other."""
@@ -335,7 +335,7 @@ def _problems(lines: tuple[str, ...], schema: Schema) -> tuple[str, ...]:
             if met and not problems[rule.line] and search.row(met) is None and not search.given_up:
                 problems[rule.line] = _never_met(rule, [one for one in _core(told, met) if one.line != rule.line])
     sound = [rule for rule in sound if not problems[rule.line]]
-    if people is not None and not any(problems) and is_about_people(sound, people):
+    if people is not None and not any(problems) and is_about_people(sound, schema):
         person = PersonSearch(sound, people)
         if person.rows() is None:
             problems[max(rule.line for rule in person.rules)] = _nobody(person, people)
@@ -343,11 +343,6 @@ def _problems(lines: tuple[str, ...], schema: Schema) -> tuple[str, ...]:
 
 
 # Where people are kept whole ------------------------------------------------------------------------------------------
-
-
-def is_about_people(rules: Sequence[Rule], people: People) -> bool:
-    """Whether rules are about more than a row: the number of rows of a person, or the next row."""
-    return any(not people.of_rules.keys().isdisjoint(rule.columns) for rule in rules)
 
 
 def in_order(people: People) -> Rule:
@@ -379,7 +374,7 @@ class PersonSearch:
 
     def __init__(self, rules: Sequence[Rule], people: People) -> None:
         groups = linked([*rules, *_implied(rules, people)])
-        ours = [rule for together in groups if is_about_people(together, people) for rule in together]
+        ours = [rule for together in groups if is_about_people(together, people.schema) for rule in together]
         self.rules = [rule for rule in rules if rule in ours]
         self.given_up = False
         self._people = people

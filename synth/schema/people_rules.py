@@ -10,7 +10,7 @@ Everything here follows from declarations.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -33,7 +33,7 @@ from synth.schema.rules import (
 )
 from synth.schema.schema import Schema
 
-__all__ = ["Named", "as_asked", "is_about_pairs", "renamed"]
+__all__ = ["Named", "as_asked", "is_about_pairs", "is_about_people", "renamed"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -86,6 +86,12 @@ class Named:
             more = ", and 'next.' before a column that may change from row to row" if self.people.next_names else ""
             return f"which rules cannot be about. They may name your columns, {known}{more}."
         return None
+
+
+def is_about_people(rules: Iterable[Rule], schema: Schema) -> bool:
+    """Whether rules are about more than a row: the number of rows of a person, or the next row."""
+    beside = Named.of(schema).of_people
+    return any(not beside.isdisjoint(rule.columns) for rule in rules)
 
 
 def is_about_pairs(rule: Rule, people: People) -> bool:
