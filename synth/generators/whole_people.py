@@ -516,7 +516,7 @@ class _Making:
         new = self.made[rows[open_]]
         for _ in range(_TRIES):
             if not len(open_):
-                return np.zeros(len(who), dtype=bool)
+                break
             found = matches.drawn(
                 {name: c[open_] for name, c in state.items()}, end[open_].astype(np.int64), self._random
             )
