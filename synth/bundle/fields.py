@@ -132,6 +132,7 @@ FIELDS: tuple[Field, ...] = (
     Field(_CONFIG, "protection", "whether rows or single cells are protected", _COPIES, _COPIED),
     Field(_CONFIG, "cell_change", "how far one cell may change, as declared", _COPIES, _COPIED),
     Field(_CONFIG, "columns.**", "what is declared about each column", _COPIES, _COPIED),
+    Field(_CONFIG, "tables.**", "the names of two tables that belong together, and their key", "schema.json and model.safetensors", _COPIED),
     Field(_CONFIG, "number_of_units", "the public number of people, as declared", "the number of rows in measurements.npz, where that follows from it, and its copies", (Check.ANSWERS, *_COPIED)),
     Field(_CONFIG, "budget.epsilon", "the budget of the run", "the receipts", (Check.BUDGET, Check.QUESTIONS, Check.FIT)),
     Field(_CONFIG, "evaluation_share", "the share of the report; the usual one, or 0, where nothing is asked for the report", "the receipts and the questions", (Check.CONFIGURATION, Check.BUDGET, Check.QUESTIONS, Check.FIT)),

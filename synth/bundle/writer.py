@@ -362,8 +362,8 @@ def _two_tables(schema: Schema) -> tuple[str, ...]:
     tables, who = schema.tables, schema.unit.protects
     return (
         f"It joins two tables by '{tables.key}', which are also in files of their own. '{tables.first}' has one row",
-        f"for each {who}, also for those without a row in '{tables.second}': these have one row here, with empty",
-        f"cells, in which '{MERGE.name}' is left_only.",
+        f"for each {who}. Those without a row in '{tables.second}' have one row here with empty cells, in which",
+        f"'{MERGE.name}' is left_only.",
     )
 
 

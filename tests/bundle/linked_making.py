@@ -1,4 +1,4 @@
-"""A small bundle of two tables that belong together, made by the real session and generator; some have no visit."""
+"""A small bundle of two tables that belong together, by the real session and generator; some people have no visit."""
 
 from __future__ import annotations
 
