@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import streamlit as st
 
 from pages.ui.evidence import badge
@@ -137,16 +139,23 @@ def download(run: RunView) -> None:
         on_click="ignore",
         key="download-bundle",
     )
-    if run.rows:
+    tables = application().config_of(run_id).schema.tables
+    if tables is not None:
+        for name, place in zip((tables.first, tables.second), st.columns(2, border=True), strict=True):
+            with place:
+                download_one_of_two(run_id, name)
+        note(
+            f"Both have the column '{visible(tables.key)}': every row of '{tables.second}' belongs to one of "
+            f"'{tables.first}', and some of these may have none."
+        )
+    elif run.rows:
         st.download_button(
             "Download the rows in your table's format",
             data=lambda: application().rows_as_declared(run_id),
             file_name=f"rows-{run_id[:8]}.csv",
             mime="text/csv",
             on_click="ignore",
-            help="With its separator, encoding, decimal sign, date formats and missing-value codes: programs "
-            "that read your table can read these rows. synthetic.csv in the bundle is plain UTF-8 with "
-            "commas, points and ISO dates.",
+            help=_AS_DECLARED.format(plain="synthetic.csv"),
             key="download-rows-as-declared",
         )
     else:
@@ -159,6 +168,35 @@ def download(run: RunView) -> None:
             key="download-model",
         )
         note("The model in plain numbers, usable without this program. Its certificate is in the bundle.")
+
+
+def download_one_of_two(run_id: str, name: str) -> None:
+    """Offer one of two tables that belong together, in every format."""
+    st.markdown(f"**{plain(name)}**")
+    for ending, mime in ((".csv", "text/csv"), (".parquet", "application/vnd.apache.parquet")):
+        st.download_button(
+            f"{name}{ending}",
+            data=partial(application().linked_file, run_id, f"{name}{ending}"),
+            file_name=f"{name}{ending}",
+            mime=mime,
+            on_click="ignore",
+            key=f"download-{name}{ending}",
+        )
+    st.download_button(
+        f"{name}, in your table's format",
+        data=lambda: application().rows_as_declared(run_id, name),
+        file_name=f"{name}-{run_id[:8]}.csv",
+        mime="text/csv",
+        on_click="ignore",
+        help=_AS_DECLARED.format(plain=f"{name}.csv"),
+        key=f"download-{name}-as-declared",
+    )
+
+
+_AS_DECLARED = (
+    "With its separator, encoding, decimal sign, date formats and missing-value codes: programs that read your table "
+    "can read these rows. {plain} in the bundle is plain UTF-8 with commas, points and ISO dates."
+)
 
 
 def _file_name(run: RunView) -> str:

@@ -293,11 +293,14 @@ def predict(path: str | Path, table: str | Path) -> Predictions:
     return in_own_words(lambda: predicted(path_of(path, "the bundle"), path_of(table, "the table")))
 
 
-def rows_as_declared(path: str | Path) -> bytes:
-    """Return the rows of a bundle in the format of its private table; see :mod:`synth.bundle.as_declared`."""
+def rows_as_declared(path: str | Path, *, table: str | None = None) -> bytes:
+    """Return the rows of a bundle in the format of its private table; see :mod:`synth.bundle.as_declared`.
+
+    Where two tables belong together, ``table`` names one of them.
+    """
     from synth.bundle.as_declared import rows_as_declared as written
 
-    return in_own_words(lambda: written(path_of(path, "the bundle")))
+    return in_own_words(lambda: written(path_of(path, "the bundle"), table=table))
 
 
 def answers(path: str | Path, questions: Sequence[str] = (), public_key: str | Path | None = None) -> pd.DataFrame:

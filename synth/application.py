@@ -12,6 +12,7 @@ from typing import Any, BinaryIO, Self
 
 from synth.bundle.as_declared import rows_as_declared
 from synth.bundle.counted import counts_of_bundle
+from synth.bundle.table_files import linked_files
 from synth.bundle.verify import Limits, Verdict, verify
 from synth.demonstration import NETWORK, Demonstration, demonstration_bytes, demonstration_config
 from synth.errors import InputError, JobError, LedgerError, SynthError
@@ -429,10 +430,19 @@ class Application:
         """Return ``synthetic.csv`` of a released run that made rows; checked as :meth:`bundle`."""
         return self._released(run_id, "synthetic.csv")
 
-    def rows_as_declared(self, run_id: str) -> bytes:
-        """Return the rows of a released run in the format of the private table; checked as :meth:`bundle`."""
+    def rows_as_declared(self, run_id: str, table: str | None = None) -> bytes:
+        """Return the rows of a released run in the format of the private table; checked as :meth:`bundle`.
+
+        Where two tables belong together, ``table`` names one of them.
+        """
         self._released(run_id, "synthetic.csv")
-        return rows_as_declared(self.folder(run_id) / "bundle.zip")
+        return rows_as_declared(self.folder(run_id) / "bundle.zip", table=table)
+
+    def linked_file(self, run_id: str, name: str) -> bytes:
+        """Return a file of one of two tables of a released run, such as ``visits.csv``; checked as :meth:`bundle`."""
+        if name not in linked_files(self.config_of(run_id).schema):
+            raise JobError("This run made no such table. Name one of its two tables.")
+        return self._released(run_id, name)
 
     def model(self, run_id: str) -> bytes:
         """Return ``model.json`` of a released run that made a model; checked as :meth:`bundle`."""

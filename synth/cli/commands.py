@@ -457,12 +457,17 @@ def _replay(parsed: argparse.Namespace) -> int:
 
 
 def _rows(parsed: argparse.Namespace) -> int:
-    from synth.bundle.as_declared import rows_as_declared
+    from synth.bundle.as_declared import tables_as_declared
+    from synth.cli.files import empty_folder
 
     out = path_of(parsed.out, "the file of rows")
-    made = rows_as_declared(path_of(parsed.bundle, "the bundle"))
-    _write_new(out, made)
-    say(f"Wrote {parsed.out}.")
+    made = tables_as_declared(path_of(parsed.bundle, "the bundle"))
+    files = {out if name is None else out / f"{name}.csv": rows for name, rows in made.items()}
+    if None not in made:
+        empty_folder(out, force=False).mkdir(parents=True, exist_ok=True)
+    for path, rows in files.items():
+        _write_new(path, rows)
+    say(f"Wrote {' and '.join(map(str, files))}.")
     return 0
 
 
@@ -777,7 +782,7 @@ def _add_bundle_commands(commands: argparse._SubParsersAction[argparse.ArgumentP
         commands, "rows", "write the synthetic rows of a bundle in the format of the private table", _rows
     )
     rows.add_argument("bundle", metavar="BUNDLE", help=_BUNDLE)
-    words = "a new file, which other programs can read as they read the private table"
+    words = "a new file, which other programs can read as they read the private table; of two tables, a new folder"
     rows.add_argument("--out", metavar="FILE", required=True, help=words)
 
     answers = add_command(

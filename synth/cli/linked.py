@@ -7,10 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from synth.bundle.sheets import columns_of
 from synth.cli.frames import FORMAT, frame_as_table
 from synth.cli.received import Rows
 from synth.errors import InputError
-from synth.schema import RunConfig, Schema
+from synth.schema import RunConfig, Schema, guarded
 from synth.schema.schema import LEFT_ONLY, MERGE, LinkedTables
 from synth.system.paths import path_of
 
@@ -98,14 +99,12 @@ def frames_of_joined(
     if tables is None:
         raise ValueError
     joined = pq.read_table(path)
-    names = [column.printed_name for column in schema.declared if column.printed_name in joined.column_names]
-    own = [name for name in names if name in schema.unit.same_in_all_rows]
-    by_row = [name for name in names if name not in (*own, tables.key)]
-    keys = joined.column(tables.key).combine_chunks().dictionary_encode().indices.to_numpy()
+    keys = joined.column(guarded(tables.key)).combine_chunks().dictionary_encode().indices.to_numpy()
     people = np.unique(keys, return_index=True)[1]
     has_row = joined.column(MERGE.name).to_numpy() != MERGE.values[LEFT_ONLY]
-    parts = {tables.first: (people, own), tables.second: (np.flatnonzero(has_row), by_row)}
+    parts = {tables.first: np.sort(people), tables.second: np.flatnonzero(has_row)}
+    columns = {table: [column.printed_name for column in columns_of(schema, table)] for table in parts}
     return {
-        table: types_as_given(joined.select([tables.key, *columns]).take(np.sort(rows)), schema.modelled, given or {})
-        for table, (rows, columns) in parts.items()
+        table: types_as_given(joined.select(columns[table]).take(rows), schema.modelled, given or {})
+        for table, rows in parts.items()
     }

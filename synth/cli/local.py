@@ -61,6 +61,8 @@ class RunResult:
     lines: tuple[str, ...]
     losses: tuple[str, ...] = ()
     """What was not as declared in the private table; for the owner only."""
+    table_names: tuple[str, ...] = ()
+    """Where two tables belong together, what they are called."""
 
     @property
     def bundle(self) -> Path:
@@ -69,8 +71,15 @@ class RunResult:
 
     @property
     def table(self) -> pd.DataFrame:
-        """The synthetic rows; a released model has none."""
+        """The synthetic rows; a released model has none. Of two tables, both joined."""
         return frame_of_table(self.table_file)
+
+    @property
+    def tables(self) -> dict[str, pd.DataFrame]:
+        """Where two tables belong together, both synthetic ones by their names; their keys fit."""
+        if not self.table_names:
+            raise InputError("There are no two tables: the release is of a single one, or of a model.")
+        return {name: frame_of_table(self.folder / f"{name}.parquet") for name in self.table_names}
 
     @property
     def table_file(self) -> Path:
@@ -380,6 +389,10 @@ def _deliver(application: Application, run_id: str, out: Path | None, *, owner_r
         if "rows" in certificate
         else f"the model '{certificate['model']}' to {folder / 'model.json'}"
     )
+    linked = application.config_of(run_id).schema.tables
+    names = () if linked is None else (linked.first, linked.second)
+    if names:
+        made = f"{made}, its two tables to {' and '.join(f'{name}.csv' for name in names)} beside it,"
     lines = (
         f"Wrote {made} and the bundle to {folder / 'bundle.zip'}.",
         f"epsilon {certificate['epsilon']:.6g}{row_worth_words(worth)}, delta {certificate['delta']:g}; "
@@ -387,7 +400,7 @@ def _deliver(application: Application, run_id: str, out: Path | None, *, owner_r
         *_kept(folder),
         f"Account '{view.name}': epsilon {view.epsilon_spent:.4g}{cell_words(worth)} spent in total.",
     )
-    return RunResult(folder, run_id, certificate["epsilon"], certificate["delta"], identity, lines)
+    return RunResult(folder, run_id, certificate["epsilon"], certificate["delta"], identity, lines, table_names=names)
 
 
 def _kept(folder: Path) -> Iterator[str]:

@@ -69,7 +69,7 @@ def fit_party_model(bundle: Path, out: Path, *, n: int = 20) -> tuple[str, ...]:
     Raises
     ------
     InputError
-        If the bundle declares no label, or contains a model without rows.
+        If the bundle declares no label, is of two tables, or contains a model without rows.
     """
     declared, codes = _released(bundle)
     model = KahmModel.fit(declared.vectors(codes), declared.labels(codes), n=n)
@@ -114,6 +114,8 @@ def _released(bundle: Path) -> tuple[_Declared, NDArray[np.int64]]:
         label = parse_config(read_mapping(archive.read("config.yaml").decode("utf-8"), sealed=True)).label
         if label is None:
             raise InputError("The bundle declares no label, so there are no classes to build machines for.")
+        if card.schema.tables is not None:
+            raise InputError("The bundle is of two tables, and machines are built from the rows of a single one.")
         if card.is_model:
             if "codes" not in state:
                 raise InputError(

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
-from bundle_making import checked, members_of
+from bundle_making import Key, checked, members_of
 from golden_bundles import GOLDEN, golden
+from linked_making import linked_bundle
 
 from synth.bundle.fields import FIELDS, Check, explained, explained_as_markdown, field_of, stated_only
 from synth.bundle.verify import CANNOT_SHOW
@@ -61,9 +62,9 @@ def test_a_field_that_nobody_thought_of_is_in_no_entry() -> None:
     assert field_of("measurements.npz", "releases[].secret") == ()
 
 
-def test_every_step_of_a_verdict_is_in_the_table_and_the_other_way_round() -> None:
+def test_every_step_of_a_verdict_is_in_the_table_and_the_other_way_round(tmp_path: Path, key: Key) -> None:
     of_all_kinds = ("dp-hp-adaptive", "found", "gaussian-mixture", "independent", "kahm")
-    verdicts = [checked(golden(name)) for name in of_all_kinds]
+    verdicts = [checked(bundle) for bundle in (*map(golden, of_all_kinds), linked_bundle(tmp_path, key))]
     taken = {step["name"] for verdict in verdicts for step in verdict.json["steps"]}
     assert taken == set(Check) - {Check.BESIDE}
     named = {step for one in FIELDS for step in one.steps}
