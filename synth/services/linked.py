@@ -24,9 +24,14 @@ _READER = "synth.reading.more.linked"
 
 
 def form_of_joined(form: TableFormat) -> TableFormat:
-    """Return the format of the file that two tables are joined into; how cells are written stays as declared."""
+    """Return the format of the file that two tables are joined into.
+
+    How cells are written stays as declared, and so does how lines are, in which synthetic rows can be written too.
+    """
     return TableFormat(
         kind="parquet",
+        separator="\t" if (form.kind, form.separator) == ("tsv", "auto") else form.separator,
+        encoding=form.encoding,
         missing=form.missing,
         strip=form.strip,
         decimal=form.decimal,
