@@ -57,8 +57,8 @@ class Request:
 
     ``columns`` are the declared ones. ``size`` is the length of the file if ranges of it are served; None if the bytes
     follow the request. ``key`` is the key of the hashes of unit ids. ``together`` says whose rows are kept together,
-    where that is asked about, and ``rules`` are what is declared of them. ``tables`` are two tables to be joined, of
-    which the second begins at byte ``second_at`` of what is served.
+    where that is asked about, and ``rules`` are what is declared of them. ``tables`` are two tables that the one to
+    read is joined from, or that are to be joined: the second begins at byte ``second_at`` of what is served then.
     """
 
     format: TableFormat

@@ -6,20 +6,31 @@ Exact, so for the owner only: a sentence of this module is shown, never kept in 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from synth.names import shown
-from synth.schema import ModelledColumn, Schema, people_of
-from synth.schema.columns.base import PeopleCounts, ReadingCounts
+from synth.names import numbered, shown
+from synth.schema import ModelledColumn, PrivacyUnit, Schema, people_of
+from synth.schema.columns.base import LinkedCounts, PeopleCounts, ReadingCounts
 from synth.schema.people_rules import is_about_pairs, is_about_people
 from synth.schema.rule_lines import read_rules
 from synth.schema.rules import CodeArray, Rule
+from synth.schema.schema import LEFT_ONLY, MERGE, RIGHT_ONLY, LinkedTables
 
-__all__ = ["MOST", "TOLD", "Losses", "became", "counts_of_people", "looked_at", "losses_of"]
+__all__ = [
+    "MOST",
+    "TOLD",
+    "Losses",
+    "became",
+    "counts_of_linked",
+    "counts_of_people",
+    "looked_at",
+    "losses_of",
+    "with_linked",
+]
 
 TOLD = 1 / 20
 """The owner is told about a column or about lines of which a larger share is lost."""
@@ -53,7 +64,8 @@ class Losses:
     ----------
     lines : tuple of str
         One sentence for the lines, and one for each column of which more than a twentieth is lost, the worst first;
-        then one for each way in which people whose rows are kept together are not as declared. None quotes a cell.
+        then one for each way in which people whose rows are kept together are not as declared, and one for each way
+        in which two tables do not fit. None quotes a cell.
     mostly : bool
         Whether most lines, most cells of a column or most rows of people are lost, or most people differ.
     """
@@ -89,13 +101,65 @@ def losses_of(reading: ReadingCounts, schema: Schema, advice: Mapping[str, str] 
     ("'pay': 96 % of the cells cannot be read as a number. Most are read with --format decimal=,.",)
     """
     lost = [_of_lines(reading)]
-    if schema.unit.id_column is not None:
+    of_tables = []
+    if schema.tables is not None and reading.linked is not None:
+        of_tables = _of_tables(reading, reading.linked, schema.tables, schema.unit)
+    elif schema.unit.id_column is not None:
         lost.append(_of_ids(reading, schema.unit.id_column))
-    lost += [_of_column(column, reading, (advice or {}).get(column.name)) for column in schema.modelled]
+    lost += [
+        _of_column(column, reading, _rows_with(column.name, reading, schema.unit), (advice or {}).get(column.name))
+        for column in schema.modelled
+    ]
     told = sorted((one for one in lost if one.share > TOLD), key=lambda one: -one.share)
     of_people = [] if reading.together is None else _of_people(reading.together, schema)
-    lines = (*(one.line for one in told), *(one.line for one in of_people))
-    return Losses(lines, any(one.waits for one in (*lost, *of_people)))
+    beside = (*of_tables, *of_people)
+    lines = (*(one.line for one in told), *(one.line for one in beside))
+    return Losses(lines, any(one.waits for one in (*lost, *beside)))
+
+
+def with_linked(reading: ReadingCounts, linked: LinkedCounts, schema: Schema) -> ReadingCounts:
+    """Return what became of a table that was joined from two, without the cells that a row has in neither of them."""
+    cells = dict(reading.cells)
+    for name in cells:
+        empty = _without(name, linked, schema.unit)
+        cells[name] = replace(cells[name], missing=max(cells[name].missing - empty, 0))
+    return replace(reading, cells=cells, linked=linked)
+
+
+def _without(name: str, linked: LinkedCounts, unit: PrivacyUnit) -> int:
+    """Return how many rows of a joined table have no cell in a column, because its table has no such row."""
+    if name == MERGE.name:
+        return 0
+    return linked.second_alone if name in unit.same_in_all_rows else linked.first_alone
+
+
+def _rows_with(name: str, reading: ReadingCounts, unit: PrivacyUnit) -> int:
+    return reading.rows if reading.linked is None else reading.rows - _without(name, reading.linked, unit)
+
+
+def counts_of_linked(units: NDArray[np.uint64], merge: NDArray[Any], *, keyless: tuple[int, int]) -> LinkedCounts:
+    """Count how the rows of two tables fit together.
+
+    Parameters
+    ----------
+    units : array of shape (n_rows,)
+        A number for each joined row that has a key, the same for all rows of one unit.
+    merge : array of shape (n_rows,)
+        The code of :data:`synth.schema.schema.MERGE` of each.
+    keyless : tuple of two int
+        How many further rows, of the first table and of the second, have no key.
+    """
+    alone = merge == LEFT_ONLY
+    of_first, rows = np.unique(units[alone], return_counts=True)
+    beside = np.isin(of_first, units[~alone])
+    unknown = int((merge == RIGHT_ONLY).sum())
+    return LinkedCounts(
+        first_alone=int(alone.sum()) + keyless[0],
+        second_alone=unknown + keyless[1],
+        unknown=unknown,
+        repeated=int((beside | (rows > 1)).sum()),
+        keyless=keyless,
+    )
 
 
 def looked_at(schema: Schema, rules: Sequence[str]) -> tuple[str, ...]:
@@ -120,7 +184,12 @@ def _about_people(schema: Schema, rules: Sequence[str]) -> list[Rule]:
 
 
 def counts_of_people(
-    units: NDArray[np.uint64], columns: Mapping[str, NDArray[Any]], schema: Schema, rules: Sequence[str] = ()
+    units: NDArray[np.uint64],
+    columns: Mapping[str, NDArray[Any]],
+    schema: Schema,
+    rules: Sequence[str] = (),
+    *,
+    merge: NDArray[Any] | None = None,
 ) -> PeopleCounts:
     """Count in what people whose rows are kept together are not as declared.
 
@@ -134,9 +203,17 @@ def counts_of_people(
         What is declared.
     rules : sequence of str
         The declared rules. Rows at the same place of the order are taken in the order of the file.
+    merge : array of shape (n_rows,), optional
+        The code of :data:`synth.schema.schema.MERGE` of each row, where two tables were joined: rows of the first alone
+        are none then, and what a unit has several rows of in the first is for :func:`counts_of_linked`.
     """
     unit = schema.unit
     levels = 0 if unit.ordered_by is None else schema.modelled_column(unit.ordered_by).levels
+    if merge is not None:
+        some = merge != LEFT_ONLY
+        of_rows = {name: codes[some] for name, codes in columns.items()}
+        found = counts_of_people(units[some], of_rows, schema, rules)
+        return replace(found, people=len(np.unique(units)), differing={})
     order = np.argsort(units, kind="stable")
     whose = units[order]
     first = np.flatnonzero(np.concatenate([[True], whose[1:] != whose[:-1]])) if len(whose) else np.zeros(0, np.int64)
@@ -214,6 +291,39 @@ def _of_ids(reading: ReadingCounts, id_column: str) -> _Lost:
     return _Lost(nobodys / reading.rows, reading.without_id / reading.rows > MOST, line)
 
 
+def _of_tables(reading: ReadingCounts, linked: LinkedCounts, tables: LinkedTables, unit: PrivacyUnit) -> list[_Lost]:
+    """Say in what two tables do not fit together; each such thing is told, as a reader cannot see it in one file."""
+    lost, first, second = [], f"'{tables.first}'", f"'{tables.second}'"
+    of_second = reading.rows - linked.first_alone
+    if linked.unknown:
+        several = linked.unknown > 1
+        line = (
+            f"{numbered(linked.unknown, 'row')} of {second} belong{'' if several else 's'} to a {unit.protects} that "
+            f"{first} does not have: {'they are' if several else 'it is'} used, and the columns of {first} are empty "
+            f"there. If {first} should have all of them, check how '{shown(tables.key)}' is written in both files."
+        )
+        lost.append(_Lost(linked.unknown / of_second, linked.unknown / of_second > MOST, line))
+    if linked.repeated:
+        who = f"1 {unit.protects} is" if linked.repeated == 1 else f"{linked.repeated:,} {unit.plural} are"
+        line = f"{who} in {first} more than once: one row of each counts."
+        share = linked.repeated / max(reading.together.people if reading.together else linked.repeated, 1)
+        lost.append(_Lost(share, share > MOST, line))
+    keyless = [
+        f"{numbered(count, 'row')} of {table}"
+        for count, table in zip(linked.keyless, (first, second), strict=True)
+        if count
+    ]
+    if keyless:
+        have = "has" if sum(linked.keyless) == 1 else "have"
+        share = sum(linked.keyless) / reading.rows
+        line = (
+            f"{' and '.join(keyless)} {have} no '{shown(tables.key)}', or cannot be split into cells: "
+            f"{'it is' if have == 'has' else 'they are'} nobody's, and not used."
+        )
+        lost.append(_Lost(share, share > MOST, line))
+    return lost
+
+
 def _of_people(found: PeopleCounts, schema: Schema) -> list[_Lost]:
     """Say in what people are not as declared; every such thing is told, as a reader cannot see it in the rows."""
     lost, unit = [], schema.unit
@@ -252,21 +362,24 @@ def _of_people(found: PeopleCounts, schema: Schema) -> list[_Lost]:
     return lost
 
 
-def _of_column(column: ModelledColumn, reading: ReadingCounts, advice: str | None) -> _Lost:
+def _of_column(column: ModelledColumn, reading: ReadingCounts, rows: int, advice: str | None) -> _Lost:
+    """Say what is lost of a column that ``rows`` rows have a cell in."""
     counts = reading.cells[column.name]
+    if not rows:
+        return _Lost(0.0, waits=False, line="")
     lost = {
         f"cannot be read as a {column.role}": max(counts.malformed - reading.unreadable_lines, 0),
         "are outside the declared range" if column.is_ordered else "are none of the declared values": counts.outside,
         "are empty, which is not declared": 0 if column.missing_code is not None else counts.missing,
     }
-    said = [f"{_share(count, reading.rows)} {words}" for words, count in lost.items() if count]
+    said = [f"{_share(count, rows)} {words}" for words, count in lost.items() if count]
     line = f"'{shown(column.name)}': {', '.join(said).replace('%', '% of the cells', 1)}."
     total = sum(lost.values())
     as_other = 0 if column.other_code is None else total
-    waits = (reading.unreadable_lines + total - as_other) / reading.rows > MOST
-    waits |= as_other / reading.rows > 1 - TOLD
-    told = total if as_other == 0 or as_other / reading.rows > MOST else 0
-    return _Lost(told / reading.rows, waits, line if advice is None else f"{line} Most are read with {advice}.")
+    waits = (reading.unreadable_lines + total - as_other) / rows > MOST
+    waits |= as_other / rows > 1 - TOLD
+    told = total if as_other == 0 or as_other / rows > MOST else 0
+    return _Lost(told / rows, waits, line if advice is None else f"{line} Most are read with {advice}.")
 
 
 def _share(count: int, of: int) -> str:

@@ -17,9 +17,10 @@ from synth.errors import PrivacyError
 from synth.privacy.people import units_in_order
 from synth.privacy.table import TableSource, asked_rows, chosen_rows, read_table, rows_of
 from synth.reading.reader import EncodedTable, with_id
-from synth.reports.losses import counts_of_people, looked_at
+from synth.reports.losses import counts_of_linked, counts_of_people, looked_at, with_linked
 from synth.schema import Codes, Schema, TableFormat, people_of
 from synth.schema.columns.base import ReadingCounts
+from synth.schema.schema import LEFT_ONLY, MERGE, RIGHT_ONLY
 from synth.system.settings import ReaderLimits
 
 __all__ = ["OWNER_ONLY_READERS", "OwnerPart", "OwnerView"]
@@ -141,13 +142,21 @@ class OwnerView:
         self._of_people = {name: codes[rows] for name, codes in columns.items()}, units
         if self._reading is not None:
             everybody = with_id(hashes)
+            ids = np.ascontiguousarray(hashes[everybody, :8]).view(np.uint64).reshape(-1)
+            merge = None if schema.tables is None else encoded._codes[MERGE.name]
             counts = counts_of_people(
-                np.ascontiguousarray(hashes[everybody, :8]).view(np.uint64).reshape(-1),
+                ids,
                 {name: encoded._codes[name][everybody] for name in looked_at(schema, rules)},
                 schema,
                 rules,
+                merge=None if merge is None else merge[everybody],
             )
             self._reading = replace(self._reading, together=counts)
+            if merge is not None:
+                nobodys = merge[~everybody]
+                keyless = (int((nobodys == LEFT_ONLY).sum()), int((nobodys == RIGHT_ONLY).sum()))
+                linked = counts_of_linked(ids, merge[everybody], keyless=keyless)
+                self._reading = with_linked(self._reading, linked, schema)
 
     @classmethod
     def _empty(cls, schema: Schema) -> OwnerView:

@@ -23,7 +23,15 @@ from synth.reading.files import Batch, Batches
 from synth.reading.process import encode_rows, main
 from synth.reading.reader import ask, counts_of, request_of
 from synth.reading.request import HASH_BYTES, Request
-from synth.reports.losses import TOLD, Losses, counts_of_people, looked_at, losses_of
+from synth.reports.losses import (
+    TOLD,
+    Losses,
+    counts_of_linked,
+    counts_of_people,
+    looked_at,
+    losses_of,
+    with_linked,
+)
 from synth.schema import (
     CategoryColumn,
     DateColumn,
@@ -36,8 +44,9 @@ from synth.schema import (
     code_dtype,
     modelled_columns,
 )
-from synth.schema.columns.base import PeopleCounts
+from synth.schema.columns.base import LinkedCounts, PeopleCounts
 from synth.schema.encoding import encode_cells
+from synth.schema.schema import LEFT_ONLY, MERGE, RIGHT_ONLY
 from synth.system.conversation import write_frame
 from synth.system.settings import ReaderLimits
 
@@ -107,10 +116,13 @@ def read_once(
     """
     request = request_of(form, schema, undeclared=undeclared, limits=limits)
     if schema.people == "whole":
-        request = replace(request, together=schema.unit, rules=tuple(rules))
+        request = replace(request, together=schema.unit, rules=tuple(rules), tables=schema.tables)
     end = ask(stream, request, None, parser=("synth.services.first_reading",))
     together = None if end["together"] is None else PeopleCounts(**end["together"])
     counts = replace(counts_of(end, without_id=int(end["without_id"])), together=together)
+    if end["linked"] is not None:
+        first, second = end["linked"].pop("keyless")
+        counts = with_linked(counts, LinkedCounts(keyless=(first, second), **end["linked"]), schema)
     return losses_of(counts, schema, end["advice"])
 
 
@@ -141,8 +153,9 @@ def answer_with_losses(request: Request, batches: Batches, answers: BinaryIO) ->
 
     end = encode_rows(request, replace(batches, read=remembered), count_ids)
     together = None if people is None else asdict(people.counts())
+    linked = None if people is None or request.tables is None else asdict(people.linked())
     advice = dict(_advice(columns, top, request.format))
-    end |= {"without_id": without_id, "together": together, "advice": advice}
+    end |= {"without_id": without_id, "together": together, "linked": linked, "advice": advice}
     write_frame(answers, b"Z", dumps(end).encode())
 
 
@@ -150,23 +163,34 @@ class _People:
     """Collects, batch by batch, the few codes that say whether people whose rows are kept together are as declared."""
 
     def __init__(self, request: Request, unit: PrivacyUnit) -> None:
-        self._schema, self._rules = Schema(request.columns, unit=unit, people="whole"), request.rules
-        wanted = looked_at(self._schema, request.rules)
+        self._schema = Schema(request.columns, unit=unit, people="whole", tables=request.tables)
+        self._rules, self._linked = request.rules, request.tables is not None
+        wanted = {*looked_at(self._schema, request.rules), *((MERGE.name,) if self._linked else ())}
         places = enumerate(self._schema.modelled)
         self._columns = {column.name: (place, column) for place, column in places if column.name in wanted}
         self._ids: list[NDArray[np.uint64]] = []
         self._codes: dict[str, list[NDArray[Any]]] = {name: [] for name in self._columns}
+        self._keyless = np.zeros(len(MERGE.values), dtype=np.int64)
 
     def add(self, hashes: NDArray[np.uint8], parts: Sequence[Any], somebodys: NDArray[np.bool_]) -> None:
         """Keep a batch: the first half of the hash of each id is enough to tell people apart."""
         self._ids.append(np.ascontiguousarray(hashes[somebodys, :8]).view(np.uint64).reshape(-1))
         for name, (place, column) in self._columns.items():
-            self._codes[name].append(np.frombuffer(parts[place], code_dtype(column.size))[somebodys])
+            codes = np.frombuffer(parts[place], code_dtype(column.size))
+            self._codes[name].append(codes[somebodys])
+            if self._linked and name == MERGE.name:
+                self._keyless += np.bincount(codes[~somebodys], minlength=len(self._keyless))
 
     def counts(self) -> PeopleCounts:
         """Count."""
         columns = {name: np.concatenate(codes) for name, codes in self._codes.items()}
-        return counts_of_people(np.concatenate(self._ids), columns, self._schema, self._rules)
+        merge = columns[MERGE.name] if self._linked else None
+        return counts_of_people(np.concatenate(self._ids), columns, self._schema, self._rules, merge=merge)
+
+    def linked(self) -> LinkedCounts:
+        """Count how two tables fit together."""
+        keyless = (int(self._keyless[LEFT_ONLY]), int(self._keyless[RIGHT_ONLY]))
+        return counts_of_linked(np.concatenate(self._ids), np.concatenate(self._codes[MERGE.name]), keyless=keyless)
 
 
 def _advice(columns: Sequence[ModelledColumn], top: Sequence[pa.Array], form: TableFormat) -> Iterator[tuple[str, str]]:

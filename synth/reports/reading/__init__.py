@@ -13,6 +13,7 @@ from synth.reports.panels import Cards, ExactWarning, Panel
 from synth.reports.report import OWNER_ONLY, OwnerRows, Report, Screen, Section, Shown
 from synth.schema import Schema, people_asked
 from synth.schema.columns.base import ReadingCounts
+from synth.schema.schema import MERGE
 
 __all__ = ["REPORT", "owner_reading"]
 
@@ -35,16 +36,18 @@ def owner_reading(reading: ReadingCounts | None, schema: Schema) -> tuple[OwnerO
     if reading is None:
         return ()
     rows = []
-    for column in schema.modelled:
+    for column in (one for one in schema.modelled if reading.linked is None or one.name != MERGE.name):
         counts = reading.cells[column.name]
         rows.append((column.name, counts.missing, counts.malformed, counts.outside, became(column)))
     total = sum(counts.malformed + counts.outside for counts in reading.cells.values())
     lines = [
-        f"{reading.rows:,} rows were read. Blank lines, which are no rows in a table of several columns: "
+        f"{reading.rows:,} rows of both tables were read, those of one key beside each other."
+        if reading.linked is not None
+        else f"{reading.rows:,} rows were read. Blank lines, which are no rows in a table of several columns: "
         f"{reading.blank_lines:,}. Unreadable lines, all of whose cells count as unreadable: "
         f"{reading.unreadable_lines:,}."
     ]
-    if schema.unit.id_column is not None:
+    if schema.unit.id_column is not None and reading.linked is None:
         lines.append(f"Rows without '{schema.unit.id_column}', which are not used: {reading.without_id:,}.")
     lines += losses_of(reading, schema).lines
     table = Table(

@@ -131,13 +131,31 @@ class PeopleCounts:
 
 
 @dataclass(frozen=True, slots=True)
+class LinkedCounts:
+    """How the rows of two tables fit together; exact, so for the owner only.
+
+    Of the joined rows, ``first_alone`` are rows of the first table without one of the second, and ``second_alone`` the
+    other way round: cells of the other table are empty there. ``unknown`` rows of the second have a key that the first
+    does not have, and ``repeated`` units are in the first more than once. ``keyless`` says how many rows of each table
+    have no key.
+    """
+
+    first_alone: int
+    second_alone: int
+    unknown: int
+    repeated: int
+    keyless: tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
 class ReadingCounts:
     """What became of the lines and cells of a table while it was read; exact, so for the owner only.
 
     ``blank_lines`` are no rows, except in a table of one column. ``unreadable`` counts the rows that could not be split
     into cells, by the reason (:data:`synth.reading.text.REASONS`). ``without_id`` rows have no id although there is an
     id column, and are in no part. ``cells`` says for each column how many cells did not fit their declaration, and
-    ``together`` what became of people, where they were looked at and their rows are kept together.
+    ``together`` what became of people, where they were looked at and their rows are kept together. Where two tables
+    were joined, ``linked`` says how they fit, and ``cells`` are about the cells that one of them has.
     """
 
     rows: int
@@ -146,6 +164,7 @@ class ReadingCounts:
     without_id: int
     cells: Mapping[str, CellCounts]
     together: PeopleCounts | None = None
+    linked: LinkedCounts | None = None
 
     @property
     def unreadable_lines(self) -> int:
