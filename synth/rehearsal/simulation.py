@@ -38,6 +38,7 @@ from synth.schema.documents import (
     read_mapping,
     read_text,
 )
+from synth.schema.schema import BOTH, LEFT_ONLY, MERGE
 from synth.system.paths import path_of
 
 __all__ = [
@@ -135,7 +136,8 @@ def simulated_table(simulation: Simulation, schema: Schema) -> bytes:
     ----------
     simulation : Simulation
     schema : Schema
-        What is declared. If units have an id, each has from one to ``rows_per_unit`` rows, drawn uniformly.
+        What is declared. If units have an id, each has from one to ``rows_per_unit`` rows, drawn uniformly. Of two
+        tables that belong together both are drawn, joined: a unit has from none to as many rows in the second.
 
     Returns
     -------
@@ -148,7 +150,8 @@ def simulated_table(simulation: Simulation, schema: Schema) -> bytes:
         If a column is not modelled, shares do not fit it, or columns follow each other in a circle.
     """
     random = np.random.default_rng([simulation.seed, 41])
-    unknown = sorted(set(simulation.columns) - set(schema.names))
+    # Which table a row comes from follows from how many rows its unit has.
+    unknown = sorted(set(simulation.columns) - {one.name for one in schema.declared if one.name in schema.names})
     if unknown:
         raise ConfigError(f"'{unknown[0]}' is not a modelled column, so it cannot be simulated.")
     scores = _scores(simulation, schema, random)
@@ -159,10 +162,12 @@ def simulated_table(simulation: Simulation, schema: Schema) -> bytes:
         used, place = np.unique(codes, return_inverse=True)
         printed = np.array(column.notated_texts(used), dtype=object)
         texts[column.name] = printed[place].tolist()
-    units = _units(simulation.rows, schema, random)
+    units, has_row = _units(simulation.rows, schema, random)
+    if schema.tables is not None:
+        texts |= _of_two_tables(texts, units, has_row, schema)
     for number, other in enumerate(schema.columns):
         if other.name == schema.unit.id_column:
-            texts[other.name] = [f"unit-{unit}" for unit in units]
+            texts[other.name] = [f"unit-{unit}" for unit in units.tolist()]
         elif other.is_identifier:
             texts[other.name] = _numbered(number, simulation.rows)
         elif other.name not in texts:
@@ -248,9 +253,28 @@ def _with_atoms(
     return codes
 
 
-def _units(rows: int, schema: Schema, random: np.random.Generator) -> list[int]:
-    sizes = random.integers(1, schema.unit.rows_per_unit + 1, size=rows)
-    return [int(unit) for unit in np.repeat(np.arange(rows), sizes)[:rows]]
+def _units(
+    rows: int, schema: Schema, random: np.random.Generator
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    """Return whose each row is, and whether it is a row of the second table where there are two."""
+    sizes = random.integers(0 if schema.tables is not None else 1, schema.unit.rows_per_unit + 1, size=rows)
+    units = np.repeat(np.arange(rows), np.maximum(sizes, 1))[:rows]
+    return units, sizes[units] > 0
+
+
+def _of_two_tables(
+    texts: Mapping[str, list[str]], units: npt.NDArray[np.int64], has_row: npt.NDArray[np.bool_], schema: Schema
+) -> dict[str, list[str]]:
+    """Return the cells of two tables side by side: those of a unit, and those of its rows where it has some."""
+    first = np.searchsorted(units, units).tolist()
+    labels = np.where(has_row, MERGE.values[BOTH], MERGE.values[LEFT_ONLY]).tolist()
+    joined = {MERGE.name: labels}
+    for name in (name for name in texts if name != MERGE.name):
+        if name in schema.unit.same_in_all_rows:
+            joined[name] = [texts[name][row] for row in first]
+        else:
+            joined[name] = [cell if has else "" for cell, has in zip(texts[name], has_row.tolist(), strict=True)]
+    return joined
 
 
 def _numbered(place: int, rows: int) -> list[str]:

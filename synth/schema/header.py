@@ -12,6 +12,7 @@ from synth.errors import TableError
 from synth.limits import NAME_CHARACTERS
 from synth.names import SHOWN_CHARACTERS, composed, shown
 from synth.schema.columns.base import Column
+from synth.schema.schema import MERGE
 
 __all__ = [
     "KNOWN_BY", "check_names", "is_plain", "joined_names", "places_of", "public_names", "refuse_another_kind",
@@ -254,6 +255,11 @@ def places_of(names: Sequence[str], columns: Collection[Column], *, drop_undecla
         raise TableError(
             "The first row of the table names none of the declared columns. If the table has no header, say so with "
             "'header: false' and 'names'."
+        )
+    if absent == [MERGE.name]:
+        raise TableError(
+            f"The table has no column '{MERGE.name}', which says where a row of two joined tables comes from. Give both "
+            "files under 'tables:', or one that pandas.merge(how='outer', indicator=True) joined."
         )
     if absent:
         raise TableError(

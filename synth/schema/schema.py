@@ -177,8 +177,8 @@ class LinkedTables:
             raise SchemaError(f"tables: the key cannot be called {MERGE.name}. Rename the column.")
 
 
-LEFT_ONLY, RIGHT_ONLY = (MERGE.declared_labels.index(label) for label in ("left_only", "right_only"))
-"""Codes of rows that come from the first table alone, and from the second alone."""
+BOTH, LEFT_ONLY, RIGHT_ONLY = map(MERGE.declared_labels.index, ("both", "left_only", "right_only"))
+"""Codes of rows that come from both tables, from the first alone, and from the second alone."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ from synth.reading.process import ids_in, work_confined
 from synth.reading.request import START_BYTES, Request, kind_of_start
 from synth.schema.encoding import is_bytes, is_text, texts_of
 from synth.schema.header import check_names
-from synth.schema.schema import MERGE
+from synth.schema.schema import BOTH, LEFT_ONLY, MERGE, RIGHT_ONLY
 from synth.schema.stored import refuse
 from synth.system.conversation import AskedRanges, write_frame
 from synth.system.settings import too_large
@@ -49,8 +49,6 @@ _SECONDS = {b"ARROW:extension:name": b"pandas.period", b"ARROW:extension:metadat
 
 _FURTHEST_DAY = 366 * 10**4
 """Days from 1970 that are beyond every calendar."""
-
-_BOTH, _LEFT_ONLY, _RIGHT_ONLY = range(3)
 
 
 def main() -> int:
@@ -341,14 +339,14 @@ def _joined(held: _Held, second: _Side, key: pa.DataType, request: Request) -> I
         beside = held.rows_beside(*ids_in(keys, request))
         has_row[beside[beside >= 0]] = True
         *of_first, _ = held.taken(beside)
-        merge = np.where(beside >= 0, _BOTH, _RIGHT_ONLY)
+        merge = np.where(beside >= 0, BOTH, RIGHT_ONLY)
         yield [_key_as_written(keys, key), *of_first, *columns, _merge(merge)]
     left = np.flatnonzero(held.alone | ~has_row)
     for start in range(0, len(left), GROUP_ROWS):
         rows = left[start : start + GROUP_ROWS]
         *of_first, keys = held.taken(rows)
         nothing = [pa.nulls(len(rows), field.type) for field in second.fields]
-        yield [keys, *of_first, *nothing, _merge(np.full(len(rows), _LEFT_ONLY))]
+        yield [keys, *of_first, *nothing, _merge(np.full(len(rows), LEFT_ONLY))]
 
 
 def _merge(codes: npt.NDArray[np.int64]) -> pa.Array:
