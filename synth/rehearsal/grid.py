@@ -272,8 +272,10 @@ def _cell(
     begun = time.monotonic()
     synthetic, ceiling = stand_in.make(config)
     seconds = time.monotonic() - begun
-    train, schema = stand_in.train.codes, config.schema
-    tables = anchored(train, synthetic, schema, control_noise=one_way_noise(config), seed=config.seed)
+    # Of people who are kept whole, one row each is compared.
+    asked = config.asked
+    train, schema = stand_in.train.codes, asked.schema
+    tables = anchored(train, synthetic, schema, control_noise=one_way_noise(asked), seed=config.seed)
     ways = compare_marginals(tables.tables, schema, coarse=True, alphas=(1, 2), seed=config.seed).by_alpha
     pairs, _, floor = ways[min(2, len(schema.names))].means
     scores = _scores(config, stand_in, synthetic, with_real=real is None)
@@ -313,7 +315,7 @@ def _scores(
     if with_real:
         tables["real"] = stand_in.train.codes
     problem = Problem(
-        schema=config.schema,
+        schema=config.asked.schema,
         label=config.label,
         tables=tables,
         test=stand_in.holdout.codes,

@@ -444,7 +444,10 @@ def _evidence_of_model(
 
 
 def _synthetic_rows(config: RunConfig, table: PrivateTable, progress: Progress) -> tuple[CodeTable, ProvenCeiling]:
-    """Run a configuration up to its rows; return them as codes, column by column, and what its receipts prove."""
+    """Run a configuration up to its rows; return them as codes, column by column, and what its receipts prove.
+
+    They are the rows that questions are about: people who are kept whole have one each.
+    """
     # A rehearsal has exact predictions, so noisy ones are left out; their share stays unspent.
     fitted = fit_and_sample(config, table, progress, predict=False)
-    return list(fitted.codes.T), ProvenCeiling(config.epsilon, config.delta, fitted.receipts)
+    return list(fitted.as_asked(config).T), ProvenCeiling(config.epsilon, config.delta, fitted.receipts)
