@@ -24,7 +24,7 @@ from pages.ui.column_rows import (
     state_of,
 )
 from pages.ui.dictionaries import BY_DICTIONARY, WAY, dictionary_panel, preset_panel
-from pages.ui.draft import Draft, config_of, missing_answers
+from pages.ui.draft import Draft, as_files, config_of, missing_answers
 from pages.ui.finding import finds_little, offer_finding, open_names, show_finding, take_finding
 from pages.ui.guards import require, through_the_application
 from pages.ui.looking import offer_look, proposals_of_look, show_look, taken_columns, taken_note
@@ -191,7 +191,7 @@ def go_on(held: Draft, config: RunConfig | None, problems: list[str], *, at_once
     if config is not None:
         right.download_button(
             "Download this description (YAML)",
-            data=partial(config_to_yaml, config.published()),
+            data=partial(config_to_yaml, as_files(held, config).published()),
             file_name="hermitage.yaml",
             mime="application/yaml",
             on_click="ignore",

@@ -15,7 +15,7 @@ from pages.ui.forecast import forecast_panel, paid_predictions, parts_table
 from pages.ui.guards import guard, through_the_application
 from pages.ui.running import prepare_or_follow
 from pages.ui.session import application, bind, draft
-from pages.ui.words import name_or, note
+from pages.ui.words import name_or, note, plain
 from synth.estimators import describe, model_cards
 from synth.generators.options import option_fields
 from synth.generators.protocol import Card
@@ -33,6 +33,15 @@ def screen() -> None:
 
 def _prepare() -> None:
     held = draft()
+    if held["tables"] is not None:
+        first, second = plain(held["tables"]["first"]), plain(held["tables"]["second"])
+        st.info(
+            f"A model looks at the rows of one table, one by one, so there is none of {first} and {second} together. "
+            "Release synthetic rows of both on 4 Generate. For a model, join them yourself, and upload the joined "
+            "table."
+        )
+        st.page_link("pages/generate.py", label="Go to 4 Generate")
+        return
     st.markdown(
         "Release a model of the table instead of synthetic rows. It is fitted to noisy answers only, and "
         "charged to the same people and the same budget."

@@ -28,7 +28,7 @@ from synth.rehearsal.stand_in import REHEARSAL_SENTENCE
 from synth.reports.evidence import Evidence
 from synth.reports.registry import report_of, reports
 from synth.reports.report import Report
-from synth.schema import RunConfig
+from synth.schema import RunConfig, modelled_columns
 
 ONE_MODEL = "the model is tested on held-out rows. There is no grid for a model: it compares tables."
 DECLARATION = "This table is public, or I may show every row of it to anyone."
@@ -126,6 +126,14 @@ def _form(config: RunConfig, *, several: bool) -> None:
         return
     with guard():
         grid = ask_grid(config) if several else None
+        if config.schema.tables is not None:
+            note(
+                "Two tables are rehearsed on simulated rows: a public stand-in would have to be two files as well, "
+                "which is not offered here."
+            )
+            _simulated(config, grid)
+            show_refusal("stand-in")
+            return
         source = st.segmented_control(
             "Which rows to use",
             list(_ROWS),
@@ -265,7 +273,7 @@ def ask_simulation(config: RunConfig) -> Simulation:
     ConfigError
         If something typed cannot be used.
     """
-    names = list(config.schema.names)
+    names = [column.name for column in modelled_columns(config.schema.declared)]
     rows = st.number_input(
         "Rows to simulate",
         min_value=100,

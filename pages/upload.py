@@ -12,10 +12,11 @@ from pages.server.uploads import incoming, stream_of, ticket_of, whole_stream
 from pages.ui.column_rows import host_of
 from pages.ui.database import database_panel
 from pages.ui.dictionaries import keep_own_dictionary
-from pages.ui.draft import fill_from_config, rename_columns, take_table
+from pages.ui.draft import fill_from_config, linked_of, rename_columns, take_table
 from pages.ui.evidence import badge
 from pages.ui.format_form import FORM_OPEN, SHEETS, format_form
 from pages.ui.guards import through_the_application
+from pages.ui.joining import second_table
 from pages.ui.latest import latest_work
 from pages.ui.looking import keep_look
 from pages.ui.recognised import ask_open, format_lines
@@ -43,11 +44,13 @@ from synth.limits import DOCUMENT_BYTES
 from synth.names import odd_names, visible
 from synth.schema import (
     DeclaredTable,
+    LinkedTables,
     RunConfig,
     config_of_text,
     format_to_mapping,
     parse_format,
 )
+from synth.schema.schema import MERGE
 from synth.services.recognition import Recognised
 from synth.services.views import ReceivedTable
 
@@ -312,6 +315,8 @@ def codebook_uploader() -> None:
             absent = fill_from_config(draft(), config)
             draft()["account"] = account or config.account
             note = "The description has been filled in from the file."
+            if draft()["table_id"] and draft()["joining"].get("columns"):
+                note += f" Columns of '{draft()['joining']['second']}' are filled in once you add that table below."
             if absent and draft()["table_id"]:
                 note += f" Not in this table and left out: {', '.join(absent)}."
             st.session_state["notice"] = note
@@ -334,22 +339,26 @@ def show_notice() -> None:
 
 def show_stored(table: ReceivedTable) -> None:
     """Say what is known of a stored table: its name, size, columns, and the row count to its owner."""
-    st.success("Stored, encrypted. The upload has been removed from memory.")
+    tables = linked_of(draft())
+    both = "Both are stored as one table, joined" if tables is not None else "Stored"
+    st.success(f"{both}, encrypted. The upload has been removed from memory.")
     name, size, columns, rows = st.columns([2, 1, 1, 1], border=True)
-    name.metric("Table", plain(table.name))
+    name.metric("Table" if tables is None else "Tables", plain(table.name))
     size.metric("Size", size_in_words(table.size_bytes))
-    columns.metric("Columns", len(table.columns))
+    columns.metric("Columns", len(table.columns) - (tables is not None))
     if table.n_rows is not None:
         with rows:
-            st.metric("Rows", count(table.n_rows))
+            st.metric("Rows" if tables is None else "Rows of both, joined", count(table.n_rows))
             badge("owner_only")
-            note("Not published unless you say so in step 2.")
+            note("Not published unless you say so in step 2." if tables is None else "Not published.")
     # How many lines are blank or cannot be read, and that a table is another account's too, depends on rows.
     for said in filter(None, (table.warning, table.same_table)):
         badge("owner_only")
         st.warning(plain(said))
-    code = [visible(column.name).replace("`", "'") for column in table.columns]
-    st.markdown("**Columns, names only:** " + ", ".join(f"`{name}`" for name in code))
+    if tables is None:
+        _names_of_columns_shown("Columns, names only", [column.name for column in table.columns])
+    else:
+        show_both(tables, table)
     if table.renamed:
         given_names(table)
     odd = odd_names([column.name for column in table.columns])
@@ -364,10 +373,33 @@ def show_stored(table: ReceivedTable) -> None:
     if st.button("Continue to 2 Describe", type="primary", key="continue-describe"):
         go("describe")
     show_notice()
+    if tables is None:
+        second_table(table)
     with st.expander("Test rows, a codebook, or another table"):
         _test_table(table.account)
         codebook_uploader()
         _leave(table)
+
+
+def _names_of_columns_shown(title: str, names: Sequence[str]) -> None:
+    code = [visible(name).replace("`", "'") for name in names]
+    st.markdown(f"**{title}:** " + ", ".join(f"`{name}`" for name in code))
+
+
+def show_both(tables: LinkedTables, table: ReceivedTable) -> None:
+    """Say which columns came from which of two tables, and what happens to rows that fit none of the other."""
+    of_first = set(draft()["tables"]["of_first"])
+    names = [column.name for column in table.columns if column.name not in (tables.key, MERGE.name)]
+    parts = {
+        tables.first: [name for name in names if name in of_first],
+        tables.second: [name for name in names if name not in of_first],
+    }
+    for title, own in parts.items():
+        _names_of_columns_shown(f"Columns of {plain(title)}, names only", [tables.key, *own])
+    note(
+        f"Rows of {plain(tables.second)} whose {plain(tables.key)} is not in {plain(tables.first)} are counted and "
+        "told to you before anything is spent."
+    )
 
 
 def given_names(table: ReceivedTable) -> None:
@@ -407,6 +439,9 @@ def _rename(table_id: str, names: dict[str, str]) -> None:
 
 def _test_table(account: str) -> None:
     held = draft()
+    if held["tables"] is not None:
+        note("Test rows are one table, so there are none beside two tables: hold people out for checking instead.")
+        return
     if held["test_table_id"] is not None:
         note("A test table is stored. It is used for owner-only accuracy, never to make rows.")
         return

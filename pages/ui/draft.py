@@ -10,14 +10,33 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
-from pages.ui.column_rows import MODELLED_ROLES, Row, host_of, mapping_of_row, new_row, row_of_mapping, with_times
+from pages.ui.column_rows import (
+    IDENTIFIER,
+    MODELLED_ROLES,
+    Row,
+    host_of,
+    mapping_of_row,
+    new_row,
+    row_of_mapping,
+    with_times,
+)
 from synth.errors import ConfigError
 from synth.estimators import describe
 from synth.reports.holdout import paid_refusal
-from synth.schema import PrivacyUnit, RunConfig, config_to_mapping, parse_config, prediction_refusal
+from synth.schema import (
+    LinkedTables,
+    PrivacyUnit,
+    RunConfig,
+    config_to_mapping,
+    parse_config,
+    parse_format,
+    prediction_refusal,
+)
+from synth.schema.schema import MERGE
+from synth.services.linked import as_joined
 
 Draft = dict[str, Any]
 
@@ -44,6 +63,8 @@ def new_draft() -> Draft:
         "database": {},  # what was typed of one on Upload, without a password
         "format": {},
         "test_format": None,
+        "tables": None,  # of two that were joined into the stored one: their names, their key, and columns of the first
+        "joining": {},  # of two that are not joined yet: names and key, and rows of columns that the stored one lacks
         "columns": [],
         "dictionary": None,  # what was understood of one, until it is taken or put away
         "protects": None,
@@ -92,7 +113,10 @@ def take_table(draft: Draft, table_id: str, account: str, columns: Sequence[tupl
     ----------
     columns : sequence of (name, guessed kind)
     """
-    known = {row["name"]: row for row in draft["columns"]}
+    _part_tables(draft)
+    described = [*draft["columns"], *draft["joining"].get("columns", ())]
+    known = {row["name"]: row for row in described}
+    rows = with_times([known.get(name) or new_row(name, kind) for name, kind in columns], described)
     draft.update(
         table_id=table_id,
         test_table_id=None,
@@ -100,8 +124,72 @@ def take_table(draft: Draft, table_id: str, account: str, columns: Sequence[tupl
         about_rows=None,
         account=account,
         described=False,
-        columns=with_times([known.get(name) or new_row(name, kind) for name, kind in columns], draft["columns"]),
+        columns=rows,
     )
+    if draft["joining"]:
+        there = {row["name"] for row in rows}
+        draft["joining"]["columns"] = [row for row in described if row["name"] not in there]
+
+
+# Two tables that belong together -------------------------------------------------------------------------------------
+
+
+def take_joined(
+    draft: Draft, table_id: str, columns: Sequence[tuple[str, str]], tables: LinkedTables, first: Sequence[str]
+) -> None:
+    """Go on with the table that two were joined into; what was declared for columns of the same names is kept.
+
+    Parameters
+    ----------
+    columns : sequence of (name, guessed kind)
+    tables : LinkedTables
+        What they are called, and their key.
+    first : sequence of str
+        The columns of the first table.
+    """
+    take_table(draft, table_id, draft["account"], [one for one in columns if one[0] != MERGE.name])
+    _link(draft, tables, first)
+    draft["joining"] = {}
+
+
+def _link(draft: Draft, tables: LinkedTables, first: Sequence[str]) -> None:
+    """Settle what two tables answer by themselves: whose row it is, what belongs to a unit, and that it stays whole."""
+    draft["tables"] = {**asdict(tables), "of_first": [name for name in first if name != tables.key]}
+    draft.update(id_column=tables.key, same_in_all_rows=[], kept_together="whole", by_people=True)
+    draft.update(makes="table", protection="record", test_table_id=None)
+    if draft["rows_per_unit"] == 1:  # as was declared of the first table alone
+        draft["rows_per_unit"] = None
+    if draft["ordered_by"] in draft["tables"]["of_first"]:
+        draft["ordered_by"] = None
+    for row in draft["columns"]:
+        if row["name"] == tables.key:
+            row.update(role=IDENTIFIER, proposed="")
+
+
+def _part_tables(draft: Draft) -> None:
+    """Remember of two joined tables what they are called, where one table takes their place: they may come again."""
+    tables = linked_of(draft)
+    if tables is not None:
+        draft.update(tables=None, joining={**asdict(tables), "columns": []})
+
+
+def linked_of(draft: Draft) -> LinkedTables | None:
+    """Return the two tables that the stored one was joined from, None where it is one by itself."""
+    said = draft["tables"]
+    return None if said is None else LinkedTables(said["first"], said["second"], said["key"])
+
+
+def columns_of_unit(draft: Draft) -> list[str]:
+    """Return the columns that belong to the unit: those of the first of two tables, or those that were chosen."""
+    if draft["tables"] is None:
+        return list(draft["same_in_all_rows"])
+    of_first = set(draft["tables"]["of_first"])
+    return [row["name"] for row in draft["columns"] if (host_of(row) or row["name"]) in of_first]
+
+
+def as_files(draft: Draft, config: RunConfig) -> RunConfig:
+    """Return a configuration as it leaves the page: of two tables, it reads files that are written as theirs were."""
+    return config if draft["tables"] is None else replace(config, format=parse_format(draft["format"]))
 
 
 def rename_columns(draft: Draft, names: Mapping[str, str]) -> None:
@@ -144,6 +232,8 @@ def fill_from_body(draft: Draft, body: Mapping[str, Any]) -> None:
     columns = body.get("columns", {})
     saved = [{**new_row(name, ""), **said} for name, said in columns.items()]
     known = with_times([row for row in draft["columns"] if not host_of(row)], saved) if draft["table_id"] else saved
+    # Which table a row comes from is not described, where the stored table was joined from two.
+    known = [row for row in known if body.get("tables") is None or row["name"] != MERGE.name]
     rows = [{**row, **columns.get(row["name"], {})} for row in known]
     kept = {key: value for key, value in body.items() if key in draft and key not in _IN_THE_ADDRESS}
     draft.update(copy.deepcopy({**kept, "columns": rows}))
@@ -206,11 +296,18 @@ def fill_from_config(draft: Draft, config: RunConfig) -> list[str]:
 
     Returns
     -------
-    Names of declared columns that the table does not have.
+    Names of declared columns that the table does not have. Those of the second of two tables, which may still come, are
+    kept until then.
     """
     body = config_to_mapping(config)
     declared = {name: row_of_mapping(name, column) for name, column in body["columns"].items()}
+    tables, joined = config.schema.tables, linked_of(draft)
+    of_first: Sequence[str] = () if joined is None else draft["tables"]["of_first"]
     own = [row for row in draft["columns"] if not host_of(row)]
+    if joined is None and tables is not None and any(row["name"] == MERGE.name for row in own):
+        # The table of a run, of which nothing was saved here.
+        joined, of_first = tables, config.schema.unit.same_in_all_rows
+        own = [row for row in own if row["name"] != MERGE.name]
     described = [declared.get(row["name"]) or row for row in own]
     draft["columns"] = with_times(described, list(declared.values())) if own else list(declared.values())
     present = {row["name"] for row in draft["columns"]}
@@ -239,7 +336,13 @@ def fill_from_config(draft: Draft, config: RunConfig) -> list[str]:
     draft["format"], draft["test_format"] = _format_here(draft["format"], body["format"]), body.get("test_format")
     if not draft["account"]:
         draft["account"] = config.account
-    return [name for name in declared if name not in present]
+    absent = [name for name in declared if name not in present]
+    if joined is not None:
+        _link(draft, joined, of_first)
+    elif tables is not None:
+        draft["joining"] = {**asdict(tables), "columns": [declared[name] for name in absent]}
+        return []
+    return absent
 
 
 def _format_here(held: Mapping[str, Any], read: Mapping[str, Any]) -> dict[str, Any]:
@@ -340,6 +443,8 @@ def config_of(draft: Draft) -> RunConfig:
     if draft["domain_source"]:
         body["domain_source"] = draft["domain_source"]
     config = parse_config(body)
+    # What is read is the table of both, whatever the format of the two files that came.
+    config = as_joined(config)
     # A share that can no longer be used, because the label was removed, is ignored: the Budget page says so.
     if draft["prediction_share"] and prediction_refusal(config.schema, config.label, config.holdout) is None:
         return replace(config, prediction_share=draft["prediction_share"])
@@ -367,6 +472,9 @@ def config_body(draft: Draft, columns: dict[str, Any], beside: Sequence[str]) ->
         body["people"] = "separate_rows"
     elif keeps_together(draft) and draft["by_people"]:
         body["people"] = body.pop("rows")
+    tables = linked_of(draft)
+    if tables is not None:
+        body["tables"] = {tables.first: None, tables.second: None, "key": tables.key}
     body["people_at_most"] = most_people(draft)
     if draft["row_count"] == "public":
         body["number_of_units"] = draft["number_of_units"]
@@ -382,7 +490,7 @@ def _rows_together(draft: Draft, columns: Mapping[str, Any]) -> dict[str, Any]:
     unseen = ("identifier", "drop")
     modelled = {name for name, body in columns.items() if body.get("type") not in unseen}
     return {
-        "same_in_all_rows": [name for name in draft["same_in_all_rows"] if name in modelled],
+        "same_in_all_rows": [name for name in columns_of_unit(draft) if name in modelled],
         "ordered_by": draft["ordered_by"] if draft["ordered_by"] in modelled else None,
     }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import pandas as pd
@@ -21,7 +21,9 @@ from synth.bundle.finding import Finding
 from synth.errors import ConfigError, DatabaseAwayError, SynthError
 from synth.privacy.more.together import epsilon_together
 from synth.schema import READ_FROM_ROWS, DropColumn, FindColumn, RunConfig, is_found, parse_config
+from synth.schema.schema import MERGE
 from synth.services.finding import USUAL_SHARE, FindingPlan, remaining
+from synth.services.linked import form_of_joined
 
 _TYPED = ("low", "high", "categories")
 _EPSILON = "find-epsilon"
@@ -282,7 +284,12 @@ def _config_to_find(held: Draft, names: list[str]) -> RunConfig:
     if held["id_column"] is not None:
         columns[held["id_column"]] = {"type": "identifier"}
     apart = {**held, "kept_together": "separate_rows"}  # columns are asked about one by one
-    return parse_config(config_body(apart, columns, ("found",)))
+    if held["tables"] is None:
+        return parse_config(config_body(apart, columns, ("found",)))
+    # So are those of two joined tables, where nothing is to be found about which of them a row comes from.
+    columns[MERGE.name] = {"type": "drop"}
+    config = parse_config(config_body({**apart, "tables": None}, columns, ("found",)))
+    return replace(config, format=form_of_joined(config.format))
 
 
 def found_note(config: RunConfig) -> None:

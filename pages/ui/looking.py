@@ -20,6 +20,7 @@ from pages.ui.session import application, draft, forget_widgets, renew_editor
 from pages.ui.words import note, plain
 from synth.names import listed, visible
 from synth.schema import READ_FROM_ROWS, format_to_mapping
+from synth.schema.schema import MERGE
 from synth.services.recognition import ColumnProposal, Recognised, Together
 
 _LOOKED, _ROUND = "looked-at", "looked-round"
@@ -67,7 +68,8 @@ def proposals_of_look(held: Draft) -> Recognised | None:
     rows = held["columns"]
     # A column whose name comes with the proposed format is described by nobody yet.
     described = {row["name"] for row in rows} - {*open_names(rows), *(row["name"] for row in rows if is_proposed(row))}
-    left = tuple(column for column in looked.columns if column.name not in described)
+    undescribed = () if held["tables"] is None else (MERGE.name,)
+    left = tuple(column for column in looked.columns if column.name not in (*described, *undescribed))
     return replace(looked, columns=left) if left else None
 
 
@@ -163,7 +165,10 @@ def _read_as_proposed(held: Draft, looked: Recognised) -> None:
     table_id, whole = st.session_state[_LOOKED]
     table = application().intake.read_as(table_id, looked.form)
     held["format"] = {**held["format"], **format_to_mapping(looked.form)}
-    if [column.name for column in table.columns] != [row["name"] for row in held["columns"] if not host_of(row)]:
+    # Two tables that were joined into one have given it its names.
+    if held["tables"] is None and [column.name for column in table.columns] != [
+        row["name"] for row in held["columns"] if not host_of(row)
+    ]:
         take_table(held, table.table_id, table.account, [(column.name, column.kind) for column in table.columns])
     keep_look(table_id, replace(whole, proposals=()))
     forget_widgets()

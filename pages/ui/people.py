@@ -7,7 +7,16 @@ from functools import partial
 import streamlit as st
 
 from pages.ui.column_rows import IDENTIFIER, MODELLED_ROLES, host_of, with_order
-from pages.ui.draft import MOST_PILLS, Draft, asks_for_number, keeps_together, may_keep_together, plural_of
+from pages.ui.draft import (
+    MOST_PILLS,
+    Draft,
+    asks_for_number,
+    columns_of_unit,
+    keeps_together,
+    linked_of,
+    may_keep_together,
+    plural_of,
+)
 from pages.ui.looking import seen_together
 from pages.ui.session import bind, draft, renew_editor
 from pages.ui.words import name_or, note, plain
@@ -38,7 +47,9 @@ def unit_questions() -> None:
         _protects()
         unit = held["protects"] or "person"
         _rows_of_one(unit)
-        if held["rows_per_unit"] and held["rows_per_unit"] > 1:
+        if held["tables"] is not None:
+            _whose_row_settled(unit)
+        elif held["rows_per_unit"] and held["rows_per_unit"] > 1:
             _whose_row(unit)
     with right:
         st.radio(
@@ -154,19 +165,25 @@ def _take_unit() -> None:
 
 def _rows_of_one(unit: str) -> None:
     """Ask for the cap on rows: the usual ones at a click, any other typed."""
-    held = draft()
+    held, tables = draft(), linked_of(draft())
     if _ROWS not in st.session_state and held["rows_per_unit"]:
         st.session_state[_ROWS] = str(held["rows_per_unit"]) if held["rows_per_unit"] in _USUAL_ROWS else _MORE_ROWS
+    # With one row for each at most, two tables would be one.
+    usual = _USUAL_ROWS if tables is None else _USUAL_ROWS[1:]
+    where = "" if tables is None else f" in {plain(tables.second)}"
     chosen = st.pills(
-        f"At most how many rows can one {plain(unit)} have?",
-        [*map(str, _USUAL_ROWS), _MORE_ROWS],
+        f"At most how many rows can one {plain(unit)} have{where}?",
+        [*map(str, usual), _MORE_ROWS],
         wrap=True,
         key=_ROWS,
         on_change=_take_rows,
         help="If each row is a visit and a patient has at most five visits: five. Rows beyond that are not used.",
     )
     if chosen == _MORE_ROWS:
-        st.number_input("How many rows?", min_value=1, step=1, placeholder="a public number", **bind("rows_per_unit"))
+        least = 1 if tables is None else 2
+        st.number_input(
+            "How many rows?", min_value=least, step=1, placeholder="a public number", **bind("rows_per_unit")
+        )
 
 
 def _take_rows() -> None:
@@ -200,12 +217,30 @@ def _whose_row(unit: str) -> None:
             "Without such a column the limit cannot be enforced: the guarantee holds only if this number is true."
         )
         return
+    _cap_note(unit)
+
+
+def _whose_row_settled(unit: str) -> None:
+    """Say what two tables answer: whose row it is."""
+    tables = linked_of(draft())
+    if tables is not None:
+        note(f"{plain(tables.key)} says whose row it is: it is the key of both tables. Its values are never published.")
+        if draft()["rows_per_unit"]:
+            _cap_note(unit)
+
+
+def _cap_note(unit: str) -> None:
+    held = draft()
     which = "the first in their order" if keeps_together(held) and held["ordered_by"] else "chosen at random"
-    note(f"Enforced: at most {held['rows_per_unit']} rows per {plain(unit)} are kept, {which}.")
+    where = "" if held["tables"] is None else f" in {plain(held['tables']['second'])}"
+    note(f"Enforced: at most {held['rows_per_unit']} rows per {plain(unit)}{where} are kept, {which}.")
 
 
 def _rows_together(held: Draft, unit: str) -> None:
     """Ask whether a synthetic unit has several rows too, what belongs to the unit, and in what order its rows come."""
+    if held["tables"] is not None:
+        _two_tables_together(held, unit)
+        return
     st.radio(
         f"Should each synthetic {unit} have several rows too?",
         list(_TOGETHER),
@@ -220,7 +255,6 @@ def _rows_together(held: Draft, unit: str) -> None:
     _propose_together(held)
     left, right = st.columns(2, gap="large")
     names = [row["name"] for row in held["columns"] if row["role"] in (*MODELLED_ROLES, "")]
-    ordered = with_order(held["columns"])
     with left:
         _keep_names("same_in_all_rows", [name for name in held["same_in_all_rows"] if name in names])
         label, words = f"Which columns belong to the {unit}?", f"They are the same in all rows of one {unit}."
@@ -238,15 +272,38 @@ def _rows_together(held: Draft, unit: str) -> None:
                 **bind("same_in_all_rows"),
             )
     with right:
-        _keep_names("ordered_by", held["ordered_by"] if held["ordered_by"] in ordered else None)
-        st.selectbox(
-            "Which column says in what order the rows come?",
-            [None, *(name for name in ordered if name not in held["same_in_all_rows"])],
-            placeholder=_NO_ORDER,
-            format_func=partial(name_or, none=_NO_ORDER),
-            help="A date, a time or a number. Synthetic rows keep that order, and the time between them is learnt.",
-            **bind("ordered_by"),
+        _order_question(held)
+
+
+def _two_tables_together(held: Draft, unit: str) -> None:
+    """Say what belongs to the unit, which two tables answer, and ask in what order rows of the second come."""
+    said = held["tables"]
+    _propose_together(held)
+    left, right = st.columns(2, gap="large")
+    with left:
+        names = [row["name"] for row in held["columns"] if (host_of(row) or row["name"]) in said["of_first"]]
+        st.markdown(
+            f"**{plain(listed(names, 12)) or 'No column'} {'belongs' if len(names) < 2 else 'belong'} to the {unit}**, "
+            f"because {plain(said['first'])} holds {'it' if len(names) < 2 else 'them'}. Synthetic {plural_of(unit)} "
+            f"have from no row to {held['rows_per_unit']} in {plain(said['second'])}, as is learnt."
         )
+    with right:
+        _order_question(held)
+
+
+def _order_question(held: Draft) -> None:
+    taken = columns_of_unit(held)
+    ordered = [name for name in with_order(held["columns"]) if name not in taken]
+    _keep_names("ordered_by", held["ordered_by"] if held["ordered_by"] in ordered else None)
+    where = "the rows" if held["tables"] is None else f"rows of {plain(held['tables']['second'])}"
+    st.selectbox(
+        f"Which column says in what order {where} come?",
+        [None, *ordered],
+        placeholder=_NO_ORDER,
+        format_func=partial(name_or, none=_NO_ORDER),
+        help="A date, a time or a number. Synthetic rows keep that order, and the time between them is learnt.",
+        **bind("ordered_by"),
+    )
 
 
 _TOGETHER = {"whole": "Yes: their rows are kept together", "separate_rows": "No: separate rows"}
@@ -268,12 +325,15 @@ def _propose_together(held: Draft) -> None:
     """
     if held["same_in_all_rows"] or held["ordered_by"]:
         return
+    # Of two tables it is settled which columns belong to the unit.
+    settled = columns_of_unit(held)
     names = [row["name"] for row in held["columns"] if row["role"] in (*MODELLED_ROLES, "")]
-    same = [name for name in names if belongs_to_unit_by_name(name)]
-    order = order_by_name(with_order(held["columns"]))
+    names = [name for name in names if name not in settled]
+    same = [name for name in names if held["tables"] is None and belongs_to_unit_by_name(name)]
+    order = order_by_name([name for name in with_order(held["columns"]) if name not in settled])
     looked = seen_together(held)
     if looked is not None:
-        seen = [name for name in looked.same if name in names]
+        seen = [name for name in looked.same if held["tables"] is None and name in names]
         first = looked.order if looked.order in names else None
         if seen or first:
             st.markdown(f"Seen in your rows ({plain(looked.evidence)}): {_in_words(seen, first)}.")
@@ -308,7 +368,7 @@ def output_number() -> None:
     held = draft()
     by_people = keeps_together(held) and held["by_people"]
     units = plain(plural_of(held["protects"]))
-    if keeps_together(held):
+    if keeps_together(held) and held["tables"] is None:
         st.radio(
             "What to count",
             [False, True],
@@ -327,6 +387,9 @@ def output_number() -> None:
         "exact number of private rows if that is secret.",
         **bind("rows"),
     )
+    if held["tables"] is not None:
+        first, second = plain(held["tables"]["first"]), plain(held["tables"]["second"])
+        note(f"Each is one row of {first}, with up to {held['rows_per_unit']} rows of {second}, or none.")
 
 
 def _take_whose_row() -> None:

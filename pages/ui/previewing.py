@@ -11,7 +11,7 @@ from pages.ui.session import application, draft
 from pages.ui.words import amount, note, plain, upper
 from synth.errors import InputError, PrivacyError
 from synth.privacy.more.together import epsilon_together
-from synth.schema import Neighbours, RunConfig
+from synth.schema import Neighbours, RunConfig, modelled_columns
 from synth.services.previewing import USUAL_SHARE, PreviewPlan
 
 _COLUMNS, _EPSILON, _BEGUN = "preview-columns", "preview-epsilon", "preview-begun"
@@ -59,7 +59,7 @@ def _offer(config: RunConfig, table_id: str) -> None:
         "preview is differentially private. It is charged to the same people. Its counts are not published; later "
         "releases state what it cost."
     )
-    names = [column.name for column in config.schema.modelled]
+    names = [column.name for column in modelled_columns(config.schema.declared)]
     columns = st.multiselect("Columns to preview", names, key=_COLUMNS, placeholder="The fewer, the less noise")
     most = config.epsilon * 0.9
     st.session_state[_EPSILON] = min(

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, Literal
 from synth.errors import NotAsDeclaredError, TableError
 from synth.ledger.ledger import Ledger
 from synth.ledger.notes import same_table
-from synth.names import name_problem
+from synth.names import composed, name_problem
 from synth.reports.losses import Losses
 from synth.schema import RunConfig, TableFormat, format_to_mapping, parse_format
 from synth.schema.schema import LinkedTables
@@ -194,6 +194,73 @@ class Intake:
                 declared=declared,
             )
 
+    def keys_with(self, table_id: str, second: BinaryIO, form: TableFormat) -> tuple[str, ...]:
+        """Return the columns that a stored table and a file that was not taken in yet both have.
+
+        Of the file nothing else is returned: its first line may be a row.
+
+        Parameters
+        ----------
+        table_id : str
+        second : binary file
+            From its beginning; it must be seekable.
+        form : TableFormat
+            How it is written.
+
+        Raises
+        ------
+        TableError
+            If it cannot be read, or has no such column.
+        """
+        self._require_from_file(table_id)
+        header = read_header(second, replace(form, rename=()), limits=self._limits, vouched=True)
+        rename = dict(form.rename)
+        there = {composed(rename.get(name, name)) for name in header.names}
+        keys = tuple(column.name for column in self.table(table_id).columns if composed(column.name) in there)
+        if not keys:
+            raise TableError(
+                "No column has the same name in both tables. The one that says whose row it is needs the same name in "
+                "both files: rename it in one of them.",
+                key="names",
+            )
+        return keys
+
+    def join(self, table_id: str, second: BinaryIO, tables: LinkedTables, form: TableFormat) -> ReceivedTable:
+        """Join a stored table and a second one of the same people; the table of both takes the place of the stored one.
+
+        Parameters
+        ----------
+        table_id : str
+            The stored table, which is the first of the two.
+        second : binary file
+            The second table, from its beginning; it must be seekable.
+        tables : LinkedTables
+            What both are called, and their key.
+        form : TableFormat
+            How both files are written.
+
+        Raises
+        ------
+        InputError
+            If they cannot be read or joined, or a run needs the stored table; it stays as it was.
+        """
+        self._require_from_file(table_id)
+        self._require_unused(table_id)
+        table = self._store.tables[table_id]
+        account = self._store.accounts[table.account_id].name
+        with self._vault.open(table_id) as first:
+            joined = self.receive_linked((first, second), tables, account=account, table_format=form)
+        self.delete_table(table_id)
+        return joined
+
+    def _require_from_file(self, table_id: str) -> None:
+        origin = _form_of(self._store.tables[table_id]).origin
+        if origin != "file":
+            raise TableError(
+                f"The rows of this table came from a {origin}, where a second table cannot be joined to them here. "
+                "Write a query that joins both, or save both tables as files."
+            )
+
     def table(self, table_id: str) -> ReceivedTable:
         """Return what is known about a table."""
         self._vault.expire()
@@ -212,12 +279,15 @@ class Intake:
         TableError
             If an unfinished run needs them.
         """
+        self._require_unused(table_id)
+        self._vault.delete(table_id, who=SINGLE_USER)
+        self._headers.pop(table_id, None)
+
+    def _require_unused(self, table_id: str) -> None:
         finding = self._store.work.about(WorkKind.FINDING, table_id)
         going = (finding is not None and finding.is_active) or going_preview(self._store, table_id) is not None
         if going or self._store.runs.needing_table(table_id):
             raise TableError("A run still needs this table. Wait for the run, or cancel it first.")
-        self._vault.delete(table_id, who=SINGLE_USER)
-        self._headers.pop(table_id, None)
 
     def rename_columns(self, table_id: str, names: Mapping[str, str]) -> tuple[ReceivedTable, TableFormat]:
         """Rename columns of a stored table; the new names are kept in the format with which it is read from now on.
