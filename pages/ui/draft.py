@@ -311,6 +311,9 @@ def fill_from_config(draft: Draft, config: RunConfig) -> list[str]:
     described = [declared.get(row["name"]) or row for row in own]
     draft["columns"] = with_times(described, list(declared.values())) if own else list(declared.values())
     present = {row["name"] for row in draft["columns"]}
+    absent = [name for name in declared if name not in present]
+    if tables is not None and joined is None:  # what is said of them stays as well
+        present |= set(absent)
     draft["domain_source"] = {name: text for name, text in config.domain_source.items() if name in present}
     unit = body["unit"]
     draft.update(
@@ -336,7 +339,6 @@ def fill_from_config(draft: Draft, config: RunConfig) -> list[str]:
     draft["format"], draft["test_format"] = _format_here(draft["format"], body["format"]), body.get("test_format")
     if not draft["account"]:
         draft["account"] = config.account
-    absent = [name for name in declared if name not in present]
     if joined is not None:
         _link(draft, joined, of_first)
     elif tables is not None:

@@ -281,11 +281,14 @@ def _two_tables_together(held: Draft, unit: str) -> None:
     _propose_together(held)
     left, right = st.columns(2, gap="large")
     with left:
-        names = [row["name"] for row in held["columns"] if (host_of(row) or row["name"]) in said["of_first"]]
+        seen = {row["name"] for row in held["columns"] if row["role"] in (*MODELLED_ROLES, "")}
+        names = [name for name in columns_of_unit(held) if name in seen]
+        of_first = "Nothing but the key comes from"
+        if names:
+            of_first = f"{plain(listed(names, 12))} {'belongs' if len(names) == 1 else 'belong'} to the {unit}: from"
         st.markdown(
-            f"**{plain(listed(names, 12)) or 'No column'} {'belongs' if len(names) < 2 else 'belong'} to the {unit}**, "
-            f"because {plain(said['first'])} holds {'it' if len(names) < 2 else 'them'}. Synthetic {plural_of(unit)} "
-            f"have from no row to {held['rows_per_unit']} in {plain(said['second'])}, as is learnt."
+            f"**{of_first} {plain(said['first'])}.** A synthetic {unit} has from no row to {held['rows_per_unit']} in "
+            f"{plain(said['second'])}, as is learnt."
         )
     with right:
         _order_question(held)
