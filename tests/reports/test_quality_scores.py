@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import datetime
+import importlib.util
 import logging
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -11,7 +15,7 @@ import pytest
 from synth.reports.controls import anchored
 from synth.reports.evidence import OwnerOnlyEvidence
 from synth.reports.figures import Table
-from synth.reports.scores import owner_scores
+from synth.reports.scores import _torch_left_out, owner_scores
 from synth.schema import CategoryColumn, DateColumn, NumberColumn, Schema, YesNoColumn
 
 SCHEMA = Schema(
@@ -92,3 +96,20 @@ def test_long_lists_of_categories_are_left_out() -> None:
     assert "1 of 2 columns" in found["scores.quality"].sentence
     alone = Schema((long,))
     assert scored(drawn(alone, 100, seed=1), drawn(alone, 100, seed=2), alone)["scores.none"].value is None
+
+
+def test_torch_is_left_out_for_the_thread_that_asks_and_for_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch", object())
+    del sys.modules["torch"]  # and what stood there comes back at the end
+    with _torch_left_out():
+        with pytest.raises(ModuleNotFoundError):
+            importlib.import_module("torch")
+        with ThreadPoolExecutor(1) as other:
+            assert other.submit(importlib.util.find_spec, "torch").result() is not None
+    assert importlib.util.find_spec("torch") is not None
+
+
+@pytest.mark.thorough
+def test_scores_load_no_torch() -> None:
+    script = "import sys; from synth.reports.scores import _reports; _reports(); sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0

@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import logging
 import math
+import sys
+import threading
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -110,11 +113,34 @@ def _table(scores: Sequence[Mapping[str, float]], rows: tuple[tuple[Cell, ...], 
 
 def _reports() -> dict[str, Callable[[], Any]]:
     # Imported late: most commands need no library of metrics.
-    from sdmetrics.reports import DiagnosticReport, QualityReport
+    with _torch_left_out():
+        from sdmetrics.reports import DiagnosticReport, QualityReport
 
     # Its log may quote cells.
     logging.getLogger("sdmetrics").setLevel(logging.CRITICAL + 1)
     return {"quality": QualityReport, "diagnostic": DiagnosticReport}
+
+
+class _NoTorch:
+    """Finds no torch for one thread, as where it is not installed; other threads import it as ever."""
+
+    def __init__(self) -> None:
+        self._thread = threading.get_ident()
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
+        if name == "torch" and threading.get_ident() == self._thread:
+            raise ModuleNotFoundError("torch is left out", name=name)
+
+
+@contextmanager
+def _torch_left_out() -> Iterator[None]:
+    """Import no torch in the block: the library would, for metrics that nobody asks for, and it takes seconds."""
+    finder = _NoTorch()
+    sys.meta_path.insert(0, finder)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(finder)
 
 
 def _scores(report: Any, real: pd.DataFrame, other: pd.DataFrame, metadata: dict[str, Any]) -> dict[str, float]:
