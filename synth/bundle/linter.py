@@ -27,11 +27,21 @@ from synth.schema import Schema
 
 __all__ = ["TEXT_FILES", "LeakWords", "lint_members"]
 
-_PATH = re.compile(
-    r"(?<![\w.:/<])/(?:home|root|Users|tmp|var|mnt|media|opt|srv|work|data|private|etc|usr)/[\w.-]+"
-    r"|\b[A-Za-z]:\\[\w .-]+|\\\\[\w.-]+\\[\w.-]+|\bfile://|~/[\w.-]+"
+# A search that begins with a condition tries it at every character of a page, which took an eighth of a check: each of
+# these begins with a character that it can jump to, and looks back from there.
+_PATHS = tuple(
+    map(
+        re.compile,
+        (
+            r"/(?<![\w.:/<]/)(?:home|root|Users|tmp|var|mnt|media|opt|srv|work|data|private|etc|usr)/[\w.-]+",
+            r":(?<=\b[A-Za-z]:)\\[\w .-]+",
+            r"\\\\[\w.-]+\\[\w.-]+",
+            r":(?<=\bfile:)//",
+            r"~/[\w.-]+",
+        ),
+    )
 )
-_OWNER_ONLY = re.compile(r"owner[_ -]only|OwnerOnlyEvidence", re.IGNORECASE)
+_OWNER_ONLY = re.compile(r"[Oo](?i:wner(?:[_ -]only|OnlyEvidence))")
 _COUNT_KEYS = frozenset(
     {"n_rows", "private_rows", "row_total", "n_private", "train_rows", "holdout_rows", "unit_count"}
 )
@@ -111,7 +121,7 @@ def lint_members(members: Mapping[str, bytes | Path], schema: Schema, words: Lea
 
 
 def _patterns(words: LeakWords, public: set[str]) -> list[tuple[str, re.Pattern[str]]]:
-    patterns = [("a path of a machine", _PATH), ("an owner-only number", _OWNER_ONLY)]
+    patterns = [*(("a path of a machine", path) for path in _PATHS), ("an owner-only number", _OWNER_ONLY)]
     for name in dict.fromkeys(words.names):
         if len(name) >= _SHORTEST_WORD and name.lower() not in public:
             whole_word = re.compile(rf"(?<![\w-]){re.escape(name)}(?![\w-])", re.IGNORECASE)
