@@ -172,6 +172,7 @@ def of_find(world: OpenWorld) -> Iterator[str]:
 LAYERS: Sequence[Layer] = (of_rows, of_noise, of_threshold, of_release, of_order, of_columns, of_find)
 
 
-def problems(world: OpenWorld) -> list[str]:
-    """Everything that is wrong in one world."""
-    return [problem for layer in LAYERS for problem in layer(world)]
+def problems(world: OpenWorld) -> Iterator[str]:
+    """Everything that is wrong in one world, as it is found."""
+    for layer in LAYERS:
+        yield from layer(world)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import math
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -441,16 +442,13 @@ PLANTED = planted_in(globals())
 
 
 def checks() -> Iterator[Callable[[], None]]:
-    for kind in QUESTIONS:
-        yield lambda kind=kind: check_rows(kind, 60)
-        yield lambda kind=kind: check_units(kind, 40)
-        yield lambda kind=kind: check_bounds(kind)
+    """The quickest first."""
+    yield from (check_charges, check_replay)
+    yield from (functools.partial(check_rows, kind, 60) for kind in QUESTIONS)
+    yield from (functools.partial(check_units, kind, 40) for kind in QUESTIONS)
+    yield from (functools.partial(check_sensitivity, *where) for where in itertools.product(WORLDS, BOUNDINGS))
+    yield from (functools.partial(check_bounds, kind) for kind in QUESTIONS)
     yield lambda: check_far("soft")
-    for world in WORLDS:
-        for bounding in BOUNDINGS:
-            yield lambda world=world, bounding=bounding: check_sensitivity(world, bounding)
-    yield check_charges
-    yield check_replay
 
 
 @pytest.mark.parametrize("planted", PLANTED)

@@ -716,12 +716,10 @@ def checks() -> Iterator[Callable[[], None]]:
     yield from (check_charges, check_replay, check_digests)  # the quickest first
     for world in WORLDS:
         yield lambda world=world: check_receipt(world)
-    for kind in QUESTIONS:
-        yield lambda kind=kind: check_rows(kind, 60)
-        yield lambda kind=kind: check_units(kind, 40)
-        yield lambda kind=kind: check_lengths(kind)
-    for world in WORLDS:
-        yield lambda world=world: check_sensitivity(world, "linear, squared, clipped")
+    yield from (functools.partial(check_rows, kind, 60) for kind in QUESTIONS)
+    yield from (functools.partial(check_units, kind, 40) for kind in QUESTIONS)
+    yield from (functools.partial(check_sensitivity, world, "linear, squared, clipped") for world in WORLDS)
+    yield from (functools.partial(check_lengths, kind) for kind in QUESTIONS)
 
 
 def noticed(check: Callable[[], None]) -> bool:
