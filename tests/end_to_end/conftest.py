@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from canaries import CANARIES
-from serving import Server, started_server
+from serving import OWN_NAMES, Server, started_server
 from walking import CODEBOOK, Walker, small_table, walk_to_bundle
 
 FLAGS = [
@@ -22,9 +22,11 @@ MISSING = "no Chromium found: install it with 'apt-get install -y chromium' or '
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Start as the container does, on every address, with names of its own."""
     folder = tmp_path_factory.mktemp("server")
     # Screens may read databases that lie beside its home.
-    with started_server(folder, variables={"HERMITAGE_DATABASES": str(folder / "databases")}) as started:
+    variables = {"HERMITAGE_DATABASES": str(folder / "databases"), "HERMITAGE_HOSTS": ", ".join(OWN_NAMES)}
+    with started_server(folder, "--server.address", "0.0.0.0", variables=variables) as started:  # noqa: S104 - as asked
         yield started
 
 

@@ -14,9 +14,11 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["ROOT", "Server", "started_server"]
+__all__ = ["OWN_NAMES", "ROOT", "Server", "started_server"]
 
 ROOT = Path(__file__).resolve().parents[2]
+OWN_NAMES = ("synth.example.org", "10.9.8.7")
+"""Of the server that most tests share, besides those that every server has."""
 
 
 @dataclass(frozen=True)

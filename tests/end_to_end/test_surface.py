@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from serving import Server, started_server
+from serving import OWN_NAMES, Server, started_server
 from walking import Walker
 
 pytestmark = pytest.mark.browser
@@ -28,7 +28,6 @@ def record(event, arguments):
 
 sys.addaudithook(record)
 """
-OWN_NAME = "synth.example.org"
 EXPECTED = {
     "x-frame-options": "DENY",
     "x-content-type-options": "nosniff",
@@ -36,17 +35,17 @@ EXPECTED = {
 }
 
 
-@pytest.fixture(scope="module")
-def open_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """Start as the container does, on every address, with a name of its own; every connection is written down."""
-    folder = tmp_path_factory.mktemp("open")
+@pytest.fixture
+def recorded_server(tmp_path: Path) -> Iterator[Server]:
+    """Start one of which every connection is written down."""
+    folder = tmp_path / "recorded"
+    folder.mkdir()
     (folder / "sitecustomize.py").write_text(RECORDER, encoding="utf-8")
     variables = {
         "PYTHONPATH": os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")]),
         "CONNECTIONS": str(folder / "connections"),
-        "HERMITAGE_HOSTS": f"{OWN_NAME}, 10.9.8.7",
     }
-    with started_server(folder, "--server.address", "0.0.0.0", variables=variables) as server:  # noqa: S104 - as asked
+    with started_server(folder, variables=variables) as server:
         yield server
 
 
@@ -117,37 +116,37 @@ def test_what_no_page_needs_is_closed(server: Server, path: str) -> None:
     assert answer(server, "/", method="POST")[0] == 405
 
 
-def test_a_foreign_name_is_refused_on_sockets_and_plain_http_alike(open_server: Server) -> None:
-    port = open_server.port
-    own = ["localhost", f"localhost:{port}", f"127.0.0.1:{port}", OWN_NAME, f"{OWN_NAME.upper()}:443", "10.9.8.7"]
-    foreign = ["evil.example", f"{OWN_NAME}.evil.example", f"evil.{OWN_NAME}", f"{OWN_NAME}@evil.example", "", "[::1]"]
+def test_a_foreign_name_is_refused_on_sockets_and_plain_http_alike(server: Server) -> None:
+    port, (name, number) = server.port, OWN_NAMES
+    own = ["localhost", f"localhost:{port}", f"127.0.0.1:{port}", name, f"{name.upper()}:443", number]
+    foreign = ["evil.example", f"{name}.evil.example", f"evil.{name}", f"{name}@evil.example", "", "[::1]"]
     for host in own:
-        assert answer(open_server, "/", host=host)[0] == 200, host
-        assert opened_socket(open_server, Host=host, Origin=f"https://{host}") == 101, host
+        assert answer(server, "/", host=host)[0] == 200, host
+        assert opened_socket(server, Host=host, Origin=f"https://{host}") == 101, host
     for host in foreign:
-        assert answer(open_server, "/", host=host)[0] == 403, host
-        assert answer(open_server, "/_stcore/health", host=host)[0] == 403, host
-        assert opened_socket(open_server, Host=host, Origin=f"https://{host}") == 403, host
+        assert answer(server, "/", host=host)[0] == 403, host
+        assert answer(server, "/_stcore/health", host=host)[0] == 403, host
+        assert opened_socket(server, Host=host, Origin=f"https://{host}") == 403, host
 
 
-def test_a_socket_is_opened_by_a_page_of_the_same_address_only(open_server: Server) -> None:
-    port = open_server.port
+def test_a_socket_is_opened_by_a_page_of_the_same_address_only(server: Server) -> None:
+    port = server.port
     for origin in ("https://evil.example", f"http://localhost:{port}", "http://127.0.0.1:9", "null", "http://[", ""):
-        assert opened_socket(open_server, Origin=origin) == 403, origin
-    assert opened_socket(open_server, Origin=f"http://127.0.0.1:{port}") == 101
-    assert opened_socket(open_server) == 101, "a program that is no browser sends no origin"
+        assert opened_socket(server, Origin=origin) == 403, origin
+    assert opened_socket(server, Origin=f"http://127.0.0.1:{port}") == 101
+    assert opened_socket(server) == 101, "a program that is no browser sends no origin"
 
 
 @pytest.mark.thorough
 def test_neither_the_start_nor_a_page_nor_a_stranger_makes_the_server_ask_others(
-    open_server: Server, browser: Any, tmp_path: Path
+    recorded_server: Server, browser: Any
 ) -> None:
-    walker = Walker(browser, open_server.address)
+    walker = Walker(browser, recorded_server.address)
     walker.open()
     walker.visit("Ledger", "Ledger")
     walker.close()
-    opened_socket(open_server, Origin="https://evil.example")
-    connections = open_server.home.parent / "connections"
+    opened_socket(recorded_server, Origin="https://evil.example")
+    connections = recorded_server.home.parent / "connections"
     assert not connections.exists() or connections.read_text(encoding="utf-8") == ""
 
 
