@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterable, Sequence
-from itertools import groupby
+from decimal import Decimal, InvalidOperation
+from itertools import groupby, takewhile
+from typing import Any
 
 from synth.limits import NAME_CHARACTERS
 
 __all__ = [
     "SHOWN_CHARACTERS",
     "composed",
+    "in_natural_order",
     "listed",
     "name_problem",
     "numbered",
@@ -46,6 +49,76 @@ _LATIN_LOOKS = {
     **dict(zip("օսհոՕՍ", "ouhnOU", strict=True)),  # noqa: RUF001
 }
 """Letters of other scripts that look like a Latin one in most typefaces."""
+
+
+_BOUNDS = {
+    **dict.fromkeys(("<", "<=", "≤", "under", "below", "less than", "fewer than", "up to"), -1),
+    **dict.fromkeys((">", ">=", "≥", "over", "above", "more than", "at least"), 1),
+}
+"""What stands before a number: values below it come before the number itself, values above it after it."""
+
+_MONTHS = (
+    "january", "february", "march", "april", "may", "june",
+    "july", "august", "september", "october", "november", "december",
+)  # fmt: skip
+_DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+_CYCLES = tuple(
+    {form: place for place, name in enumerate(names) for form in (name, name[:3])} for names in (_MONTHS, _DAYS)
+)
+"""The place of months and of days of the week, by their names in full or in three letters."""
+
+
+def in_natural_order(texts: Iterable[str]) -> list[str]:
+    """Return values as people list them: the order follows from the values alone, and not from how often they occur.
+
+    Numbers are in the order of their size, and so are months and days of the week. In all other texts, numbers are
+    compared by their size, capitals are like small letters, and "<5" comes before "5" and ">5" after it.
+
+    Examples
+    --------
+    >>> in_natural_order(["10", "9.5", "-1"])
+    ['-1', '9.5', '10']
+    >>> in_natural_order([">10 years", "1-4 years", "5-10 years", "<1 year", "none"])
+    ['<1 year', '1-4 years', '5-10 years', '>10 years', 'none']
+    >>> in_natural_order(["Mar", "Feb", "Jan"])
+    ['Jan', 'Feb', 'Mar']
+    """
+    listed = sorted(texts)
+    numbers = {text: found for text in listed if (found := _as_number(text)) is not None}
+    if len(numbers) == len(set(listed)):
+        return sorted(listed, key=numbers.__getitem__)
+    for places in _CYCLES:
+        if all(text.casefold() in places for text in listed):
+            return sorted(listed, key=lambda text: places[text.casefold()])
+    return sorted(listed, key=_natural)
+
+
+def _as_number(text: str) -> Decimal | None:
+    """Return a number that is written with a point or a comma, or None."""
+    if not text.isascii() or "_" in text:
+        return None
+    try:
+        found = Decimal(text.replace(",", ".", 1))
+    except InvalidOperation:
+        return None
+    return found if found.is_finite() else None
+
+
+def _natural(text: str) -> tuple[Any, ...]:
+    """Return what orders texts as people do."""
+    folded = text.strip().casefold()
+    before = "".join(takewhile(lambda sign: not _is_digit(sign), folded))
+    bound = _BOUNDS.get(before.strip())
+    if bound is not None and len(before) < len(folded):
+        folded = folded[len(before) :]
+    parts = ("".join(signs) for _, signs in groupby(folded, key=_is_digit))
+    # A number with more digits is larger: a text of any length is compared without becoming a number.
+    keys = tuple((0, len(one.lstrip("0")), one.lstrip("0")) if _is_digit(one[0]) else (1, 0, one) for one in parts)
+    return keys[:1], bound or 0, keys[1:], text
+
+
+def _is_digit(sign: str) -> bool:
+    return sign in "0123456789"
 
 
 def composed(text: str) -> str:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from synth.errors import ConfigError, SchemaError
-from synth.names import name_problem, odd_names, one_form, shown, visible, words_of
+from synth.names import in_natural_order, name_problem, odd_names, one_form, shown, visible, words_of
 from synth.schema import NumberColumn, Schema
 
 CYRILLIC_A = "\u0430"
@@ -154,3 +154,23 @@ def test_names_of_the_table_stay_as_they_are_in_a_rule() -> None:
     rule = "  net  pay   <=\u2003gross\u00a0pay "
     assert one_form(rule, keeping=names) == "net  pay <= gross\u00a0pay"
     assert one_form(one_form(rule, keeping=names), keeping=names) == one_form(rule, keeping=names)
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        ["-10", "-9.5", "0", "0.25", "0.5", "9", "10"],
+        ["-1,5", "0", "2,25", "10"],
+        ["under 18", "18-24", "25-64", "65+"],
+        ["<1 year", "1 year", "2-5 years", "6-10 years", ">10 years", "Never"],
+        ["E9", "E11.2", "E11.10", "e12", "F1"],
+        ["Zürich 2", "Zürich 10", "zürich 11"],
+        ["January", "february", "MARCH"],
+        ["Mon", "Tue", "Sun"],
+        ["Jan", "Jane"],
+        ["", "  ", "9" * 5000, "1" + "0" * 5000],
+    ],
+)
+def test_values_are_listed_as_people_list_them_whatever_order_they_come_in(wanted: list[str]) -> None:
+    assert in_natural_order(wanted) == wanted
+    assert in_natural_order(reversed(wanted)) == wanted

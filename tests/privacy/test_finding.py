@@ -372,6 +372,14 @@ def test_values_are_categories_and_the_rest_is_other() -> None:
     assert missing == CategoryColumn("x", ("a",), other=True, missing=True, weight=Weight.HIGH)
 
 
+def test_values_are_listed_in_an_order_that_follows_from_them_and_not_from_their_counts() -> None:
+    values = {">10": 250.0, "9": 900.0, "<1": 300.0, "10": 200.0, "1": 400.0}
+    for counts in (values, dict(zip(values, reversed(values.values()), strict=True))):
+        found = concluded(["text"] * 2050, counts).column
+        assert isinstance(found, CategoryColumn)
+        assert found.values == ("<1", "1", "9", "10", ">10")
+
+
 def test_ids_and_free_text_are_left_out() -> None:
     for values in ({}, {"only one by chance": 15.0}):
         found = concluded([f"id {place}" for place in range(2000)], values)
@@ -389,7 +397,8 @@ def cells_of(values: dict[str, float]) -> list[object]:
 def test_codes_that_are_written_like_numbers_come_back_as_they_are_written() -> None:
     codes = concluded(cells_of(DIAGNOSES), DIAGNOSES)
     assert codes.kind == "text"
-    assert codes.column == CategoryColumn("x", tuple(sorted(DIAGNOSES)), other=True, weight=Weight.HIGH)
+    in_order = ("250.83", "414", "428", "786", "E888", "V45", "V57")
+    assert codes.column == CategoryColumn("x", in_order, other=True, weight=Weight.HIGH)
     assert codes.said.startswith("Codes, most of which look like numbers: 7 values")
 
 

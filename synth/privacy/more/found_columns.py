@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synth.errors import PrivacyError
+from synth.names import in_natural_order
 from synth.privacy.answers import NoisyAnswer
 from synth.privacy.more.found_ranges import OUTSIDE, Counted, likely_dates, likely_numbers, located
 from synth.privacy.more.found_values import FoundValues
@@ -471,7 +472,8 @@ def _category(column: FindColumn, kinds: _Kinds, answer: FoundValues) -> FoundCo
     """Declare the values that were found, the most frequent ones where there are too many; all others are "other"."""
     counts = answer.counts(column.name)
     by_guard = {guarded(text): text for text in sorted(counts, key=lambda text: (counts[text], text))}
-    values = sorted(sorted(by_guard.values(), key=lambda text: (-counts[text], text))[:MAXIMUM_CATEGORIES])
+    most = sorted(by_guard.values(), key=lambda text: (-counts[text], text))[:MAXIMUM_CATEGORIES]
+    values = in_natural_order(most)
     if not values or sum(counts[text] for text in values) < RARE * kinds.present:
         return _left_out(column.name, kinds, "No value, or too few values, occur in enough rows to be found.")
     lost = _Lost.outside(kinds, np.array([counts[text] for text in values]), answer.receipt.noise_scale)

@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
-from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from synth.errors import InputError
-from synth.names import shown
+from synth.names import in_natural_order, shown
 from synth.schema import TableFormat, parse_column
 from synth.schema.columns.find import decimals_of
 from synth.schema.encoding import (
@@ -572,16 +571,7 @@ def _shown_words(seen: _Seen) -> list[str]:
     known = {spelled[word] for word in sexes}
     if sum(counts[text] for text in known) < _MOSTLY * seen.tally.present:
         known = set()
-    return sorted(known.union(seen.shown), key=_in_order)
-
-
-def _in_order(text: str) -> tuple[Any, ...]:
-    """Order texts as people do: numbers in them by size, capitals like small letters."""
-    parts = ("".join(signs) for _, signs in groupby(text, key=str.isdecimal))
-    # A number with more digits is larger: a text of any length is compared without becoming a number.
-    return tuple(
-        (0, len(part.lstrip("0")), part.lstrip("0")) if part.isdecimal() else (1, 0, part.casefold()) for part in parts
-    )
+    return in_natural_order(known.union(seen.shown))
 
 
 def _category(seen: _Seen, values: Sequence[str], covered: float) -> ColumnProposal:
