@@ -16,7 +16,7 @@ import streamlit as st
 from pages.ui.words import plain, small
 from synth.generators.protocol import Picture
 from synth.names import visible
-from synth.reports.drawing import COLOURS, TRACES, letters, pairs_of, twin_of_picture
+from synth.reports.drawing import COLOURS, TRACES, cut, letters, pairs_of, twin_of_picture
 from synth.reports.figures import MAXIMUM_POINTS, Bars, Figure, HeatMap, Meaning, Table
 from synth.reports.wording import number_text
 
@@ -26,6 +26,7 @@ _DARK_LINE = "#B7C0C7"
 _INK = {"light": "#1F2933", "dark": "#E6EAED"}
 _ACCENT = {"light": "#0B6E75", "dark": "#4FB3BA"}
 _LONGEST_IN_FULL, _TALL, _MOST_LABELS = 40, 420, 40
+_LONGEST_ON_AXIS = 24
 _FEW = 4
 _DASHED = {"floor": "dot", "ceiling": "dash"}
 _PLOT_OPTIONS = {"displayModeBar": False, "staticPlot": False}
@@ -164,10 +165,11 @@ def bars_figure(figure: Bars, *, filled: bool = False) -> go.Figure:
         else:
             marker = {"color": colour, "size": 9}
             made.add_scatter(x=places, y=values, name=name, mode="markers", marker=marker, error_y=errors)
-    stride = max(1, len(places) // _MOST_LABELS)
+    ticks, shown = _ticks(figure.categories)
     # Few long names wrap, so that none of them runs out of a narrow picture.
-    shown = [name.replace(" ", "<br>") if len(places) <= _FEW else name for name in categories[::stride]]
-    made.update_xaxes(tickvals=places[::stride], ticktext=shown, automargin=True)
+    shown = [name.replace(" ", "<br>") for name in shown] if len(places) <= _FEW else shown
+    made.update_xaxes(tickvals=ticks, ticktext=shown, automargin=True)
+    made.update_traces(hovertext=categories, hoverinfo="name+text+y")
     return _finish(made, figure.unit)
 
 
@@ -209,14 +211,24 @@ def table_figure(
             hovertemplate="%{text}: %{z:.1f}<extra></extra>",
         )
     )
-    wide, high = (range(0, len(names), max(1, -(-len(names) // _MOST_LABELS))) for names in (across, down))
-    made.update_xaxes(tickvals=list(wide), ticktext=[letters(across[one]) for one in wide], automargin=True)
-    made.update_yaxes(tickvals=list(high), ticktext=[letters(down[one]) for one in high], automargin=True)
+    for names, update in ((across, made.update_xaxes), (down, made.update_yaxes)):
+        ticks, shown = _ticks(names)
+        update(tickvals=ticks, ticktext=shown, automargin=True)
     made.update_xaxes(title_text=letters(columns[1]), showgrid=False)
     made.update_yaxes(autorange="reversed", showgrid=False)
     finished = _finish(made, columns[0])
-    finished.update_layout(height=min(max(320, 26 * len(high) + 160), 800))
+    finished.update_layout(height=min(max(320, 26 * len(ticks) + 160), 800))
     return finished
+
+
+def _ticks(names: Sequence[str]) -> tuple[list[int], list[str]]:
+    """Return the places on an axis that are named, and their names, cut where they are long.
+
+    The last one is always among them: it is what has no place on a scale, such as "missing".
+    """
+    ticks = list(range(0, len(names), max(1, -(-len(names) // _MOST_LABELS))))
+    ticks = [*ticks[:-1], len(names) - 1] if len(ticks) > 1 else ticks
+    return ticks, _texts([cut(names[place], _LONGEST_ON_AXIS) for place in ticks])
 
 
 def _in_words(figure: HeatMap) -> dict[str, object]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from pages.ui.charts import show_histogram, show_plot, table_figure
-from pages.ui.words import note, plain
+from pages.ui.words import note, plain, small
 from synth.names import visible
 from synth.reports.counted import CountedTable, Counts
 
@@ -28,8 +28,9 @@ def show_counts(counts: Counts, *, key: str, sealed: bool = True) -> None:
         st.info(plain(counts.sentence))
         return
     places = range(len(counts.tables))
-    names = [visible(table.name) for table in counts.tables]
-    chosen = st.selectbox("Table of counts", places, format_func=names.__getitem__, key=f"{key}-of")
+    names = [visible(table.title) for table in counts.tables]
+    drawn = next((place for place in places if counts.tables[place].columns), 0)
+    chosen = st.selectbox("Table of counts", places, drawn, format_func=names.__getitem__, key=f"{key}-of")
     show_counted(counts.tables[chosen], key=f"{key}-{chosen}")
     st.download_button(
         "Download all counts (CSV)",
@@ -52,7 +53,7 @@ def show_counted(table: CountedTable, *, key: str) -> None:
         show_histogram(bars, key=key)
     elif len(table.columns) == 2 and table.counts.size <= _MOST_CELLS:
         title = " and ".join(table.columns)
-        st.markdown(f"**{plain(title)}**  \n{plain(table.error_words)}")
+        st.markdown(f"**{plain(title)}**  \n{small(plain(table.error_words))}")
         frame = table.frame(2)[["value_1", "value_2", "count"]]
         twin = frame.rename(columns=dict(zip(("value_1", "value_2"), table.columns, strict=True)))
         show_plot(table_figure(table.columns, table.values, table.counts), title=title, twin=twin, key=key)

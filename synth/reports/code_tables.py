@@ -249,18 +249,61 @@ def _unrank(rank: int, n_columns: int, alpha: int) -> tuple[int, ...]:
 # Words --------------------------------------------------------------------------------------------------------------
 
 
+_NAMED = 3
+"""Of a bin of values far apart, so many are named one by one."""
+
+
 def bin_labels(column: ModelledColumn, bins: Bins) -> tuple[str, ...]:
-    """Name every bin by its codes: one value, the first and the last, or the first and the number of others."""
+    """Name every bin by its values: the ends of a range, all of few, or the first two and the last of many far apart.
+
+    Examples
+    --------
+    >>> from synth.schema import NumberColumn
+    >>> bin_labels(NumberColumn("age", 0, 99, 1), Bins.of_codes(np.arange(100) % 10))[:2]
+    ('0, 10 ... 90 (10 values)', '1, 11 ... 91 (10 values)')
+    """
     firsts, lasts = _ends(bins)
+    seconds = _seconds(bins, firsts)
     labels = []
-    for first, last, codes in zip(firsts.tolist(), lasts.tolist(), bins.widths.tolist(), strict=True):
+    for *ends, codes in zip(firsts.tolist(), seconds.tolist(), lasts.tolist(), bins.widths.tolist(), strict=True):
+        first, _, last = ends
         if not codes:
             labels.append("nothing")
         elif last - first == codes - 1:
             labels.append(" to ".join(column.shown_texts(sorted({first, last}))))
         else:
-            labels.append(f"{column.shown_texts([first])[0]} and {codes - 1} more")
+            # Zero on the grid and zero as a value of its own are the same in words.
+            *few, end = dict.fromkeys(column.shown_texts(sorted({*ends})))
+            together = ", ".join(few)
+            labels.append(f"{together}, {end}" if codes <= _NAMED else f"{together} ... {end} ({codes:,} values)")
     return tuple(labels)
+
+
+def _seconds(bins: Bins, firsts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the second code of every bin, shape (count,), or the column's size where there is none."""
+    found = np.full(bins.count, bins.size)
+
+    def consider(own: NDArray[np.integer[Any]], codes: NDArray[np.int64]) -> None:
+        fits = (codes > firsts[own]) & (codes < bins.size)
+        np.minimum.at(found, own[fits], codes[fits])
+
+    if bins.order is None:
+        for first, last, (own,) in pieces(0, bins.size, bins):
+            consider(own, first)
+            consider(own, np.minimum(first + 1, last))
+        return found
+    # The second code is in the page of the first, or else the first one of the next page that has any: where that page
+    # comes for the first or, if it is the same page, for the second time.
+    places = np.argsort(bins.order, kind="stable")
+    begins, times = np.unique(bins.order[places], return_index=True, return_counts=True)[1:]
+    for page, begin, many in zip(bins.table, begins.tolist(), times.tolist(), strict=True):
+        inside = np.argsort(page, kind="stable")
+        starts = np.flatnonzero(np.diff(page[inside], prepend=-1))
+        for at in places[begin : begin + min(many, 2)].tolist():
+            consider(page[inside[starts]], at * PAGE + inside[starts])
+        twice = starts[np.diff(starts, append=PAGE) > 1] + 1
+        consider(page[inside[twice]], int(places[begin]) * PAGE + inside[twice])
+    return found
 
 
 def _ends(bins: Bins) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

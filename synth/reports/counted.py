@@ -11,7 +11,7 @@ import io
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,6 +86,8 @@ class CountedTable:
     rows : RowCount, optional
         The number of all rows that were counted, where it is known; only then is a share known.
     rows_per_unit : int
+    of_ranges : bool
+        Whether every bin is one value, or all values from its first to its last.
     """
 
     question: str
@@ -96,11 +98,22 @@ class CountedTable:
     standard_error: float
     rows: RowCount | None = None
     rows_per_unit: int = 1
+    of_ranges: bool = True
 
     @property
     def name(self) -> str:
-        """Its columns and its question, which tell it from all others."""
+        """Its columns and its question."""
         return f"{', '.join(self.columns)} ({self.question})" if self.columns else self.question
+
+    @property
+    def title(self) -> str:
+        """Its columns, its shape and its question, which tell it from all others in a list to choose from."""
+        if not self.columns:
+            return self.question
+        # A question that names its columns need not name them again.
+        asked = self.question.removesuffix(f": {' x '.join(self.columns)}")
+        shape = " x ".join(f"{size:,}" for size in self.counts.shape)
+        return f"{' and '.join(self.columns)}: {shape} counts ({asked})"
 
     def share_interval(self, count: float) -> tuple[float, float, float]:
         """Return a count's share of all rows and the ends of its 95 % interval; NaN where these are not known."""
@@ -229,7 +242,9 @@ def _is_asked(table: CountedTable, asked: str) -> bool:
 
 
 def counts_of(answers: Iterable[Answer], schema: Schema, rows: RowCount | None, *, part: str | None = None) -> Counts:
-    """Return the noisy counts among some answers.
+    """Return the noisy counts among some answers: in the order of their columns, those of a column alone first.
+
+    Of the same columns, tables of whole ranges come first, and the shortest of them.
 
     Parameters
     ----------
@@ -247,7 +262,13 @@ def counts_of(answers: Iterable[Answer], schema: Schema, rows: RowCount | None, 
         mine, held = _of_answer(answer, schema, rows, part)
         tables += mine
         others |= dict.fromkeys(held)
-    return Counts(tuple(tables), tuple(others))
+    place = {name: at for at, name in enumerate(schema.names)}
+
+    def order(table: CountedTable) -> tuple[Any, ...]:
+        own = [place[name] for name in table.columns]
+        return len(own), own, not table.of_ranges, table.counts.size
+
+    return Counts(tuple(sorted(tables, key=order)), tuple(others))
 
 
 def _of_answer(
@@ -281,7 +302,17 @@ def _of_answer(
         if any(isinstance(column, FindColumn) for column in columns):
             return [], [_HELD[OneHot]]
         labels = tuple(bin_labels(column, bins) for column, bins in zip(columns, table.bins, strict=True))
-        counted = CountedTable(table.query, part or own, table.columns, labels, table.counts, table.noise_std, known, k)
+        counted = CountedTable(
+            question=table.query,
+            part=part or own,
+            columns=table.columns,
+            values=labels,
+            counts=table.counts,
+            standard_error=table.noise_std,
+            rows=known,
+            rows_per_unit=k,
+            of_ranges=all(one.order is None and one.table.shape[1] == len(one.used) for one in table.bins),
+        )
         tables.append(counted)
     return tables, list(_held_by(answer.feature_map))
 

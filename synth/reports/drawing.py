@@ -13,6 +13,7 @@ from synth.reports.wording import number_text, ranged_text, short_text
 __all__ = [
     "COLOURS",
     "TRACES",
+    "cut",
     "draw",
     "draw_gauge",
     "draw_small",
@@ -53,7 +54,7 @@ def letters(text: str) -> str:
     return html.escape(visible(text))
 
 
-def _cut(text: str, most: int) -> str:
+def cut(text: str, most: int) -> str:
     """Return a text, shortened if it is longer than ``most``."""
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
@@ -186,7 +187,7 @@ def _category_label(index: int, text: str, slot: float, total: int) -> str:
     middle = _LEFT + (index + 0.5) * slot
     return (
         f'<text transform="translate({middle:.1f} {_HEIGHT - _BOTTOM + 12}) rotate(35)" {_TEXT}>'
-        f"{letters(_cut(text, 14))}</text>"
+        f"{letters(cut(text, 14))}</text>"
     )
 
 
@@ -199,7 +200,7 @@ def _heat_map(figure: HeatMap) -> str:
     highest = max((value for row in figure.values for value in row if value is not None), default=0.0) or 1.0
     shapes = []
     for line, name in enumerate(figure.names):
-        label = letters(_cut(name, 16))
+        label = letters(cut(name, 16))
         place = top + line * side + side / 2 + 4
         shapes.append(f'<text x="{left - 6}" y="{place:.0f}" text-anchor="end" {_TEXT}>{label}</text>')
         middle = left + line * side + side / 2
@@ -470,7 +471,7 @@ def draw_small(figure: Bars) -> str:
 def _end_of(text: str, *, last: bool) -> str:
     """Return a short name of the first or last category for the end of an axis; of a long range only its end."""
     text = text if len(text) <= _SHORT_LABEL else text.split(" to ")[-1 if last else 0]
-    return _cut(text, _SHORT_LABEL)
+    return cut(text, _SHORT_LABEL)
 
 
 def draw_triangle(figure: HeatMap) -> str:
@@ -482,7 +483,7 @@ def draw_triangle(figure: HeatMap) -> str:
         y = 4 + line * side
         for column in range(line):
             shapes.append(_pair(4 + column * side, y, side, figure.values[line][column], figure))
-        shapes.append(_mark(4 + line * side + 3, y + side / 2 + 4, "start", _cut(name, 18)))
+        shapes.append(_mark(4 + line * side + 3, y + side / 2 + 4, "start", cut(name, 18)))
     high = 8 + count * side
     for value in (*range(len(figure.states)), None) if figure.states else ():
         shapes.append(_pair(4, high + 6, 13, value, figure) + _mark(24, high + 16, "start", figure.word(value)))

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import io
 
+import numpy as np
 import pandas as pd
 from driving import errors, texts
 from streamlit.testing.v1 import AppTest
 from test_groups_tab import opened
 
 import synth
-from pages.ui.charts import table_figure
+from pages.ui.charts import bars_figure, table_figure
 from pages.ui.session import application
 from synth.reports.counted import Counts
+from synth.reports.figures import Bars, Series
 
 TAB = "● Counts"
 
@@ -45,3 +47,17 @@ def test_a_cross_table_is_a_heat_map_whose_cells_are_named_letter_for_letter() -
     assert [list(row) for row in trace.z] == [[1.0, 2.0, 3.0], [4.0, 5.0, -6.0]]
     assert "<b>" not in str(trace.text)
     assert figure.layout.yaxis.ticktext == ("x", "x"), "two bins may have one name"
+
+
+def test_the_last_bin_is_named_on_the_axis_and_long_names_are_cut() -> None:
+    names = (*map(str, range(161)), "missing, refused or not known to anybody")
+    bars = Bars("systolic", "rows", names, (Series("noisy counts", "measured", (1.0,) * len(names)),))
+    for axis in (
+        bars_figure(bars).layout.xaxis,
+        table_figure(("a", "b"), (("x", "y"), names), np.ones((2, len(names)))).layout.xaxis,
+    ):
+        assert len(axis.tickvals) == len(axis.ticktext) <= 40
+        assert (axis.tickvals[0], axis.ticktext[0]) == (0, "0")
+        assert (axis.tickvals[-1], axis.ticktext[-1]) == (161, "missing, refused or not…")
+    (trace,) = bars_figure(bars).data
+    assert trace.hovertext[-1] == names[-1]

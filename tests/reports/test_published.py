@@ -141,9 +141,10 @@ def test_all_sums_of_three_columns_are_compared() -> None:
         )
 
 
-def test_bins_of_codes_far_apart_are_named_by_the_first() -> None:
-    column = CategoryColumn("x", ("a", "b", "c", "d", "e"))
-    assert bin_labels(column, Bins.of_codes([1, 0, 1, 1, 3])) == ("b", "a and 2 more", "nothing", "e")
+def test_bins_of_codes_far_apart_are_named_by_their_values() -> None:
+    column = CategoryColumn("x", tuple("abcdefg"))
+    assert bin_labels(column, Bins.of_codes([1, 0, 1, 1, 3, 0, 0])) == ("b, f, g", "a, c, d", "nothing", "e")
+    assert bin_labels(column, Bins.of_codes([0, 0, 1, 0, 0, 2, 1])) == ("a, b ... e (4 values)", "c, g", "f")
 
 
 def test_coarse_bins_merge_measured_ones_and_their_variances() -> None:
