@@ -453,9 +453,9 @@ class Ledger:
         """
         return Spent.of(self._store.accounts[account_id], self.current(account_id), delta=delta)
 
-    def after(self, account_id: str, budget: PrivacyBudget) -> Spent:
-        """Return what the account would have spent after this budget; nothing is written."""
-        return Spent.of(self._store.accounts[account_id], self.current(account_id), extra=budget)
+    def after(self, account_id: str, budget: PrivacyBudget, *, cost_of: CostOf = Cost.of_budget) -> Spent:
+        """Return what the account would have spent after this budget (see :meth:`reserve`); nothing is written."""
+        return Spent.of(self._store.accounts[account_id], self.current(account_id), extra=budget, cost_of=cost_of)
 
     @patient
     def chain(self, account_id: str) -> Chain:

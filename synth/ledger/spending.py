@@ -146,6 +146,7 @@ class Spent:
         *,
         delta: float | None = None,
         extra: PrivacyBudget | None = None,
+        cost_of: CostOf = Cost.of_budget,
     ) -> Spent:
         """Add up an account's charges, and one more budget if it is given.
 
@@ -157,13 +158,15 @@ class Spent:
         delta : float, optional
             At which the exact total is stated; by default the cap's, or :meth:`Cost.delta_of_total` without a cap.
         extra : PrivacyBudget, optional
+        cost_of : callable, optional
+            What it costs, if not all of it is spent on noise.
         """
         counted = [charge for charge in charges if charge.state is not ChargeState.FREED]
         asked = [(charge.epsilon, charge.delta) for charge in counted]
         cost = Cost.of_charges(counted)
         if extra is not None:
             asked.append((extra.epsilon, extra.delta))
-            cost += Cost.of_budget(extra.epsilon, extra.delta, extra.neighbours)
+            cost += cost_of(extra.epsilon, extra.delta, extra.neighbours)
         at = delta or account.delta_cap or cost.delta_of_total(max((d for _, d in asked), default=0.0))
         return cls(
             cost=cost,

@@ -8,7 +8,6 @@ follows from them; nothing else that was read leaves the process that read it.
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -16,8 +15,7 @@ from typing import Any
 from uuid import uuid4
 
 from synth.bundle.finding import Finding
-from synth.errors import ApprovalRequiredError, BudgetExceededError, ConfigError, JobError, TableError
-from synth.jobs import LocalEngine
+from synth.errors import ConfigError, JobError
 from synth.ledger.spending import Cost, fine_units_of
 from synth.names import numbered
 from synth.privacy.accounting import PrivacyBudget
@@ -38,23 +36,14 @@ from synth.schema import (
     Neighbours,
     RunConfig,
     Schema,
-    config_to_mapping,
     is_found,
-    parse_format,
-    parse_schema,
     undeclared_facts,
 )
 from synth.services import run_folder
+from synth.services.early_charges import EarlyCharges, EarlyTask, asking_only, charge_of, conclude, task_of
 from synth.services.installation import Installation
-from synth.services.intake import SINGLE_USER, Intake, Reading
-from synth.services.planning import ledger_refusal, require_approved
-from synth.store import (
-    ChargeState,
-    TableState,
-    Work,
-    WorkKind,
-    WorkState,
-)
+from synth.services.intake import Reading
+from synth.store import ChargeState, Work, WorkKind
 from synth.system.settings import Settings
 
 __all__ = [
@@ -75,8 +64,6 @@ USUAL_SHARE = 0.1
 
 SCARCE = 0.2
 """Part of all rows from which on a value that is lost is worth a warning."""
-
-PURPOSE = "what was open, found privately"
 
 _USUAL_READING = Reading()
 
@@ -144,20 +131,14 @@ def cost_of_finding(epsilon: float, delta: float, neighbours: Neighbours) -> Cos
     return replace(noise, additive_delta_units=noise.additive_delta_units + fine_units_of(key_delta(delta)))
 
 
-class Findings:
+class Findings(EarlyCharges):
     """The findings of one installation: at most one in progress for each table, and the latest of each table.
 
-    Parameters
-    ----------
-    installation : Installation
-    engine : LocalEngine
-        Runs them in the background.
-    intake : Intake
-        Reads a table to its end before anything is charged.
+    The subject of their work is the table.
     """
 
-    def __init__(self, installation: Installation, engine: LocalEngine, intake: Intake) -> None:
-        self._installation, self._engine, self._intake = installation, engine, intake
+    kind = WorkKind.FINDING
+    purpose = "what was open, found privately"
 
     def plan(self, config: RunConfig, *, epsilon: float, delta: float | None = None) -> FindingPlan:
         """Return what finding the open columns costs and loses, without reading rows or writing anything.
@@ -187,30 +168,14 @@ class Findings:
                 f"{config.epsilon * USUAL_SHARE:g}."
             )
         delta = config.delta * USUAL_SHARE if delta is None else delta
-        neighbours = config.schema.neighbours
         expected = foreseen(open_schema(config.schema), epsilon, delta)
         rows_at_most = config.people_at_most * config.schema.unit.rows_per_unit
         if rows_at_most < expected.kind_rows:
             raise ConfigError(_too_few(config, epsilon, delta, rows_at_most, expected.kind_rows))
-        cost = cost_of_finding(epsilon, delta, neighbours)
-        account = self._installation.store.accounts.named(config.account)
-        before, after, refusal = 0.0, epsilon, None
-        if account is not None:
-            ledger = self._installation.ledger
-            spent = ledger.spent(account.id)
-            before = spent.epsilon
-            total = Cost.of_charges(ledger.current(account.id)) + cost
-            after = total.epsilon(account.delta_cap or total.delta_of_total(max(spent.delta, delta)))
-            budget = PrivacyBudget(epsilon, delta, neighbours)
-            refusal = ledger_refusal(config, account, budget, ledger, cost_of_finding)
-        try:
-            require_approved(self._installation.settings, epsilon)
-        except ApprovalRequiredError as error:
-            refusal = str(error)
+        budget = PrivacyBudget(epsilon, delta, config.schema.neighbours)
+        beside = self._beside(config, budget, cost_of=cost_of_finding)
         protects = config.schema.unit.protects
-        return FindingPlan(
-            open_columns(config.schema), epsilon, delta, expected, rows_at_most, protects, before, after, refusal
-        )
+        return FindingPlan(open_columns(config.schema), epsilon, delta, expected, rows_at_most, protects, *beside)
 
     def reserve(
         self,
@@ -247,46 +212,26 @@ class Findings:
     def _begin(
         self, config: RunConfig, table_id: str, epsilon: float, delta: float | None, reading: Reading, *, start: bool
     ) -> Work:
-        store, ledger = self._installation.store, self._installation.ledger
         plan = self.plan(config, epsilon=epsilon, delta=delta)
-        require_approved(self._installation.settings, epsilon)
-        asked = _asked(config, table_id, epsilon, plan.delta)
-        opened = _open_config(config)
+        schema = open_schema(config.schema)
+        budget = PrivacyBudget(float(epsilon), plan.delta, schema.neighbours)
+        task = task_of(config, schema, budget, table_id)
         going = self.standing(table_id)
         if going is not None and going.is_active:
             raise JobError("A finding is already in progress for this table. Wait for it, or stop it first.")
-        account, _ = store.accounts.ensure(config.account, config.schema.neighbours, config.schema.unit)
-        if plan.refusal is not None:
-            raise BudgetExceededError(plan.refusal)
-        read = self._intake.check(table_id, account.id, opened, asked=asked, reading=reading)
-        self._installation.vault.check_ledger(account.id)
-        reading.pass_on(read)
-        finding_id = str(uuid4())
-        charge = ledger.reserve(
-            account.id,
-            finding_id,
-            PrivacyBudget(epsilon, plan.delta, config.schema.neighbours),
-            purpose=PURPOSE,
-            who=SINGLE_USER,
-            config=asked,
+        finding_id = self._charge(
+            config,
+            budget,
+            refusal=plan.refusal,
+            task=task,
+            read_as=asking_only(config, schema),
+            looked_for=task,
+            table_id=table_id,
+            reading=reading,
+            begin=lambda work_id: self._begin_work(table_id, task, work_id=work_id, start=start),
             cost_of=cost_of_finding,
         )
-        try:
-            self._engine.begin(
-                WorkKind.FINDING, table_id, asked=asked, owner=SINGLE_USER, work_id=finding_id, start=start
-            )
-            return store.work[finding_id]
-        except BaseException:
-            ledger.fail(charge)
-            raise
-
-    def standing(self, table_id: str) -> Work | None:
-        """Return the work of the latest finding of a table, or None."""
-        return self._engine.standing(WorkKind.FINDING, table_id)
-
-    def cancel(self, table_id: str) -> None:
-        """Stop the finding of a table: a reservation that was not spent yet is freed, what was spent stays spent."""
-        self._engine.stop(WorkKind.FINDING, table_id)
+        return self._installation.store.work[finding_id]
 
     def latest(self, table_id: str) -> Finding | None:
         """Return the result of the latest finding of a table; None if there is none, or if it failed."""
@@ -340,7 +285,7 @@ def _require_findable(config: RunConfig) -> None:
             "If single cells are protected, nothing can be found privately, because counts of values protect whole "
             "rows. Describe every column."
         )
-    problem = undeclared_facts(_open_config(config).schema)
+    problem = undeclared_facts(open_schema(config.schema))
     if config.schema.needs_number_of_units and config.schema.number_of_units is None and problem is not None:
         raise ConfigError(problem)
     config.format.check()
@@ -376,20 +321,6 @@ def _enough_epsilon(schema: Schema, whole: float, delta: float, rows: int) -> fl
     return enough if enough < whole else None
 
 
-def _open_config(config: RunConfig) -> RunConfig:
-    """Return the configuration with only the open columns, as the table is read for a finding."""
-    aside: dict[str, Any] = {"label": None, "groups": (), "constraints": (), "prediction_share": 0.0}
-    return replace(config, schema=open_schema(config.schema), domain_source={}, found=None, **aside)
-
-
-def _asked(config: RunConfig, table_id: str, epsilon: float, delta: float) -> str:
-    """Return the task of a finding as JSON; the ledger compares its account, unit and budget."""
-    mapping = config_to_mapping(_open_config(config).published())
-    kept = ("account", "unit", "row_count", "number_of_units", "people", "undeclared", "columns", "format")
-    asked = {name: mapping[name] for name in kept if name in mapping}
-    return json.dumps({**asked, "budget": {"epsilon": float(epsilon), "delta": float(delta)}, "table": table_id})
-
-
 # In the worker --------------------------------------------------------------------------------------------------------
 
 
@@ -403,44 +334,30 @@ def carry_out(installation: Installation, work_id: str, progress: Progress) -> F
     SynthError
         What stopped it; the caller settles the charge.
     """
-    store, ledger = installation.store, installation.ledger
-    work = store.work[work_id]
-    asked: Mapping[str, Any] = json.loads(str(work.asked))
-    declared = ("columns", "unit", "row_count", "number_of_units", "people")
-    schema = parse_schema({name: asked[name] for name in declared if name in asked})
-    epsilon, delta = (float(asked["budget"][name]) for name in ("epsilon", "delta"))
-    table = store.tables[str(asked["table"])]
-    if table.state is not TableState.STORED:
-        raise TableError("The table of this finding was deleted. Upload it again.")
+    work = installation.store.work[work_id]
+    task = EarlyTask.of(installation, work)
     progress.phase("Reading")
-    charges = [charge for charge in ledger.charges_of(work_id) if charge.state is ChargeState.RESERVED]
-    if len(charges) != 1 or charges[0].account_id != table.account_id:
-        raise JobError("Nothing is reserved for this finding. Start a new one.")
-    charge = ledger.spend(charges[0], config=str(work.asked))
-    form = parse_format(asked["format"])
+    charge = charge_of(installation, work, task.account_id, ChargeState.RESERVED)
+    charge = installation.ledger.spend(charge, config=task.text)
     rows = open_table(
         installation.vault,
-        table.id,
-        schema,
-        form,
-        account_key=installation.vault.split_key(table.account_id),
-        undeclared=asked["undeclared"],
+        task.table_id,
+        task.schema,
+        task.form,
+        account_key=installation.vault.split_key(task.account_id),
+        undeclared=task.undeclared,
     )
     progress.phase("Finding privately")
-    session = PrivateSession(rows, finding_budget(epsilon, delta, schema.neighbours))
-    find(session, delta_key=key_delta(delta))
-    finding = Finding(str(asked["account"]), schema, form, epsilon, delta, session.receipts, session.answers)
+    session = PrivateSession(rows, finding_budget(task.epsilon, task.delta, task.schema.neighbours))
+    find(session, delta_key=key_delta(task.delta))
+    finding = Finding(task.account, task.schema, task.form, task.epsilon, task.delta, session.receipts, session.answers)
     _keep(installation.settings, work_id, finding.files)
-    ledger.release(charge, finding.digest[:16])
-    store.work.advance(work_id, WorkState.REPORTED)
+    conclude(installation, work, charge, finding.digest[:16])
     return finding
 
 
 def _keep(settings: Settings, finding_id: str, files: Mapping[str, bytes]) -> None:
-    folder = run_folder.make(settings, finding_id)
-    for name, data in files.items():
-        with run_folder.private_stream(folder / name) as target:
-            target.write(data)
+    run_folder.write_files(run_folder.make(settings, finding_id), files)
 
 
 # Its result -----------------------------------------------------------------------------------------------------------

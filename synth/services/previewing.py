@@ -19,21 +19,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
 from uuid import uuid4
 
 from synth.bundle.archive import canonical_json
 from synth.bundle.measurements import Measurements, measurements_from_bytes, measurements_to_bytes
 from synth.errors import (
-    ApprovalRequiredError,
-    BudgetExceededError,
     ConfigError,
     JobError,
     PrivacyError,
     SynthError,
-    TableError,
 )
-from synth.jobs import LocalEngine
 from synth.ledger.charging import OTHER_THAN_RESERVED, charge_in, require_as_reserved, require_open
 from synth.names import numbered, shown
 from synth.privacy.accounting import SLACK_ALLOWANCE, PrivacyBudget
@@ -55,23 +50,20 @@ from synth.schema import (
     RunConfig,
     Schema,
     config_to_mapping,
-    parse_format,
-    parse_schema,
     schema_from_document,
     schema_to_document,
     undeclared_facts,
 )
 from synth.services import run_folder
+from synth.services.early_charges import EarlyCharges, EarlyTask, asking_only, charge_of, conclude, task_of
 from synth.services.installation import Installation
-from synth.services.intake import SINGLE_USER, Intake, Reading, going_preview
-from synth.services.planning import ledger_refusal, require_approved
-from synth.store import Charge, ChargeState, TableState, Work, WorkKind, WorkState
+from synth.services.intake import Reading, going_preview
+from synth.store import Charge, ChargeState, Work, WorkKind
 from synth.vault.kept_answers import AnswerFile, answers_path
 from synth.vault.sealing import seal, unseal
 
 __all__ = [
     "MOST_BINS",
-    "PURPOSE",
     "USUAL_SHARE",
     "Foreseen",
     "Preview",
@@ -90,12 +82,10 @@ USUAL_SHARE = 0.05
 MOST_BINS = 50
 """Most bins of a declared range: equal parts of it, whatever the rows hold. Other values have one bin each."""
 
-PURPOSE = "preview of noisy histograms"
 QUERY = "histograms of the preview"
 SOURCE = "preview"
 
 _USUAL_READING = Reading()
-_DECLARED = ("columns", "unit", "row_count", "number_of_units", "people")
 _IDENTITY_DIGITS = 16
 
 
@@ -285,20 +275,14 @@ def _foreseen(schema: Schema, budget: PrivacyBudget) -> tuple[Foreseen, ...]:
 # The service ----------------------------------------------------------------------------------------------------------
 
 
-class Previews:
+class Previews(EarlyCharges):
     """The previews of one installation: at most one in progress for each table.
 
-    Parameters
-    ----------
-    installation : Installation
-    engine : LocalEngine
-        Runs them in the background.
-    intake : Intake
-        Reads a table to its end before anything is charged.
+    The subject of their work is the preview itself: one that was stopped after it had spent can go on.
     """
 
-    def __init__(self, installation: Installation, engine: LocalEngine, intake: Intake) -> None:
-        self._installation, self._engine, self._intake = installation, engine, intake
+    kind = WorkKind.PREVIEW
+    purpose = "preview of noisy histograms"
 
     def plan(
         self,
@@ -347,27 +331,11 @@ class Previews:
         names = tuple(column.name for column in schema.modelled)
         left = epsilon_left(with_previews(self._installation, config), budget)
         plan = PreviewPlan(names, epsilon, delta, foreseen, rows, 0.0, epsilon, left)
-        earlier = None if anew else self._earlier(_asked(config, schema, plan))
+        earlier = None if anew else self._earlier(task_of(config, schema, budget, ""))
         if earlier is not None:
             spent = self._installation.ledger.spent(earlier.account_id).epsilon
             return replace(plan, epsilon_before=spent, epsilon_after=spent, paid=earlier.time)
-        return self._beside(config, plan, budget)
-
-    def _beside(self, config: RunConfig, plan: PreviewPlan, budget: PrivacyBudget) -> PreviewPlan:
-        """Return the plan with what is spent before and after, and why it may be refused."""
-        account, ledger = self._installation.store.accounts.named(config.account), self._installation.ledger
-        if account is not None:
-            plan = replace(
-                plan,
-                epsilon_before=ledger.spent(account.id).epsilon,
-                epsilon_after=ledger.after(account.id, budget).epsilon,
-                refusal=ledger_refusal(config, account, budget, ledger),
-            )
-        try:
-            require_approved(self._installation.settings, plan.epsilon)
-        except ApprovalRequiredError as error:
-            return replace(plan, refusal=str(error))
-        return plan
+        return replace(plan, **self._beside(config, budget)._asdict())
 
     def reserve(
         self,
@@ -394,53 +362,40 @@ class Previews:
             If :meth:`plan` refuses it, or the table cannot be read as declared or is being worked on.
         """
         plan = self.plan(config, columns, epsilon=epsilon, delta=delta, anew=anew)
-        store, ledger = self._installation.store, self._installation.ledger
         schema = previewed_schema(config.schema, plan.columns)
-        asked = _asked(config, schema, plan, table_id)
+        budget = PrivacyBudget(plan.epsilon, plan.delta, schema.neighbours)
+        task = task_of(config, schema, budget, table_id)
         if self.going(table_id) is not None:
             raise JobError("A preview is already in progress for this table. Wait for it, or stop it first.")
-        earlier = None if plan.paid is None else self._earlier(asked)
+        earlier = None if plan.paid is None else self._earlier(task)
         if earlier is not None:
             if earlier.state is ChargeState.SPENT:
-                self._begin_work(earlier.run_id, asked, start=start)
+                self._begin_work(earlier.run_id, task, work_id=earlier.run_id, start=start)
             return earlier.run_id
-        account, _ = store.accounts.ensure(config.account, config.schema.neighbours, config.schema.unit)
-        if plan.refusal is not None:
-            raise BudgetExceededError(plan.refusal)
-        # A release of this configuration is not chosen after the look, which is about its columns alone.
-        whole = json.dumps(config_to_mapping(config.published()))
-        only = replace(config, schema=schema, label=None, groups=(), constraints=(), prediction_share=0.0)
-        read = self._intake.check(table_id, account.id, only, asked=whole, reading=reading)
-        self._installation.vault.check_ledger(account.id)
-        reading.pass_on(read)
-        preview_id = str(uuid4())
-        charge = ledger.reserve(
-            account.id,
-            preview_id,
-            PrivacyBudget(plan.epsilon, plan.delta, schema.neighbours),
-            purpose=PURPOSE,
-            who=SINGLE_USER,
-            config=asked,
-        )
-        try:
-            folder = run_folder.make(self._installation.settings, preview_id)
-            run_folder.write_owner_json(folder / "owner" / run_folder.PREVIEW_ASKED, {"asked": _digest(asked)})
-            self._begin_work(preview_id, asked, start=start)
-            return preview_id
-        except BaseException:
-            ledger.fail(charge)
-            raise
 
-    def _begin_work(self, preview_id: str, asked: str, *, start: bool) -> None:
-        self._engine.begin(
-            WorkKind.PREVIEW, preview_id, asked=asked, owner=SINGLE_USER, work_id=preview_id, start=start
+        def begin(preview_id: str) -> None:
+            folder = run_folder.make(self._installation.settings, preview_id)
+            run_folder.write_owner_json(folder / "owner" / run_folder.PREVIEW_ASKED, {"asked": _digest(task)})
+            self._begin_work(preview_id, task, work_id=preview_id, start=start)
+
+        return self._charge(
+            config,
+            budget,
+            refusal=plan.refusal,
+            task=task,
+            read_as=asking_only(config, schema),
+            # A release of this configuration is not chosen after the look, which is about its columns alone.
+            looked_for=json.dumps(config_to_mapping(config.published())),
+            table_id=table_id,
+            reading=reading,
+            begin=begin,
         )
 
     def _earlier(self, asked: str) -> Charge | None:
         """Return the charge of the same preview of the same people, if its answer can still be had."""
         account = self._installation.store.accounts.named(json.loads(asked)["account"])
         for charge in () if account is None else reversed(self._installation.ledger.current(account.id)):
-            if charge.purpose != PURPOSE or charge.state not in (ChargeState.SPENT, ChargeState.RELEASED):
+            if charge.purpose != self.purpose or charge.state not in (ChargeState.SPENT, ChargeState.RELEASED):
                 continue
             path = run_folder.of(self._installation.settings, charge.run_id) / "owner" / run_folder.PREVIEW_ASKED
             with suppress(JobError):
@@ -458,14 +413,6 @@ class Previews:
         self._engine.tend()
         return going_preview(self._installation.store, table_id)
 
-    def standing(self, preview_id: str) -> Work | None:
-        """Return the work of a preview, after tending, or None."""
-        return self._engine.standing(WorkKind.PREVIEW, preview_id)
-
-    def cancel(self, preview_id: str) -> None:
-        """Stop a preview: a reservation that was not spent yet is freed; what was spent stays spent, and can go on."""
-        self._engine.stop(WorkKind.PREVIEW, preview_id)
-
     def result(self, preview_id: str) -> Preview | None:
         """Return what a preview counted; None if it has not ended, or failed."""
         released = [one for one in self._installation.ledger.charges_of(preview_id) if one.certificate_id]
@@ -478,7 +425,7 @@ class Previews:
         found = (
             (charge, self.result(charge.run_id))
             for charge in charges
-            if charge.purpose == PURPOSE and charge.state is ChargeState.RELEASED
+            if charge.purpose == self.purpose and charge.state is ChargeState.RELEASED
         )
         return tuple((charge, preview) for charge, preview in found if preview is not None)
 
@@ -503,15 +450,6 @@ def _rows_at_most(config: RunConfig) -> int:
     return config.people_at_most * config.schema.unit.rows_per_unit
 
 
-def _asked(config: RunConfig, schema: Schema, plan: PreviewPlan, table_id: str = "") -> str:
-    """Return what a preview was asked, as JSON; as a run, it is compared with its reservation before it is spent."""
-    only = replace(config, schema=schema, label=None, groups=(), constraints=(), prediction_share=0.0)
-    mapping = config_to_mapping(only.published())
-    kept = ("account", "unit", "row_count", "number_of_units", "people", "undeclared", "columns", "format")
-    asked = {name: mapping[name] for name in kept if name in mapping}
-    return json.dumps({**asked, "budget": {"epsilon": plan.epsilon, "delta": plan.delta}, "table": table_id})
-
-
 def _digest(asked: str) -> str:
     """Return a digest of what was asked, whatever the table."""
     body = {key: said for key, said in json.loads(asked).items() if key != "table"}
@@ -529,37 +467,31 @@ def carry_out(installation: Installation, work_id: str, progress: Progress) -> P
     SynthError
         What stopped it; the caller settles the charge, unless it can go on.
     """
-    store, ledger = installation.store, installation.ledger
-    asked = str(store.work[work_id].asked)
-    said: Mapping[str, Any] = json.loads(asked)
-    schema = parse_schema({name: said[name] for name in _DECLARED if name in said})
-    epsilon, delta = (float(said["budget"][name]) for name in ("epsilon", "delta"))
-    table = store.tables[str(said["table"])]
-    if table.state is not TableState.STORED:
-        raise TableError("The table of this preview was deleted. Upload it again.")
+    work = installation.store.work[work_id]
+    task = EarlyTask.of(installation, work)
     progress.phase("Reading")
     key, path = installation.keys.answers_key(work_id), answers_path(installation.settings.home, work_id)
     with AnswerFile(path, key=key, run_id=work_id) as answers, _forgetting(answers):
-        charge = _spend(installation, work_id, table.account_id, asked, answers)
+        charge = _spend(installation, work, task, answers)
         (rows,) = PrivateTable.open(
             installation.vault,
-            table.id,
-            schema,
-            parse_format(said["format"]),
-            account_key=installation.vault.split_key(table.account_id),
+            task.table_id,
+            task.schema,
+            task.form,
+            account_key=installation.vault.split_key(task.account_id),
             holdout=0.0,
             parts=("train",),
-            undeclared=said["undeclared"],
+            undeclared=task.undeclared,
         )
         progress.phase("Counting with noise")
-        session = PrivateSession(rows, PrivacyBudget(epsilon, delta, schema.neighbours), kept=answers)
-        answer = session.noisy_sum(preview_question(schema), share=1.0, query=QUERY, source=SOURCE)
+        budget = PrivacyBudget(task.epsilon, task.delta, task.schema.neighbours)
+        session = PrivateSession(rows, budget, kept=answers)
+        answer = session.noisy_sum(preview_question(task.schema), share=1.0, query=QUERY, source=SOURCE)
         answers.require_all_repeated()
-        preview = Preview(str(said["account"]), schema, epsilon, delta, answer)
+        preview = Preview(task.account, task.schema, task.epsilon, task.delta, answer)
         _keep(installation, work_id, preview)
         # Drawn anew, so that what certificates say of it follows from no row.
-        ledger.release(charge, uuid4().hex[:_IDENTITY_DIGITS])
-        store.work.advance(work_id, WorkState.REPORTED)
+        conclude(installation, work, charge, uuid4().hex[:_IDENTITY_DIGITS])
         answers.forget()
     return preview
 
@@ -574,32 +506,27 @@ def _forgetting(answers: AnswerFile) -> Iterator[None]:
         raise
 
 
-def _spend(installation: Installation, work_id: str, account_id: str, asked: str, answers: AnswerFile) -> Charge:
+def _spend(installation: Installation, work: Work, task: EarlyTask, answers: AnswerFile) -> Charge:
     """Spend the reservation of a preview, or find that an earlier process did, to the same question."""
     ledger = installation.ledger
-    for charge in ledger.charges_of(work_id):
-        if charge.account_id != account_id:
-            break
-        if charge.state is ChargeState.RESERVED:
-            answers.begin({"asked": _digest(asked)})
-            return ledger.spend(charge, config=asked)
-        if charge.state is ChargeState.SPENT:
-            facts = answers.go_on()
-            found = ledger.chain(account_id)
-            require_open(found)
-            require_as_reserved(found, charge_in(found.account, found.charges, charge.charge_id), asked)
-            if facts["asked"] != _digest(asked):
-                raise JobError(OTHER_THAN_RESERVED)
-            return charge
-    raise JobError("Nothing is reserved for this preview. Start a new one.")
+    charge = charge_of(installation, work, task.account_id, ChargeState.RESERVED, ChargeState.SPENT)
+    if charge.state is ChargeState.RESERVED:
+        answers.begin({"asked": _digest(task.text)})
+        return ledger.spend(charge, config=task.text)
+    facts = answers.go_on()
+    found = ledger.chain(task.account_id)
+    require_open(found)
+    require_as_reserved(found, charge_in(found.account, found.charges, charge.charge_id), task.text)
+    if facts["asked"] != _digest(task.text):
+        raise JobError(OTHER_THAN_RESERVED)
+    return charge
 
 
 def _keep(installation: Installation, preview_id: str, preview: Preview) -> None:
     """Seal what was counted under a key of this preview alone."""
-    folder, key = run_folder.make(installation.settings, preview_id), installation.keys.answers_key(preview_id)
-    for name, data in preview.files.items():
-        with run_folder.private_stream(folder / name) as target:
-            target.write(seal(key, data, context=_context(preview_id, name)))
+    key = installation.keys.answers_key(preview_id)
+    sealed = {name: seal(key, data, context=_context(preview_id, name)) for name, data in preview.files.items()}
+    run_folder.write_files(run_folder.make(installation.settings, preview_id), sealed)
 
 
 def _of_folder(installation: Installation, preview_id: str) -> Preview | None:
@@ -632,7 +559,7 @@ def with_previews(installation: Installation, config: RunConfig) -> RunConfig:
     previews = tuple(
         PreviewSpent(str(charge.certificate_id), charge.epsilon, charge.delta)
         for charge in charges
-        if charge.purpose == PURPOSE and charge.state is ChargeState.RELEASED
+        if charge.purpose == Previews.purpose and charge.state is ChargeState.RELEASED
     )
     return replace(config, previews=previews)
 
@@ -648,5 +575,5 @@ def bring_back_previews(installation: Installation, config: RunConfig, *, accoun
                 certificate_id=one.id,
                 who=who,
                 run_id=str(uuid4()),
-                purpose=PURPOSE,
+                purpose=Previews.purpose,
             )

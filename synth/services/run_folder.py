@@ -119,6 +119,13 @@ def write_owner_json(path: Path, body: Mapping[str, Any]) -> None:
         new.unlink(missing_ok=True)
 
 
+def write_files(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Write files that only this user may read."""
+    for name, data in files.items():
+        with private_stream(folder / name) as stream:
+            stream.write(data)
+
+
 def certificate_id(certificate_json: bytes) -> tuple[str, str]:
     """Return the short id of a certificate, for people, and its full SHA-256."""
     digest = hashlib.sha256(certificate_json).hexdigest()
