@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from collections.abc import Callable
-from dataclasses import astuple
+from collections.abc import Callable, Sequence
+from dataclasses import astuple, replace
 from functools import partial
 from json import dumps
 from typing import Any, BinaryIO
@@ -23,7 +23,7 @@ from synth.errors import InputError, TableError
 from synth.names import composed
 from synth.reading.files import Batches, holds_text, open_batches
 from synth.reading.request import HASH_BYTES, Request
-from synth.schema import modelled_columns
+from synth.schema import ModelledColumn, modelled_columns
 from synth.schema.columns.base import CellCounts
 from synth.schema.encoding import CellEncoder, composed_texts, is_bytes, texts_of
 from synth.schema.header import places_of
@@ -131,24 +131,28 @@ def encode_rows(request: Request, batches: Batches, pass_on: Callable[..., None]
     if request.id_column is not None:
         wanted.append(request.id_column)
     if batches.types is not None:
-        for declared in (one for one in request.columns if one.name in wanted):
+        named = set(wanted)
+        for declared in (one for one in request.columns if one.name in named):
             refuse_type(declared.name, batches.types[place_of[declared.name]], declared)
     counts = dict.fromkeys((column.name for column in columns), CellCounts())
     rows = 0
-    encoders = [CellEncoder(column, kept=KEPT_TEXTS // len(columns), **request.format.of_cells) for column in columns]
+    like = _declared_alike(columns)
+    kept = KEPT_TEXTS // max(1, len(like))
+    encoders = [CellEncoder(columns[places[0]], kept=kept, **request.format.of_cells) for places in like]
     for batch in batches.read([place_of[name] for name in wanted]):
         here = len(batch.columns[0])
         rows += here
-        parts = []
-        for column, encoder, cells, malformed in zip(columns, encoders, batch.columns, batch.malformed, strict=False):
-            encoded = encoder.encode(cells)
-            # A malformed cell arrives as null, with the code of a missing one.
-            counts[column.name] += encoded.counts + CellCounts(missing=-malformed, malformed=malformed)
-            parts.append(encoded.codes.data.cast("B"))
+        parts = [memoryview(b"")] * len(columns)
+        for places, encoder in zip(like, encoders, strict=True):
+            for place, encoded in zip(places, encoder.encode([batch.columns[one] for one in places]), strict=True):
+                # A malformed cell arrives as null, with the code of a missing one.
+                malformed = batch.malformed[place]
+                counts[columns[place].name] += encoded.counts + CellCounts(missing=-malformed, malformed=malformed)
+                parts[place] = encoded.codes.data.cast("B")
         if request.id_column is not None:
             parts.append(_unit_hashes(batch.columns[-1], request).data.cast("B"))
         pass_on(here.to_bytes(8, "little"), *parts)
-        del batch, cells, encoded, parts  # so that they need not be held while the next is read
+        del batch, encoded, parts  # so that they need not be held while the next is read
     if rows == 0:
         raise TableError("The table has a header but no rows. Send the whole table.")
     return {
@@ -156,6 +160,14 @@ def encode_rows(request: Request, batches: Batches, pass_on: Callable[..., None]
         "counts": {name: astuple(count) for name, count in counts.items()},
         "lines": batches.odd_lines,
     }
+
+
+def _declared_alike(columns: Sequence[ModelledColumn]) -> list[list[int]]:
+    """Return the places of columns whose cells become the same codes: those that are declared alike."""
+    like: dict[ModelledColumn, list[int]] = {}
+    for place, column in enumerate(columns):
+        like.setdefault(replace(column, name="like", description=""), []).append(place)
+    return list(like.values())
 
 
 # Ids to hashes --------------------------------------------------------------------------------------------------------

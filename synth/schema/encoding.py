@@ -9,11 +9,11 @@ word means (:meth:`synth.schema.ModelledColumn.encode`); this module says how th
 from __future__ import annotations
 
 import datetime
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -127,19 +127,21 @@ def encode_cells(
 
     ``notation`` and ``dates`` say how numbers and dates are written where the column has no notation of its own.
     """
-    return CellEncoder(column, missing=missing, strip=strip, notation=notation, dates=dates).encode(cells)
+    (encoded,) = CellEncoder(column, missing=missing, strip=strip, notation=notation, dates=dates).encode([cells])
+    return encoded
 
 
 class CellEncoder:
-    """Encodes the cells of one column, some rows at a time.
+    """Encodes the cells of columns with one declaration, some rows at a time.
 
-    What a text became is kept for the next rows, which mostly have the same ones. A code follows from its cell and the
-    declaration, so a kept one is the one that the cell would get again.
+    A column takes as long for few cells as for thousands, so those of several are encoded together. What a text became
+    is kept for the next cells, which mostly have the same ones. A code follows from its cell and the declaration, so
+    neither changes any.
 
     Parameters
     ----------
     column : ModelledColumn
-        The declared column.
+        What is declared of each of the columns.
     kept : int
         How many texts are kept at most.
     **written
@@ -148,25 +150,52 @@ class CellEncoder:
 
     def __init__(self, column: ModelledColumn, *, kept: int = 0, **written: Any) -> None:
         self._column, self._most, self._written = column, kept, written
+        self._dtype = code_dtype(column.size)
         self._places: dict[str | None, int] = {}
         self._codes, self._fates = _NO_CODES
 
-    def encode(self, cells: pa.Array | pa.ChunkedArray) -> EncodedCells:
-        """Return the codes of some cells, and what became of them."""
+    def encode(self, columns: Sequence[pa.Array | pa.ChunkedArray]) -> list[EncodedCells]:
+        """Return the codes of some cells of each column, and what became of them."""
+        found: list[EncodedCells] = []
+        held: list[_Distinct] = []
+        room = _TOGETHER
+        for cells in columns:
+            distinct = self._distinct(cells)
+            room -= len(distinct.cells)
+            if held and (room < 0 or distinct.cells.type != held[0].cells.type):
+                found += self._together(held)
+                held, room = [], _TOGETHER - len(distinct.cells)
+            held.append(distinct)
+        return found + self._together(held) if held else found
+
+    def _distinct(self, cells: pa.Array | pa.ChunkedArray) -> _Distinct:
         column = self._column
         if isinstance(column, NumberColumn) and column.duration is not None and pa.types.is_duration(cells.type):
             cells = durations_as_numbers(cells, column.duration)
-        distinct, index = _distinct_cells(cells)
-        keep = index is not None and is_text(distinct.type) and 0 < len(distinct) <= self._most
-        codes, fates = self._kept(distinct.to_pylist()) if keep else self._coded(distinct)
-        small = codes.astype(code_dtype(self._column.size))
+        return _Distinct(*_distinct_cells(cells))
+
+    def _together(self, held: Sequence[_Distinct]) -> list[EncodedCells]:
+        """Encode the distinct cells of some columns at once, which have one type."""
+        if len(held) == 1:
+            ((cells, places),) = held
+            codes, fates = self._coded(cells) if places is None else self._of_texts(cells)
+        else:
+            cells = pa.concat_arrays([one.cells for one in held])
+            if held[0].places is None:
+                codes, fates = self._coded(cells)
+            else:  # of several columns, mostly the same texts
+                same = cells.dictionary_encode(null_encoding="encode")
+                codes, fates = (each[same.indices.to_numpy()] for each in self._of_texts(same.dictionary))
+        small = codes.astype(self._dtype)
         if not fates.any():  # every cell is as declared
-            return EncodedCells(small if index is None else small[index], CellCounts())
-        counts = np.bincount(fates if index is None else fates[index], minlength=len(Fate))
-        return EncodedCells(
-            small if index is None else small[index],
-            CellCounts(*(int(counts[fate]) for fate in (Fate.MISSING, Fate.MALFORMED, Fate.OUTSIDE))),
-        )
+            return [EncodedCells(own, CellCounts()) for own in _each(small, held)]
+        own_fates = _each(fates, held)
+        return [EncodedCells(own, _counted(next(own_fates))) for own in _each(small, held)]
+
+    def _of_texts(self, texts: pa.Array) -> Coded:
+        """Return the codes of texts that are all different."""
+        keep = is_text(texts.type) and 0 < len(texts) <= self._most
+        return self._kept(texts.to_pylist()) if keep else self._coded(texts)
 
     def _coded(self, distinct: pa.Array) -> Coded:
         return self._column.encode(FileCells(distinct, **self._written))
@@ -181,6 +210,33 @@ class CellEncoder:
             self._codes, self._fates = np.append(self._codes, codes), np.append(self._fates, fates)
         places = [self._places[text] for text in texts]
         return self._codes[places], self._fates[places]
+
+
+_TOGETHER = 2**17
+"""Distinct cells that are encoded at once, of several columns."""
+
+
+class _Distinct(NamedTuple):
+    """The distinct cells of some rows, and each row's place among them; None if each is a row's own."""
+
+    cells: pa.Array
+    places: npt.NDArray[np.integer[Any]] | None
+
+
+def _each(values: npt.NDArray[Any], held: Sequence[_Distinct]) -> Iterator[npt.NDArray[Any]]:
+    """Yield the values of each column's rows, given those of all distinct cells, one column after the other."""
+    start = 0
+    for one in held:
+        own = values[start : start + len(one.cells)]
+        start += len(one.cells)
+        yield own if one.places is None else own[one.places]
+
+
+def _counted(fates: npt.NDArray[np.int8]) -> CellCounts:
+    if not fates.any():
+        return CellCounts()
+    counts = np.bincount(fates, minlength=len(Fate))
+    return CellCounts(*(int(counts[fate]) for fate in (Fate.MISSING, Fate.MALFORMED, Fate.OUTSIDE)))
 
 
 _NO_CODES: Coded = (np.empty(0, np.int64), np.empty(0, np.int8))

@@ -259,6 +259,46 @@ def _(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(CellEncoder, "_kept", kept)
 
 
+LIKE = NumberColumn("age", 0, 99, 1, special=(-1,), missing=True)
+
+
+def columns_declared_alike_are_independent() -> None:
+    """Read columns with one declaration together, few cells at a time, and each by itself."""
+    texts = [["5", "", "17.2", "5"], ["x", "-1", "5", "500"], ["8", "8", None, "17.2"], ["0", "1", "2", "3"]]
+    columns = [pa.array(own, pa.string()).dictionary_encode() for own in texts]
+    columns += [pa.array([5, None, -1, 500]), pa.array([1, 2, 3, 4]), pa.array([0.5, 17.2, None, 3.0]), columns[1]]
+    alone = [encode_cells(LIKE, own) for own in columns]
+    for room in (2**17, 7, 1):
+        for kept in (0, 3, 100):
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(encoding, "_TOGETHER", room)
+                encoder = CellEncoder(LIKE, kept=kept)
+                for some in (columns, columns[::-1][:5], columns):
+                    for own, cells in zip(encoder.encode(some), some, strict=True):
+                        expected = next(one for one, held in zip(alone, columns, strict=True) if held is cells)
+                        assert (own.codes.tolist(), own.counts) == (expected.codes.tolist(), expected.counts)
+
+
+@fault("a column has the codes of the one before", columns_declared_alike_are_independent)
+def _(patch: pytest.MonkeyPatch) -> None:
+    right = encoding._each
+    patch.setattr(encoding, "_each", lambda values, held: right(values, [held[0]] * len(held)))
+
+
+def columns_declared_otherwise_are_told_apart() -> None:
+    """Read two columns that differ in their lowest value alone, and two that differ in nothing but name and words."""
+    columns = [replace(LIKE, name="a"), replace(LIKE, name="b", description="Of the other", low=5)]
+    columns += [replace(one, name=f"{one.name} again", description="") for one in columns]
+    schema = Schema(tuple(columns))
+    codes = codes_of(b"a,b,a again,b again\n7,7,8,8\n", TableFormat(), schema)
+    assert [one[:4] for one in codes if one is not None] == [(7, 2, 8, 3)]
+
+
+@fault("columns declared alike in part are taken for alike", columns_declared_otherwise_are_told_apart)
+def _(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(process, "_declared_alike", lambda columns: [list(range(len(columns)))])
+
+
 TOWN = CategoryColumn("town", ("Z\u00fcrich", "\u00c5s", "Bern"), missing=True)
 TOWNS = ("Bern", "Zu\u0308rich", "Z\u00fcrich", "A\u030as", "\u212bs", "u\u0308", "Zu\u0308rich ")
 
