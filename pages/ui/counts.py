@@ -52,14 +52,14 @@ def show_counted(table: CountedTable, *, key: str) -> None:
     if bars is not None:
         show_histogram(bars, key=key)
     elif len(table.columns) == 2 and table.counts.size <= _MOST_CELLS:
-        title = " and ".join(table.columns)
+        title = " and ".join(table.titles)
         st.markdown(f"**{plain(title)}**  \n{small(plain(table.error_words))}")
         frame = table.frame(2)[["value_1", "value_2", "count"]]
-        twin = frame.rename(columns=dict(zip(("value_1", "value_2"), table.columns, strict=True)))
-        show_plot(table_figure(table.columns, table.values, table.counts), title=title, twin=twin, key=key)
+        twin = frame.rename(columns=dict(zip(("value_1", "value_2"), table.titles, strict=True)))
+        show_plot(table_figure(table.titles, table.values, table.counts), title=title, twin=twin, key=key)
     elif not table.columns:
-        st.markdown(f"**{plain(table.question)}**: {table.counts[0]:,.1f}")
+        st.markdown(f"**{plain(table.title)}**: {table.counts[0]:,.1f}")
         note(table.error_words)
     else:
-        st.info(f"{table.counts.size:,} counts of {plain(table.name)}: too many for a picture. They are in the CSV.")
+        st.info(f"{table.counts.size:,} counts of {plain(table.title)}: too many for a picture. They are in the CSV.")
         note(table.error_words)

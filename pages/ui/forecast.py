@@ -37,7 +37,7 @@ from synth.reports.forecast import LARGEST_EPSILON, SMALLEST_EPSILON, forecast, 
 from synth.reports.measured import BAR
 from synth.reports.overview import fact_evidence
 from synth.reports.wording import in_hundred
-from synth.schema import ModelledColumn, Neighbours, RunConfig, config_to_mapping, parse_config
+from synth.schema import ModelledColumn, Neighbours, RunConfig, column_title, config_to_mapping, parse_config
 from synth.services.planning import prediction_lines
 from synth.services.views import Plan
 
@@ -68,7 +68,6 @@ _FEW_MOVED = 0.05
 
 _UNTOLD = "This model cannot say in advance what error the noise will cause; its report will."
 _NO_COUNTS = "This run measures no counts of single columns. Reserve a share of the budget for the report below."
-_FORMATS = {"± rows (95 %)": "%.1f"}
 _BASES = {
     "generator": "measured by the generator",
     "evaluation": "measured for the report",
@@ -113,12 +112,12 @@ def forecast_panel(forecast: Forecast, *, rows: float | None = None) -> None:
     sentence = forecast.rows_sentence
     if rows is not None and rows != forecast.rows:
         forecast = _among(forecast, rows)
-        sentence = f"Shares are of the {count(rows)} rows that are measured, from the number you gave."
+        sentence = f"Shares are of the {count(rows)} {what} that are measured, from the number you gave."
     columns, pairs = st.tabs(["By column", "By pair"])
     with columns:
-        _columns(forecast.columns)
+        _columns(forecast.columns, what)
     with pairs:
-        _pairs(forecast.pairs)
+        _pairs(forecast.pairs, what)
     note(plain(f"Error from noise only, not from what the generator's model misses. {sentence}"))
 
 
@@ -196,7 +195,7 @@ def smallest_epsilon_form(config: RunConfig) -> None:
     """Solve for the smallest epsilon at which the error of every count is at most so many rows."""
     rows, which, button = st.columns([2, 2, 2], vertical_alignment="bottom")
     wanted = rows.number_input(
-        "Every count within ± rows",
+        f"Every count within ± {plain(config.asked.schema.unit.counted)}",
         min_value=0.1,
         value=100.0,
         step=10.0,
@@ -212,11 +211,11 @@ def smallest_epsilon_form(config: RunConfig) -> None:
             st.rerun()
 
 
-def _columns(cells: tuple[CellForecast, ...]) -> None:
+def _columns(cells: tuple[CellForecast, ...], what: str) -> None:
     if not cells:
         st.info("Nothing in this run measures single columns.")
         return
-    twin = _table(cells)
+    twin = _table(cells, what)
     shown = cells[:MAXIMUM_POINTS]
     made = go.Figure(
         go.Bar(
@@ -224,18 +223,18 @@ def _columns(cells: tuple[CellForecast, ...]) -> None:
             y=[letters(cell.columns[0]) for cell in shown],
             orientation="h",
             marker_color=accent(),
-            text=[f"±{count(cell.range95)} rows, {cell.moved_words}" for cell in shown],
+            text=[f"±{count(cell.range95)} {what}, {cell.moved_words}" for cell in shown],
             textposition="outside",
             cliponaxis=False,
         )
     )
-    made.update_xaxes(title="rows in 100 that noise moves to another value", rangemode="tozero")
+    made.update_xaxes(title=f"{what} in 100 that noise moves to another value", rangemode="tozero")
     made.update_yaxes(autorange="reversed", type="category")
     made.update_layout(height=120 + 26 * len(shown), margin={"l": 10, "r": 150, "t": 10, "b": 10}, bargap=0.4)
     show_plot(made, title="Expected error of the counts of each column", twin=twin, key="forecast-columns")
 
 
-def _pairs(cells: PairForecasts) -> None:
+def _pairs(cells: PairForecasts, what: str) -> None:
     if not len(cells):
         st.info("There is only one column, so there are no pairs.")
         return
@@ -245,23 +244,28 @@ def _pairs(cells: PairForecasts) -> None:
         values = tuple(tuple(moved.get(frozenset((one, other))) for other in names) for one in names)
         (farthest,) = cells.worst(1)
         few = sum(cell.moved <= _FEW_MOVED for cell in cells)
-        title = (
-            f"{' + '.join(farthest.columns)}: noise moves {in_hundred(min(1.0, farthest.moved))}, the most of all pairs"
-        )
-        judged = f"At most {in_hundred(_FEW_MOVED)} in {few:,} of {len(cells):,} pairs."
+        moves = in_hundred(min(1.0, farthest.moved), what)
+        title = f"{' + '.join(farthest.columns)}: noise moves {moves}, the most of all pairs"
+        judged = f"At most {in_hundred(_FEW_MOVED, what)} in {few:,} of {len(cells):,} pairs."
         draw(HeatMap(title, "share", names, values, judged), key="forecast-pairs")
     worst = cells.worst(10)
     st.markdown("**The ten pairs most affected by noise**")
-    show_table(_table(worst), alt="The ten pairs most affected by noise", key="forecast-worst", formats=_FORMATS)
+    formats = {_within(what): "%.1f"}
+    twin = _table(worst, what)
+    show_table(twin, alt="The ten pairs most affected by noise", key="forecast-worst", formats=formats)
 
 
-def _table(cells: list[CellForecast] | tuple[CellForecast, ...]) -> pd.DataFrame:
+def _within(what: str) -> str:
+    return f"± {what} (95 %)"
+
+
+def _table(cells: list[CellForecast] | tuple[CellForecast, ...], what: str) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "table": [" \N{MULTIPLICATION SIGN} ".join(cell.columns) for cell in cells],
             "counts": [cell.cells for cell in cells],
-            "± rows (95 %)": [cell.range95 for cell in cells],
-            "rows that noise moves": [cell.moved_words for cell in cells],
+            _within(what): [cell.range95 for cell in cells],
+            f"{what} that noise moves": [cell.moved_words for cell in cells],
             "how": [_BASES[cell.basis] for cell in cells],
         }
     )
@@ -439,7 +443,8 @@ def _easy_to_read(cells: Sequence[CellForecast]) -> int:
 
 def _shape(config: RunConfig, found: Sequence[Forecast], name: str) -> dict[str, Any]:
     """Return a column to draw: invented shares of its values, the noise on a count, and how it falls on each bar."""
-    column = next(one for one in config.schema.modelled if one.name == name)
+    schema = config.asked.schema
+    column = next(one for one in schema.modelled if column_title(schema, one.name) == name)
     labels, widths = _bars(column)
     cells = [next((cell for cell in one.columns if cell.columns[0] == name), None) for one in found]
     return {

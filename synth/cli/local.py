@@ -407,10 +407,15 @@ def _kept(folder: Path) -> Iterator[str]:
     """Yield a line about the relations between columns that were not kept."""
     said = json.loads((folder / "report.json").read_bytes())["evidence"]
     told = {entry["id"]: entry["value"] for entry in said if entry["id"].startswith("relations.")}
-    if told.get("relations.unknown"):
+    unknown = [
+        f"{told[f'relations.{name}unknown']:,} of {told[f'relations.{name}of']:,} {words}"
+        for name, words in (("", "pairs of columns"), ("next_", "pairs of a column and one of the next row"))
+        if told.get(f"relations.{name}unknown")
+    ]
+    if unknown:
         yield (
-            f"Treat {told['relations.unknown']:,} of {told['relations.of']:,} pairs of columns as unknown: they were "
-            "not measured, or noise hides them (report.html, 'What was not kept')."
+            f"Treat {' and '.join(unknown)} as unknown: they were not measured, or noise hides them (report.html, "
+            "'What was not kept')."
         )
 
 

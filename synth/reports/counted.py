@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from synth.errors import InputError
 from synth.names import shown
-from synth.privacy.answers import NoisyAnswer, RowCount
+from synth.privacy.answers import ROW_COUNT_QUERY, NoisyAnswer, RowCount
 from synth.privacy.feature_maps import Constant, FeatureMap, OneHot, Stack
 from synth.privacy.more.em_steps import EMStepQuestion
 from synth.privacy.more.forests import Forest
@@ -38,7 +38,7 @@ from synth.reports.code_tables import bin_labels
 from synth.reports.figures import MAXIMUM_POINTS, Bars, Series
 from synth.reports.interval_estimates import share_interval
 from synth.reports.measured import BAR, tables_of
-from synth.schema import FindColumn, Schema, guarded
+from synth.schema import FindColumn, Schema, column_title, guarded
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -80,14 +80,17 @@ class CountedTable:
     values : tuple of tuple of str
         By column, the words of each bin: a value, or the first and the last value.
     counts : array of shape (bins of the first column, ...)
-        In rows.
     standard_error : float
-        Standard deviation of the noise in every count, in rows.
+        Standard deviation of the noise in every count.
     rows : RowCount, optional
         The number of all rows that were counted, where it is known; only then is a share known.
     rows_per_unit : int
     of_ranges : bool
         Whether every bin is one value, or all values from its first to its last.
+    titles : tuple of str
+        What a reader is told that each column is.
+    counted : str
+        What is counted: rows, or units that are kept whole.
     """
 
     question: str
@@ -99,6 +102,8 @@ class CountedTable:
     rows: RowCount | None = None
     rows_per_unit: int = 1
     of_ranges: bool = True
+    titles: tuple[str, ...] = ()
+    counted: str = "rows"
 
     @property
     def name(self) -> str:
@@ -107,13 +112,13 @@ class CountedTable:
 
     @property
     def title(self) -> str:
-        """Its columns, its shape and its question, which tell it from all others in a list to choose from."""
+        """Its columns in words, its shape and its question, which tell it from all others in a list to choose from."""
         if not self.columns:
-            return self.question
+            return f"number of {self.counted}" if self.question == ROW_COUNT_QUERY else self.question
         # A question that names its columns need not name them again.
         asked = self.question.removesuffix(f": {' x '.join(self.columns)}")
         shape = " x ".join(f"{size:,}" for size in self.counts.shape)
-        return f"{' and '.join(self.columns)}: {shape} counts ({asked})"
+        return f"{' and '.join(self.titles or self.columns)}: {shape} counts ({asked})"
 
     def share_interval(self, count: float) -> tuple[float, float, float]:
         """Return a count's share of all rows and the ends of its 95 % interval; NaN where these are not known."""
@@ -147,12 +152,13 @@ class CountedTable:
             return None
         errors = (BAR * self.standard_error,) * self.counts.size
         measured = Series("noisy counts", "measured", tuple(self.counts.tolist()), errors)
-        return Bars(self.columns[0], "rows", self.values[0], (measured,), subtitle=self.error_words)
+        return Bars(self.titles[0], self.counted, self.values[0], (measured,), subtitle=self.error_words)
 
     @property
     def error_words(self) -> str:
         """The error of each count, in words."""
-        return f"Each count is within ±{BAR * self.standard_error:,.3g} rows of the exact one, with 95 % probability."
+        error = f"±{BAR * self.standard_error:,.3g} {self.counted}"
+        return f"Each count is within {error} of the exact one, with 95 % probability."
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,7 +290,13 @@ def _of_answer(
                 held = np.array(list(counts.values()))
                 found.append(
                     CountedTable(
-                        answer.query, part or "train", (name,), (tuple(counts),), held, answer.receipt.noise_scale
+                        answer.query,
+                        part or "train",
+                        (name,),
+                        (tuple(counts),),
+                        held,
+                        answer.receipt.noise_scale,
+                        titles=(name,),
                     )
                 )
         return found, []
@@ -295,7 +307,8 @@ def _of_answer(
     known = rows if part is None and own == "train" else None
     if isinstance(answer.feature_map, Constant):
         value = np.asarray(answer.value, dtype=np.float64).reshape(-1)
-        return [CountedTable(answer.receipt.query, part or own, (), (), value, answer.noise_std)], []
+        of = schema.unit.counted
+        return [CountedTable(answer.receipt.query, part or own, (), (), value, answer.noise_std, counted=of)], []
     tables = []
     for table in tables_of(answer):
         columns = [schema.modelled_column(name) for name in table.columns]
@@ -312,6 +325,8 @@ def _of_answer(
             rows=known,
             rows_per_unit=k,
             of_ranges=all(one.order is None and one.table.shape[1] == len(one.used) for one in table.bins),
+            titles=tuple(column_title(schema, name) for name in table.columns),
+            counted=schema.unit.counted,
         )
         tables.append(counted)
     return tables, list(_held_by(answer.feature_map))

@@ -64,7 +64,7 @@ class CellForecast:
     Attributes
     ----------
     columns : tuple of str
-        One column, or a pair.
+        One column, or a pair, as a reader is told them.
     cells : int
         Counts in the table.
     noise_std : float
@@ -113,7 +113,8 @@ class PairForecasts:
     Attributes
     ----------
     names : tuple of str
-        The columns; pairs are in the order of :func:`itertools.combinations`. Fewer than two have none.
+        The columns, as a reader is told them; pairs are in the order of :func:`itertools.combinations`. Fewer than two
+        have none.
     bins : tuple of int
         Public bins of each column.
     noise_std : float

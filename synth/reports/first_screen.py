@@ -164,8 +164,8 @@ class _Known:
 
     @property
     def things(self) -> str:
-        """What shares are shares of: people that keep all of their rows are counted once each."""
-        return "people" if self.config.schema.people == "whole" else "rows"
+        """What shares are shares of: units that keep all of their rows are counted once each."""
+        return self.config.asked.schema.unit.counted
 
     @property
     def predicted(self) -> bool:
@@ -267,16 +267,16 @@ _RULES = (
     _Rule(
         _rows_of_people,
         10.0,
-        "how many rows a {unit} has, with at most {} in 100 people out of place",
-        "how many rows a {unit} has, with up to {} in 100 people out of place",
+        "how many rows a {unit} has, with at most {} in 100 {things} out of place",
+        "how many rows a {unit} has, with up to {} in 100 {things} out of place",
         "how many rows a {unit} has",
         asked=lambda known: known.config.schema.people == "whole",
     ),
     _Rule(
         _row_to_next,
         10.0,
-        "what was measured of a row and the next, with at most {} in 100 people out of place",
-        "a row and the next, with up to {} in 100 people out of place",
+        "what was measured of a row and the next, with at most {} in 100 {things} out of place",
+        "a row and the next, with up to {} in 100 {things} out of place",
         "how a row and the next depend on each other",
         asked=lambda known: known.config.schema.people == "whole",
     ),
@@ -351,10 +351,12 @@ def _small(known: _Known) -> list[str]:
 
 def _unknown(known: _Known) -> list[str]:
     """Say for how many pairs nothing is known."""
-    unknown, pairs = known.value("relations.unknown"), known.value("relations.of")
-    if not unknown or not pairs:
-        return []
-    return [f"relations within {unknown:,.0f} of {pairs:,.0f} pairs of columns (not measured, or hidden by noise)"]
+    said = [
+        f"{unknown:,.0f} of {pairs:,.0f} {words}"
+        for name, words in (("", "pairs of columns"), ("next_", "pairs of a column and one of the next row"))
+        if (unknown := known.value(f"relations.{name}unknown")) and (pairs := known.value(f"relations.{name}of"))
+    ]
+    return [f"relations within {' and '.join(said)} (not measured, or hidden by noise)"] if said else []
 
 
 def _unmeasured(known: _Known) -> list[str]:

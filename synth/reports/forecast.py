@@ -43,7 +43,7 @@ from synth.reports.expected import (
 )
 from synth.reports.holdout import PREDICTION_QUERY, holdout_losses, holdout_tables, planned_question
 from synth.reports.measured import EVALUATION_QUERY, MeasuredTable, evaluation_question, measured_tables
-from synth.schema import RunConfig, Schema
+from synth.schema import RunConfig, Schema, column_title
 
 __all__ = [
     "PREDICTIONS",
@@ -69,7 +69,7 @@ def budget_parts(config: RunConfig) -> tuple[BudgetShare, ...]:
     """Return how a run divides its budget; the shares of mu^2 add up to 1."""
     config, parts = config.asked, []
     if not config.schema.rows_are_public:
-        parts.append(BudgetShare("row count", "How many rows are there?", ROW_COUNT_SHARE))
+        parts.append(BudgetShare("row count", f"How many {config.schema.unit.counted} are there?", ROW_COUNT_SHARE))
     # If no sum may be asked, or no row is made, nothing is evaluated.
     sums = config.schema.allows_sums and not config.is_model
     if sums and config.evaluation_share > 0 and not _measures_one_ways(config):
@@ -284,8 +284,9 @@ def smallest_epsilon(config: RunConfig, rows: float, *, of: Literal["columns", "
     ConfigError
         If even epsilon 100 is not enough, or nothing measures such counts.
     """
+    counted = config.asked.schema.unit.counted
     if not (math.isfinite(rows) and rows > 0):
-        raise ConfigError(f"The wanted error must be a positive number of rows, got {rows:g}.")
+        raise ConfigError(f"The wanted error must be a positive number of {counted}, got {rows:g}.")
     widest = _widest(config, 1.0, of)
     if widest is None:
         raise ConfigError("This run measures no such counts. Raise evaluation_share above 0.")
@@ -298,7 +299,7 @@ def smallest_epsilon(config: RunConfig, rows: float, *, of: Literal["columns", "
         if reached is not None and reached <= rows:
             return epsilon
         epsilon = _rounded_up(epsilon * (1 + 1e-4))
-    raise ConfigError(f"Not even epsilon {LARGEST_EPSILON:g} brings every count within {rows:g} rows.")
+    raise ConfigError(f"Not even epsilon {LARGEST_EPSILON:g} brings every count within {rows:g} {counted}.")
 
 
 def one_way_noise(config: RunConfig) -> float:
@@ -320,7 +321,8 @@ def _columns(config: RunConfig, tables: Sequence[MeasuredTable], rows: float) ->
             # Adding up the cells of the other columns adds their variances.
             noise = table.noise_std * math.sqrt(table.counts.size / table.counts.shape[axis])
             if name not in found or noise < found[name].noise_std:
-                found[name] = CellForecast.of((name,), table.counts.shape[axis], noise, rows, basis)
+                words = (column_title(config.schema, name),)
+                found[name] = CellForecast.of(words, table.counts.shape[axis], noise, rows, basis)
     return tuple(found[name] for name in config.schema.names if name in found)
 
 
@@ -334,14 +336,15 @@ def _pairs(config: RunConfig, budget: PrivacyBudget, tables: Sequence[MeasuredTa
         for table in reversed(tables)
         if len(table.columns) == 2
     }
+    titles = {name: column_title(config.schema, name) for name in names}
     return PairForecasts(
-        names=names,
+        names=tuple(titles.values()),
         bins=tuple(coarse_size(column) for column in config.schema.modelled),
         noise_std=_noise_of_every_pair(config, budget),
         rows=rows,
         measured={
             frozenset(pair): CellForecast.of(pair, table.counts.size, table.noise_std, rows, "generator")
-            for pair, table in measured.items()
+            for pair, table in ((tuple(titles[name] for name in names), table) for names, table in measured.items())
         },
     )
 

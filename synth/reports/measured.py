@@ -23,7 +23,7 @@ from synth.privacy.feature_maps import FeatureMap, OneHot, Stack
 from synth.privacy.more.products import Product
 from synth.reports.code_tables import PUBLIC_BINS, CodeTable, coarse_bins
 from synth.reports.controls import OneWay, independent_columns
-from synth.schema import ModelledColumn, Schema
+from synth.schema import ModelledColumn, Schema, column_title
 
 __all__ = [
     "BAR",
@@ -36,6 +36,7 @@ __all__ = [
     "measured_tables",
     "one_way",
     "tables_of",
+    "within",
 ]
 
 EVALUATION_QUERY = "one-way tables for the report"
@@ -158,6 +159,10 @@ class ComparedTable:
         Standard deviation of the noise on every measured count, in rows.
     rows : RowCount
         Rows of the private table.
+    titles : tuple of str
+        What a reader is told that each column is.
+    counted : str
+        What counts are of: rows, or units that are kept whole.
     """
 
     columns: tuple[str, ...]
@@ -167,6 +172,13 @@ class ComparedTable:
     control: NDArray[np.float64]
     noise_std: NDArray[np.float64]
     rows: RowCount
+    titles: tuple[str, ...]
+    counted: str = "rows"
+
+    @property
+    def words(self) -> str:
+        """The columns as a list of sets names them."""
+        return " + ".join(self.titles)
 
     @property
     def distance(self) -> float:
@@ -250,11 +262,18 @@ def compare_both_ways(
                 control=_scaled_counts(control, own, bins, measured.shape, rows.value),
                 noise_std=np.sqrt(_merged(np.full(table.counts.shape, table.noise_std) ** 2, table.bins, bins)),
                 rows=rows,
+                titles=tuple(column_title(schema, name) for name in columns),
+                counted=schema.unit.counted,
             )
             if bins == table.bins:
                 fine.append(one)
         coarse.append(one)
     return tuple(fine), tuple(coarse)
+
+
+def within(compared: Sequence[ComparedTable], names: Sequence[str]) -> list[ComparedTable]:
+    """Return the tables that are about some columns alone."""
+    return [one for one in compared if set(one.columns) <= set(names)]
 
 
 def _in_order(table: MeasuredTable, place: Mapping[str, int]) -> MeasuredTable:

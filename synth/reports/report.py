@@ -23,7 +23,7 @@ from synth.reports.controls import Anchored, anchored
 from synth.reports.evidence import Evidence, OwnerOnlyEvidence, Publishable, SafeEvidence
 from synth.reports.measured import ComparedTable
 from synth.reports.panels import Panels
-from synth.schema import RunConfig
+from synth.schema import RunConfig, declared_part
 from synth.schema.columns.base import ReadingCounts
 
 __all__ = [
@@ -191,11 +191,17 @@ class OwnerRows:
 
     @cached_property
     def tables(self) -> Anchored:
-        """Private and synthetic rows with the control and the floor, drawn once for all reports."""
+        """Private and synthetic rows with the control and the floor, drawn once for all reports.
+
+        Where people are kept whole, everyone has one of their rows here, in the columns of the declared table; the
+        report about people compares all rows.
+        """
+        schema = declared_part(self.config.schema)
+        width = len(schema.names)
         return anchored(
-            self.train.codes,
-            self.synthetic,
-            self.config.schema,
+            self.train.codes[:width],
+            self.synthetic[:width],
+            schema,
             control_noise=self.control_noise,
             seed=self.config.seed,
         )

@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 
 from synth.reports.figures import Cell
+from synth.schema import Schema, asked_schema
 
 __all__ = [
     "as_far_as_known",
@@ -22,6 +23,7 @@ __all__ = [
     "rounded_up",
     "short_sentence",
     "short_text",
+    "who_counts",
 ]
 
 
@@ -96,9 +98,23 @@ def short_text(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 10 else f"{value:.2g}"
 
 
-def in_hundred(share: float) -> str:
-    """Write a share of rows as a count in a hundred: 0.016 is "1.6 in 100 rows"."""
-    return f"{short_text(100 * share)} in 100 rows"
+def in_hundred(share: float, of: str = "rows") -> str:
+    """Write a share of rows, or of what else is counted, as a count in a hundred: 0.016 is "1.6 in 100 rows"."""
+    return f"{short_text(100 * share)} in 100 {of}"
+
+
+def who_counts(schema: Schema) -> str:
+    """Say that everyone counts once, where the rows of one unit are kept together; nothing elsewhere.
+
+    Parameters
+    ----------
+    schema : Schema
+        The declared table, or what questions are asked about.
+    """
+    unit = asked_schema(schema).unit
+    if unit.counted == "rows":
+        return ""
+    return f"Each {unit.protects} counts once, with one of their rows: numbers weigh {unit.plural}, not rows."
 
 
 def listed(names: Sequence[str], most: int) -> str:

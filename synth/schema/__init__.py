@@ -34,7 +34,7 @@ from synth.schema.config import (
     parse_schema,
     prediction_refusal,
 )
-from synth.schema.people import People, asked_schema, people_asked, people_of
+from synth.schema.people import People, asked_schema, column_title, declared_part, people_asked, people_of
 from synth.schema.presets import Preset, preset_called, preset_for, presets
 from synth.schema.schema import (
     LinkedTables,
@@ -103,10 +103,12 @@ __all__ = [
     "YesNoColumn",
     "asked_schema",
     "code_dtype",
+    "column_title",
     "config_of_schema",
     "config_of_text",
     "config_to_mapping",
     "config_to_yaml",
+    "declared_part",
     "default_delta",
     "domain_problem",
     "format_to_mapping",

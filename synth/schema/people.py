@@ -36,7 +36,17 @@ from synth.schema.columns.number import NumberColumn
 from synth.schema.rules import CodeArray, quoted
 from synth.schema.schema import MERGE, NoRow, PrivacyUnit, Schema
 
-__all__ = ["NOWHERE", "PLACES", "AskedUnit", "People", "asked_schema", "people_asked", "people_of"]
+__all__ = [
+    "NOWHERE",
+    "PLACES",
+    "AskedUnit",
+    "People",
+    "asked_schema",
+    "column_title",
+    "declared_part",
+    "people_asked",
+    "people_of",
+]
 
 PLACES = ("only", "both", "first", "middle", "last")
 """Where the two rows are: a unit of one row has no second; of two rows they are both; else they are the first two, two
@@ -93,6 +103,9 @@ class People:
         The name of the column of usual values, by that of a number.
     next_order : str, optional
         What rules call the column of the order in the next row; the table of people has ``gap`` in its place.
+    titles : mapping of str to str
+        What each column is that the declared table does not have, in words: ``next.cost`` is "cost in the next row".
+        No two are alike, and none is the name of a declared column.
     """
 
     schema: Schema
@@ -107,6 +120,7 @@ class People:
     gap: str | None
     following: dict[str, str]
     usual: dict[str, str]
+    titles: dict[str, str]
     next_order: str | None = None
 
     @property
@@ -147,8 +161,7 @@ class People:
     @property
     def made(self) -> frozenset[str]:
         """The columns of the table of people that the declared table does not have."""
-        ends = () if self.gap is None else (self.gap,)
-        return frozenset((self.count, self.place, *ends, *self.following.values(), *self.usual.values()))
+        return frozenset(self.titles)
 
     @property
     def next_names(self) -> dict[str, str]:
@@ -206,13 +219,8 @@ class People:
         return np.bincount(units, codes[:, self.schema.names.index(no_row.column)] != no_row.code).astype(np.int64)
 
     def title(self, name: str) -> str:
-        """Return what a column of the table of people is, in words: ``next.cost`` is "cost, next row"."""
-        words = {new: f"{of}, next row" for of, new in self.following.items()}
-        words |= {new: f"usual {of}" for of, new in self.usual.items()}
-        words |= {self.count: f"rows of a {self.schema.unit.protects}", self.place: "place of the row"}
-        if self.gap is not None:
-            words[self.gap] = f"from {self.order} to the next"
-        return words.get(name, name)
+        """Return what a column of the table of people is, in words; a declared column is called by its name."""
+        return self.titles.get(name, name)
 
     def absent_code(self, name: str) -> int:
         """Return the code of the next row's column where there is no next row: that of a missing cell."""
@@ -239,6 +247,29 @@ def people_asked(schema: Schema) -> People | None:
     """Return how a table of people belongs to its declared table; None for the schema of any other table."""
     unit = schema.unit
     return people_of(unit.declared) if isinstance(unit, AskedUnit) and unit.declared is not None else None
+
+
+def column_title(schema: Schema, name: str) -> str:
+    """Return what a reader is told that a column is: its name, or words for one that only the table of people has.
+
+    Parameters
+    ----------
+    schema : Schema
+        A declared table, or the table of people that belongs to one.
+    name : str
+    """
+    people = people_of(schema) if schema.people == "whole" else people_asked(schema)
+    return name if people is None else people.title(name)
+
+
+def declared_part(schema: Schema) -> Schema:
+    """Return the table of people without the columns that it alone has; any other table is itself.
+
+    They come last there, so codes of the others are those of the first columns.
+    """
+    people = people_asked(schema)
+    made = frozenset() if people is None else people.made
+    return replace(schema, columns=tuple(column for column in schema if column.name not in made)) if made else schema
 
 
 @lru_cache(maxsize=16)
@@ -268,6 +299,11 @@ def people_of(schema: Schema) -> People:
     following = {name: free(f"next.{name}") for name in by_row if name != unit.ordered_by}
     usual = {name: free(f"usual.{name}") for name in following if modelled[name].is_summable}
     next_order = None if ordered is None else free(f"next.{ordered.name}")
+    titles = {count: f"rows of a {unit.protects}", place: "place of the row"}
+    titles |= {} if gap is None else {gap: f"from {unit.ordered_by} to the next"}
+    titles |= {new: f"usual {of}" for of, new in usual.items()}
+    titles |= {new: f"{of} in the next row" for of, new in following.items()}
+    titles = {new: free(words) for new, words in titles.items()}
     more: list[Column] = [
         NumberColumn(count, least, unit.rows_per_unit, 1, fallback=1),
         CategoryColumn(place, PLACES if least else (*PLACES, NOWHERE), fallback=PLACES[0]),
@@ -316,4 +352,5 @@ def people_of(schema: Schema) -> People:
         following=following,
         usual=usual,
         next_order=next_order,
+        titles=titles,
     )

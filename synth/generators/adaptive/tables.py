@@ -26,7 +26,7 @@ from synth.models.marginals import NoisyMarginal, coarse
 from synth.privacy.bins import Bins
 from synth.privacy.feature_maps import OneHot
 from synth.privacy.selection import Candidate
-from synth.schema import Weight
+from synth.schema import Weight, column_title
 
 __all__ = ["CoarseTables", "SelectionRounds", "TableOffered", "expected_errors", "sampling_errors"]
 
@@ -312,6 +312,7 @@ class SelectionRounds:
         )
         chosen = offered[selection.index]
         self._asked.append(chosen.columns)
+        named = [column_title(self._session.schema, name) for name in chosen.one_hot.columns]
         counting = (1.0 - CHOOSING) * part * float(sharper[selection.index])
         # A remainder too small for a round of its own goes into this one.
         last = left - choosing - counting < part
@@ -319,7 +320,7 @@ class SelectionRounds:
             chosen.one_hot,
             # Shares are rounded down; the last question takes the remainder.
             share=self._session.remaining_share if last else counting,
-            query=f"table {len(self._asked)}: {' x '.join(chosen.one_hot.columns)}",
+            query=f"table {len(self._asked)}: {' x '.join(named)}",
             source=self._source,
         )
         counts = np.asarray(release.value, dtype=np.float64)

@@ -36,22 +36,22 @@ def expected_accuracy(compared: Sequence[ComparedTable]) -> tuple[SafeEvidence, 
 
 
 def _of_columns(singles: Sequence[ComparedTable]) -> tuple[SafeEvidence, ...]:
-    noise = max(float(one.noise_std.max()) for one in singles)
+    noise, of = max(float(one.noise_std.max()) for one in singles), singles[0].counted
     least, nothing = noise / _TRUSTED, BAR * noise
     return (
         SafeEvidence(
             id="accuracy.trust",
             title="Smallest count to trust",
             value=least,
-            unit="rows",
-            sentence=f"Measured counts above about {least:,.0f} rows have a standard error below 10 %; treat counts "
+            unit=of,
+            sentence=f"Measured counts above about {least:,.0f} {of} have a standard error below 10 %; treat counts "
             f"below {nothing:,.0f} as noise. The error of the generator's model comes on top.",
         ),
         SafeEvidence(
             id="accuracy.columns",
             title="Standard error of a count",
             value=noise,
-            unit="rows",
+            unit=of,
             sentence="The largest of all columns.",
             figures=(_errors("a single column", "column", singles, trusted=least),),
         ),
@@ -69,7 +69,7 @@ def _of_joint(joint: Sequence[ComparedTable]) -> tuple[SafeEvidence, ...]:
             id="accuracy.joint",
             title="Smallest joint count to trust",
             value=least,
-            unit="rows",
+            unit=joint[0].counted,
             sentence=f"For a typical measured table; treat counts below {BAR * _TRUSTED * least:,.0f} as noise. "
             "Combinations that were not measured are the model's guess.",
             figures=(_errors(which, "columns", shown, trusted=least),),
@@ -81,11 +81,11 @@ def _errors(which: str, heading: str, compared: Sequence[ComparedTable], *, trus
     rows: list[tuple[Cell, ...]] = []
     for one in compared:
         worst = float(one.noise_std.max())
-        rows.append((" + ".join(one.columns), one.measured.size, worst, BAR * worst, worst / _TRUSTED))
-    most = BAR * max(float(one.noise_std.max()) for one in compared)
-    title = f"Noise changes a count of {which} by up to {most:,.0f} rows (95 %)"
+        rows.append((one.words, one.measured.size, worst, BAR * worst, worst / _TRUSTED))
+    of, most = compared[0].counted, BAR * max(float(one.noise_std.max()) for one in compared)
+    title = f"Noise changes a count of {which} by up to {most:,.0f} {of} (95 %)"
     header = (heading, "cells", "standard error", "± (95 %)", "trust above")
-    return Table(title, header, tuple(rows), f"Good for counts above {trusted:,.0f} rows.")
+    return Table(title, header, tuple(rows), f"Good for counts above {trusted:,.0f} {of}.")
 
 
 # The report ---------------------------------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ from synth.reports.figures import MAXIMUM_HEAT_MAP_SIDE, Bars, Cell, Figure, Hea
 from synth.reports.panels import Cards, Folded, Option, Panel, Part, Pick, Words
 from synth.reports.report import COLUMNS, OWNER_ONLY, OwnerRows, PaidAnswers, Report, Screen, Section, Shown
 from synth.reports.wording import beside_anchors, short_text
-from synth.schema import ModelledColumn
+from synth.schema import ModelledColumn, declared_part
 
 __all__ = ["REPORT", "owner_fidelity"]
 
@@ -124,7 +124,7 @@ def _scales(tables: Anchored) -> list[OwnerOnlyEvidence]:
             "ks",
             "Kolmogorov-Smirnov distance",
             ks,
-            "share of rows",
+            f"share of {tables.schema.unit.counted}",
             f"The largest difference between the two cumulative distributions. {over} {beside}",
         ),
         _number(
@@ -187,7 +187,8 @@ def _apart(tables: Anchored) -> list[OwnerOnlyEvidence]:
     ranked = sorted(range(len(lines)), key=lambda which: -apart[which])[:_MOST_LINES]
     rows: list[tuple[Cell, ...]] = [(lines[which][0], lines[which][1], *lines[which][2]) for which in ranked]
     farthest, cell, (real, ours, *_) = lines[ranked[0]]
-    title = farthest_apart(farthest, cell, ours, real, beside="the private rows")
+    of = tables.schema.unit.counted
+    title = farthest_apart(farthest, cell, ours, real, of, beside="the private rows")
     floor = fmean([abs(shares[3] - shares[0]) for _, _, shares in lines])
     judged = beside_anchors(fmean(apart), control=None, floor=floor)
     return [
@@ -195,8 +196,8 @@ def _apart(tables: Anchored) -> list[OwnerOnlyEvidence]:
             "apart",
             "Difference in missing cells and special values",
             fmean(apart),
-            "share of rows",
-            "How much the share of rows with a missing cell or a special value differs; mean over "
+            f"share of {of}",
+            f"How much the share of {of} with a missing cell or a special value differs; mean over "
             f"{len(lines):,} such values.",
         ),
         _number(
@@ -289,7 +290,7 @@ _ASSOCIATIONS = "fidelity.associations"
 
 
 def _public(answers: PaidAnswers) -> Sequence[SafeEvidence]:
-    return published_fidelity(answers.fine, answers.config.schema)
+    return published_fidelity(answers.fine, declared_part(answers.config.schema))
 
 
 def _owner(rows: OwnerRows, options: Mapping[str, Any], progress: Progress) -> Sequence[OwnerOnlyEvidence]:

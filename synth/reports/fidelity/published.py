@@ -21,7 +21,7 @@ from synth.privacy.bins import Bins, pieces
 from synth.reports.evidence import SafeEvidence
 from synth.reports.fidelity.distances import ScaleDistance, apart_codes, moved_text, scale_distance
 from synth.reports.figures import Cell, Table
-from synth.reports.measured import BAR, ComparedTable
+from synth.reports.measured import BAR, ComparedTable, within
 from synth.reports.wording import beyond_noise, in_hundred, short_text
 from synth.schema import ModelledColumn, Schema
 
@@ -49,7 +49,8 @@ def published_fidelity(compared: Sequence[ComparedTable], schema: Schema) -> tup
         (the first alone and without a value where noise hides everything); ``fidelity.apart`` and ``.apart_cells``
         where missing cells or special values were measured by themselves.
     """
-    singles = [(schema.modelled_column(one.columns[0]), one) for one in compared if len(one.columns) == 1]
+    mine = within(compared, schema.names)
+    singles = [(schema.modelled_column(one.columns[0]), one) for one in mine if len(one.columns) == 1]
     return (*_scales(singles), *_apart(singles))
 
 
@@ -81,7 +82,7 @@ def _scales(singles: Sequence[tuple[ModelledColumn, ComparedTable]]) -> list[Saf
             title="Kolmogorov-Smirnov distance",
             value=fmean([distance.ks for _, distance, _ in found]),
             error=error,
-            unit="share of rows",
+            unit=f"share of {singles[0][1].counted}",
             sentence="The largest difference between the two cumulative distributions, at the edges of measured bins, "
             f"over rows that have a value; mean over {len(found):,} number and date columns.{some}",
         ),
@@ -162,7 +163,8 @@ def _apart(singles: Sequence[tuple[ModelledColumn, ComparedTable]]) -> list[Safe
         return []
     lines.sort(key=lambda line: -abs(line[2] - line[3]))
     clear = sum(abs(made - noisy) > error for _, _, made, noisy, error in lines)
-    title = farthest_apart(*lines[0][:4], beside="the noisy counts")
+    of = singles[0][1].counted
+    title = farthest_apart(*lines[0][:4], of, beside="the noisy counts")
     header = ("column", "cell", "synthetic", "noisy", "error")
     judged = beyond_noise(clear, len(lines), noise=max(line[4] for line in lines))
     table = Table(title, header, tuple(lines[:_MOST_LINES]), judged)
@@ -172,7 +174,7 @@ def _apart(singles: Sequence[tuple[ModelledColumn, ComparedTable]]) -> list[Safe
             title="Difference in missing cells and special values",
             value=fmean([abs(line[2] - line[3]) for line in lines]),
             error=fmean([line[4] for line in lines]),
-            unit="share of rows",
+            unit=f"share of {of}",
             sentence=f"Mean over the {len(lines):,} such values that were counted separately.",
         ),
         SafeEvidence(
@@ -191,8 +193,8 @@ def farthest_scale(column: ModelledColumn, distance: ScaleDistance) -> str:
     return f"{column.name} differs most: its cumulative shares differ by up to {points} points"
 
 
-def farthest_apart(column: str, cell: str, made: float, real: float, *, beside: str) -> str:
+def farthest_apart(column: str, cell: str, made: float, real: float, of: str, *, beside: str) -> str:
     """Say which missing cells or special values differ most."""
     # A noisy share may be negative.
     there = short_text(100 * max(real, 0.0))
-    return f"{column}, {cell}: {in_hundred(made)}, against {there} in {beside}; the largest difference"
+    return f"{column}, {cell}: {in_hundred(made, of)}, against {there} in {beside}; the largest difference"

@@ -158,35 +158,36 @@ def owner_subsample(
         if scale is not None:
             scales[alpha] = scale
         on_step(done, len(_ALPHAS))
-    found = [_evidence(alpha, scale) for alpha, scale in scales.items()]
-    return (*found, _distances(scales)) if found else ()
+    of = tables.schema.unit.counted
+    found = [_evidence(alpha, scale, of) for alpha, scale in scales.items()]
+    return (*found, _distances(scales, of)) if found else ()
 
 
-def _evidence(alpha: int, scale: SubsampleScale) -> OwnerOnlyEvidence:
+def _evidence(alpha: int, scale: SubsampleScale, of: str) -> OwnerOnlyEvidence:
     place, control, floor = scale.percentages
     smallest = 100 * scale.sizes[0] / scale.n_rows
     sentence = (
-        f"As close to the private rows as a random sub-sample of this size ({_words(place, smallest)}). "
-        f"Independent control: {_words(control, smallest)}; bootstrap of all rows: {_words(floor, smallest)}. "
+        f"As close to the private {of} as a random sub-sample of this size ({_words(place, smallest)}). "
+        f"Independent control: {_words(control, smallest)}; bootstrap of all {of}: {_words(floor, smallest)}. "
         f"{scale.subsets.sentence}"
     )
     return OwnerOnlyEvidence(
         id=f"fidelity.subsample.{alpha}",
         title=f"Accuracy as a sub-sample: {sets_of(alpha)}",
         value=smallest if place is None else place,
-        unit="% of the private rows",
+        unit=f"% of the private {of}",
         sentence=sentence,
     )
 
 
-def _distances(scales: Mapping[int, SubsampleScale]) -> OwnerOnlyEvidence:
+def _distances(scales: Mapping[int, SubsampleScale], of: str) -> OwnerOnlyEvidence:
     first = next(iter(scales.values()))
     rows: list[tuple[Cell, ...]] = [
-        (f"{100 * size / first.n_rows:.3g} % ({size:,} rows)", *(scale.distances[place] for scale in scales.values()))
+        (f"{100 * size / first.n_rows:.3g} % ({size:,} {of})", *(scale.distances[place] for scale in scales.values()))
         for place, size in enumerate(first.sizes)
     ]
     rows += [(name, *(scale.means[place] for scale in scales.values())) for place, name in enumerate(_TABLES)]
-    title = "The smaller a random sub-sample, the further it is from the private rows"
+    title = f"The smaller a random sub-sample, the further it is from the private {of}"
     told = "Good if the synthetic rows are no further away than a large sub-sample."
     table = Table(title, ("table", *(sets_of(alpha) for alpha in scales)), tuple(rows), told)
     return OwnerOnlyEvidence(

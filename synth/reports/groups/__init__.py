@@ -216,7 +216,7 @@ def _evidence(tables: Anchored, name: str, by_alpha: dict[int, GroupDistances]) 
     # With only one other column there are no pairs.
     ways = {alpha: found for alpha, found in by_alpha.items() if found.subsets.chosen}
     # Within a group one column already is a relation of two, and chance hides pairs in small groups.
-    single = ways[1]
+    single, of = ways[1], tables.schema.unit.counted
     largest = np.argsort(-counts[0], kind="stable")[:_MOST_GROUPS]
     shown = [int(one) for one in np.sort(largest) if counts[0, one] > 0]
     judged = np.flatnonzero(counts[0] >= FEWEST_ROWS)
@@ -224,36 +224,38 @@ def _evidence(tables: Anchored, name: str, by_alpha: dict[int, GroupDistances]) 
     worst = int(judged[np.argmax(excess[1:][judged])]) if len(judged) and (counts[0] > 0).sum() > 1 else None
     return OwnerOnlyEvidence(
         id=f"groups.marginals.{name}",
-        title=f"Largest error of a group of {name}, above that of all rows",
+        title=f"Largest error of a group of {name}, above that of all {of}",
         value=None if worst is None else float(excess[1 + worst] - excess[0]),
         error=None if worst is None else float(single.apart_error[worst]),
         unit="total variation",
-        sentence=_sentence(name, labels, counts, single.subsets, worst),
-        figures=(_bars(name, labels, shown, single, worst), _table(name, labels, shown, counts, ways)),
+        sentence=_sentence(name, labels, counts, single.subsets, worst, of),
+        figures=(_bars(name, labels, shown, single, worst, of), _table(name, labels, shown, counts, ways, of)),
     )
 
 
 def _sentence(
-    name: str, labels: Sequence[str], counts: NDArray[np.int64], subsets: ColumnSets, worst: int | None
+    name: str, labels: Sequence[str], counts: NDArray[np.int64], subsets: ColumnSets, worst: int | None, of: str
 ) -> str:
     gone = [labels[place] for place in np.flatnonzero((counts[0] > 0) & (counts[1] == 0)).tolist()]
     sentence = (
         f"Mean distance over {sets_of(1)} within each group of '{name}', minus the distance between two bootstraps "
-        "of the private rows, which by chance is larger for small groups. "
+        f"of the private {of}, which by chance is larger for small groups. "
     )
     sentence += (
-        f"Fewer than two groups have at least {FEWEST_ROWS} rows, so nothing can be compared. "
+        f"Fewer than two groups have at least {FEWEST_ROWS} {of}, so nothing can be compared. "
         if worst is None
-        else f"It is largest for {labels[worst]}; the number says how far it is above that of all rows. "
+        else f"It is largest for {labels[worst]}; the number says how far it is above that of all {of}. "
     )
     if gone:
         sentence += f"Groups without synthetic rows, at distance 1: {listed(gone, _MOST_GONE)}. "
     return (
-        f"{sentence}The range covers another random sample of the private rows, not another release. {subsets.sentence}"
+        f"{sentence}The range covers another random sample of the private {of}, not another release. {subsets.sentence}"
     )
 
 
-def _bars(name: str, labels: Sequence[str], shown: Sequence[int], found: GroupDistances, worst: int | None) -> Bars:
+def _bars(
+    name: str, labels: Sequence[str], shown: Sequence[int], found: GroupDistances, worst: int | None, of: str
+) -> Bars:
     def values(which: int) -> tuple[float, ...]:
         return tuple(float(found.distances[which, 1 + place]) for place in shown)
 
@@ -261,7 +263,9 @@ def _bars(name: str, labels: Sequence[str], shown: Sequence[int], found: GroupDi
     title, judged = f"No two groups of {name} are large enough to compare", ""
     if worst is not None:
         ours, _, floor = (found.distances[which] for which in range(3))
-        title = f"{labels[worst]} fares worst of {name}: {in_hundred(float(ours[1 + worst]))} out of place per column"
+        title = (
+            f"{labels[worst]} fares worst of {name}: {in_hundred(float(ours[1 + worst]), of)} out of place per column"
+        )
         excess = float(ours[1 + worst] - floor[1 + worst] - ours[0] + floor[0])
         judged = _beyond_chance(int(excess > found.apart_error[worst]))
     return Bars(
@@ -287,17 +291,18 @@ def _table(
     shown: Sequence[int],
     counts: NDArray[np.int64],
     ways: dict[int, GroupDistances],
+    of: str,
 ) -> Table:
     shares = counts / counts.sum(axis=1, keepdims=True)
-    rows: list[tuple[Cell, ...]] = [("all rows", int(counts[0].sum()), 1.0, 1.0, *_distances(ways, 0))]
+    rows: list[tuple[Cell, ...]] = [(f"all {of}", int(counts[0].sum()), 1.0, 1.0, *_distances(ways, 0))]
     rows += [
         (labels[place], int(counts[0, place]), *map(float, shares[:, place]), *_distances(ways, 1 + place))
         for place in shown
     ]
-    header = [name, "private rows", "share, private", "share, synthetic"]
+    header = [name, f"private {of}", "share, private", "share, synthetic"]
     for alpha in ways:
         header += [f"{sets_of(alpha)}: {which}" for which in ("synthetic", "±", "control", "two bootstraps")]
-    return Table(f"{len(shown):,} groups of {name} beside all rows", tuple(header), tuple(rows))
+    return Table(f"{len(shown):,} groups of {name} beside all {of}", tuple(header), tuple(rows))
 
 
 def _distances(ways: dict[int, GroupDistances], place: int) -> list[Cell]:

@@ -59,18 +59,18 @@ def smallest_groups(
         joint = [one for one in compared if len(one.columns) == 2 and name in one.columns]
         size = singles.get(name)
         if size is None or not joint:
-            found.append(_unmeasured(name))
+            found.append(_unmeasured(name, schema.unit.counted))
         else:
             found.append(_of_column(name, size, joint, bin_labels(schema.modelled_column(name), size.bins[0])))
     return tuple(found)
 
 
-def _unmeasured(name: str) -> SafeEvidence:
+def _unmeasured(name: str, of: str) -> SafeEvidence:
     return SafeEvidence(
         id=f"groups.smallest.{name}",
         title=f"Smallest group of {name} to trust",
         value=None,
-        unit="rows",
+        unit=of,
         sentence=f"'{name}' was not measured together with another column, so what the synthetic rows say about its "
         "groups is the model's guess, whatever their size.",
     )
@@ -79,7 +79,13 @@ def _unmeasured(name: str) -> SafeEvidence:
 def _of_column(name: str, size: ComparedTable, joint: Sequence[ComparedTable], labels: Sequence[str]) -> SafeEvidence:
     of_size = float(size.noise_std.max())
     partners = sorted(
-        ((_needed(one, of_size), next(other for other in one.columns if other != name)) for one in joint),
+        (
+            (
+                _needed(one, of_size),
+                next(title for other, title in zip(one.columns, one.titles, strict=True) if other != name),
+            )
+            for one in joint
+        ),
         key=lambda pair: pair[0],
     )
     typical = partners[len(partners) // 2][0]
@@ -87,7 +93,7 @@ def _of_column(name: str, size: ComparedTable, joint: Sequence[ComparedTable], l
     small = [label for label, count in zip(labels, size.measured.reshape(-1), strict=True) if count < least]
     sentence = (
         f"In a typical measured table with '{name}' ({len(partners)} of them), noise changes a share within a group by "
-        f"less than {_HEADLINE} percentage points (95 %) if the group has {math.ceil(least):,} rows or more. "
+        f"less than {_HEADLINE} percentage points (95 %) if the group has {math.ceil(least):,} {size.counted} or more. "
     )
     sentence += (
         f"According to the noisy counts, these groups are smaller: {listed(small, _MOST_NAMED)}. "
@@ -103,11 +109,11 @@ def _of_column(name: str, size: ComparedTable, joint: Sequence[ComparedTable], l
         id=f"groups.smallest.{name}",
         title=f"Smallest group of {name} to trust",
         value=math.ceil(least),
-        unit="rows",
+        unit=size.counted,
         sentence=sentence,
         figures=(
             Table(
-                f"A group of {name} needs {math.ceil(least):,} rows for shares within {_HEADLINE} points",
+                f"A group of {name} needs {math.ceil(least):,} {size.counted} for shares within {_HEADLINE} points",
                 header,
                 tuple(rows),
                 f"Not good for {len(small):,} of {len(labels):,} groups: they are smaller."

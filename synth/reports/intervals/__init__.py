@@ -24,10 +24,11 @@ from synth.reports.interval_estimates import (
     summed_tables,
     values_of_pieces,
 )
-from synth.reports.measured import ComparedTable
+from synth.reports.measured import ComparedTable, within
 from synth.reports.panels import Folded, Heading, Listing, Option, Panel, Pick, Words
 from synth.reports.report import ACCURACY, PaidAnswers, Report, Screen, Section, Shown
-from synth.schema import ModelledColumn, RunConfig
+from synth.reports.wording import who_counts
+from synth.schema import ModelledColumn, RunConfig, Schema, asked_schema, column_title, people_asked
 
 __all__ = ["REPORT", "EstimatedNumber", "column_numbers", "cross_table", "group_numbers"]
 
@@ -256,39 +257,60 @@ def _public(answers: PaidAnswers) -> Sequence[SafeEvidence]:
     config, schema = answers.config, answers.config.schema
     if config.is_model or answers.rows is None:
         return ()
+    titles = {name: column_title(schema, name) for name in schema.names}
     codes = dict(zip(schema.names, (np.asarray(own, dtype=np.int64) for own in answers.codes), strict=True))
     found: list[SafeEvidence] = []
-    for column in schema.modelled[:_MOST_COLUMNS]:
-        numbers = column_numbers(answers.fine, column, codes[column.name], config)
-        found += _evidence("column", column.name, column.name, numbers, column)
+    told = _quotable(schema)
+    for column in told[:_MOST_COLUMNS]:
+        numbers, words = column_numbers(answers.fine, column, codes[column.name], config), titles[column.name]
+        found += _evidence("column", column.name, words, words, numbers, column)
     for group in map(schema.modelled_column, config.groups):
-        others = (own for own in schema.modelled if own is not group and (own.is_summable or own.kind == "yes_no"))
+        others = (own for own in told if own is not group and (own.is_summable or own.kind == "yes_no"))
         for column in others:
             rows = np.column_stack([codes[column.name], codes[group.name]])
             numbers = group_numbers(answers.fine, column, group, rows, config)
             what = "mean" if column.levels else "share of"
-            found += _evidence("groups", f"{what} {column.name} by {group.name}", group.name, numbers, column)
+            words = f"{what} {titles[column.name]} by {group.name}"
+            found += _evidence("groups", f"{what} {column.name} by {group.name}", words, group.name, numbers, column)
     first = [config.label, *config.groups]
-    pairs = [one for one in answers.coarse if len(one.columns) == 2 and one.measured.size <= _MOST_CELLS]
+    tables = within(answers.coarse, [column.name for column in told])
+    pairs = [one for one in tables if len(one.columns) == 2 and one.measured.size <= _MOST_CELLS]
     pairs.sort(key=lambda one: not set(one.columns) & set(first))
     for one in pairs[:_MOST_TABLES]:
         numbers = cross_table(one, [schema.modelled_column(name) for name in one.columns], config)
-        found += _evidence("pair", " and ".join(one.columns), ", ".join(one.columns), numbers, None)
+        name, words = " and ".join(one.columns), " and ".join(one.titles)
+        found += _evidence("pair", name, words, ", ".join(one.titles), numbers, None)
     return found
 
 
+def _quotable(schema: Schema) -> tuple[ModelledColumn, ...]:
+    """Return the columns whose numbers are worth quoting: of a table of people the declared ones, and two more.
+
+    The two are how many rows somebody has and what lies between two of them. What the next row says, and usual values,
+    are about a row that was drawn.
+    """
+    people = people_asked(schema)
+    beside = frozenset() if people is None else people.made - {people.count, people.gap}
+    return tuple(column for column in schema.modelled if column.name not in beside)
+
+
 def _evidence(
-    sort: str, name: str, heading: str, numbers: Sequence[EstimatedNumber], column: ModelledColumn | None
+    sort: str,
+    name: str,
+    words: str,
+    heading: str,
+    numbers: Sequence[EstimatedNumber],
+    column: ModelledColumn | None,
 ) -> Iterator[SafeEvidence]:
     if not numbers:
         return
     inside = sum(one.inside for one in numbers)
     told = sum(math.isfinite(one.low) for one in numbers)
-    title = f"{name}: {inside:,} of {told:,} synthetic numbers lie within their intervals"
+    title = f"{words}: {inside:,} of {told:,} synthetic numbers lie within their intervals"
     rows = tuple((one.name, *_cells(one, column)) for one in numbers)
     yield SafeEvidence(
         id=f"{_SECTION}.{sort}.{name}",
-        title=visible(name),
+        title=visible(words),
         value=inside,
         unit=f"of {told} within their intervals",
         figures=(Table(title, (heading, *_HEADER), rows),),
@@ -339,12 +361,13 @@ def _panels(shown: Shown) -> list[Panel]:
         _, sort, name = entry.id.split(".", 2)
         tables = [figure for figure in entry.figures if isinstance(figure, Table)]
         listed = [Listing(table, f"{_SECTION}-{sort}-{name}") for table in tables]
-        by_sort[sort].append(Option(name, visible(name), listed))
+        by_sort[sort].append(Option(name, entry.title, listed))
     if not by_sort["column"]:
         return []
-    words = _SENTENCE
-    if shown.config.schema.unit.rows_per_unit > 1:
+    schema, words = shown.config.schema, _SENTENCE
+    if asked_schema(schema).unit.rows_per_unit > 1:
         words += " Rows of one unit are assumed to be alike."
+    words = " ".join(filter(None, (words, who_counts(schema))))
     panels: list[Panel] = [Heading("Numbers to quote"), Words(words, "note")]
     panels.append(Pick("Look at one column", f"{_SECTION}-column", by_sort["column"]))
     for sort, title in (("groups", "Inside groups"), ("pair", "Two columns together")):

@@ -23,11 +23,11 @@ from synth.reports.code_tables import ALPHAS, AlphaWay, MarginalComparison, bin_
 from synth.reports.controls import Anchored
 from synth.reports.evidence import Evidence, OwnerOnlyEvidence, SafeEvidence
 from synth.reports.figures import MAXIMUM_HEAT_MAP_SIDE, MAXIMUM_POINTS, Bars, Figure, HeatMap, Series, Table
-from synth.reports.measured import BAR, ComparedTable
+from synth.reports.measured import BAR, ComparedTable, within
 from synth.reports.panels import Badge, Cards, Choice, Folded, Heading, Listing, Option, Panel, Part, Pick, Words
 from synth.reports.report import COLUMNS, OWNER_ONLY, OwnerRows, PaidAnswers, Report, Screen, Section, Shown
-from synth.reports.wording import beside_anchors, beyond_noise, closeness_words, in_hundred
-from synth.schema import ModelledColumn, Schema
+from synth.reports.wording import beside_anchors, beyond_noise, closeness_words, in_hundred, who_counts
+from synth.schema import ModelledColumn, Schema, declared_part
 
 __all__ = ["REPORT", "owner_marginals", "pair_map", "published_marginals"]
 
@@ -44,7 +44,8 @@ def published_marginals(
     Parameters
     ----------
     fine, coarse : sequence of ComparedTable
-        Measured tables beside synthetic rows, in measured bins and in at most 32 public bins.
+        Measured tables beside synthetic rows, in measured bins and in at most 32 public bins; those of other columns
+        are left out.
     schema : Schema
         The declared columns.
 
@@ -56,6 +57,7 @@ def published_marginals(
         the measured ones; ``marginals.2.map`` where pairs were measured; ``columns.<name>.distance`` with its picture.
     """
     found: list[SafeEvidence] = []
+    fine, coarse = (within(tables, schema.names) for tables in (fine, coarse))
     for alpha in ALPHAS:
         of = math.comb(len(schema.names), alpha)
         mine = [one for one in fine if len(one.columns) == alpha]
@@ -90,8 +92,7 @@ def _summary(alpha: int, compared: Sequence[ComparedTable], prefix: str, of: int
     bins = "Numbers and dates in at most 32 public bins." if prefix else "One bin for each measured count."
     worst = sorted(compared, key=lambda one: -one.distance)[:_WORST]
     rows = tuple(
-        (" + ".join(one.columns), one.distance, one.error, one.control_distance, min(one.expected_noise, 1.0))
-        for one in worst
+        (one.words, one.distance, one.error, one.control_distance, min(one.expected_noise, 1.0)) for one in worst
     )
     header = ("columns", "synthetic", "error", CONTROL, "noise")
     table = Table(_farthest(worst[0], len(compared), sets), header, rows, _beyond_noise(compared))
@@ -117,7 +118,7 @@ def _summary(alpha: int, compared: Sequence[ComparedTable], prefix: str, of: int
 
 
 def _farthest(one: ComparedTable, of: int, sets: str) -> str:
-    return f"{' + '.join(one.columns)}: {in_hundred(one.distance)} out of place, the largest of {of:,} {sets}"
+    return f"{one.words}: {in_hundred(one.distance, one.counted)} out of place, the largest of {of:,} {sets}"
 
 
 def _beyond_noise(compared: Sequence[ComparedTable]) -> str:
@@ -131,8 +132,8 @@ def _column(one: ComparedTable, column: ModelledColumn, *, picture: bool) -> Saf
     if picture and len(labels) <= MAXIMUM_POINTS:
         measured = Series("noisy counts", "measured", _floats(one.measured), _floats(BAR * one.noise_std))
         made = Series("synthetic rows", "synthetic", _floats(one.synthetic))
-        title = f"{column.name}: {in_hundred(one.distance)} out of place"
-        figures = (Bars(title, "rows", labels, (made, measured), subtitle=_beyond_noise([one])),)
+        title = f"{column.name}: {in_hundred(one.distance, one.counted)} out of place"
+        figures = (Bars(title, one.counted, labels, (made, measured), subtitle=_beyond_noise([one])),)
     return SafeEvidence(
         id=f"columns.{column.name}.distance",
         title=f"Column {column.name}",
@@ -184,9 +185,9 @@ def owner_marginals(
             on_step=_half(on_step, place),
         )
         for alpha, way in comparison.by_alpha.items():
-            found += _of_alpha(alpha, way, prefix)
+            found += _of_alpha(alpha, way, prefix, tables.schema.unit.counted)
         if not prefix and len(tables.schema.names) > 1:
-            found.append(_map(comparison))
+            found.append(_map(comparison, tables.schema.unit.counted))
     return tuple(found)
 
 
@@ -194,14 +195,16 @@ def _half(on_step: OnStep, place: int) -> OnStep:
     return lambda done, total: on_step(done + place * total, 2 * total)
 
 
-def _of_alpha(alpha: int, way: AlphaWay, prefix: str) -> list[OwnerOnlyEvidence]:
+def _of_alpha(alpha: int, way: AlphaWay, prefix: str, counted: str) -> list[OwnerOnlyEvidence]:
     bins = "Numbers and dates in at most 32 public bins." if prefix else "One bin for each declared value."
     sets = sets_of(alpha)
     mean, control, floor = way.means
     largest = float(way.distances[:, 0].max()) if len(way.distances) else None
     rows, title, judged = way.worst, f"No {sets} to compare", ""
     if largest is not None and control is not None and floor is not None:
-        title = f"{rows[0][0]}: {in_hundred(largest)} out of place, the largest of {len(way.distances):,} {sets}"
+        title = (
+            f"{rows[0][0]}: {in_hundred(largest, counted)} out of place, the largest of {len(way.distances):,} {sets}"
+        )
         judged = beside_anchors(mean or 0.0, control=None if alpha == 1 else control, floor=floor)
     worst = Table(title, ("columns", "synthetic", CONTROL, "floor"), tuple(rows), judged)
 
@@ -230,9 +233,9 @@ def _of_alpha(alpha: int, way: AlphaWay, prefix: str) -> list[OwnerOnlyEvidence]
     return found
 
 
-def _map(comparison: MarginalComparison) -> OwnerOnlyEvidence:
+def _map(comparison: MarginalComparison, counted: str) -> OwnerOnlyEvidence:
     mean, control, floor = (value or 0.0 for value in comparison.by_alpha[2].means)
-    title = f"On average a pair has {in_hundred(mean)} out of place; the diagonal shows each column by itself"
+    title = f"On average a pair has {in_hundred(mean, counted)} out of place; the diagonal shows each column by itself"
     return OwnerOnlyEvidence(
         id="marginals.2.map",
         title="Which pairs differ",
@@ -294,7 +297,8 @@ def _square(pairs: Sequence[ComparedTable], singles: Sequence[ComparedTable]) ->
     names += tuple(name for name in shown if name not in names)
     values = tuple(tuple(distances.get(frozenset((left, right))) for right in names) for left in names)
     mean = fmean([pair.distance for pair in pairs])
-    title = f"On average a measured pair has {in_hundred(mean)} out of place; the diagonal shows each column by itself"
+    apart = in_hundred(mean, pairs[0].counted)
+    title = f"On average a measured pair has {apart} out of place; the diagonal shows each column by itself"
     return (HeatMap(title, _UNIT, names, values, _beyond_noise(pairs)),)
 
 
@@ -315,7 +319,7 @@ def _bars(pairs: Sequence[ComparedTable]) -> Bars:
     return Bars(
         _farthest(pairs[0], len(pairs), "measured pairs"),
         _UNIT,
-        tuple(" + ".join(one.columns) for one in drawn),
+        tuple(one.words for one in drawn),
         series,
         subtitle=f"{nearer:,} of {of} are closer than unrelated columns.",
     )
@@ -329,6 +333,7 @@ _DISTANCE = ".distance"
 _ALPHAS = ("1", "2", "3", "4")
 _WAYS = {"1": "single", "2": "pairs", "3": "three", "4": "four"}
 _GRAINS = {"coarse_": "at most 32 bins per column", "": "every declared value"}
+_COMPARED = "Synthetic rows compared with the noisy counts that were paid for; ± is the 95 % range of their noise."
 _TOGETHER = (
     "How many columns are compared in one table. More columns show more of how they depend on each other, and more "
     "noise."
@@ -344,7 +349,7 @@ _RANGE = "± range of the privacy noise (95 %)"
 def _public(answers: PaidAnswers) -> Sequence[SafeEvidence]:
     if answers.rows is None:
         return ()
-    return published_marginals(answers.fine, answers.coarse, answers.config.schema)
+    return published_marginals(answers.fine, answers.coarse, declared_part(answers.config.schema))
 
 
 def _owner(rows: OwnerRows, options: Mapping[str, Any], progress: Progress) -> Sequence[OwnerOnlyEvidence]:
@@ -376,7 +381,7 @@ def _public_panels(shown: Shown) -> list[Panel]:
     singles = [entry for entry in shown.public_of(_SINGLE) if entry.id.endswith(_DISTANCE)]
     return [
         Words(
-            "Synthetic rows compared with the noisy counts that were paid for; ± is the 95 % range of their noise.",
+            " ".join(filter(None, (_COMPARED, who_counts(shown.config.schema)))),
             "note",
         ),
         Heading("Single columns"),

@@ -18,11 +18,11 @@ from synth.reports.code_tables import sets_of
 from synth.reports.evidence import SafeEvidence
 from synth.reports.figures import MAXIMUM_HEAT_MAP_SIDE, Bars, Figure, Series, Table
 from synth.reports.first_screen import PEOPLE_MADE
-from synth.reports.measured import ComparedTable
+from synth.reports.measured import ComparedTable, within
 from synth.reports.panels import Badge, Cards, Folded, Heading, Opening, Panel, PromiseCards, Words
 from synth.reports.report import PaidAnswers, Report, Screen, Section, Shown, Tab
 from synth.reports.wording import rounded_up
-from synth.schema import People, RunConfig, people_asked
+from synth.schema import People, RunConfig, declared_part, people_asked
 
 __all__ = ["REPORT", "expected_distance", "fact_evidence", "published_subsample"]
 
@@ -56,10 +56,10 @@ def published_subsample(compared: Sequence[ComparedTable]) -> tuple[SafeEvidence
             id="overview.subsample",
             title=f"Accuracy of the measured {'pairs' if pairs else 'columns'}, as a sub-sample",
             value=percent,
-            unit="% of the private rows",
+            unit=f"% of the private {used[0].counted}",
             sentence=f"Judged by the known noise alone, the {len(used):,} noisy tables of "
             f"{sets_of(2 if pairs else 1)} are about as accurate as a random sub-sample of {percent:.2g} % of the "
-            "private rows. The synthetic rows combine all answers, so they may be closer to the private rows, or "
+            f"private {used[0].counted}. The synthetic rows combine all answers, so they may be closer to these, or "
             "further away where the model misses something. With 95 % confidence they are at least as close as a "
             f"sub-sample of {least:.2g} %.",
         ),
@@ -124,7 +124,7 @@ def _public(answers: PaidAnswers) -> Sequence[SafeEvidence]:
         *_worth_for_a_row(config, answers.receipts),
         *(fact_evidence(fact, "model" if config.is_model else "generator") for fact in answers.facts),
         *map(_of_picture, answers.pictures),
-        *published_subsample(answers.coarse),
+        *published_subsample(within(answers.coarse, declared_part(config.schema).names)),
     )
 
 

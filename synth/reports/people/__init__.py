@@ -44,9 +44,9 @@ def published_people(compared: Sequence[ComparedTable], people: People) -> tuple
     Returns
     -------
     tuple of SafeEvidence
-        ``people.rows``, ``people.own``, ``people.gap`` and ``people.next``, the first and the third only where there
-        are such columns, with no value where nothing was measured; ``people.same.<column>`` for every category that was
-        counted together with that of the next row.
+        ``people.rows``, ``people.own``, ``people.gap``, ``people.usual``, ``people.following`` and ``people.next``, all
+        but the first and the last only where there are such columns, with no value where nothing was measured;
+        ``people.same.<column>`` for every category that was counted together with that of the next row.
     """
     by_columns = {one.columns: one for one in compared}
     found = [_rows(by_columns.get((people.count,)), people)]
@@ -56,6 +56,13 @@ def published_people(compared: Sequence[ComparedTable], people: People) -> tuple
         )
     if people.gap is not None:
         found.append(_singles("gap", "From a row to the next", [by_columns.get((people.gap,))], people))
+    for name, title, columns in (
+        ("usual", "Usual values", people.usual),
+        ("following", "The next row by itself", people.following),
+    ):
+        if columns:
+            tables = [by_columns.get((made,)) for made in columns.values()]
+            found.append(_singles(name, title, tables, people))
     across = [one for one in compared if _is_across(one, people)]
     found.append(_next(across, people))
     found += [_same(one, people) for one in across if _is_same(one, people)]
@@ -93,8 +100,8 @@ def _rows(one: ComparedTable | None, people: People) -> SafeEvidence:
     if len(labels) <= MAXIMUM_POINTS:
         measured = Series("noisy counts", "measured", _floats(one.measured), _floats(BAR * one.noise_std))
         made = Series("synthetic people", "synthetic", _floats(one.synthetic))
-        words = f"{_in_hundred(one.distance)} have another number of rows"
-        figures = (Bars(words, "people", labels, (made, measured), subtitle=_beyond_noise([one])),)
+        words = f"{in_hundred(one.distance, one.counted)} have another number of rows"
+        figures = (Bars(words, one.counted, labels, (made, measured), subtitle=_beyond_noise([one])),)
     return SafeEvidence(
         id=f"{_SECTION}.rows",
         title=title,
@@ -129,11 +136,10 @@ def _next(across: Sequence[ComparedTable], people: People) -> SafeEvidence:
 
 def _mean(name: str, title: str, compared: Sequence[ComparedTable], of: int, what: str, people: People) -> SafeEvidence:
     worst = sorted(compared, key=lambda one: -one.distance)
-    rows = tuple(
-        (" + ".join(map(people.title, one.columns)), one.distance, one.error, min(one.expected_noise, 1.0))
-        for one in worst
+    rows = tuple((one.words, one.distance, one.error, min(one.expected_noise, 1.0)) for one in worst)
+    first = (
+        f"{rows[0][0]}: {in_hundred(worst[0].distance, worst[0].counted)} out of place, the largest of {len(worst):,}"
     )
-    first = f"{rows[0][0]}: {_in_hundred(worst[0].distance)} out of place, the largest of {len(worst):,}"
     table = Table(first, ("columns", "synthetic", "error", "noise"), rows, _beyond_noise(worst))
     return SafeEvidence(
         id=f"{_SECTION}.{name}",
@@ -163,7 +169,7 @@ def _same(one: ComparedTable, people: People) -> SafeEvidence:
         cells = size * (1 - share) ** 2 + (there.size - size) * share**2
         errors[name] = min(BAR * math.sqrt(variance * cells) / whole, 1.0)
     rows = (("synthetic people", shares["synthetic"], None), ("noisy counts", shares["measured"], errors["measured"]))
-    title = f"{this}: the same again for {_in_hundred(shares['synthetic'])} who have a next row"
+    title = f"{this}: the same again for {in_hundred(shares['synthetic'], one.counted)} who have a next row"
     return SafeEvidence(
         id=f"{_SECTION}.same.{this}",
         title=f"The same {this} in the next row",
@@ -176,10 +182,6 @@ def _same(one: ComparedTable, people: People) -> SafeEvidence:
 
 def _floats(values: Any) -> tuple[float, ...]:
     return tuple(values.tolist())
-
-
-def _in_hundred(share: float) -> str:
-    return in_hundred(share).replace("rows", "people")
 
 
 # The report ---------------------------------------------------------------------------------------------------------

@@ -1,5 +1,9 @@
 """What was not kept: pairs of columns that were never measured, and pairs for which noise hides what was measured.
 
+Where people are kept whole, the pairs are those of the declared columns within a row, and, counted by themselves, those
+of a column of a row and one of the next row. What else the table of people holds (how many rows, usual values, gaps)
+ties these together and is no pair that a reader could look at.
+
 An analyst sees relations in the rows whether or not anything was learned about them. For every pair this report says
 which it is, from the answers, their questions and the noise stated in receipts, whichever rows were drawn. Tables of
 counts can be read pair by pair. Sums of features of several columns cannot: it is known which columns they combine, and
@@ -24,13 +28,13 @@ from synth.privacy.feature_maps import Constant, FeatureMap, OneHot, Stack, colu
 from synth.privacy.more.products import Product
 from synth.privacy.more.row_moments import RowMoments
 from synth.privacy.receipt import Receipt
-from synth.reports.evidence import SafeEvidence
+from synth.reports.evidence import Evidence, SafeEvidence
 from synth.reports.figures import Cell, HeatMap, Table
 from synth.reports.panels import Badge, Cards, Folded, Heading, Listing, Option, Panel, Pick, Words
 from synth.reports.relations.excess import LEVEL, Excess, excess_of
 from synth.reports.report import PaidAnswers, Report, Screen, Section, Shown, Tab
 from synth.reports.wording import listed
-from synth.schema import RunConfig
+from synth.schema import People, RunConfig, people_asked
 
 __all__ = ["REPORT", "CountedPair", "Relations", "State", "published_relations", "relations_of"]
 
@@ -108,6 +112,18 @@ class Relations:
             if pair.state != State.DROWNED or not self.featured[left, right]:
                 states[left, right] = states[right, left] = pair.state
         object.__setattr__(self, "states", states)
+
+    def only(self, names: Sequence[str]) -> Relations:
+        """Return what is known about the pairs of some columns, in the order of ``names``."""
+        kept = [self.names.index(name) for name in names]
+        place = {old: new for new, old in enumerate(kept)}
+        counted = {
+            (place[left], place[right]): one
+            for (left, right), one in self.counted.items()
+            if {left, right} <= set(kept)
+        }
+        seen = tuple((place[left], place[right]) for left, right in self.seen if {left, right} <= set(kept))
+        return Relations(tuple(names), counted, self.featured[np.ix_(kept, kept)], seen)
 
     @property
     def pairs(self) -> int:
@@ -272,7 +288,8 @@ _WORDS = ("measured alone", "among others", "in features", "drowned")
 """States of a pair, from the most to the least known; all others were not measured."""
 
 _NOT_MEASURED = "not measured"
-_SAID = ("in 100 rows, beyond unrelated columns", "in 100 rows, by noise and chance")
+_CLEAR = (State.ALONE, State.TOGETHER)
+_SAID = ("in 100 {}, beyond unrelated columns", "in 100 {}, by noise and chance")
 
 
 def published_relations(known: Relations, config: RunConfig) -> tuple[SafeEvidence, ...]:
@@ -290,17 +307,26 @@ def published_relations(known: Relations, config: RunConfig) -> tuple[SafeEviden
     tuple of SafeEvidence
         ``relations.measured`` with a map and the pairs that were counted, ``relations.of``, ``relations.clear`` and
         ``relations.unknown`` with what is unknown about every column; ``relations.features`` alone where no pair can be
-        read from the answers. Nothing for a single column.
+        read from the answers. Nothing for a single column. Where people are kept whole, these are about pairs within a
+        row, and ``relations.next_unknown`` and ``relations.next_of`` about those of a row and the next.
     """
+    people = people_asked(config.schema)
+    if people is None:
+        return _within(known, config)
+    return (*_within(known.only(people.schema.names), config), *_row_and_next(known, people))
+
+
+def _within(known: Relations, config: RunConfig) -> tuple[SafeEvidence, ...]:
+    """Report what is known about pairs of columns of one row."""
     if not known.pairs:
         return ()
     featured = known.how_many(State.FEATURES)
     if featured == known.pairs:
         return (_unreadable(),)
-    clear = known.how_many(State.ALONE, State.TOGETHER)
+    clear = known.how_many(*_CLEAR)
     measured = clear + known.how_many(State.DROWNED)
     unknown = known.pairs - clear - featured
-    order = _order(known, config)
+    order, counted = _order(known, config), config.schema.unit.counted
     title = _title(known.pairs, measured, clear, featured)
     map_ = (_map(known, order, title, _judged(unknown, known.pairs)),) if len(known.names) > 2 else ()
 
@@ -309,10 +335,50 @@ def published_relations(known: Relations, config: RunConfig) -> tuple[SafeEviden
         return SafeEvidence(id=identity, title=words, value=value, unit="pairs", sentence=sentence, figures=figures)
 
     return (
-        number("measured", "Measured", measured, _how_it_is_told(known, featured), *map_, *_measured_pairs(known)),
+        number(
+            "measured", "Measured", measured, _how_it_is_told(known, featured), *map_, *_measured_pairs(known, counted)
+        ),
         number("of", "Pairs of columns", known.pairs, "In all."),
         number("clear", "Clear of noise", clear, "They say more than their columns alone and the noise explain."),
         number("unknown", "Treat as unknown", unknown, _warning(known, order, unknown), _by_column(known, order)),
+    )
+
+
+def _row_and_next(known: Relations, people: People) -> tuple[SafeEvidence, ...]:
+    """Report how many pairs of a column of a row and one of the next row are unknown, and which, column by column."""
+    place = {name: known.names.index(name) for name in known.names}
+    after = {name: place[new] for name, new in people.following.items()}
+    if not after or known.how_many(State.FEATURES) == known.pairs:
+        return ()
+    sorts = {"clear of noise": _CLEAR, "hidden by noise": (State.DROWNED,), _NOT_MEASURED: (State.UNMEASURED,)}
+    if (known.states == State.FEATURES).any():
+        sorts = {"in features": (State.FEATURES,), **sorts}
+    rows, unknown = [], 0
+    for name in after:
+        states = {other: known.states[place[name], next_place] for other, next_place in after.items()}
+        unknown += sum(state in (State.DROWNED, State.UNMEASURED) for state in states.values())
+        held = [[other for other, state in states.items() if state in those] for those in sorts.values()]
+        rows.append((name, *(listed(mine, _MOST_NAMES) or "\N{EN DASH}" for mine in held)))
+    table = Table("What is known about each column and those of the next row", ("column", *sorts), tuple(rows))
+    return (
+        SafeEvidence(
+            id="relations.next_unknown",
+            title="A row and the next: treat as unknown",
+            value=unknown,
+            unit="pairs",
+            sentence="Do not look for what one column says about the next row's in these pairs: the rows show at most "
+            "what follows from other columns."
+            if unknown
+            else "No pair is unknown.",
+            figures=(table,),
+        ),
+        SafeEvidence(
+            id="relations.next_of",
+            title="Pairs of a column and one of the next row",
+            value=len(after) ** 2,
+            unit="pairs",
+            sentence="In all.",
+        ),
     )
 
 
@@ -403,13 +469,20 @@ def _map(known: Relations, order: Sequence[int], title: str, judged: str) -> Hea
     return HeatMap(title, _NOT_MEASURED, names, values, judged, tuple(_WORDS[state] for state in states))
 
 
-def _measured_pairs(known: Relations) -> tuple[Table, ...]:
+def _measured_pairs(known: Relations, counted: str) -> tuple[Table, ...]:
     """List the pairs that were counted, those least clear of noise first."""
     told = [(pair, one) for pair, one in known.counted.items() if known.states[pair] == one.state]
     found = sorted(told, key=lambda one: (-one[1].excess.p_value, one[0]))
     shown = found[:_MOST_PAIRS]
     which = "" if len(shown) == len(found) else f"; the {len(shown):,} least clear of noise"
-    header = ("pair", "what is known", "question", "bins", "noise of a count", *_SAID)
+    header = (
+        "pair",
+        "what is known",
+        "question",
+        "bins",
+        "noise of a count",
+        *(words.format(counted) for words in _SAID),
+    )
     rows = tuple(_line(known, pair, one) for pair, one in shown)
     return (Table(f"Pairs that were measured{which}", header, rows),) if rows else ()
 
@@ -423,7 +496,7 @@ def _line(known: Relations, pair: tuple[int, int], one: CountedPair) -> tuple[Ce
 
 def _by_column(known: Relations, order: Sequence[int]) -> Table:
     """Group the pairs by column: its relations to the others that are known, and those that are not."""
-    sorts = [(State.ALONE, State.TOGETHER), (State.FEATURES,), (State.DROWNED,), (State.UNMEASURED,)]
+    sorts = [_CLEAR, (State.FEATURES,), (State.DROWNED,), (State.UNMEASURED,)]
     headings = ["clear of noise", "in features", "hidden by noise", _NOT_MEASURED]
     if not (known.states == State.FEATURES).any():
         del sorts[1], headings[1]
@@ -460,12 +533,25 @@ def _panels(shown: Shown) -> list[Panel]:
         return [*([Badge("safe")] if found else []), Words(words)]
     measured, unknown = found["measured"], found["unknown"]
     tables = [figure for figure in unknown.figures if isinstance(figure, Table)]
+    whole = shown.config.schema.people == "whole"
+    within = " within a row" if whole else ""
     return [
-        Heading(f"{unknown.value:,} of {found['of'].value:,} pairs to treat as unknown"),
+        Heading(f"{unknown.value:,} of {found['of'].value:,} pairs{within} to treat as unknown"),
         Words(unknown.sentence, "paragraph"),
         *map(_one_column, tables),
         Cards([measured], key="relations"),
         *(Folded("Every column", [Listing(table, "relations-by-column")]) for table in tables),
+        *(_of_next_row(found["next_unknown"], found["next_of"]) if "next_unknown" in found else []),
+    ]
+
+
+def _of_next_row(unknown: Evidence, of: Evidence) -> list[Panel]:
+    """Show which pairs of a column and one of the next row are unknown."""
+    tables = [figure for figure in unknown.figures if isinstance(figure, Table)]
+    return [
+        Heading(f"{unknown.value:,} of {of.value:,} pairs of a column and one of the next row to treat as unknown"),
+        Words(unknown.sentence, "paragraph"),
+        *(Listing(table, "relations-next-row") for table in tables),
     ]
 
 
