@@ -24,13 +24,22 @@ from synth.bundle.verify import cannot_show, left_out
 from synth.errors import PrivacyError
 from synth.generators.protocol import State
 from synth.names import visible
-from synth.privacy.answers import RowCount
+from synth.privacy.answers import ROW_COUNT_QUERY, RowCount
 from synth.privacy.questions import Answer
 from synth.reports.document import report_document, report_page
 from synth.reports.evidence import Publishable, evidence_from_dict, publishable
 from synth.reports.first_screen import PEOPLE_MADE, TableRows, first_rows, first_screen
 from synth.reports.forecast import budget_parts
-from synth.schema import Neighbours, RunConfig, Schema, config_to_yaml, parse_config, schema_to_document
+from synth.schema import (
+    Neighbours,
+    People,
+    RunConfig,
+    Schema,
+    config_to_yaml,
+    parse_config,
+    people_of,
+    schema_to_document,
+)
 from synth.schema.config import USUAL_EVALUATION_SHARE
 from synth.schema.documents import read_mapping
 from synth.schema.schema import MERGE
@@ -387,13 +396,23 @@ def _the_people(schema: Schema, people: object) -> tuple[str, ...]:
     same = [f"The same in all rows of one {unit.protects}: {', '.join(unit.same_in_all_rows)}."]
     order = "in no order" if unit.ordered_by is None else f"in the order of {unit.ordered_by}"
     return (
-        f"They belong to {people:,} people, whose '{unit.id_column}' is new and meaningless. The rows of one "
+        f"They belong to {people:,} {unit.plural}, whose '{unit.id_column}' is new and meaningless. The rows of one "
         f"{unit.protects}",
         f"lie together, {order}, and are at most {unit.rows_per_unit:,}.",
         *(same if unit.same_in_all_rows else ()),
         f"Every question was about each {unit.protects} once, and so are the numbers of the report: what belongs to",
-        f"the {unit.protects}, one of their rows, and the row after it. Its column 'next.x' is x in that next row.",
+        f"the {unit.protects}, one of their rows, and the row after it. So counts are of {unit.plural}, also the answer to",
+        f"the question '{ROW_COUNT_QUERY}' in certificate.json.",
+        f"Counts and estimates call by these names what else was asked about each {unit.protects}:",
+        *(f"  {name:12} {words}" for name, words in _asked_besides(people_of(schema)).items()),
     )
+
+
+def _asked_besides(people: People) -> dict[str, str]:
+    """Return what the columns are that only the table of people has; those that stand for many once, of a column x."""
+    alone = {one: people.title(one) for one in (people.count, people.place, people.gap) if one is not None}
+    usual = {"usual.x": "a middle value of x in all rows, where x is a number"} if people.usual else {}
+    return alone | usual | ({"next.x": "x in the next row"} if people.following else {})
 
 
 def _the_columns(schema: Schema) -> tuple[str, ...]:

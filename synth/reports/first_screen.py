@@ -113,7 +113,10 @@ def _together(known: _Known) -> str:
     people, rows = known.value(PEOPLE_MADE), known.value("overview.rows_made")
     if people is None or rows is None:
         return ""
-    return f" · {people:,.0f} synthetic people with {rows:,.0f} rows, each person's kept together"
+    unit = known.config.schema.unit
+    return (
+        f" · {people:,.0f} synthetic {unit.plural} with {rows:,.0f} rows, those of each {unit.protects} kept together"
+    )
 
 
 def first_rows(table: BinaryIO) -> TableRows:

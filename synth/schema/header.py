@@ -258,8 +258,8 @@ def places_of(names: Sequence[str], columns: Collection[Column], *, drop_undecla
         )
     if absent == [MERGE.name]:
         raise TableError(
-            f"The table has no column '{MERGE.name}', which says where a row of two joined tables comes from. Give both "
-            "files under 'tables:', or one that pandas.merge(how='outer', indicator=True) joined."
+            f"The table has no column '{MERGE.name}', which says where a row of two joined tables comes from. Give "
+            "both files under 'tables:', or one that pandas.merge(how='outer', indicator=True) joined."
         )
     if absent:
         raise TableError(

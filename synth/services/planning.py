@@ -214,19 +214,21 @@ def prediction_lines(found: Forecast) -> list[str]:
     told = found.prediction
     if told is None:
         return []
+    of = found.counted
+    among = f"one row for each of {found.people:,} units" if of == "rows" else f"at most {found.people:,}"
     lines = [
-        f"Predictions on {told.rows:,.0f} held-out rows (of one row for each of {found.people:,} units): standard "
+        f"Predictions on {told.rows:,.0f} held-out {of} (of {among}): standard "
         f"error of the {told.measure} "
         + (
             f"at most {told.accuracy_std:.2g}."
             if told.number
-            else f"{told.accuracy_std:.2g}, from {told.bins} counts with a standard error of {told.noise_std:.3g} rows."
+            else f"{told.accuracy_std:.2g}, from {told.bins} counts with a standard error of {told.noise_std:.3g} {of}."
         )
     ]
     if told.hidden:
-        lines.append(f"  Noise will hide the {told.measure}. Hold out more rows, or give predictions a larger share.")
+        lines.append(f"  Noise will hide the {told.measure}. Hold out more {of}, or give predictions a larger share.")
     lines += [
-        f"  by {name}: in a group of {told.group_rows(noise_std):,.0f} held-out rows the {told.measure} has a standard "
+        f"  by {name}: in a group of {told.group_rows(noise_std):,.0f} held-out {of} the {told.measure} has a standard "
         f"error of {told.told:g}."
         for name, _, noise_std in told.groups
     ]

@@ -211,17 +211,16 @@ def _rows_made(answers: PaidAnswers, people: People | None) -> Iterator[SafeEvid
         unit = people.schema.unit.protects
         yield SafeEvidence(
             id=PEOPLE_MADE,
-            title="Synthetic people",
+            title=f"Synthetic {people.schema.unit.plural}",
             value=answers.rows_made,
-            sentence=f"Each {unit} keeps all of their rows. Questions and this report are about people: everyone has "
-            "one row there, with what belongs to them, one of their rows and the next.",
+            sentence=f"Each {unit} keeps all of their rows. Questions and this report count each {unit} once: by what "
+            f"belongs to the {unit}, one of their rows and the next.",
         )
         count = answers.codes[people.asked.names.index(people.count)]
-        rows = int(count.sum(dtype=np.int64)) + people.least * len(count)
-        chosen = f"Those of all people; the most of one {unit} is {people.most:,}. Not counted in the private table."
+        rows, units = int(count.sum(dtype=np.int64)) + people.least * len(count), people.schema.unit.plural
+        chosen = f"Those of all {units}; the most of one is {people.most:,}. Not counted in the private table."
         if people.schema.tables is not None:
-            without, units = int((count == 0).sum()), people.schema.unit.plural
-            having = f"{without:,} of {answers.rows_made:,} {units} have none"
+            having = f"{int((count == 0).sum()):,} of {answers.rows_made:,} {units} have none"
             chosen = f"Rows of '{people.schema.tables.second}'; {having}. {chosen}"
     yield SafeEvidence(id="overview.rows_made", title="Synthetic rows", value=rows, sentence=chosen)
 

@@ -65,6 +65,8 @@ def _owner(rows: OwnerRows, options: Mapping[str, Any], progress: Progress) -> S
     if config.label is None or test is None:
         return (nothing_predicted(_untestable(rows)),)
     words = test.words if rows.test_problem is None else f"{test.words} ({rows.test_problem})"
+    if config.schema.unit.counted != "rows":
+        words = f"{words}, one row of each {config.schema.unit.protects}"
     train = rows.train.codes
     n_control = min(len(rows.synthetic[0]), _LARGEST_CONTROL)
     control = owner_control(train, config.schema, rows.control_noise, n_rows=n_control, seed=config.seed)

@@ -33,7 +33,7 @@ from synth.reports.holdout import (
 )
 from synth.reports.measured import BAR
 from synth.reports.prediction.problem import TITLES, Measure
-from synth.reports.wording import beyond_noise, in_hundred
+from synth.reports.wording import beyond_noise, in_hundred, who_counts
 from synth.schema import RunConfig
 
 __all__ = ["MEASURES", "TableMeasures", "charged_predictions", "mean_loss", "measures_of", "table_measures"]
@@ -281,7 +281,7 @@ class _Paid:
     """What all numbers from one answer share: its cost and its receipt."""
 
     def __init__(self, receipt: Receipt, config: RunConfig) -> None:
-        self._receipt, self._config = receipt, config
+        self._receipt, self._config, self._of = receipt, config, config.schema.unit.counted
         # The cost of noise of this law, real or simulated; that simulated noise is never certified is checked
         # elsewhere.
         self._epsilon = epsilon_of_receipts((replace(receipt, private=True),), config.delta)
@@ -316,11 +316,12 @@ class _Paid:
         """Say what was left out: rows without a label, and columns of too many groups."""
         config, said = self._config, ""
         if left_out:
-            said += f" About {max(left_out, 0):,.0f} rows without a label were left out."
+            said += f" About {max(left_out, 0):,.0f} {self._of} without a label were left out."
         untold = [name for name in config.groups if name not in charged_groups(config) and name != config.label]
         if untold:
             said += f" Groups of {', '.join(untold)} have too many declared values to be counted separately."
-        return said
+        once = who_counts(config.schema)
+        return f"{said} {once}" if once else said
 
 
 def _widest_gap(measures: Sequence[Measure]) -> Measure:
@@ -375,16 +376,16 @@ class _Charged(_Paid):
     def rows(self, found: TableMeasures) -> ChargedEvidence:
         """Return the noisy number of rows, and how the numbers were made."""
         sentence = (
-            f"Noisy number of held-out rows with a known '{self._tables.label}'. {_GUESSED[self._config.is_model]} "
-            "held-out rows were counted, with noise, by bin of prediction and by label. The 95 % ranges come from the "
-            "known noise alone, simulated around the noisy counts; they do not cover which rows happened to be held "
-            "out."
+            f"Noisy number of held-out {self._of} with a known '{self._tables.label}'. {_GUESSED[self._config.is_model]} "
+            f"held-out {self._of} were counted, with noise, by bin of prediction and by label. The 95 % ranges come "
+            f"from the known noise alone, simulated around the noisy counts; they do not cover which {self._of} "
+            "happened to be held out."
         )
         unknown = [one for place, one in enumerate(self._classes) if place not in found.classes]
         if unknown:
             sentence += f" Noise hides the classes {', '.join(unknown)}; means over classes leave them out."
         sentence += self._aside(self._tables.left_out)
-        return self._evidence("rows", "Test rows", found.rows, sentence, unit="rows")
+        return self._evidence("rows", f"Test {self._of}", found.rows, sentence, unit=self._of)
 
     def table(self, found: TableMeasures) -> ChargedEvidence:
         """Return the noisy counts by guess and label."""
@@ -394,12 +395,13 @@ class _Charged(_Paid):
             (guess, *(float(round(count)) for count in row)) for guess, row in zip(self._classes, counts, strict=True)
         ]
         header = ("predicted", *(f"actual: {name}" for name in self._classes))
-        sentence = f"Held-out rows by predicted and actual label, each count ± {error:,.0f} rows (95 %, noise alone)."
+        each = f"each count ± {error:,.0f} {self._of} (95 %, noise alone)"
+        sentence = f"Held-out {self._of} by predicted and actual label, {each}."
         nothing = Measure(None, None)
         ours, guess = found.measures["accuracy"], found.majority["accuracy"].value
-        title, judged = "How many held-out rows were predicted correctly", ""
+        title, judged = f"How many held-out {self._of} were predicted correctly", ""
         if ours.value is not None and guess is not None:
-            title = f"{in_hundred(ours.value)} predicted correctly, {100 * guess:.0f} by always guessing one class"
+            title = f"{in_hundred(ours.value, self._of)} predicted correctly, {100 * guess:.0f} by always guessing one class"
             sure = ours.value - (ours.error or 0.0) > guess
             judged = "Good: better than guessing." if sure else "No better than guessing, within the noise."
         table = Table(title, header, tuple(rows), judged)
@@ -427,7 +429,7 @@ class _Charged(_Paid):
             gap,
             f"Measures for each value of '{name}' that noise does not hide. The widest of several gaps tends to be "
             "overstated.",
-            table=Table(seen, (name, "rows (noisy)", *titles), tuple(rows), judged),
+            table=Table(seen, (name, f"{self._of} (noisy)", *titles), tuple(rows), judged),
         )
 
 
@@ -504,12 +506,12 @@ class _ChargedLosses(_Paid):
     def _rows(self, overall: LossTable) -> ChargedEvidence:
         rows = float(overall.losses[0] + overall.rests[0])
         sentence = (
-            f"Noisy number of held-out rows with a known '{self._target.column.name}'. {_HOW[self._config.is_model]} "
-            "squared errors of held-out rows were added up, with noise. The 95 % ranges come from the known noise "
-            f"alone; they do not cover which rows happened to be held out.{self._aside(float(overall.left_out[0]))}"
+            f"Noisy number of held-out {self._of} with a known '{self._target.column.name}'. {_HOW[self._config.is_model]} "
+            f"squared errors of held-out {self._of} were added up, with noise. The 95 % ranges come from the known "
+            f"noise alone; they do not cover which {self._of} happened to be held out.{self._aside(float(overall.left_out[0]))}"
         )
         measure = Measure(max(rows, 0.0), BAR * math.sqrt(2) * overall.noise_std)
-        return self._evidence("rows", "Test rows", measure, sentence, unit="rows")
+        return self._evidence("rows", f"Test {self._of}", measure, sentence, unit=self._of)
 
     def _group(self, table: LossTable) -> ChargedEvidence:
         """Return the error for every value of a column of groups, and how much they differ."""
@@ -521,7 +523,7 @@ class _ChargedLosses(_Paid):
             (label, float(round(count)), one.value, one.error, self._root(one))
             for label, count, one in zip(labels, counts, measured, strict=True)
         ]
-        header = (table.column, "rows (noisy)", "mean squared error", "±", f"root, {self._target.unit}")
+        header = (table.column, f"{self._of} (noisy)", "mean squared error", "±", f"root, {self._target.unit}")
         gap = _widest_gap(measured)
         seen, judged = _gap_seen(gap, "squared error", table.column)
         return self._evidence(
