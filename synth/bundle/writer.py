@@ -401,8 +401,8 @@ def _the_people(schema: Schema, people: object) -> tuple[str, ...]:
         f"lie together, {order}, and are at most {unit.rows_per_unit:,}.",
         *(same if unit.same_in_all_rows else ()),
         f"Every question was about each {unit.protects} once, and so are the numbers of the report: what belongs to",
-        f"the {unit.protects}, one of their rows, and the row after it. So counts are of {unit.plural}, also the answer to",
-        f"the question '{ROW_COUNT_QUERY}' in certificate.json.",
+        f"the {unit.protects}, one of their rows, and the row after it. So counts are of {unit.plural}, and so is the",
+        f"answer to '{ROW_COUNT_QUERY}' in certificate.json.",
         f"Counts and estimates call by these names what else was asked about each {unit.protects}:",
         *(f"  {name:12} {words}" for name, words in _asked_besides(people_of(schema)).items()),
     )

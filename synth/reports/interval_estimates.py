@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from synth.privacy.answers import RowCount
 from synth.privacy.bins import Bins, pieces
 from synth.reports.measured import BAR, ComparedTable
-from synth.schema import ModelledColumn
+from synth.schema import ModelledColumn, Schema, people_asked
 
 __all__ = [
     "SummedTable",
@@ -26,6 +26,7 @@ __all__ = [
     "mean_interval",
     "mean_with_variance",
     "quantile_places",
+    "quotable",
     "share_interval",
     "summed_tables",
     "values_of_pieces",
@@ -35,6 +36,17 @@ Vector = NDArray[np.float64]
 
 _CLEAR_SIZE = 3.0
 """Smallest size, in units of its noise, for which a mean is computed: a ratio to less has no error."""
+
+
+def quotable(schema: Schema) -> tuple[ModelledColumn, ...]:
+    """Return the columns whose numbers are worth quoting: of a table of people the declared ones, and two more.
+
+    The two are how many rows somebody has and what lies between two of them. What the next row says, and usual values,
+    are about a row that was drawn.
+    """
+    people = people_asked(schema)
+    beside = frozenset() if people is None else people.made - {people.count, people.gap}
+    return tuple(column for column in schema.modelled if column.name not in beside)
 
 
 def share_interval(count: float, noise_std: float, rows: RowCount, *, rows_per_unit: int) -> tuple[float, float]:

@@ -87,10 +87,10 @@ def test_readers_are_told_how_many_people_with_how_many_rows(bundle: Path) -> No
     assert (numbers["overview.people_made"], numbers["overview.rows_made"]) == (150, rows)
     assert numbers["overview.columns"] == 4
     readme, page = members["README.txt"].decode(), members["report.html"].decode()
-    assert "They belong to 150 people, whose 'patient' is new and meaningless." in readme
+    assert "They belong to 150 patients, whose 'patient' is new and meaningless." in readme
     assert "in the order of day, and are at most 3." in readme
     assert "The same in all rows of one patient: sex." in readme
-    assert f"150 synthetic people with {rows:,} rows" in page
+    assert f"150 synthetic patients with {rows:,} rows" in page
 
 
 def _json(change: Callable[[Any], None]) -> Callable[[bytes], bytes]:
@@ -124,7 +124,7 @@ FORGED: dict[str, dict[str, Any]] = {
     "schema.json has separate people": {"files": {"schema.json": _json(lambda schema: schema.pop("people"))}},
     "more people are asked for": {"files": {"config.yaml": _text(b"people: 150", b"people: 151")}},
     "more people are reported": {"files": {"report.json": _json(_more_people)}},
-    "the text names more people": {"files": {"README.txt": _text(b"150 people", b"151 people")}},
+    "the text names more people": {"files": {"README.txt": _text(b"150 patients", b"151 patients")}},
 }
 
 

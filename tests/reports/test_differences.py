@@ -48,6 +48,7 @@ def table(columns: tuple[str, ...], counts: np.ndarray, noise: float = NOISE) ->
         control=counts,
         noise_std=np.full(counts.shape, noise),
         rows=RowCount(float(counts.sum()), 0.0, public=True),
+        titles=columns,
     )
 
 

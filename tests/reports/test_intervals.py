@@ -69,6 +69,7 @@ def of(names: tuple[str, ...], cube: np.ndarray, noise: float, random: np.random
         control=counts,
         noise_std=np.full(counts.shape, noise),
         rows=RowCount(float(cube.sum()), 0.0, public=True),
+        titles=names,
     )
 
 

@@ -197,7 +197,8 @@ def test_people_without_a_row_have_none_and_no_cells() -> None:
 def compared(names: tuple[str, ...], measured: np.ndarray, synthetic: np.ndarray, noise: float) -> ComparedTable:
     bins = tuple(Bins.of_codes(np.arange(size)) for size in measured.shape)
     std = np.full(measured.shape, noise)
-    return ComparedTable(names, bins, measured, synthetic, synthetic, std, RowCount(measured.sum(), 0.0, public=False))
+    rows, titles = RowCount(measured.sum(), 0.0, public=False), tuple(map(PEOPLE.title, names))
+    return ComparedTable(names, bins, measured, synthetic, synthetic, std, rows, titles, counted="patients")
 
 
 def test_what_was_measured_of_a_row_and_the_next_is_published_with_its_error() -> None:

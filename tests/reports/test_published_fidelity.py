@@ -36,6 +36,7 @@ def compared(
         control=np.array(synthetic),
         noise_std=np.full(len(measured), noise),
         rows=RowCount(float(sum(synthetic)), 0.0, public=True),
+        titles=(name,),
     )
 
 

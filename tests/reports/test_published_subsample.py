@@ -23,6 +23,7 @@ def compared(measured: np.ndarray, synthetic: np.ndarray, noise: float, columns:
         control=synthetic,
         noise_std=np.full(measured.shape, noise),
         rows=RowCount(float(measured.sum()), 0.0, public=True),
+        titles=columns,
     )
 
 

@@ -43,6 +43,7 @@ from synth.privacy.more.linear_guesses import LinearGuess
 from synth.privacy.more.lookups import Lookup
 from synth.privacy.more.products import Product
 from synth.privacy.selection import Candidate
+from synth.schema import column_title
 
 __all__ = ["STANDS_OUT", "WHOLE_ROUNDS", "WholeRows", "equal_parts", "sets_are_few"]
 
@@ -266,10 +267,11 @@ class WholeRows:
             candidates, share=CHOOSING * part, query=f"choice of wide table {self._asked}", source=source
         )
         chosen, table = self._sets[choice.index], believed[choice.index]
+        named = [column_title(session.schema, name) for name in chosen.one_hot.columns]
         answer = session.noisy_sum(
             chosen.one_hot,
             share=session.remaining_share if last else (1.0 - CHOOSING) * part,
-            query=f"wide table {self._asked}: {' x '.join(chosen.one_hot.columns)}",
+            query=f"wide table {self._asked}: {' x '.join(named)}",
             source=source,
         )
         return self._answered(chosen.cells, answer, table)

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from synth.reports.code_tables import bin_labels
 from synth.reports.evidence import SafeEvidence
 from synth.reports.figures import Cell, Table
-from synth.reports.interval_estimates import SummedTable, bin_values, mean_with_variance, summed_tables
+from synth.reports.interval_estimates import SummedTable, bin_values, mean_with_variance, quotable, summed_tables
 from synth.reports.measured import BAR, ComparedTable
 from synth.reports.panels import Cards, Heading, Panel
 from synth.reports.report import GROUPS, PaidAnswers, Report, Screen, Section, Shown
-from synth.schema import RunConfig
+from synth.schema import RunConfig, column_title
 
 __all__ = ["REPORT", "Difference", "differences"]
 
@@ -33,7 +33,7 @@ class Difference:
     Attributes
     ----------
     column : str
-        A number, of which it is the mean, or a yes-or-no column, of which it is the share of yes.
+        A number, of which it is the mean, or a yes-or-no column, of which it is the share of yes, as a reader is told.
     group, other : str
     value : float
         In units of the column; for shares from -1 to 1. NaN if the column was not counted together with the group.
@@ -85,7 +85,7 @@ def differences(compared: Sequence[ComparedTable], config: RunConfig, group: str
     labels = bin_labels(schema.modelled_column(group), sizes.bins[0])
     order = [int(place) for place in np.argsort(-sizes.measured.reshape(-1), kind="stable")[: _MOST_GROUPS + 1]]
     found = []
-    for column in schema.modelled:
+    for column in quotable(schema):
         if column.name == group or not (column.is_summable or column.kind == "yes_no"):
             continue
         table = next(iter(summed_tables(compared, group, column.name)), None)
@@ -94,7 +94,7 @@ def differences(compared: Sequence[ComparedTable], config: RunConfig, group: str
         else:
             pairs = list(_of_table(table, bin_values(column, singles[column.name], table.bins[1]), order, config))
         for place, (value, error) in zip(order[1:], pairs, strict=True):
-            found.append(Difference(column.name, labels[order[0]], labels[place], value, error))
+            found.append(Difference(column_title(schema, column.name), labels[order[0]], labels[place], value, error))
     return tuple(found)
 
 

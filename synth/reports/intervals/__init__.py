@@ -20,6 +20,7 @@ from synth.reports.interval_estimates import (
     known_values,
     mean_interval,
     quantile_places,
+    quotable,
     share_interval,
     summed_tables,
     values_of_pieces,
@@ -28,7 +29,7 @@ from synth.reports.measured import ComparedTable, within
 from synth.reports.panels import Folded, Heading, Listing, Option, Panel, Pick, Words
 from synth.reports.report import ACCURACY, PaidAnswers, Report, Screen, Section, Shown
 from synth.reports.wording import who_counts
-from synth.schema import ModelledColumn, RunConfig, Schema, asked_schema, column_title, people_asked
+from synth.schema import ModelledColumn, RunConfig, asked_schema, column_title
 
 __all__ = ["REPORT", "EstimatedNumber", "column_numbers", "cross_table", "group_numbers"]
 
@@ -260,7 +261,7 @@ def _public(answers: PaidAnswers) -> Sequence[SafeEvidence]:
     titles = {name: column_title(schema, name) for name in schema.names}
     codes = dict(zip(schema.names, (np.asarray(own, dtype=np.int64) for own in answers.codes), strict=True))
     found: list[SafeEvidence] = []
-    told = _quotable(schema)
+    told = quotable(schema)
     for column in told[:_MOST_COLUMNS]:
         numbers, words = column_numbers(answers.fine, column, codes[column.name], config), titles[column.name]
         found += _evidence("column", column.name, words, words, numbers, column)
@@ -281,17 +282,6 @@ def _public(answers: PaidAnswers) -> Sequence[SafeEvidence]:
         name, words = " and ".join(one.columns), " and ".join(one.titles)
         found += _evidence("pair", name, words, ", ".join(one.titles), numbers, None)
     return found
-
-
-def _quotable(schema: Schema) -> tuple[ModelledColumn, ...]:
-    """Return the columns whose numbers are worth quoting: of a table of people the declared ones, and two more.
-
-    The two are how many rows somebody has and what lies between two of them. What the next row says, and usual values,
-    are about a row that was drawn.
-    """
-    people = people_asked(schema)
-    beside = frozenset() if people is None else people.made - {people.count, people.gap}
-    return tuple(column for column in schema.modelled if column.name not in beside)
 
 
 def _evidence(

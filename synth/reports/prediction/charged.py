@@ -376,10 +376,10 @@ class _Charged(_Paid):
     def rows(self, found: TableMeasures) -> ChargedEvidence:
         """Return the noisy number of rows, and how the numbers were made."""
         sentence = (
-            f"Noisy number of held-out {self._of} with a known '{self._tables.label}'. {_GUESSED[self._config.is_model]} "
-            f"held-out {self._of} were counted, with noise, by bin of prediction and by label. The 95 % ranges come "
-            f"from the known noise alone, simulated around the noisy counts; they do not cover which {self._of} "
-            "happened to be held out."
+            f"Noisy number of held-out {self._of} with a known '{self._tables.label}'. "
+            f"{_GUESSED[self._config.is_model]} held-out {self._of} were counted, with noise, by bin of prediction and "
+            "by label. The 95 % ranges come from the known noise alone, simulated around the noisy counts; they do not "
+            f"cover which {self._of} happened to be held out."
         )
         unknown = [one for place, one in enumerate(self._classes) if place not in found.classes]
         if unknown:
@@ -401,7 +401,8 @@ class _Charged(_Paid):
         ours, guess = found.measures["accuracy"], found.majority["accuracy"].value
         title, judged = f"How many held-out {self._of} were predicted correctly", ""
         if ours.value is not None and guess is not None:
-            title = f"{in_hundred(ours.value, self._of)} predicted correctly, {100 * guess:.0f} by always guessing one class"
+            right = in_hundred(ours.value, self._of)
+            title = f"{right} predicted correctly, {100 * guess:.0f} by always guessing one class"
             sure = ours.value - (ours.error or 0.0) > guess
             judged = "Good: better than guessing." if sure else "No better than guessing, within the noise."
         table = Table(title, header, tuple(rows), judged)
@@ -506,9 +507,10 @@ class _ChargedLosses(_Paid):
     def _rows(self, overall: LossTable) -> ChargedEvidence:
         rows = float(overall.losses[0] + overall.rests[0])
         sentence = (
-            f"Noisy number of held-out {self._of} with a known '{self._target.column.name}'. {_HOW[self._config.is_model]} "
-            f"squared errors of held-out {self._of} were added up, with noise. The 95 % ranges come from the known "
-            f"noise alone; they do not cover which {self._of} happened to be held out.{self._aside(float(overall.left_out[0]))}"
+            f"Noisy number of held-out {self._of} with a known '{self._target.column.name}'. "
+            f"{_HOW[self._config.is_model]} squared errors of held-out {self._of} were added up, with noise. The 95 % "
+            f"ranges come from the known noise alone; they do not cover which {self._of} happened to be held out."
+            f"{self._aside(float(overall.left_out[0]))}"
         )
         measure = Measure(max(rows, 0.0), BAR * math.sqrt(2) * overall.noise_std)
         return self._evidence("rows", f"Test {self._of}", measure, sentence, unit=self._of)
