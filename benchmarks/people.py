@@ -2,6 +2,7 @@
 
     python benchmarks/people.py                        # epsilon .3, 1, 3, 10, three seeds each
     python benchmarks/people.py --epsilons 1 --seeds 20 21 22 --patients 6000 --generator independent
+    python benchmarks/people.py --epsilons 1 --seeds 11 --generator independent-by-class --label again
 
 Patients have 1 to 6 visits, in order: how many depends on age; sex and year of birth belong to the patient; visits are
 about two months apart, sooner after a visit to the third ward; wards are sticky; costs have a share of the patient's
@@ -166,6 +167,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[11, 12, 13])
     parser.add_argument("--patients", type=int, default=6000)
     parser.add_argument("--generator", default="dp-hp-adaptive")
+    parser.add_argument("--label", help="for generators that need a column to predict")
     parser.add_argument("--separate", action="store_true", help="also make separate rows")
     given = parser.parse_args(arguments)
     warnings.simplefilter("ignore")
@@ -179,7 +181,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             began, found = time.perf_counter(), []
             for table in tables.values():
                 account = f"{'whole' if whole else 'separate'}-{epsilon:g}-{len(found)}"
-                made = released(table, epsilon, generator=given.generator, account=account, **asked)
+                made = released(table, epsilon, generator=given.generator, label=given.label, account=account, **asked)
                 found.append(scores(table, made))
             seconds = (time.perf_counter() - began) / len(tables)
             lines[f"epsilon {epsilon:g}, {'whole' if whole else 'separate rows'}, {seconds:.0f} s"] = found

@@ -49,12 +49,16 @@ def generator_cards() -> None:
         held["options"] = {}
     # What a generator needs is columns and a label; what a mode promises is said where it is chosen.
     config = config_of({**held, "protection": "record"})
+    asked = config.schema
+    with guard():
+        asked = config.asked.schema
     draw_cards(
         offered,
         chosen=held["generator"],
-        is_ready=lambda card: card.needs.are_met(config.schema, config.label),
+        is_ready=lambda card: card.needs.are_met(asked, config.label),
         choose=_choose,
         others=f"{len(offered) - 1} more, for special tables",
+        whole=config.schema.people == "whole",
     )
 
 

@@ -12,7 +12,7 @@ import synth
 from synth.cli.asking import ask_configuration
 from synth.cli.commands import main
 from synth.cli.files import draft_configuration
-from synth.errors import InputError
+from synth.errors import ConfigError, InputError
 from synth.reports.forecast import forecast
 from synth.schema import (
     LinkedTables,
@@ -214,6 +214,12 @@ def test_a_mode_that_releases_every_row_by_itself_does_not_keep_people() -> None
     config = config_of_text(f"{public}unit: {WHOLE}\n{generator}\n")
     with pytest.raises(InputError, match="rows_per_unit: 1, or choose mode 'record'"):
         forecast(config)
+
+
+def test_a_generator_that_cannot_keep_these_people_names_the_way_out() -> None:
+    with pytest.raises(ConfigError, match="'people: separate_rows' makes every row a person of its own") as refused:
+        forecast(said(more="rows: 100\ngenerator: {name: kernel-sos}"))
+    assert "generator 'kernel-sos' needs 1 to 6 numbers or dates" in str(refused.value)
 
 
 @pytest.mark.parametrize("generator", ["dp-hp-adaptive", "independent", "kahm"])

@@ -39,6 +39,7 @@ def draw_cards(
     is_ready: Callable[[Card], bool],
     choose: Callable[[str], None],
     others: str,
+    whole: bool = False,
 ) -> None:
     """Draw one card for each of them: the chosen one above, the others folded; all open where none is chosen.
 
@@ -53,12 +54,14 @@ def draw_cards(
         Told the name when another one is chosen.
     others : str
         The title of the fold, such as ``"6 more, for special tables"``.
+    whole : bool
+        Whether people keep all of their rows, so that each says what it keeps of them.
     """
     place = st.container()
     for card in offered:
         if card.name == chosen:
             with place.container(border=True):
-                _card(card, None, ready=is_ready(card))
+                _card(card, None, ready=is_ready(card), whole=whole)
             place = st.expander(others)
     left = [card for card in offered if card.name != chosen]
     with place:
@@ -66,16 +69,18 @@ def draw_cards(
             columns = st.columns(_CARDS_IN_A_ROW)
             for card, column in zip(left[start : start + _CARDS_IN_A_ROW], columns, strict=False):
                 with column.container(border=True, height="stretch"):
-                    _card(card, choose, ready=is_ready(card))
+                    _card(card, choose, ready=is_ready(card), whole=whole)
 
 
-def _card(card: Card, choose: Callable[[str], None] | None, *, ready: bool) -> None:
+def _card(card: Card, choose: Callable[[str], None] | None, *, ready: bool, whole: bool) -> None:
     """Draw a card; one that is chosen already has nothing to press."""
     title = f"**{card.title}** `{card.name}`"
     st.markdown(title if choose is not None else f"{title} :gray-badge[chosen]")
     st.markdown(f"**Best for:** {card.best_for}")
     st.markdown(card.summary)
     st.markdown(f"**Weaknesses:** {card.loses_where}")
+    if whole and card.keeps_people:
+        st.markdown(f"**People with several rows:** {card.keeps_people}")
     note(card.reference)
     if card.needs.words and ready:
         note(f"Needs {card.needs.words}.")

@@ -25,6 +25,7 @@ from synth.generators.protocol import (
     State,
     Trace,
 )
+from synth.schema import people_asked
 
 __all__ = [
     "CONTROL",
@@ -70,6 +71,12 @@ CONTROL = "independent"
 """The generator that every other has to beat: rehearsals and reports show it next to them."""
 
 
+_OF_PEOPLE = (
+    " Where people keep all of their rows, a row is counted together with the next, so there are more columns than you "
+    "declared; 'people: separate_rows' makes every row a person of its own."
+)
+
+
 def make(name: str, task: GeneratorTask, options: Mapping[str, object]) -> Generator:
     """Build an unfitted generator.
 
@@ -100,9 +107,10 @@ def build(card: Card, task: GeneratorTask, options: Mapping[str, object]) -> Pri
     who = f"{card.kind} '{card.name}'"
     if not card.needs.are_met(task.schema, task.label):
         instead = f", such as '{next(iter(GENERATORS))}'," if card.needs.numbers and card.kind == "generator" else ""
+        whole = "" if people_asked(task.schema) is None else _OF_PEOPLE
         raise ConfigError(
             f"{who} needs {card.needs.words}. Declare it ('label:' and 'columns:', or 2 Describe), or choose another "
-            f"{card.kind}{instead} (4 Generate)."
+            f"{card.kind}{instead} (4 Generate).{whole}"
         )
     if task.device == "auto" and card.on_card == "never":
         task = replace(task, device="cpu")

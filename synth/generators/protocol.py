@@ -208,6 +208,8 @@ class Card:
         takes longer than many runs and which not every installation has.
     options : type
         A frozen dataclass of plain values, for the form and for reading the configuration.
+    keeps_people : str
+        What a generator keeps where people keep all of their rows, in one or two sentences; shown where they do.
     needs : Needs
         What must be declared for a run to start.
     measures_one_ways : bool
@@ -249,6 +251,7 @@ class Card:
     reference: str
     made_by: str | type[PrivateModel]
     options: type[Any]
+    keeps_people: str = ""
     needs: Needs = Needs()
     measures_one_ways: bool = False
     modes: tuple[Mode, ...] = ()
@@ -269,6 +272,7 @@ class Card:
     def lines(self) -> tuple[str, ...]:
         """The card as lines of text."""
         said = {"Best for": self.best_for, "Loses where": self.loses_where}
+        said |= {"People with several rows": self.keeps_people} if self.keeps_people else {}
         said |= {"Needs": f"{self.needs.words}."} if self.needs.words else {}
         said |= {"Source": self.reference}
         return (f"{self.name}: {self.title}. {self.summary}", *(f"    {what}: {words}" for what, words in said.items()))

@@ -39,7 +39,7 @@ def test_it_is_a_generator_with_a_card(name):
     assert isinstance(generators.make(name, task(schema_for(name)), {}), Generator)
     card = generators.describe(name)
     assert card.name == name
-    assert all((card.title, card.summary, card.best_for, card.loses_where, card.reference))
+    assert all((card.title, card.summary, card.best_for, card.loses_where, card.reference, card.keeps_people))
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from driving import errors, go, open_app, texts, upload_table, uploader
 from streamlit.testing.v1 import AppTest
 
 from pages.ui.draft import config_of
+from synth.generators import cards
 from synth.schema import READ_FROM_ROWS
 
 DRAW = random.Random(7)
@@ -98,6 +99,8 @@ def test_people_or_rows_are_asked_for() -> None:
     app.button(key="continue-budget").click().run()
     app = go(app, "generate")
     assert not errors(app)
+    assert all(card.keeps_people in texts(app) for card in cards())
+    assert app.button(key="choose-kernel-sos").disabled, "it cannot be asked about a row and the next"
     app.radio(key="field:by_people").set_value(True).run()
     app.number_input(key="field:rows").set_value(40).run()
     assert app.number_input(key="field:rows").label == "Patients to make (a public number)"
@@ -110,6 +113,7 @@ def test_people_or_rows_are_asked_for() -> None:
     assert config.schema.unit.same_in_all_rows == ()
     app = go(app, "generate")
     assert app.number_input(key="field:rows").label == "Rows to make (a public number)"
+    assert not any(card.keeps_people in texts(app) for card in cards())
 
 
 def test_rules_may_be_about_the_number_of_rows_and_the_next_row() -> None:

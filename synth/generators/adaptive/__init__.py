@@ -126,6 +126,10 @@ CARD = Card(
         "Relations among seven or more columns, fine detail inside the bins of several numbers at once, and rare "
         "classes of a label with some forty other columns, which independent-by-class separates better."
     ),
+    keeps_people=(
+        "Kept: how many rows somebody has, what belongs to them, and what follows what. How alike numbers of one "
+        "person are is kept in part where the budget is small."
+    ),
     reference="Vinaroz et al. 2022 (DP-HP); McKenna et al. 2022 (AIM); McKenna et al. 2019.",
     made_by="synth.generators.adaptive.dp_hp_adaptive:DpHpAdaptive",
     options=AdaptiveOptions,

@@ -62,6 +62,10 @@ CARD = Card(
         "independent-by-class; with .035 it is more accurate than independent columns on discretised Adult at epsilon "
         "0.3."
     ),
+    keeps_people=(
+        "Kept: how many rows somebody has, and in part how alike numbers of one person are. Categories change from row "
+        "to row nearly by chance."
+    ),
     reference="Harder, Adamczewski and Park 2021, AISTATS.",
     made_by="synth.generators.fourier.dp_merf:DpMerf",
     options=DpMerfOptions,

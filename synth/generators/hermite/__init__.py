@@ -98,6 +98,10 @@ CARD = Card(
         "0.3 sets of three columns are hardly more accurate than independent columns, and on Adult classifiers did "
         "slightly worse than with independent-by-class."
     ),
+    keeps_people=(
+        "Kept: how many rows somebody has. Numbers of one person come out more alike than they are; categories change "
+        "from row to row nearly by chance."
+    ),
     reference="Vinaroz, Charusaie, Harder, Adamczewski and Park 2022, ICML.",
     made_by="synth.generators.hermite.dp_hp:DpHp",
     options=DpHpOptions,

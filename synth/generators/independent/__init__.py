@@ -31,6 +31,10 @@ INDEPENDENT = Card(
     summary="Counts every column on its own, with noise, and ignores how columns depend on each other.",
     best_for="Very small budgets or tables, and as the control that every other generator has to beat.",
     loses_where="Anything that needs two columns at once: pairs, groups, and every classifier.",
+    keeps_people=(
+        "Kept: how many rows somebody has, and what lies between them. Which rows are one person's is chance: what a "
+        "row says follows neither from the person nor from the row before."
+    ),
     reference="Noisy contingency tables (Dwork 2006).",
     made_by="synth.generators.independent.independent:Independent",
     options=IndependentOptions,
@@ -45,6 +49,10 @@ BY_CLASS = Card(
     summary="Counts every column within each class of the label, with noise; columns are independent within a class.",
     best_for="Training a classifier at a small budget, and as the control that every other generator has to beat.",
     loses_where="Columns that depend on each other within a class: they come out as if they did not.",
+    keeps_people=(
+        "Kept: how many rows somebody has, and how the label of a row goes with the row after it. Else, which rows are "
+        "one person's is chance."
+    ),
     reference="Noisy contingency tables (Dwork 2006); the naive Bayes assumption.",
     made_by="synth.generators.independent.independent:IndependentByClass",
     options=IndependentOptions,

@@ -131,6 +131,10 @@ CARD = Card(
         "Tables of categories and counts: every class is one cloud, so within a class only correlations are kept; "
         "choose dp-hp-adaptive if there are three or more category columns. Small classes; many classes."
     ),
+    keeps_people=(
+        "Kept: how many rows somebody has, and how alike numbers of one person are. Categories stay the same from row "
+        "to row less often than in the table."
+    ),
     reference="Kumar 2024 (machines and smoothing); the private moments are ours.",
     made_by="synth.generators.kahm.kahm:Kahm",
     options=KahmOptions,

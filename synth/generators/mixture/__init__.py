@@ -56,6 +56,10 @@ CARD = Card(
         "Small tables and budgets, where it only counts columns by class; two columns that determine each other; "
         "detail within a bin. On every table we measured, dp-hp-adaptive is more accurate."
     ),
+    keeps_people=(
+        "Kept: how many rows somebody has. What belongs to one person and what follows what are mostly lost: two rows "
+        "of one person have little more in common than a kind."
+    ),
     reference="Park et al. 2017 (DP-EM); Wang et al. 2020; one joint sensitivity for all components is ours.",
     made_by="synth.generators.mixture.dp_mixture:DpMixture",
     options=MixtureOptions,

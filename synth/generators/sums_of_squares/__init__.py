@@ -63,6 +63,10 @@ CARD = Card(
         "Every other table: it takes no categories besides the label unless all of them together form few groups, and "
         "it blurs spikes and steps that are finer than its bandwidth. Choose dp-hp-adaptive for those."
     ),
+    keeps_people=(
+        "Seldom possible: each row is asked about together with the next, which is more columns than it takes. Where "
+        "it refuses, 'people: separate_rows' makes every row a person of its own."
+    ),
     reference="Muzellec, Bach and Rudi 2021; sampling after Marteau-Ferey, Bach and Rudi 2022.",
     made_by="synth.generators.sums_of_squares.kernel_sos:KernelSos",
     options=KernelSosOptions,

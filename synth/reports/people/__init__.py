@@ -8,12 +8,13 @@ says in each figure whether it weighs people, rows, or pairs of a row and the ne
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
 import numpy as np
 
+from synth.generators import Card, describe
 from synth.progress import Progress
 from synth.reports.code_tables import bin_labels
 from synth.reports.evidence import OwnerOnlyEvidence, SafeEvidence
@@ -194,7 +195,14 @@ def _public(answers: PaidAnswers) -> Sequence[SafeEvidence]:
     people = people_asked(answers.config.schema)
     if people is None or answers.rows is None:
         return ()
-    return published_people(answers.coarse, people)
+    return (*published_people(answers.coarse, people), *_by_the_generator(describe(answers.config.generator)))
+
+
+def _by_the_generator(card: Card) -> Iterator[SafeEvidence]:
+    """Say what the generator keeps of people, whatever the table."""
+    if card.keeps_people:
+        title = f"What '{card.name}' keeps of people"
+        yield SafeEvidence(id=f"{_SECTION}.generator", title=title, value=None, sentence=card.keeps_people)
 
 
 def _owner(rows: OwnerRows, options: Mapping[str, Any], progress: Progress) -> Sequence[OwnerOnlyEvidence]:
