@@ -15,6 +15,11 @@ what follows beside those before it, as the pool itself tells (conditional mutua
 what chance alone adds). A row that follows is drawn among those of the pool that agree in as many of the first keys as
 leave at least five. Other dates at the step of the date that gives the order keep their distance to it.
 
+Noise hides much of how a number in the next row depends on the person: its table with the usual value is one of many.
+Where the pool's first rows tell more about a number than its pairs do, the number of a next row is that of a first row
+that agrees with it in everything else, in a person like this one. So people differ from each other as much as they
+should. The two rows of a person who has no others stay as the generator drew them.
+
 Structure is by construction: a person has as many rows as drawn, in order, and what is the same in all rows is the
 same. The next row is drawn again where it breaks a declared rule or leaves the declared range of the order; where no
 draw will do, the row at hand is repeated, which keeps both.
@@ -285,6 +290,22 @@ class _Pairs:
             targets.append(_Coarse(gaps, self.people.asked.modelled_column(self.people.gap)).of(np.maximum(gaps, 0)))
         return _Matches(keys, targets, self.is_last if onwards else self.is_first)
 
+    def numbers(self) -> _Numbers:
+        """Return where numbers of a next row are found by everything else that is known of it."""
+        everything, usual = slice(None), self.people.usual
+        person = self.coarse(self.people_of(self.rows))
+        this, following = self.coarse(self.this_row(everything)), self.coarse(self.next_row(everything))
+        rest = [name for name in following if name not in usual and name not in _moving_dates(self.people)]
+        alone = person | {name: this[name] for name in rest}
+        paired = person | this | {self.people.following[name]: following[name] for name in rest}
+        names = [
+            name for name in usual if _told(alone, [this[name]])[1] > _told(paired, [following[name]])[1]
+        ]
+        known = [*rest, *(name for name in usual if name not in names)]
+        keys = person | {name: this[name] for name in known}
+        matches = _Matches(keys, [this[name] for name in names], np.zeros(len(self.rows), np.int64))
+        return _Numbers(tuple(names), tuple(known), matches)
+
 
 class _Coarse:
     """At most 16 bins of a column: parts of a grid with equally many rows, or the most frequent values."""
@@ -313,7 +334,7 @@ class _Matches:
     """A pool sorted by keys, the most informative first; rows that agree in the first keys lie together."""
 
     def __init__(self, keys: dict[str, _Whole], targets: list[_Whole], end: _Whole) -> None:
-        self.names = _most_telling(keys, targets)
+        self.names = _told(keys, targets)[0]
         sorted_by = [end, *(keys[name] for name in self.names)]
         self._order = np.lexsort(sorted_by[::-1])
         self._levels: list[tuple[int, _Whole, _Whole, _Whole]] = []
@@ -348,8 +369,27 @@ class _Matches:
         return np.asarray(self._order[first + (random.random(queries) * width).astype(np.int64)], dtype=np.int64)
 
 
-def _most_telling(keys: dict[str, _Whole], targets: list[_Whole]) -> tuple[str, ...]:
-    """Return keys in an order in which each says most about the targets beside those before it."""
+@dataclass(frozen=True, slots=True, eq=False)
+class _Numbers:
+    """Where numbers of a next row are found.
+
+    Attributes
+    ----------
+    names : tuple of str
+        The numbers that are found here.
+    known : tuple of str
+        Columns of the row that they follow from, beside its person.
+    matches : _Matches
+        First rows of the pool by these keys.
+    """
+
+    names: tuple[str, ...]
+    known: tuple[str, ...]
+    matches: _Matches
+
+
+def _told(keys: dict[str, _Whole], targets: list[_Whole]) -> tuple[tuple[str, ...], float]:
+    """Return keys in an order in which each tells most about the targets beside those before it, and what all tell."""
     keys = {name: codes[:_LOOKED_AT] for name, codes in keys.items()}
     targets = [codes[:_LOOKED_AT] for codes in targets]
 
@@ -369,7 +409,7 @@ def _most_telling(keys: dict[str, _Whole], targets: list[_Whole]) -> tuple[str, 
         chosen.append(best)
         open_.remove(best)
         group, known = joined[best], more[best]
-    return tuple(chosen)
+    return tuple(chosen), known
 
 
 def _joined(group: _Whole, codes: _Whole) -> _Whole:
@@ -408,6 +448,7 @@ class _Making:
             self.made[:, self._at[name]] = np.repeat(drawn[:, pairs.at[name]], count)
         self._low = self._high = np.zeros(len(count), dtype=np.int64)
         self._dates = _moving_dates(self._people)
+        self._numbers = pairs.numbers()
 
     def begin(self) -> None:
         """Put the row of every person in its place, and the next row behind it where the generator drew one."""
@@ -430,6 +471,8 @@ class _Making:
         new, fits = self._row_beside(rows[followed], cells, gaps, onwards=True)
         self.made[rows[followed[fits]] + 1] = new[fits]
         self._high[followed[fits]] += 1
+        of_more = followed[fits & (count[followed] > 2)]
+        self._find_numbers(of_more, rows[of_more] + 1)
 
     def _leave_out(self, rows: _Whole) -> None:
         """Empty the row of every person who has none in the second of two tables, and cells that are missing there."""
@@ -561,6 +604,20 @@ class _Making:
         levels = self._people.schema.modelled_column(order).levels
         one, other = (np.minimum(codes[:, self._at[order]], levels) for codes in (self.made[rows], new))
         return np.asarray(one <= other if onwards else other <= one)
+
+    def _find_numbers(self, who: _Whole, rows: _Whole) -> None:
+        """Draw numbers of rows of some people again where the pool's first rows tell more about them."""
+        numbers = self._numbers
+        if not numbers.names or not len(who):
+            return
+        state = {name: codes[who] for name, codes in self._own.items()}
+        state |= self._pairs.coarse({name: self.made[rows, self._at[name]] for name in numbers.known})
+        found = numbers.matches.drawn(state, np.zeros(len(who), np.int64), self._random)
+        new = self.made[rows].copy()
+        for name in numbers.names:
+            new[:, self._at[name]] = self._pairs.rows[found, self._pairs.at[name]]
+        fits = np.ones(len(rows), dtype=bool) if self._keeps is None else self._keeps(new)
+        self.made[rows[fits]] = new[fits]
 
     def _row_beside(
         self,
