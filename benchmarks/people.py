@@ -16,13 +16,15 @@ import argparse
 import tempfile
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import combinations, product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 import synth
 
@@ -49,7 +51,6 @@ SCHEMA: dict[str, Any] = {
     },
 }
 COLUMNS = tuple(SCHEMA["columns"])[1:]
-OF_ROWS = ("ward", "cost", "again")
 
 
 def simulated(patients: int, seed: int) -> pd.DataFrame:
@@ -77,10 +78,41 @@ def simulated(patients: int, seed: int) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["patient", *COLUMNS])
 
 
-def apart(one: pd.Series, other: pd.Series) -> float:
-    """Return the total variation distance of two distributions of values."""
-    shares = [values.value_counts(normalize=True) for values in (one, other)]
-    return float(shares[0].sub(shares[1], fill_value=0).abs().sum() / 2)
+@dataclass(frozen=True)
+class Study:
+    """What is scored of a table with several rows per unit.
+
+    Attributes
+    ----------
+    unit : str
+        The id column.
+    own : tuple of str
+        Columns that are the same in all rows of a unit.
+    columns : tuple of str
+        Columns whose pairs are compared within a row.
+    of_rows : tuple of str
+        Columns whose pairs are compared between a row and the next.
+    by : tuple of str
+        A column by which rows a unit are compared, and its name in the scores.
+    binned : callable
+        Returns a table with its columns in a few bins.
+    order, number : callable
+        Return the column that gives the order, as numbers, and the number whose intraclass correlation is computed.
+    stays, gaps, share : tuple of str
+        A column that often stays as it is, and names in the scores of this one, of gaps, and of the number.
+    """
+
+    unit: str
+    own: tuple[str, ...]
+    columns: tuple[str, ...]
+    of_rows: tuple[str, ...]
+    by: tuple[str, str]
+    binned: Callable[[pd.DataFrame], pd.DataFrame]
+    order: Callable[[pd.DataFrame], pd.Series]
+    number: Callable[[pd.DataFrame], pd.Series]
+    stays: tuple[str, str]
+    gaps: str
+    share: str
 
 
 def binned(table: pd.DataFrame) -> pd.DataFrame:
@@ -93,21 +125,32 @@ def binned(table: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def joint(table: pd.DataFrame, *names: str) -> pd.Series:
-    """Return several columns as one of tuples."""
-    return pd.Series(list(zip(*(table[name] for name in names), strict=True)))
+SIMULATED = Study(
+    unit="patient",
+    own=("sex", "born"),
+    columns=COLUMNS,
+    of_rows=("ward", "cost", "again"),
+    by=("born", "by decade of birth"),
+    binned=binned,
+    order=lambda table: (pd.to_datetime(table["visited"]) - FIRST).dt.days,
+    number=lambda table: np.log(table["cost"].astype(float) + 10),
+    stays=("ward", "same ward again"),
+    gaps="days between, KS",
+    share="own share of cost",
+)
 
 
-def following(table: pd.DataFrame, name: str, after: str) -> pd.Series:
-    """Return a column of each row with another of the same patient's next row, where there is one."""
-    then = table.groupby("patient")[after].shift(-1)
-    return pd.Series(list(zip(table[name][then.notna()], then[then.notna()], strict=True)))
+def apart(one: NDArray[np.int64], other: NDArray[np.int64]) -> float:
+    """Return the total variation distance of two distributions of whole numbers."""
+    values, found = np.unique(np.concatenate([one, other]), return_inverse=True)
+    parts = found[: len(one)], found[len(one) :]
+    counts = [np.bincount(part, minlength=len(values)) / max(len(part), 1) for part in parts]
+    return float(np.abs(counts[0] - counts[1]).sum() / 2)
 
 
-def own_share(table: pd.DataFrame) -> float:
-    """Return the intraclass correlation of the logarithm of costs."""
-    values = np.log(table["cost"].astype(float) + 10)
-    groups = values.groupby(table["patient"])
+def own_share(values: pd.Series, units: pd.Series) -> float:
+    """Return the intraclass correlation of values: how much of their variance lies between units."""
+    groups = values.groupby(units)
     size, mean = groups.size(), groups.mean()
     inside = ((values - groups.transform("mean")) ** 2).sum() / max(len(values) - len(size), 1)
     between = (size * (mean - values.mean()) ** 2).sum() / max(len(size) - 1, 1)
@@ -116,41 +159,50 @@ def own_share(table: pd.DataFrame) -> float:
     return float(between / (between + inside))
 
 
-def gaps(table: pd.DataFrame) -> np.ndarray:
-    """Return the days between visits of one patient, ascending."""
-    days = pd.to_datetime(table["visited"]).groupby(table["patient"]).diff().dropna().dt.days
-    return np.sort(days.to_numpy())
+def scores(real: pd.DataFrame, made: pd.DataFrame, study: Study = SIMULATED) -> dict[str, float]:
+    """Return what the made rows keep: distances, 0 where nothing differs, and what of the made rows is stated as it is.
 
+    Parameters
+    ----------
+    real, made : DataFrame
+        Rows of a unit in their order, if not all together.
+    study : Study
+    """
+    tables = [table.sort_values(study.unit, kind="stable", ignore_index=True) for table in (real, made)]
+    both = pd.concat([study.binned(table) for table in tables], keys=(0, 1))
+    codes = {name: pd.factorize(both[name], use_na_sentinel=False)[0] for name in study.columns}
+    units = [table[study.unit] for table in tables]
+    bins = [{name: one[part] for name, one in codes.items()} for part in (slice(len(real)), slice(len(real), None))]
+    size = [of.groupby(of).size().to_numpy() for of in units]
+    first = [~of.duplicated().to_numpy() for of in units]
+    by = [one[study.by[0]][at] for one, at in zip(bins, first, strict=True)]
+    follows = [of.to_numpy()[1:] == of.to_numpy()[:-1] for of in units]
+    between = [np.diff(study.order(table))[at] for table, at in zip(tables, follows, strict=True)]
+    several = bool(follows[1].any())
+    at = np.union1d(*between)
+    places = [np.searchsorted(np.sort(gaps), at, "right") / max(len(gaps), 1) for gaps in between]
+    kept = made.groupby(study.unit)[list(study.own)].nunique(dropna=False).le(1).all(axis=1).mean()
+    stays = bins[1][study.stays[0]]
+    many = 1 << 20
 
-def scores(real: pd.DataFrame, made: pd.DataFrame) -> dict[str, float]:
-    """Return what the made rows keep; see the module."""
-    one, other = binned(real), binned(made)
-    size = [table.groupby("patient").size() for table in (one, other)]
-    born = [table.groupby("patient")["born"].first() for table in (one, other)]
-    kept = made.groupby("patient")[["sex", "born"]].nunique().le(1).all(axis=1).mean()
-    ends = [gaps(table) for table in (real, made)]
-    several = len(ends[1]) > 0
-    at = np.union1d(*ends)
-    places = [np.searchsorted(one, at, "right") / max(len(one), 1) for one in ends]
-    stays = following(made, "ward", "ward")
+    def within(name: str, other: str) -> float:
+        return apart(*(one[name] * many + one[other] for one in bins))
+
+    def onwards(name: str, other: str) -> float:
+        return apart(*(one[name][:-1][at] * many + one[other][1:][at] for one, at in zip(bins, follows, strict=True)))
+
     return {
-        "rows a patient": apart(*size),
-        "by decade of birth": apart(
-            *(joint(pd.DataFrame({"a": a, "b": b}), "a", "b") for a, b in zip(size, born, strict=True))
-        ),
-        "pairs within a row": float(
-            np.mean([apart(joint(one, *p), joint(other, *p)) for p in combinations(COLUMNS, 2)])
-        ),
-        "a row and the next": float(
-            np.mean([apart(following(one, *p), following(other, *p)) for p in product(OF_ROWS, OF_ROWS)])
-        )
+        f"rows a {study.unit}": apart(*size),
+        study.by[1]: apart(*(a * many + b for a, b in zip(size, by, strict=True))),
+        "pairs within a row": float(np.mean([within(*pair) for pair in combinations(study.columns, 2)])),
+        "a row and the next": float(np.mean([onwards(*pair) for pair in product(study.of_rows, study.of_rows)]))
         if several
         else 1.0,
-        "days between, KS": float(np.abs(places[0] - places[1]).max()) if several else 1.0,
-        "own share of cost": own_share(made) if several else float("nan"),
-        "same ward again": float(np.mean([a == b for a, b in stays])) if several else float("nan"),
+        study.gaps: float(np.abs(places[0] - places[1]).max()) if several else 1.0,
+        study.share: own_share(study.number(tables[1]), units[1]) if several else float("nan"),
+        study.stays[1]: float((stays[1:] == stays[:-1])[follows[1]].mean()) if several else float("nan"),
         "same in all rows": float(kept),
-        "in order": float((ends[1] >= 0).mean()) if several else float("nan"),
+        "in order": float((between[1] >= 0).mean()) if several else float("nan"),
     }
 
 

@@ -31,6 +31,7 @@ from synth.privacy.people import folded, made_up_hashes
 from synth.schema import People, RunConfig, people_asked, people_of
 from synth.schema.constraints import Repaired, asks_the_model, repair
 from synth.schema.kept_by_people import RulesOfPeople
+from synth.schema.people_rules import is_about_people
 from synth.schema.rule_lines import RuleSet, read_rules
 from synth.schema.shares import with_learnt_tables
 
@@ -115,8 +116,12 @@ def drawn_rows(fitted: PrivateModel, config: RunConfig) -> DrawnRows:
     # Structure is kept when people are made, so rows are repaired by the owner's rules, and by what tells whether there
     # is a row that these are about.
     asked = replace(config.asked, constraints=(*people.of_no_row, *config.constraints))
-    drawn, pool = _drawn(fitted, asked), _drawn(fitted, replace(asked, rows=POOL, seed=seed))
     rules = read_rules(config.constraints, config.schema)
+    # The people themselves last, as some facts are about the rows that were drawn last.
+    pool = _drawn(fitted, replace(asked, rows=POOL, seed=seed))
+    # Rules about people may shorten them, so that it takes more to have the rows asked for.
+    all_at_once = config.by_people or is_about_people(rules.rules, config.schema)
+    drawn = _drawn(fitted, asked) if all_at_once else _people_for_rows(fitted, asked, people, pool.codes)
     if rules.learnt:
         rules = with_learnt_tables(rules, config.schema, as_declared(pool.codes, people))
     of_people = RulesOfPeople(rules, people) if rules.rules else None
@@ -145,6 +150,23 @@ def _changed_people(made: MadePeople, people: People) -> Fact:
         "another one, because theirs broke a rule. So all of them keep every rule. This only uses synthetic rows: it "
         "costs nothing.",
     )
+
+
+def _people_for_rows(fitted: PrivateModel, asked: RunConfig, people: People, pool: NDArray[np.int64]) -> DrawnRows:
+    """Draw enough people for the rows that are asked for, and few more."""
+    place = people.asked.names.index(people.count)
+    usual = float((pool[:, place] + 1).mean())
+    number = min(round(_FEW_MORE * asked.rows / usual) + 1, asked.rows)
+    while True:
+        drawn = _drawn(fitted, replace(asked, rows=number))
+        # Everybody has a row, so as many people as rows are always enough.
+        if number == asked.rows or int((drawn.codes[:, place] + 1).sum()) >= asked.rows:
+            return drawn
+        number = min(2 * number, asked.rows)
+
+
+_FEW_MORE = 1.02
+"""People that are drawn for each one who is likely to be needed."""
 
 
 def rows_as_asked(drawn: DrawnRows, config: RunConfig) -> NDArray[np.int64]:

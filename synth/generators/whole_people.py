@@ -298,9 +298,7 @@ class _Pairs:
         rest = [name for name in following if name not in usual and name not in _moving_dates(self.people)]
         alone = person | {name: this[name] for name in rest}
         paired = person | this | {self.people.following[name]: following[name] for name in rest}
-        names = [
-            name for name in usual if _told(alone, [this[name]])[1] > _told(paired, [following[name]])[1]
-        ]
+        names = [name for name in usual if _told(alone, [this[name]])[1] > _told(paired, [following[name]])[1]]
         known = [*rest, *(name for name in usual if name not in names)]
         keys = person | {name: this[name] for name in known}
         matches = _Matches(keys, [this[name] for name in names], np.zeros(len(self.rows), np.int64))
