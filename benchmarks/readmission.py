@@ -3,8 +3,8 @@
     HERMITAGE_DATA=FOLDER python benchmarks/readmission.py [--epsilons 1 3] [--seeds 11 12 13]
 
 Diabetes130 has 101,766 stays of 71,518 patients. A third of the patients, drawn by the seed, is kept for testing; of
-the others the first six stays are released, whole and as separate rows, by `dp-hp-adaptive` with default options and all
-patients used. Race and sex belong to the patient. There is no date: stays are in the order of their numbers
+the others the first six stays are released, whole and as separate rows, by `dp-hp-adaptive` with default options; all
+patients are used. Race and sex belong to the patient. There is no date: stays are in the order of their numbers
 (`encounter_id`, in steps of 100,000), which say roughly when a stay was. Numbers are compared in eight parts with about
 equally many real rows.
 
