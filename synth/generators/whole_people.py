@@ -466,11 +466,12 @@ class _Making:
         if not len(followed):
             return
         cells, gaps = self._pairs.next_row(followed, self._drawn), self._pairs.gaps(followed, self._drawn)
+        of_more = count[followed] > 2
+        for name, codes in self._numbers_of(followed, cells).items():
+            cells[name] = np.where(of_more, codes, cells[name])
         new, fits = self._row_beside(rows[followed], cells, gaps, onwards=True)
         self.made[rows[followed[fits]] + 1] = new[fits]
         self._high[followed[fits]] += 1
-        of_more = followed[fits & (count[followed] > 2)]
-        self._find_numbers(of_more, rows[of_more] + 1)
 
     def _leave_out(self, rows: _Whole) -> None:
         """Empty the row of every person who has none in the second of two tables, and cells that are missing there."""
@@ -562,6 +563,8 @@ class _Making:
                 {name: c[open_] for name, c in state.items()}, end[open_].astype(np.int64), self._random
             )
             cells = self._pairs.next_row(found) if onwards else self._pairs.this_row(found)
+            if onwards:
+                cells |= self._numbers_of(who[open_], cells)
             gaps = self._pairs.gaps(found)
             new, fits = self._row_beside(rows[open_], cells, gaps, onwards=onwards, found=found)
             self.made[rows[open_[fits]] + step] = new[fits]
@@ -603,19 +606,15 @@ class _Making:
         one, other = (np.minimum(codes[:, self._at[order]], levels) for codes in (self.made[rows], new))
         return np.asarray(one <= other if onwards else other <= one)
 
-    def _find_numbers(self, who: _Whole, rows: _Whole) -> None:
-        """Draw numbers of rows of some people again where the pool's first rows tell more about them."""
+    def _numbers_of(self, who: _Whole, cells: dict[str, _Whole]) -> dict[str, _Whole]:
+        """Return numbers for next rows of some people where the pool's first rows tell more about them."""
         numbers = self._numbers
-        if not numbers.names or not len(who):
-            return
+        if not numbers.names:
+            return {}
         state = {name: codes[who] for name, codes in self._own.items()}
-        state |= self._pairs.coarse({name: self.made[rows, self._at[name]] for name in numbers.known})
+        state |= self._pairs.coarse({name: cells[name] for name in numbers.known})
         found = numbers.matches.drawn(state, np.zeros(len(who), np.int64), self._random)
-        new = self.made[rows].copy()
-        for name in numbers.names:
-            new[:, self._at[name]] = self._pairs.rows[found, self._pairs.at[name]]
-        fits = np.ones(len(rows), dtype=bool) if self._keeps is None else self._keeps(new)
-        self.made[rows[fits]] = new[fits]
+        return {name: self._pairs.rows[found, self._pairs.at[name]] for name in numbers.names}
 
     def _row_beside(
         self,

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from synth.estimators import DrawnRows, rows_as_asked
+from synth.generators import whole_people
 from synth.generators.whole_people import broken_structure, unfolded
 from synth.privacy.people import folded, made_up_hashes
 from synth.schema import LinkedTables, RunConfig, load_config, people_of
@@ -192,6 +193,49 @@ def test_chains_are_kept(people: People) -> None:
     assert np.abs(steps["cost"]).mean() < 6
     # The day of leaving moves with the day of the visit.
     assert (made.codes[:, at["left"]] - made.codes[:, at["visited"]] == 2).mean() > 0.99
+
+
+def share_between(values: NDArray[np.int64], units: NDArray[np.int64]) -> float:
+    """Return how much of the variance of values lies between people with several rows."""
+    size = np.bincount(units)
+    means = np.bincount(units, weights=values) / np.maximum(size, 1)
+    several = size[units] > 2
+    return float(1 - np.var((values - means[units])[several]) / np.var(values[several]))
+
+
+@pytest.fixture(scope="module")
+def forgetful(people: People) -> NDArray[np.int64]:
+    """A table of people whose next costs have changed places: nothing tells about them any more."""
+    table = table_of(people, *people_with_chains(people, 3000, 2)).copy()
+    place = people.asked.names.index("next.cost")
+    following = np.flatnonzero(table[:, place] < people.absent_code("cost"))
+    table[following, place] = np.random.default_rng(5).permutation(table[following, place])
+    return table
+
+
+def test_numbers_of_later_rows_are_those_of_first_rows_where_these_tell_more(
+    people: People, forgetful: NDArray[np.int64]
+) -> None:
+    made = unfolded(forgetful, forgetful, people, rows=None, seed=4)
+    assert share_between(made.codes[:, people.schema.names.index("cost")], made.units) > 0.9
+
+
+def test_a_bug_in_where_numbers_come_from_is_found(
+    people: People, forgetful: NDArray[np.int64], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(whole_people, "_told", lambda keys, targets: (tuple(keys), 0.0))
+    made = unfolded(forgetful, forgetful, people, rows=None, seed=4)
+    assert share_between(made.codes[:, people.schema.names.index("cost")], made.units) < 0.7
+
+
+def test_numbers_that_grow_from_row_to_row_still_do(people: People) -> None:
+    columns, unit = people_with_chains(people, 3000, 2)
+    place = np.arange(len(unit)) - np.flatnonzero(np.diff(unit, prepend=-1))[unit]
+    columns["cost"] = np.minimum(columns["cost"] // 2 + 9 * place, 90)
+    table = table_of(people, columns, unit)
+    made = unfolded(table, table, people, rows=None, seed=4)
+    steps = np.diff(made.codes[:, people.schema.names.index("cost")])[np.diff(made.units) == 0]
+    assert (steps > 0).mean() > 0.9
 
 
 def test_the_last_person_is_not_cut_to_meet_a_number_of_rows(people: People) -> None:
