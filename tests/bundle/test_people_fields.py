@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +92,26 @@ def test_readers_are_told_how_many_people_with_how_many_rows(bundle: Path) -> No
     assert "in the order of day, and are at most 3." in readme
     assert "The same in all rows of one patient: sex." in readme
     assert f"150 synthetic patients with {rows:,} rows" in page
+
+
+@pytest.mark.parametrize("rows", [1, 2, 300, 3_000])
+def test_rows_asked_for_draw_few_more_people_than_they_need(
+    rows: int, bundle: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fitted, config = saved_generator(bundle)[:2]
+    sample, drawn = fitted.sample, []
+
+    def counted(number: int, seed: int) -> np.ndarray:
+        drawn.append(number)
+        return sample(number, seed)
+
+    monkeypatch.setattr(fitted, "sample", counted)
+    made = drawn_rows(fitted, replace(config, by_people=False, rows=rows))
+    assert made.units is not None
+    people = int(made.units[-1]) + 1
+    assert rows <= len(made.codes) < rows + 3
+    # The last draw is of the people, before it come the pool, and perhaps draws that were not enough.
+    assert people <= drawn[-1] <= max(people + 2, 1.1 * people)
 
 
 def _json(change: Callable[[Any], None]) -> Callable[[bytes], bytes]:
