@@ -1,6 +1,6 @@
 """What synthetic people with several rows keep: simulated patients with known structure, whole and as separate rows.
 
-    python benchmarks/people.py                        # epsilon .3, 1, 3, 10, three seeds each
+    python benchmarks/people.py --picture docs/pictures/whole-people.svg   # epsilon .3, 1, 3, 10, three seeds each
     python benchmarks/people.py --epsilons 1 --seeds 20 21 22 --patients 6000 --generator independent
     python benchmarks/people.py --epsilons 1 --seeds 11 --generator independent-by-class --label again
 
@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from people_picture import picture
 
 import synth
 
@@ -221,12 +222,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--generator", default="dp-hp-adaptive")
     parser.add_argument("--label", help="for generators that need a column to predict")
     parser.add_argument("--separate", action="store_true", help="also make separate rows")
+    parser.add_argument("--picture", type=Path, help="also draw the scores of whole people into this file")
     given = parser.parse_args(arguments)
     warnings.simplefilter("ignore")
     tables = {seed: simulated(given.patients, seed) for seed in given.seeds}
     alike = [scores(tables[seed], simulated(given.patients, seed + 1000)) for seed in given.seeds]
     print(f"{given.patients} patients, {given.generator}, mean of seeds {given.seeds}")
     lines = {"other patients of the same law": alike}
+    made_whole = []
     for epsilon in given.epsilons:
         for whole in (True, False) if given.separate else (True,):
             asked = {"people": given.patients} if whole else {"people": "separate_rows", "rows": 2 * given.patients}
@@ -235,15 +238,25 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 account = f"{'whole' if whole else 'separate'}-{epsilon:g}-{len(found)}"
                 made = released(table, epsilon, generator=given.generator, label=given.label, account=account, **asked)
                 found.append(scores(table, made))
+            if whole:
+                made_whole.append(_means(found))
             seconds = (time.perf_counter() - began) / len(tables)
             lines[f"epsilon {epsilon:g}, {'whole' if whole else 'separate rows'}, {seconds:.0f} s"] = found
             _print(lines)
             lines = {}
+    if given.picture:
+        below = f"{given.patients:,} simulated patients with 1 to {MOST} visits, {given.generator}, "
+        below += f"mean of {len(given.seeds)} seeds"
+        given.picture.write_text(picture(given.epsilons, made_whole, _means(alike), below), encoding="utf-8")
+
+
+def _means(found: list[dict[str, float]]) -> dict[str, float]:
+    return {what: float(np.mean([one[what] for one in found])) for what in found[0]}
 
 
 def _print(lines: dict[str, list[dict[str, float]]]) -> None:
     for name, found in lines.items():
-        means = {what: float(np.mean([one[what] for one in found])) for what in found[0]}
+        means = _means(found)
         print(f"{name}: " + ", ".join(f"{what} {value:.3f}" for what, value in means.items()), flush=True)
 
 
