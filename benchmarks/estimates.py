@@ -2,6 +2,7 @@
 
     python benchmarks/estimates.py --runs 500 --keep build/estimates.jsonl [--generator dp-hp-adaptive] [--epsilon 1] \
         [--options '{"purpose": "regression"}'] [--step 0.1] [--questions "median income"]
+    python benchmarks/estimates.py --people --runs 40 --replicates 10 --keep build/estimates_of_people.jsonl
     python benchmarks/estimates.py --report --runs 500 --keep build/report_intervals.jsonl
 
 Every run draws 5,000 rows of a simulated population: a region, a sex, and an income that depends on both. They go
@@ -12,6 +13,9 @@ of the report in the bundle (numbers to quote), with region as a declared group.
 grid of incomes: where one value of it holds more of the rows than an interval of shares is wide, an interval of a
 quantile, whose ends are values of the grid, can hardly miss. Finished runs are appended to the file of ``--keep`` and
 not run again.
+
+With ``--people`` the tables are those of ``people.py``: 3,000 patients with one to six visits each, kept whole. The
+truth is that of 200,000 other patients of the same law; numbers count visits.
 """
 
 from __future__ import annotations
@@ -28,6 +32,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 import pandas as pd
+import people
 
 REGIONS, SHARES = ("north", "south", "east"), (0.5, 0.3, 0.2)
 BASE, PAID_MORE = {"north": 40.0, "south": 55.0, "east": 70.0}, 12.0
@@ -45,6 +50,9 @@ QUESTIONS = (
     "regression of income on region, sex",
     "regression of income > 60 on region, sex",
 )
+
+PATIENTS = 3000
+OF_PEOPLE = ("mean cost", "mean cost by ward", "median cost", "share of again = 'yes' by sex", "table of ward")
 
 QUANTILES = {0.1: "10 % below", 0.25: "25 % below", 0.5: "median", 0.75: "75 % below", 0.9: "90 % below"}
 IN_REPORT = {
@@ -103,6 +111,20 @@ def truths(step: float = 1.0) -> dict[str, dict[tuple[str, ...], float]]:
     }
 
 
+def truths_of_people() -> dict[str, dict[tuple[str, ...], float]]:
+    """Return the numbers of many patients of the same law."""
+    whole = people.simulated(200_000, 0)
+    shares = whole["ward"].value_counts(normalize=True)
+    again = (whole["again"] == "yes").groupby(whole["sex"]).mean()
+    return {
+        "mean cost": {(): float(whole["cost"].mean())},
+        "mean cost by ward": {(name,): float(value) for name, value in whole.groupby("ward")["cost"].mean().items()},
+        "median cost": {(): float(whole["cost"].median())},
+        "share of again = 'yes' by sex": {(name,): float(value) for name, value in again.items()},
+        "table of ward": {(name,): float(value) for name, value in shares.items()},
+    }
+
+
 def truths_in_report(step: float = 1.0) -> dict[str, dict[tuple[str, ...], float]]:
     """Return the population's numbers under the names that a report gives them."""
     whole = drawn(np.random.default_rng(0), 10_000_000, step)
@@ -141,27 +163,26 @@ def one_run(asked: argparse.Namespace, seed: int) -> dict[str, list[list[object]
     import synth
     from synth.rehearsal.estimating import estimate
 
-    frame = drawn(np.random.default_rng(seed), ROWS, asked.step)
-    schema = {
+    frame = people.simulated(PATIENTS, seed) if asked.people else drawn(np.random.default_rng(seed), ROWS, asked.step)
+    columns = {
         "region": {"type": "category", "values": list(REGIONS), "fallback": "north"},
         "sex": {"type": "category", "values": ["man", "woman"], "fallback": "woman"},
         "income": {"type": "number", "low": 0, "high": 120, "step": asked.step, "fallback": 40},
     }
+    of_rows = {"unit": {"protects": "person", "rows_per_unit": 1}, "row_count": "private", "columns": columns}
     found = {}
     with tempfile.TemporaryDirectory() as folder:
         os.environ["HERMITAGE_HOME"] = f"{folder}/home"
         config = {
             "account": f"estimates-{seed}",
-            "unit": {"protects": "person", "rows_per_unit": 1},
-            "row_count": "private",
+            **(people.SCHEMA if asked.people else of_rows),
             "people_at_most": 100_000,
             "budget": {"epsilon": asked.epsilon, "delta": 1e-6},
             "generator": {"name": asked.generator, "options": asked.options},
-            "rows": ROWS,
+            **({"people": PATIENTS} if asked.people else {"rows": ROWS}),
             "seed": seed,
             "holdout": 0.0,
             "device": "cpu",
-            "columns": schema,
             **({"groups": ["region"]} if asked.report else {}),
         }
         path = Path(folder) / "run.yaml"
@@ -187,15 +208,17 @@ def main() -> None:
     parser.add_argument("--options", type=json.loads, default={}, help="of the generator; one file of --keep each")
     parser.add_argument("--report", action="store_true", help="look at the report's intervals; a --keep of its own")
     parser.add_argument("--step", type=float, default=1.0, help="of incomes; one file of --keep each")
-    parser.add_argument("--questions", nargs="+", choices=QUESTIONS, default=QUESTIONS, metavar="QUESTION")
+    parser.add_argument("--people", action="store_true", help="patients with several visits; a --keep of its own")
+    parser.add_argument("--questions", nargs="+", choices=(*QUESTIONS, *OF_PEOPLE), metavar="QUESTION")
     parser.add_argument("--keep", type=Path)
     asked = parser.parse_args()
+    asked.questions = asked.questions or (OF_PEOPLE if asked.people else QUESTIONS)
     done = {}
     if asked.keep is not None and asked.keep.exists():
         for line in asked.keep.read_text(encoding="utf-8").splitlines():
             record = json.loads(line)
             done[record["seed"], record["generator"], record["epsilon"], record["replicates"]] = record["found"]
-    true = truths_in_report(asked.step) if asked.report else truths(asked.step)
+    true = truths_in_report(asked.step) if asked.report else truths_of_people() if asked.people else truths(asked.step)
     held: dict[str, list[float]] = {}
     widths: dict[str, list[float]] = {}
     without: dict[str, int] = {}
@@ -220,7 +243,8 @@ def main() -> None:
                     widths.setdefault(line, []).append(high - low)
                 else:
                     without[line] = without.get(line, 0) + 1
-    print(f"{asked.generator} {asked.options or ''}, epsilon {asked.epsilon:g}, {asked.runs} runs of {ROWS:,} rows")
+    size = f"{PATIENTS:,} patients" if asked.people else f"{ROWS:,} rows"
+    print(f"{asked.generator} {asked.options or ''}, epsilon {asked.epsilon:g}, {asked.runs} runs of {size}")
     for line, mine in held.items():
         n = len(mine)
         share = f"{np.mean(mine):.3f} of {n} hold the truth" if n else "none"

@@ -37,7 +37,7 @@ from sklearn.metrics import roc_auc_score
 
 from synth.cli.local import run_locally
 from synth.reading.reader import read_codes
-from synth.schema import NumberColumn, PrivacyUnit, RunConfig, Schema, TableFormat
+from synth.schema import CategoryColumn, Column, NumberColumn, PrivacyUnit, RunConfig, Schema, TableFormat
 
 PATIENT, ORDER = "patient_nbr", "encounter_id"
 LABEL, LABELS, SOON = "readmitted", ("NO", "<30", ">30"), "<30"
@@ -53,9 +53,25 @@ OF_ROWS = (
     "insulin",
     "readmitted",
 )
+
+
+def columns() -> tuple[Column, ...]:
+    """Return the declared columns; a cell that cannot be read would become the first value, but there is none."""
+    found: list[Column] = []
+    for column in (NumberColumn(ORDER, 0, 450_000_000, 100_000), *declared.diabetes()[1:]):
+        if isinstance(column, NumberColumn):
+            found.append(replace(column, fallback=column.low))
+        elif isinstance(column, CategoryColumn) and not column.missing and not column.other:
+            found.append(replace(column, fallback=column.values[0]))
+        else:
+            found.append(column)
+    return tuple(found)
+
+
 SCHEMA = Schema(
-    (NumberColumn(ORDER, 0, 450_000_000, 100_000), *declared.diabetes()[1:]),
+    columns(),
     PrivacyUnit(protects="patient", rows_per_unit=MOST, id_column=PATIENT, same_in_all_rows=OWN, ordered_by=ORDER),
+    row_count="private",
 )
 
 
