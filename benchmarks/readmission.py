@@ -62,7 +62,7 @@ def columns() -> tuple[Column, ...]:
         if isinstance(column, NumberColumn):
             found.append(replace(column, fallback=column.low))
         elif isinstance(column, CategoryColumn) and not column.missing and not column.other:
-            found.append(replace(column, fallback=column.values[0]))
+            found.append(replace(column, fallback=column.texts()[0]))
         else:
             found.append(column)
     return tuple(found)
