@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import io
 import math
+import tracemalloc
 from collections import Counter, defaultdict
 from dataclasses import replace
 from itertools import chain, combinations, pairwise, product
@@ -24,6 +25,7 @@ from synth.reports.measured import ComparedTable
 from synth.reports.overview import REPORT as OVERVIEW
 from synth.reports.owner_view import OwnerView
 from synth.reports.people import REPORT, published_people
+from synth.reports.people import kept as kept_module
 from synth.reports.people.kept import PeopleRows, kept_of_people, own_share
 from synth.reports.report import PaidAnswers
 from synth.schema import (
@@ -48,6 +50,7 @@ COLUMNS = (
     NumberColumn("cost", 0, 90, 1, missing=True),
 )
 UNIT = PrivacyUnit("patient", 4, "patient", ("sex",), "seen")
+WIDE_UNIT = PrivacyUnit("patient", 3, "patient")
 SCHEMA = Schema(COLUMNS, unit=UNIT, people="whole")
 PEOPLE = people_of(SCHEMA)
 KEY = b"\1" * 32
@@ -225,6 +228,27 @@ def test_pairs_within_a_row_say_nothing_of_the_next() -> None:
         compared(names, flat, flat, 1.0) for names in (("sex", "ward"), ("sex", "next.ward"), ("count", "next.ward"))
     ]
     assert by_id(published_people(others, PEOPLE))["next"].value is None
+
+
+def test_tables_that_are_too_large_to_lay_out_give_the_same_distances(monkeypatch: pytest.MonkeyPatch) -> None:
+    laid_out = kept_of_people(REAL, MADE, PEOPLE, seed=7)
+    monkeypatch.setattr(kept_module, "_FEW_CELLS", 0)
+    assert kept_of_people(REAL, MADE, PEOPLE, seed=7) == laid_out
+
+
+def test_memory_does_not_grow_with_the_number_of_pairs() -> None:
+    wide = Schema((IdentifierColumn("patient"), *(NumberColumn(f"n{k}", 0, 9, 1) for k in range(16))), unit=WIDE_UNIT)
+    rng = np.random.default_rng(3)
+    units = np.repeat(np.arange(1000), 3)
+    real, made = (UnitRows([rng.integers(0, 10, 3000) for _ in wide.names], units) for _ in range(2))
+    tracemalloc.start()
+    try:
+        kept_of_people(real, made, people_of(wide), seed=7)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    # The cells of all pairs of a row and the next together would take 256 times six of these columns.
+    assert peak < 60 * 2000 * 8
 
 
 # Over both doors

@@ -6,10 +6,12 @@ the same people would be about as far away.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
 from statistics import fmean
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,25 +28,30 @@ from synth.schema.schema import LEFT_ONLY, MERGE
 __all__ = ["PeopleRows", "kept_of_people", "own_share"]
 
 _Whole = NDArray[np.int64]
+_Codes = NDArray[np.integer[Any]]
 _PEOPLE = "Weighs people: everyone counts once."
 _ROWS = "Weighs rows: who has more of them counts more."
 _STEPS = "Weighs rows that have a next one: who has more of them counts more."
 _WORST = 10
+
+_FEW_CELLS = 2**16
+"""A table of more cells than this, and than twice as many as there are rows, is not laid out whole."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PeopleRows:
     """All rows of some people, as codes of the declared table and in at most 32 public bins.
 
-    ``codes`` and ``binned`` hold an array of shape (n_rows,) by column; the rows of a person lie together, in their
-    order, from ``first`` on, and are ``count`` many. Where two tables were joined, a person without a row in the second
-    has one here, for which ``there`` is false.
+    ``codes`` and ``binned`` hold an array of shape (n_rows,) by column, in small types; the rows of a person lie
+    together, in their order, from ``first`` on, and are ``count`` many. ``before`` are the rows that have a next one.
+    Where two tables were joined, a person without a row in the second has one here, for which ``there`` is false.
     """
 
-    codes: dict[str, _Whole]
-    binned: dict[str, _Whole]
+    codes: dict[str, _Codes]
+    binned: dict[str, _Codes]
     first: _Whole
     count: _Whole
+    before: _Whole
     there: NDArray[np.bool_]
 
     @property
@@ -55,16 +62,18 @@ class PeopleRows:
     @classmethod
     def of(cls, rows: UnitRows, people: People) -> PeopleRows:
         """Lay rows out by person."""
-        codes = {name: one.astype(np.int64) for name, one in zip(people.schema.names, rows.codes, strict=True)}
-        merged = None if people.least else codes.pop(MERGE.name)
-        binned = {
-            name: coarse_bins(people.schema.modelled_column(name))[one].astype(np.int64) for name, one in codes.items()
+        columns = {name: people.schema.modelled_column(name) for name in people.schema.names}
+        codes: dict[str, _Codes] = {
+            one.name: one.smallest_codes(own) for one, own in zip(columns.values(), rows.codes, strict=True)
         }
+        merged = None if people.least else codes.pop(MERGE.name)
+        binned = {name: _small(coarse_bins(columns[name])[one]) for name, one in codes.items()}
         starts = np.ones(len(rows.units), dtype=bool)
         starts[1:] = rows.units[1:] != rows.units[:-1]
         first = np.flatnonzero(starts)
         there = np.ones(len(rows.units), dtype=bool) if merged is None else merged != LEFT_ONLY
-        return cls(codes, binned, first, np.diff(np.append(first, len(rows.units))), there)
+        before = _but_last(first, len(rows.units))
+        return cls(codes, binned, first, np.diff(np.append(first, len(rows.units))), before, there)
 
     def drawn_again(self, seed: int) -> PeopleRows:
         """Return as many people, drawn with replacement, each with all of their rows."""
@@ -74,14 +83,19 @@ class PeopleRows:
         places = np.repeat(self.first[who] - first, count) + np.arange(count.sum())
         codes = {name: one[places] for name, one in self.codes.items()}
         binned = {name: one[places] for name, one in self.binned.items()}
-        return PeopleRows(codes, binned, first, count, self.there[places])
+        return PeopleRows(codes, binned, first, count, _but_last(first, len(places)), self.there[places])
 
-    @property
-    def before(self) -> _Whole:
-        """The rows that have a next one."""
-        last = np.zeros(int(self.count.sum()), dtype=bool)
-        last[self.first + self.count - 1] = True
-        return np.flatnonzero(~last)
+
+def _but_last(first: _Whole, rows: int) -> _Whole:
+    """Return the rows that are not the last of their person."""
+    last = np.append(first[1:], rows) - 1
+    kept = np.ones(rows, dtype=bool)
+    kept[last] = False
+    return np.flatnonzero(kept)
+
+
+def _small(bins: NDArray[np.integer[Any]]) -> _Codes:
+    return bins.astype(np.min_scalar_type(int(bins.max(initial=0))))
 
 
 def kept_of_people(
@@ -109,8 +123,9 @@ def kept_of_people(
     after = list(people.following)
 
     def far(name: str, title: str, sets: Sequence[tuple[str, ...]], cells: _Cells, weighs: str) -> OwnerOnlyEvidence:
+        # One set after another: of all pairs of many columns the cells together would need gigabytes.
         return _distances(
-            name, title, sets, [(cells(real, one), cells(made, one), cells(floor, one)) for one in sets], weighs
+            name, title, sets, ((cells(real, one), cells(made, one), cells(floor, one)) for one in sets), weighs
         )
 
     found = [far("rows", f"Rows of a {unit}", [("number of rows",)], lambda rows, _: [rows.number], _PEOPLE)]
@@ -130,19 +145,19 @@ def kept_of_people(
     return tuple(found)
 
 
-_Cells = Callable[[PeopleRows, tuple[str, ...]], Sequence[_Whole]]
+_Cells = Callable[[PeopleRows, tuple[str, ...]], Sequence[_Codes]]
 """The bins whose joint counts are compared, one array for each column of a set."""
 
 
-def _rows_and_own(rows: PeopleRows, columns: tuple[str, ...]) -> Sequence[_Whole]:
+def _rows_and_own(rows: PeopleRows, columns: tuple[str, ...]) -> Sequence[_Codes]:
     return [rows.number, *(rows.binned[name][rows.first] for name in columns)]
 
 
-def _within(rows: PeopleRows, columns: tuple[str, ...]) -> Sequence[_Whole]:
+def _within(rows: PeopleRows, columns: tuple[str, ...]) -> Sequence[_Codes]:
     return [rows.binned[name][rows.there] for name in columns]
 
 
-def _row_and_next(rows: PeopleRows, columns: tuple[str, ...]) -> Sequence[_Whole]:
+def _row_and_next(rows: PeopleRows, columns: tuple[str, ...]) -> Sequence[_Codes]:
     this, following = columns
     return [rows.binned[this][rows.before], rows.binned[following][rows.before + 1]]
 
@@ -151,7 +166,7 @@ def _distances(
     name: str,
     title: str,
     sets: Sequence[tuple[str, ...]],
-    cells: Sequence[tuple[Sequence[_Whole], Sequence[_Whole], Sequence[_Whole]]],
+    cells: Iterable[tuple[Sequence[_Codes], Sequence[_Codes], Sequence[_Codes]]],
     weighs: str,
 ) -> OwnerOnlyEvidence:
     joined = ", next row: " if name == "next" else " + "
@@ -178,17 +193,29 @@ def _judged(ours: float, floor: float) -> str:
     return beside_anchors(ours, control=None, floor=floor).replace("rows", "people")
 
 
-def _apart(one: Sequence[_Whole], other: Sequence[_Whole]) -> float:
+def _apart(one: Sequence[_Codes], other: Sequence[_Codes]) -> float:
     """Return the total variation between two tables of counts; 1 where one of them is empty."""
     if not len(one[0]) or not len(other[0]):
         return 1.0
     sizes = [int(max(a.max(), b.max())) + 1 for a, b in zip(one, other, strict=True)]
-    keys = [np.ravel_multi_index(list(table), sizes) for table in (one, other)]
-    values, place = np.unique(np.concatenate(keys), return_inverse=True)
-    shares = [
-        np.bincount(part, minlength=len(values)) / len(part) for part in np.split(place.reshape(-1), [len(keys[0])])
-    ]
+    keys = [_joined(table, sizes) for table in (one, other)]
+    if math.prod(sizes) > max(_FEW_CELLS, 2 * sum(map(len, keys))):
+        place = np.unique(np.concatenate(keys), return_inverse=True)[1]
+        keys = np.split(place.reshape(-1), [len(keys[0])])
+    cells = max(int(key.max()) for key in keys) + 1
+    counts = [np.bincount(key, minlength=cells) for key in keys]
+    seen = (counts[0] > 0) | (counts[1] > 0)
+    shares = [count[seen] / len(key) for count, key in zip(counts, keys, strict=True)]
     return float(np.abs(shares[0] - shares[1]).sum() / 2)
+
+
+def _joined(table: Sequence[_Codes], sizes: Sequence[int]) -> _Whole:
+    """Return one number for each row, different for different rows."""
+    keys = table[0].astype(np.int64)
+    for column, size in zip(table[1:], sizes[1:], strict=True):
+        keys *= size
+        keys += column
+    return keys
 
 
 def _gaps(real: PeopleRows, made: PeopleRows, floor: PeopleRows, people: People) -> OwnerOnlyEvidence:
@@ -196,7 +223,8 @@ def _gaps(real: PeopleRows, made: PeopleRows, floor: PeopleRows, people: People)
     levels = people.schema.modelled_column(order).levels
 
     def of(rows: PeopleRows) -> _Whole:
-        before, after = rows.codes[order][rows.before], rows.codes[order][rows.before + 1]
+        column = rows.codes[order].astype(np.int64)
+        before, after = column[rows.before], column[rows.before + 1]
         return np.sort((after - before)[(before < levels) & (after < levels)])
 
     gaps, again = _largest(of(real), of(made)), _largest(of(real), of(floor))
