@@ -24,6 +24,7 @@ import resource
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -183,11 +184,13 @@ def released(real: Split, epsilon: float, seed: int, folder: Path, *, whole: boo
     )
     folder.mkdir(parents=True)
     real.written.to_csv(folder / "stays.csv", index=False)
+    before = sum(os.times()[:4])
     run_locally(config, folder / "out", table=folder / "stays.csv", owner_report=owner)
+    spent = sum(os.times()[:4]) - before
     seconds = json.loads((folder / "out" / "owner" / "timings.json").read_text(encoding="utf-8"))["seconds"]
-    print("   seconds", {name: round(value, 1) for name, value in seconds.items()}, end=", ")
     most = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    print(f"peak so far {most / 1024:.0f} MiB", flush=True)
+    steps = ", ".join(f"{name} {value:.0f}" for name, value in seconds.items())
+    print(f"   {steps} s; {spent:.0f} s of processors; peak so far {most / 1024:.0f} MiB", flush=True)
     made = pd.read_csv(folder / "out" / "synthetic.csv", dtype=str, keep_default_na=False)
     return codes_of(made)
 
@@ -201,23 +204,24 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--owner-report", action="store_true", help="also build the owner's report")
     given = parser.parse_args(arguments)
     found: dict[str, list[dict[str, float]]] = {}
+
+    def add(name: str, line: dict[str, float]) -> None:
+        found.setdefault(name, []).append(line)
+        mine = found[name]
+        means = {what: float(np.mean([one[what] for one in mine])) for what in line}
+        said = ", ".join(f"{what} {value:.3f}" for what, value in means.items())
+        print(f"{name}, mean of {len(mine)}: {said}", flush=True)
+
     with tempfile.TemporaryDirectory() as scratch:
         os.environ.setdefault("HERMITAGE_HOME", str(Path(scratch) / "home"))
         for seed in given.seeds:
             real = split(seed)
             study = study_of(real.train)
-            tested = areas(real.train, real.test, seed)
-            found.setdefault("other patients, real rows", []).append(scores(real.train, real.test, study) | tested)
-            for epsilon in given.epsilons:
-                for kind in given.kinds:
-                    folder = Path(scratch) / f"{seed}-{epsilon:g}-{kind}"
-                    print(f"seed {seed}, epsilon {epsilon:g}, {kind}", flush=True)
-                    made = released(real, epsilon, seed, folder, whole=kind == "whole", owner=given.owner_report)
-                    line = scores(real.train, made, study) | areas(made, real.test, seed)
-                    found.setdefault(f"epsilon {epsilon:g}, {kind}", []).append(line)
-    for name, lines in found.items():
-        means = {what: float(np.mean([line[what] for line in lines])) for what in lines[0]}
-        print(f"{name}: " + ", ".join(f"{what} {value:.3f}" for what, value in means.items()))
+            add("real rows", scores(real.train, real.test, study) | areas(real.train, real.test, seed))
+            for epsilon, kind in product(given.epsilons, given.kinds):
+                folder = Path(scratch) / f"{seed}-{epsilon:g}-{kind}"
+                made = released(real, epsilon, seed, folder, whole=kind == "whole", owner=given.owner_report)
+                add(f"epsilon {epsilon:g}, {kind}", scores(real.train, made, study) | areas(made, real.test, seed))
 
 
 if __name__ == "__main__":
