@@ -68,7 +68,7 @@ def cells_of(schema: Schema, codes: np.ndarray) -> list[dict[str, Cell]]:
 
 def made_rule(random: np.random.Generator, schema: Schema) -> Made:
     """Return a line of any form."""
-    forms = [_order, _order, _sum, _implication, _implication, _implication, _exactly, _table, _few]
+    forms = [_order, _order, _difference, _sum, _implication, _implication, _implication, _exactly, _table, _few]
     return forms[random.integers(len(forms))](random, schema)
 
 
@@ -98,6 +98,19 @@ def _order(random: np.random.Generator, schema: Schema) -> Made:
         return _near(sign, one, other) if isinstance(one, float) else _COMPARED[sign](one, other)
 
     return Made(f"{left} {sign} {right}", kept)
+
+
+def _difference(random: np.random.Generator, schema: Schema) -> Made:
+    left, right = random.permutation(["a", "b", "c"] if random.random() < 0.6 else ["d", "e"])[:2]
+    sign, most = str(random.choice([">=", ">", "<=", "<"])), float(random.integers(-20, 20)) / 2
+
+    def kept(row: Mapping[str, Cell]) -> bool:
+        one, other = row[left], row[right]
+        if one is None or other is None:
+            return True
+        return _near(sign, (one - other) if isinstance(one, float) else (one - other).days, most)
+
+    return Made(f"{left} - {right} {sign} {most}", kept)
 
 
 def _sum(random: np.random.Generator, schema: Schema) -> Made:

@@ -119,6 +119,7 @@ def test_a_difference_is_in_days_also_of_months_in_minutes_of_times_and_in_the_n
         ("place = only", "names 'place', which rules cannot be about."),
         ("usual.cost >= cost", "names 'usual.cost', which rules cannot be about."),
         ("next.patient = 3", "names 'next.patient', which is not a declared column with values."),
+        ("next.count = 3", "names 'next.count', which is not a declared column with values. Did you mean 'next.cost'?"),
         ("counts <= 3", "names 'counts', which is not a declared column with values. Did you mean 'count'?"),
         ("ward determines next.ward", "has no pairs of values, and none are learnt between a row and the next."),
         ("count determines ward", "has no pairs of values"),
@@ -325,6 +326,9 @@ def test_rules_that_nobody_can_keep_are_refused_in_one_sentence(lines: list[str]
         ["count >= 2", "next.visited - visited >= 200"],
         ["count >= 4", "next.visited - visited >= 100", "next.cost - cost >= 300"],
         ["next.visited > visited", "if ward = heart then next.ward = heart", "next.cost - cost = 10"],
+        # Of a row that has no next one.
+        ["next.visited > visited", "if visited >= 2022-12-31 then ward = heart", "if cost >= 900 then sex = f"],
+        ["if count = 1 then ward = heart", "if count > 1 then next.cost >= cost"],
     ],
 )
 def test_rules_that_somebody_can_keep_are_not(lines: list[str]) -> None:

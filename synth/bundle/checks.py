@@ -83,7 +83,7 @@ from synth.reports.measured import EVALUATION_QUERY
 from synth.schema import RunConfig, Schema, config_to_yaml, people_of, schema_from_document, schema_to_document
 from synth.schema.constraints import unkept
 from synth.schema.contradictions import problems_of_rules
-from synth.schema.people_rules import is_about_people
+from synth.schema.people_rules import about_people
 from synth.schema.rule_lines import read_rules
 from synth.system.confined import answers_alone, confine, memory_is_short
 from synth.system.machine import is_device_name, is_lack_of_means, resolved_device
@@ -433,8 +433,9 @@ class _Check:
         if self.codes is None:
             return
         rules = read_rules(config.constraints, config.schema)
-        kept = tuple(rule for rule in rules.rules if is_about_people([rule], config.schema) == of_people)
-        for broken in unkept(replace(rules, rules=kept), config.schema, self.codes, self.units):
+        about = about_people(rules.rules, config.schema)
+        asked = about if of_people else tuple(rule for rule in rules.rules if rule not in about)
+        for broken in unkept(replace(rules, rules=asked), config.schema, self.codes, self.units):
             yield f"Not every row of synthetic.csv satisfies the rules in config.yaml: {broken}."
 
     def _sealed(self) -> PrivateModel:
@@ -759,7 +760,7 @@ def _declared_problems(config: RunConfig, schema: Schema) -> Iterator[str]:
 def _has_rules_of_people(config: RunConfig) -> bool:
     """Whether a rule is about more than a row; a line that cannot be read is found by another step."""
     try:
-        return is_about_people(read_rules(config.constraints, config.schema).rules, config.schema)
+        return bool(about_people(read_rules(config.constraints, config.schema).rules, config.schema))
     except SynthError:
         return False
 

@@ -31,7 +31,7 @@ from synth.privacy.people import folded, made_up_hashes
 from synth.schema import People, RunConfig, people_asked, people_of
 from synth.schema.constraints import Repaired, asks_the_model, repair
 from synth.schema.kept_by_people import RulesOfPeople
-from synth.schema.people_rules import is_about_people
+from synth.schema.people_rules import about_people
 from synth.schema.rule_lines import RuleSet, read_rules
 from synth.schema.shares import with_learnt_tables
 
@@ -120,7 +120,7 @@ def drawn_rows(fitted: PrivateModel, config: RunConfig) -> DrawnRows:
     # The people themselves last, as some facts are about the rows that were drawn last.
     pool = _drawn(fitted, replace(asked, rows=POOL, seed=seed))
     # Rules about people may shorten them, so that it takes more to have the rows asked for.
-    all_at_once = config.by_people or is_about_people(rules.rules, config.schema)
+    all_at_once = config.by_people or bool(about_people(rules.rules, config.schema))
     drawn = _drawn(fitted, asked) if all_at_once else _people_for_rows(fitted, asked, people, pool.codes)
     if rules.learnt:
         rules = with_learnt_tables(rules, config.schema, as_declared(pool.codes, people))

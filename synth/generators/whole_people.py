@@ -35,6 +35,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -279,6 +280,17 @@ class _Pairs:
 
     def matches(self, *, onwards: bool) -> _Matches:
         """Return where a next row is found by the one before, or one before by the next."""
+        return self._onwards if onwards else self._backwards
+
+    @cached_property
+    def _onwards(self) -> _Matches:
+        return self._found(onwards=True)
+
+    @cached_property
+    def _backwards(self) -> _Matches:
+        return self._found(onwards=False)
+
+    def _found(self, *, onwards: bool) -> _Matches:
         known, sought = (self.this_row, self.next_row) if onwards else (self.next_row, self.this_row)
         everything = slice(None)
         moving = _moving_dates(self.people)

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from synth.names import numbered, shown
 from synth.schema import ModelledColumn, PrivacyUnit, Schema, people_of
 from synth.schema.columns.base import LinkedCounts, PeopleCounts, ReadingCounts
-from synth.schema.people_rules import is_about_pairs, is_about_people
+from synth.schema.people_rules import about_people, is_about_pairs
 from synth.schema.rule_lines import read_rules
-from synth.schema.rules import CodeArray, Rule
+from synth.schema.rules import CodeArray
 from synth.schema.schema import LEFT_ONLY, MERGE, RIGHT_ONLY, LinkedTables
 
 __all__ = [
@@ -173,14 +173,13 @@ def looked_at(schema: Schema, rules: Sequence[str]) -> tuple[str, ...]:
     """
     people = people_of(schema)
     next_of = {new: name for name, new in people.next_names.items()}
-    named = (next_of.get(name, name) for rule in _about_people(schema, rules) for name in rule.columns)
+    named = (
+        next_of.get(name, name)
+        for rule in about_people(read_rules(rules, schema).rules, schema)
+        for name in rule.columns
+    )
     ordered = () if people.order is None else (people.order,)
     return tuple(dict.fromkeys((*people.own, *ordered, *(name for name in named if name != people.count))))
-
-
-def _about_people(schema: Schema, rules: Sequence[str]) -> list[Rule]:
-    """Return the rules about the number of rows of a person and about a row and the next."""
-    return [rule for rule in read_rules(rules, schema).rules if is_about_people([rule], schema)]
 
 
 def counts_of_people(
@@ -234,7 +233,7 @@ def _broken(
     units: NDArray[np.uint64], columns: Mapping[str, NDArray[Any]], schema: Schema, rules: Sequence[str], levels: int
 ) -> dict[str, tuple[int, int]]:
     """Return for every rule about people how many pairs, or people, break it, and how many there are."""
-    people, about = people_of(schema), _about_people(schema, rules)
+    people, about = people_of(schema), about_people(read_rules(rules, schema).rules, schema)
     if not about:
         return {}
     keys = (units,) if people.order is None else (np.minimum(columns[people.order], levels), units)

@@ -16,7 +16,7 @@ from synth.errors import ConfigError
 from synth.names import listed, shown
 from synth.schema.columns.base import ModelledColumn
 from synth.schema.people import People, people_of
-from synth.schema.people_rules import is_about_pairs, is_about_people, renamed
+from synth.schema.people_rules import about_people, is_about_pairs, renamed
 from synth.schema.rule_lines import RuleSet, read_rules
 from synth.schema.rules import (
     Among,
@@ -301,7 +301,6 @@ def problems_of_rules(lines: Sequence[str], schema: Schema) -> tuple[str, ...]:
 def _problems(lines: tuple[str, ...], schema: Schema) -> tuple[str, ...]:
     problems = [""] * len(lines)
     rules: list[Rule] = []
-    people = people_of(schema) if schema.people == "whole" else None
     for place, text in enumerate(lines):
         try:
             rules += [replace(rule, line=place) for rule in read_rules([text], schema).rules]
@@ -314,9 +313,28 @@ def _problems(lines: tuple[str, ...], schema: Schema) -> tuple[str, ...]:
                 f"rules: '{_short(rule)}' is always true: no row can break it within the declared columns. Delete it, "
                 "or check the bounds and values of its columns."
             )
+    people = people_of(schema) if schema.people == "whole" else None
+    pairs = [] if people is None else [rule for rule in rules if is_about_pairs(rule, people)]
+    _find_contradictions([rule for rule in rules if rule not in pairs], (), problems, one_by_one=few)
+    if people is not None and pairs:
+        # Apart from the others: a row that has no next one need not keep them.
+        sound = [rule for rule in rules if rule not in pairs and not problems[rule.line]]
+        _find_contradictions(pairs, _implied(sound, people), problems, one_by_one=few)
+    if people is not None and not any(problems) and about_people(rules, schema):
+        person = PersonSearch(rules, people)
+        if person.rows() is None:
+            problems[max(rule.line for rule in person.rules)] = _nobody(person, people)
+    return tuple(problems)
+
+
+def _find_contradictions(
+    rules: Sequence[Rule], beside: Sequence[Rule], problems: list[str], *, one_by_one: bool
+) -> None:
+    """Write what is wrong with some rules to their lines; ``beside`` are others that a row has to keep."""
     sound = [rule for rule in rules if not problems[rule.line]]
-    for together in linked(sound if people is None else [*sound, *_implied(sound, people)]):
-        if all(rule.line < 0 for rule in together):
+    for together in linked([*sound, *beside]):
+        ours = [rule for rule in together if rule in sound]
+        if not ours:
             continue
         circle = _circle(together)
         if circle:
@@ -327,19 +345,13 @@ def _problems(lines: tuple[str, ...], schema: Schema) -> tuple[str, ...]:
             blamed = _core(together, {})
             problems[max(rule.line for rule in blamed)] = _contradiction(blamed, given_up=search.given_up)
             continue
-        for rule in (one for one in together if one in sound) if few else ():
+        for rule in ours if one_by_one else ():
             met = _met(rule)
             # What a search is restricted to leaves out the gaps between very many codes: a row has to keep these, too.
             told = [*together, *(Rule(rule.line, rule.text, (), one) for one in rule.when if one.every is not None)]
             search = Search(told)
             if met and not problems[rule.line] and search.row(met) is None and not search.given_up:
                 problems[rule.line] = _never_met(rule, [one for one in _core(told, met) if one.line != rule.line])
-    sound = [rule for rule in sound if not problems[rule.line]]
-    if people is not None and not any(problems) and is_about_people(sound, schema):
-        person = PersonSearch(sound, people)
-        if person.rows() is None:
-            problems[max(rule.line for rule in person.rules)] = _nobody(person, people)
-    return tuple(problems)
 
 
 # Where people are kept whole ------------------------------------------------------------------------------------------
@@ -353,12 +365,13 @@ def in_order(people: People) -> Rule:
 
 
 def _implied(rules: Sequence[Rule], people: People) -> list[Rule]:
-    """Return what is true of the next row: it keeps the rules of every row, and is not before this one."""
+    """Return what is true of a row and the next, beside rules about both.
+
+    Each keeps the rules of every row, and the next is not before this one.
+    """
     names = people.next_names
-    if not any(is_about_pairs(rule, people) for rule in rules):
-        return []
-    of_rows = [rule for rule in rules if not is_about_pairs(rule, people) and not names.keys().isdisjoint(rule.columns)]
-    return [in_order(people), *(renamed(rule, names) for rule in of_rows)]
+    again = [renamed(rule, names) for rule in rules if not names.keys().isdisjoint(rule.columns)]
+    return [in_order(people), *rules, *again]
 
 
 class PersonSearch:
@@ -373,12 +386,15 @@ class PersonSearch:
     """
 
     def __init__(self, rules: Sequence[Rule], people: People) -> None:
-        groups = linked([*rules, *_implied(rules, people)])
-        ours = [rule for together in groups if is_about_people(together, people.schema) for rule in together]
+        pairs = [rule for rule in rules if is_about_pairs(rule, people)]
+        self._order = [in_order(people)] if pairs else []
+        of_rows = [rule for rule in rules if rule not in pairs]
+        groups = linked([*pairs, *(_implied(of_rows, people) if pairs else of_rows)])
+        about = set(people.of_rules)
+        ours = [rule for one in groups if any(about & set(rule.columns) for rule in one) for rule in one]
         self.rules = [rule for rule in rules if rule in ours]
         self.given_up = False
         self._people = people
-        self._order = [rule for rule in ours if rule.line < 0]
 
     def rows(self) -> list[dict[str, int]] | None:
         """Return the rows of a person, as codes of the columns that the rules are about; None where none was found."""

@@ -10,7 +10,7 @@ import numpy as np
 from synth.schema.constraints import mended_beside
 from synth.schema.contradictions import PersonSearch, in_order
 from synth.schema.people import People
-from synth.schema.people_rules import is_about_pairs, is_about_people, renamed
+from synth.schema.people_rules import about_people, is_about_pairs, renamed
 from synth.schema.rule_lines import RuleSet
 from synth.schema.rules import BoolArray, CodeArray, Rule
 
@@ -38,7 +38,7 @@ class RulesOfPeople:
         self._people, self._rules = people, rules.rules
         self.of_pairs = tuple(rule for rule in rules.rules if is_about_pairs(rule, people))
         self._of_rows = tuple(rule for rule in rules.rules if rule not in self.of_pairs)
-        self.are_about_people = is_about_people(rules.rules, people.schema)
+        self.are_about_people = bool(about_people(rules.rules, people.schema))
 
     def kept(
         self, rows: CodeArray, before: CodeArray | None, following: CodeArray | None, count: CodeArray

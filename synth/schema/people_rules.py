@@ -33,7 +33,7 @@ from synth.schema.rules import (
 )
 from synth.schema.schema import Schema
 
-__all__ = ["Named", "as_asked", "is_about_pairs", "is_about_people", "renamed"]
+__all__ = ["Named", "about_people", "as_asked", "is_about_pairs", "renamed"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,7 +67,7 @@ class Named:
     def why_not(self, name: str) -> str | None:
         """Say why a rule cannot name what it could elsewhere; None for a name that means nothing anywhere."""
         unit, of = self.schema.unit, name.removeprefix("next.")
-        is_next = name != of and of in self.columns
+        is_next = name != of and of in self.schema.names
         who = shown(unit.protects)
         if self.people is None:
             if not is_next and name != "count":
@@ -88,10 +88,10 @@ class Named:
         return None
 
 
-def is_about_people(rules: Iterable[Rule], schema: Schema) -> bool:
-    """Whether rules are about more than a row: the number of rows of a person, or the next row."""
+def about_people(rules: Iterable[Rule], schema: Schema) -> tuple[Rule, ...]:
+    """Return the rules about more than a row: about the number of rows of a person, or the next row."""
     beside = Named.of(schema).of_people
-    return any(not beside.isdisjoint(rule.columns) for rule in rules)
+    return tuple(rule for rule in rules if not beside.isdisjoint(rule.columns))
 
 
 def is_about_pairs(rule: Rule, people: People) -> bool:
