@@ -44,6 +44,7 @@ from synth.limits import DOCUMENT_BYTES
 from synth.names import odd_names, visible
 from synth.schema import (
     DeclaredTable,
+    DropColumn,
     LinkedTables,
     RunConfig,
     config_of_text,
@@ -487,7 +488,13 @@ def _receive(waiting: WaitingFile, account: str) -> None:
         ):
             form = parse_format(held["format"])
             table = application().intake.receive(
-                stream, account=account, name=waiting.name, table_format=form, vouched=waiting.names_first
+                stream,
+                account=account,
+                name=waiting.name,
+                table_format=form,
+                # What a codebook says of each column plays no part yet: its names say that the first line is no row.
+                declared=[DropColumn(row["name"]) for row in held["columns"]],
+                vouched=waiting.names_first,
             )
         take_table(held, table.table_id, table.account, [(column.name, column.kind) for column in table.columns])
         keep_own_dictionary(table.columns)

@@ -193,7 +193,13 @@ def _joined(application: Application, config: RunConfig, files: tuple[BinaryIO, 
 def _taken(application: Application, config: RunConfig, stream: BinaryIO, name: str, kind: _Kind) -> ReceivedTable:
     form = _form_of(config, kind)
     return application.intake.receive(
-        stream, account=config.account, name=name, table_format=form, kind=kind, declared=config
+        stream,
+        account=config.account,
+        name=name,
+        table_format=form,
+        kind=kind,
+        declared=config.schema.columns,
+        undeclared=config.undeclared,
     )
 
 

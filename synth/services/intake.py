@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Any, BinaryIO, Literal
+from typing import BinaryIO, Literal
 
 from synth.errors import NotAsDeclaredError, TableError
 from synth.ledger.ledger import Ledger
 from synth.ledger.notes import same_table
 from synth.names import composed, name_problem
 from synth.reports.losses import Losses
-from synth.schema import RunConfig, TableFormat, format_to_mapping, parse_format
+from synth.schema import Column, RunConfig, TableFormat, format_to_mapping, parse_format
 from synth.schema.schema import LinkedTables
 from synth.schema.source import DatabaseSource
 from synth.services.databases import form_of_rows, rows_of
@@ -73,7 +73,8 @@ class Intake:
         name: str,
         table_format: TableFormat | None = None,
         kind: Literal["table", "test"] = "table",
-        declared: RunConfig | None = None,
+        declared: Sequence[Column] = (),
+        undeclared: Literal["refuse", "drop"] = "refuse",
         vouched: bool = False,
     ) -> ReceivedTable:
         """Take in a table: read its header in a process with limits, then encrypt it while reading.
@@ -89,8 +90,10 @@ class Intake:
         table_format : TableFormat, optional
             The format of the file.
         kind : {"table", "test"}
-        declared : RunConfig, optional
-            What is declared. A first line that names exactly the declared columns is a header, whatever it looks like.
+        declared : sequence of Column
+            The declared columns. A first line that names exactly these is a header, whatever it looks like.
+        undeclared : {"refuse", "drop"}
+            Whether it may name others too.
         vouched : bool
             Whether the owner vouches that the first line holds names, for a table that nobody described yet.
 
@@ -101,10 +104,9 @@ class Intake:
         """
         form = table_format or TableFormat()
         form.check()
-        known: dict[str, Any] = {}
-        if declared is not None:
-            known = {"declared": declared.schema.columns, "undeclared": declared.undeclared}
-        header = read_header(stream, form, limits=self._limits, vouched=vouched, **known)
+        header = read_header(
+            stream, form, limits=self._limits, vouched=vouched, declared=declared, undeclared=undeclared
+        )
         if header.n_rows == 0:
             raise TableError("The table has a header but no rows. Upload the whole table.")
         stream.seek(0)
