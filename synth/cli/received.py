@@ -186,7 +186,12 @@ def _joined(application: Application, config: RunConfig, files: tuple[BinaryIO, 
     if config.schema.tables is None:
         raise ValueError
     return application.intake.receive_linked(
-        files, config.schema.tables, account=config.account, table_format=config.format, declared=config
+        files,
+        config.schema.tables,
+        account=config.account,
+        table_format=config.format,
+        declared=config.schema.columns,
+        undeclared=config.undeclared,
     )
 
 

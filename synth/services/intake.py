@@ -160,7 +160,8 @@ class Intake:
         *,
         account: str,
         table_format: TableFormat | None = None,
-        declared: RunConfig | None = None,
+        declared: Sequence[Column] = (),
+        undeclared: Literal["refuse", "drop"] = "refuse",
     ) -> ReceivedTable:
         """Take in two tables that belong together, joined by their key; afterwards they are one uploaded table.
 
@@ -174,8 +175,10 @@ class Intake:
             As in :meth:`receive`.
         table_format : TableFormat, optional
             The format of both files.
-        declared : RunConfig, optional
+        declared : sequence of Column
             What is declared. Columns that are dropped are not taken in.
+        undeclared : {"refuse", "drop"}
+            What to do with a column that is not declared.
 
         Raises
         ------
@@ -183,17 +186,22 @@ class Intake:
             If they cannot be read or joined; nothing is kept, and no account is opened.
         """
         form = table_format or TableFormat()
-        known: dict[str, Any] = {}
-        if declared is not None:
-            known = {"declared": declared.schema.columns, "drop_undeclared": declared.undeclared == "drop"}
-        directory = self._store.settings.home / "incoming"
-        with joined_rows(files, tables, form, directory=directory, limits=self._limits, **known) as stream:
+        with joined_rows(
+            files,
+            tables,
+            form,
+            directory=self._store.settings.home / "incoming",
+            limits=self._limits,
+            declared=declared,
+            drop_undeclared=undeclared == "drop",
+        ) as stream:
             return self.receive(
                 stream,
                 account=account,
                 name=f"{tables.first} and {tables.second}",
                 table_format=form_of_joined(form),
                 declared=declared,
+                undeclared=undeclared,
             )
 
     def keys_with(self, table_id: str, second: BinaryIO, form: TableFormat) -> tuple[str, ...]:
