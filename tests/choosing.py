@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import combinations, product
 from typing import Any
 
 import pytest
 
-__all__ = ["each_once", "few"]
+__all__ = ["each_once", "each_pair", "few"]
 
 
 def each_once(*axes: Iterable[Any], others: pytest.MarkDecorator = pytest.mark.thorough) -> list[Any]:
@@ -23,17 +24,28 @@ def each_once(*axes: Iterable[Any], others: pytest.MarkDecorator = pytest.mark.t
     """
     values = [list(axis) for axis in axes]
     longest = max(map(len, values))
-    kept = {tuple(turn % len(axis) for axis in values) for turn in range(longest)}
-    cases: list[tuple[int, ...]] = [()]
-    for axis in values:
-        cases = [(*case, place) for case in cases for place in range(len(axis))]
+    return _marked(values, {tuple(turn % len(axis) for axis in values) for turn in range(longest)}, others)
+
+
+def each_pair(*axes: Iterable[Any], others: pytest.MarkDecorator = pytest.mark.thorough) -> list[Any]:
+    """Return the product of several axes as :func:`each_once` does; any two values of different axes meet in a case."""
+    values = [list(axis) for axis in axes]
+    pairs_of = {case: set(combinations(enumerate(case), 2)) for case in product(*(range(len(axis)) for axis in values))}
+    left, kept = set().union(*pairs_of.values()), set[tuple[int, ...]]()
+    while left:
+        kept.add(most := max(pairs_of, key=lambda case: len(pairs_of[case] & left)))
+        left -= pairs_of[most]
+    return _marked(values, kept, others)
+
+
+def _marked(values: Sequence[Sequence[Any]], kept: set[tuple[int, ...]], others: pytest.MarkDecorator) -> list[Any]:
     return [
         pytest.param(
             *(axis[place] for axis, place in zip(values, case, strict=True)),
             marks=() if case in kept else others,
             id="-".join(str(axis[place]) for axis, place in zip(values, case, strict=True)),
         )
-        for case in cases
+        for case in product(*(range(len(axis)) for axis in values))
     ]
 
 

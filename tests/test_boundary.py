@@ -343,8 +343,7 @@ def test_every_command_is_tried() -> None:
     assert config_of  # the options that change a configuration are those of run, forecast and rehearse
 
 
-@pytest.mark.parametrize("wrong", WRONG_TEXTS)
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize(("command", "wrong"), each_once(COMMANDS, WRONG_TEXTS))
 def test_no_command_repeats_rows_that_are_given_for_a_path(
     command: str, wrong: str, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -75,7 +75,7 @@ def test_t1_sensitivity_to_an_outlier(name: str, world: str) -> None:
     ],
 )
 def test_t1_sensitivity_to_anybody(name: str, world: str) -> None:
-    @settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+    @settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck), database=None)
     @given(brought=extreme_rows, place=st.integers(0, 40), seed=st.integers(0, 3))
     def anybody(brought: list[Row], place: int, seed: int) -> None:
         layers.t1_sensitivity(name, WORLDS[world], brought, place=place, seed=seed)

@@ -184,7 +184,7 @@ def test_numbers_with_more_digits_than_thirty_are_in_the_domain() -> None:
         assert column.code_of_text(text) == code
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(data=st.data())
 def test_whatever_can_be_declared_can_be_written_and_checked(data: st.DataObject) -> None:
     try:

@@ -6,6 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
+from choosing import each_pair
 
 from synth.generators import hierarchical_histogram
 from synth.generators.hierarchical_histogram import (
@@ -203,10 +204,10 @@ def test_a_declared_total_far_from_the_counts_is_divided_all_the_same(counts: li
     np.testing.assert_allclose(made, weights @ np.array(means), rtol=1e-6, atol=1e-9 * total)
 
 
-@pytest.mark.parametrize("places", [2, 3, 17, 64])
-@pytest.mark.parametrize("counted", [0, 40, 10**6])
-@pytest.mark.parametrize("declared", [1.0, 891.0, 10.0**9])
-@pytest.mark.parametrize("std", [0.02, 1.0, 300.0])
+@pytest.mark.parametrize(
+    ("places", "counted", "declared", "std"),
+    each_pair([2, 3, 17, 64], [0, 40, 10**6], [1.0, 891.0, 10.0**9], [0.02, 1.0, 300.0]),
+)
 def test_whatever_is_declared_the_masses_add_up(places: int, counted: int, declared: float, std: float) -> None:
     random = np.random.default_rng(places)
     exact = np.bincount(np.minimum(random.geometric(0.2, counted) - 1, places - 1), minlength=places)

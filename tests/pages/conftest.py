@@ -16,7 +16,7 @@ import pytest
 from streamlit.components.v2 import manifest_scanner
 from streamlit.runtime.pages_manager import PagesManager
 from streamlit.runtime.scriptrunner.script_cache import ScriptCache
-from streamlit.testing.v1 import AppTest
+from streamlit.testing.v1 import AppTest, local_script_runner
 from streamlit.testing.v1.element_tree import FileUploader
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -39,7 +39,16 @@ def one_server() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(manifest_scanner, "scan_component_manifests", cache(manifest_scanner.scan_component_manifests))
         patch.setattr(ScriptCache, "get_bytecode", lambda _, path: compiled(known, path))
+        patch.setattr(local_script_runner, "require_widgets_deltas", ended)
         yield
+
+
+def ended(runner: local_script_runner.LocalScriptRunner, timeout: float) -> None:
+    """Wait for the end of a screen's run; AppTest looks every millisecond, through all that the screen has sent."""
+    runner._script_thread.join(timeout)
+    if not runner.script_stopped():
+        runner.request_stop()
+        raise RuntimeError(f"the screen ran longer than {timeout} seconds")
 
 
 @pytest.fixture(autouse=True)

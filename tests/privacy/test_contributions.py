@@ -20,7 +20,7 @@ from by_hand import contribution, sides_of
 from candidates import candidate_of
 from choosing import each_once, few
 from devices import DEVICES
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from questions import every_kind_of_map, random_forest, small_codes, small_schema
 from recorded_noise import RecordedNoise
@@ -242,6 +242,7 @@ def test_one_more_row_anywhere_changes_a_sum_by_what_it_adds(kind: str) -> None:
     case, own = cases()[kind], added_by(kind)
     places = st.integers(0, case.n_rows - 1)
 
+    @settings(max_examples=10)  # of each of some forty questions
     @given(st.lists(places, max_size=40), places, st.data())
     def one_more(table: list[int], row: int, data: st.DataObject) -> None:
         at = data.draw(st.integers(0, len(table)))

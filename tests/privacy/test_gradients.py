@@ -132,7 +132,7 @@ def test_units_are_worked_on_in_blocks_of_any_size(
 def test_one_more_unit_anywhere_changes_a_sum_by_what_it_adds(kind: str) -> None:
     places = st.integers(0, 23)
 
-    @settings(max_examples=20)
+    @settings(max_examples=8)  # of each of thirty questions
     @given(
         st.lists(st.tuples(places, st.integers(0, 5)), max_size=30), st.lists(places, min_size=1, max_size=3), st.data()
     )
