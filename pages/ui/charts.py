@@ -26,7 +26,7 @@ _DARK_LINE = "#B7C0C7"
 _INK = {"light": "#1F2933", "dark": "#E6EAED"}
 _ACCENT = {"light": "#0B6E75", "dark": "#4FB3BA"}
 _LONGEST_IN_FULL, _TALL, _MOST_LABELS = 40, 420, 40
-_LONGEST_ON_AXIS = 24
+_LONGEST_ON_AXIS, _HALF_LETTER = 24, 3
 _FEW = 4
 _DASHED = {"floor": "dot", "ceiling": "dash"}
 _PLOT_OPTIONS = {"displayModeBar": False, "staticPlot": False}
@@ -168,9 +168,12 @@ def bars_figure(figure: Bars, *, filled: bool = False) -> go.Figure:
     ticks, shown = _ticks(figure.categories)
     # Few long names wrap, so that none of them runs out of a narrow picture.
     shown = [name.replace(" ", "<br>") for name in shown] if len(places) <= _FEW else shown
-    made.update_xaxes(tickvals=ticks, ticktext=shown, automargin=True)
+    made.update_xaxes(tickvals=ticks, ticktext=shown, automargin=True, ticklabeloverflow="allow")
     made.update_traces(hovertext=categories, hoverinfo="name+text+y")
-    return _finish(made, figure.unit)
+    # Else the last name would be left out where it is wider than its bar.
+    finished = _finish(made, figure.unit)
+    finished.update_layout(margin_r=10 + _HALF_LETTER * len(shown[-1] if shown else ""))
+    return finished
 
 
 def heat_map_figure(figure: HeatMap) -> go.Figure:
