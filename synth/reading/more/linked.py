@@ -34,7 +34,7 @@ from synth.schema.header import check_names
 from synth.schema.schema import BOTH, LEFT_ONLY, MERGE, RIGHT_ONLY
 from synth.schema.stored import refuse
 from synth.system.conversation import AskedRanges, write_frame
-from synth.system.settings import too_large
+from synth.system.settings import size_text, too_large
 
 __all__ = ["answer_with_joined", "main"]
 
@@ -80,7 +80,7 @@ def answer_with_joined(request: Request, questions: BinaryIO, answers: BinaryIO)
     fields = (pa.field(tables.key, key), *first.fields, *second.fields, pa.field(MERGE.name, _TEXTS))
     written = _Written(pa.schema(fields), Frames(answers, request.limits), request)
     with written.writer:
-        for columns in _joined(_Held(first, key, request), second, key, request):
+        for columns in _joined(_held(first, second, key, request), second, key, request):
             written.add(columns)
         written.end()
     write_frame(answers, b"Z", dumps({"rows": written.rows}).encode())
@@ -276,6 +276,16 @@ def _key_as_written(cells: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 # The join -------------------------------------------------------------------------------------------------------------
+
+
+def _held(first: _Side, second: _Side, key: pa.DataType, request: Request) -> _Held:
+    try:
+        return _Held(first, key, request)
+    except MemoryError:
+        raise TableError(
+            f"'{first.table}' is held in memory while '{second.table}' is read, and needs more than the "
+            f"{size_text(request.limits.memory_bytes)} allowed. Leave out columns that you do not need (type: drop)."
+        ) from None
 
 
 class _Held:
