@@ -57,17 +57,13 @@ def _(patch: pytest.MonkeyPatch) -> None:
 
 @_fault("the last row of a key counts, not the first")
 def _(patch: pytest.MonkeyPatch) -> None:
-    right = linked._Held._numbered
-
-    def numbered(self: Any, ids: Any, places: Any) -> Any:
-        alone = right(self, ids, places)
+    def number(self: Any, ids: Any, places: Any) -> None:
         known = [*ids, None]
-        for row, place in enumerate(places.tolist(), start=self.rows):
-            if known[place] is not None:
-                self._row_of[known[place]] = row
-        return alone
+        self._row_of |= {
+            known[place]: row for row, place in enumerate(places.tolist(), start=self.rows) if known[place]
+        }
 
-    patch.setattr(linked._Held, "_numbered", numbered)
+    patch.setattr(linked._Held, "_number", number)
 
 
 @_fault("keys are compared as they are written")
@@ -91,17 +87,6 @@ def _(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(linked, "ids_in", ids_in)
 
 
-@_fault("further rows of a key are lost")
-def _(patch: pytest.MonkeyPatch) -> None:
-    right = linked._Held.__init__
-
-    def begin(self: Any, *given: Any) -> None:
-        right(self, *given)
-        self.alone[:] = False
-
-    patch.setattr(linked._Held, "__init__", begin)
-
-
 def _batches(patch: pytest.MonkeyPatch, change: Callable[[list[pa.Array]], list[pa.Array] | None]) -> None:
     right = linked._joined
 
@@ -117,6 +102,19 @@ def _batches(patch: pytest.MonkeyPatch, change: Callable[[list[pa.Array]], list[
 @_fault("people without a row in the second table are lost")
 def _(patch: pytest.MonkeyPatch) -> None:
     _batches(patch, lambda columns: None if "left_only" in columns[-1].to_pylist() else columns)
+
+
+@_fault("further rows of a key are lost")
+def _(patch: pytest.MonkeyPatch) -> None:
+    seen: set[object] = set()
+
+    def change(columns: list[pa.Array]) -> list[pa.Array]:
+        keys, merge = columns[0].to_pylist(), columns[-1].to_pylist()
+        kept = pa.array([word != "left_only" or key not in seen for key, word in zip(keys, merge, strict=True)])
+        seen.update(keys)
+        return [cells.filter(kept) for cells in columns]
+
+    _batches(patch, change)
 
 
 @_fault("rows whose person is missing are lost")

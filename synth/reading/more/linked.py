@@ -289,45 +289,31 @@ def _held(first: _Side, second: _Side, key: pa.DataType, request: Request) -> _H
 
 
 class _Held:
-    """The first table, held in memory as columns, and which of its rows stands beside which key.
-
-    Attributes
-    ----------
-    rows : int
-    alone : array of shape (rows,)
-        Which rows stand alone whatever the second table holds: those without a key, and those whose key an earlier row
-        has.
-    """
+    """The first table, held in memory as columns, and which of its ``rows`` stands beside which key."""
 
     def __init__(self, side: _Side, key: pa.DataType, request: Request) -> None:
         self._types = [*(field.type for field in side.fields), key]
         chunks: list[list[pa.Array]] = [[] for _ in self._types]
         self._row_of: dict[bytes, int] = {}
-        alone: list[npt.NDArray[np.bool_]] = []
         self.rows = 0
         for *columns, keys in side.read():
-            alone.append(self._numbered(*ids_in(keys, request)))
+            self._number(*ids_in(keys, request))
             for held, cells in zip(chunks, (*columns, _key_as_written(keys, key)), strict=True):
                 held.append(_texts(cells, _HELD_TEXTS) if pa.types.is_dictionary(cells.type) else cells)
             self.rows += len(keys)
-        self.alone = np.concatenate(alone) if alone else np.zeros(0, dtype=bool)
         self._columns: list[pa.Array] = []
         for kind in self._types:
             of_column = pa.chunked_array(chunks.pop(0), _HELD_TEXTS if kind == _TEXTS else kind)
             self._columns.append(of_column.unify_dictionaries().combine_chunks())
             del of_column  # so that the pieces need not be held while the next column is joined
 
-    def _numbered(self, ids: Sequence[bytes | None], places: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-        """Note the row of each key that is new, and return which rows have none or one that is known."""
+    def _number(self, ids: Sequence[bytes | None], places: npt.NDArray[np.int64]) -> None:
+        """Note the first row of each key among those that come next."""
         known = [*ids, None]
-        first = self._row_of.setdefault
-        return np.array(
-            [
-                known[place] is None or first(known[place], row) != row
-                for row, place in enumerate(places.tolist(), start=self.rows)
-            ],
-            dtype=bool,
-        )
+        for row, place in enumerate(places.tolist(), start=self.rows):
+            one = known[place]
+            if one is not None:
+                self._row_of.setdefault(one, row)
 
     def rows_beside(self, ids: Sequence[bytes | None], places: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Return the row that stands beside each row of the other table, -1 where there is none."""
@@ -344,14 +330,15 @@ class _Held:
 
 def _joined(held: _Held, second: _Side, key: pa.DataType, request: Request) -> Iterator[list[pa.Array]]:
     """Yield the columns of the joined table, some rows at a time."""
-    has_row = held.alone.copy()
+    # A row without a key, and each that is not the first with its key, stands beside none.
+    has_row = np.zeros(held.rows, dtype=bool)
     for *columns, keys in second.read():
         beside = held.rows_beside(*ids_in(keys, request))
         has_row[beside[beside >= 0]] = True
         *of_first, _ = held.taken(beside)
         merge = np.where(beside >= 0, BOTH, RIGHT_ONLY)
         yield [_key_as_written(keys, key), *of_first, *columns, _merge(merge)]
-    left = np.flatnonzero(held.alone | ~has_row)
+    left = np.flatnonzero(~has_row)
     for start in range(0, len(left), GROUP_ROWS):
         rows = left[start : start + GROUP_ROWS]
         *of_first, keys = held.taken(rows)
