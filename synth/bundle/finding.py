@@ -250,7 +250,8 @@ def _paid_problems(finding: Finding, certificate: Certificate, reference: FoundR
         yield "The certificate and found.json state different epsilons or deltas of the finding."
     if finding.account != certificate.account:
         yield "The finding was charged to a different account."
-    if (finding.schema.unit, finding.schema.neighbours) != (certificate.unit, certificate.neighbours):
+    # A finding asks about rows, whoever keeps theirs together.
+    if (finding.schema.unit, finding.schema.neighbours) != (certificate.unit.of_rows, certificate.neighbours):
         yield "found.json and the certificate protect different units or hide different changes."
     yield from receipt_problems(finding.receipts, certificate, rows_per_unit=certificate.unit.rows_per_unit)
     spent = epsilon_of_receipts(finding.receipts, finding.delta)

@@ -219,8 +219,9 @@ def check_what_is_described(config: RunConfig) -> None:
     refusals = []
     for kind in kinds:
         columns = (parse_column(one.name, kind) if isinstance(one, FindColumn) else one for one in config.schema)
-        schema = replace(config.schema, columns=tuple(columns))
         try:
+            # A schema may need one of the two: rows come in the order of a number.
+            schema = replace(config.schema, columns=tuple(columns))
             check_config(replace(config, schema=schema, constraints=()))
         except SynthError as refusal:
             refusals.append(refusal)

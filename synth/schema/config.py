@@ -350,6 +350,15 @@ class RunConfig:
         rules = (*people.structure, *self.constraints)
         return replace(self, schema=people.asked, by_people=False, constraints=rules)
 
+    def of_rows(self, schema: Schema) -> RunConfig:
+        """Return the configuration for questions about rows one by one, of a schema that :meth:`Schema.of_rows` gave.
+
+        Nothing in it is about columns that this schema may lack.
+        """
+        return replace(
+            self, schema=schema, by_people=False, label=None, groups=(), constraints=(), prediction_share=0.0
+        )
+
     @property
     def is_model(self) -> bool:
         """Whether a model is fitted and released, and no row is drawn."""

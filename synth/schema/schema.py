@@ -118,6 +118,11 @@ class PrivacyUnit:
         return None
 
     @property
+    def of_rows(self) -> PrivacyUnit:
+        """The same unit where nothing is said about its rows together."""
+        return replace(self, same_in_all_rows=(), ordered_by=None)
+
+    @property
     def rows_at_most(self) -> int:
         """The most rows of the table that one of them can have, also where one question row stands for all of them."""
         return self.rows_per_unit
@@ -311,7 +316,9 @@ class Schema:
                 raise SchemaError(f"unit: same_in_all_rows: '{shown(name)}' is an identifier or dropped. Leave it out.")
         if unit.ordered_by is not None:
             column = self[unit.ordered_by]
-            if not isinstance(column, ModelledColumn) or not column.is_ordered:
+            # Of a column that is still to be found, what was found says whether it has an order.
+            open_ = isinstance(column, FindColumn)
+            if not open_ and not (isinstance(column, ModelledColumn) and column.is_ordered):
                 raise SchemaError(
                     f"unit: ordered_by: '{shown(unit.ordered_by)}' has no order. Name a number, a date or a time."
                 )
@@ -462,8 +469,7 @@ class Schema:
 
     def of_rows(self, columns: Sequence[Column]) -> Schema:
         """Return the same unit with other columns, for questions about its rows one by one."""
-        unit = replace(self.unit, same_in_all_rows=(), ordered_by=None)
-        return replace(self, columns=tuple(columns), unit=unit, people="separate_rows", tables=None)
+        return replace(self, columns=tuple(columns), unit=self.unit.of_rows, people="separate_rows", tables=None)
 
     @property
     def may_be_whole(self) -> bool:

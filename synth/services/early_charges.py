@@ -32,8 +32,7 @@ _ASKED = ("account", *_DECLARED, "undeclared", "format")
 
 def asking_only(config: RunConfig, schema: Schema) -> RunConfig:
     """Return a configuration of another schema, without what is about the release alone."""
-    aside: dict[str, Any] = {"label": None, "groups": (), "constraints": (), "prediction_share": 0.0}
-    return replace(config, schema=schema, domain_source={}, found=None, **aside)
+    return replace(config.of_rows(schema), domain_source={}, found=None)
 
 
 def task_of(config: RunConfig, schema: Schema, budget: PrivacyBudget, table_id: str) -> str:
