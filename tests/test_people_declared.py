@@ -350,8 +350,11 @@ def test_a_dataframe_and_its_release(table: Path) -> None:
     }
     assert parse_schema(drafted).people == "whole"
     asked = {"epsilon": 3.0, "generator": "independent", "account": "visits", "people_at_most": 1000}
-    release = synth.Release(FRAME, drafted, people=60, **asked).fit(look=False)
+    rules = ["count <= 3", "next.visited - visited <= 80"]
+    release = synth.Release(FRAME, drafted, people=60, rules=rules, **asked).fit(look=False)
     made = release.table_
+    assert made.groupby("patient").size().max() == 3
+    assert made.dropna(subset="visited").groupby("patient")["visited"].diff().max() <= pd.Timedelta(days=80)
     assert made["patient"].nunique() == 60
     assert len(made[["patient", "sex"]].drop_duplicates()) == 60
     assert made.dropna(subset="visited").groupby("patient")["visited"].is_monotonic_increasing.all()

@@ -521,8 +521,8 @@ class _Making:
         rows = np.arange(len(self.made)) - self._start[self._unit]
         there = (rows >= self._low[self._unit]) & (rows <= self._high[self._unit])
         codes, units = self.made[there], self._unit[there]
-        shortened = int(np.count_nonzero(self._high - self._low + 1 < self._count))
         kept = self._rules.kept_by_people(codes, units)
+        shortened = int(np.count_nonzero(kept & (self._high - self._low + 1 < self._count)))
         if kept.all():
             return MadePeople(codes, units, shortened)
         return MadePeople(*self._replaced(codes, units, kept), shortened, int(np.count_nonzero(~kept)))

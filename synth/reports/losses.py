@@ -172,14 +172,10 @@ def looked_at(schema: Schema, rules: Sequence[str]) -> tuple[str, ...]:
         The declared rules.
     """
     people = people_of(schema)
-    next_of = {new: name for name, new in people.next_names.items()}
-    named = (
-        next_of.get(name, name)
-        for rule in about_people(read_rules(rules, schema).rules, schema)
-        for name in rule.columns
-    )
+    about = about_people(read_rules(rules, schema).rules, schema)
     ordered = () if people.order is None else (people.order,)
-    return tuple(dict.fromkeys((*people.own, *ordered, *(name for name in named if name != people.count))))
+    named = people.declared_names(name for rule in about for name in rule.columns)
+    return tuple(dict.fromkeys((*people.own, *ordered, *named)))
 
 
 def counts_of_people(

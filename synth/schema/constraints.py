@@ -384,15 +384,16 @@ def unkept(
     seen = {number: Determined.of({}) for number in range(len(rules.learnt))}
     said: set[int] = set()
     for first in range(0, len(codes), _AT_ONCE):
-        # With the first row of the next part: it may be the next row of the last one's person.
-        part = codes[first : first + _AT_ONCE + 1].astype(np.int64)
-        rows = {name: part[:_AT_ONCE, place[name]] for name in rules.columns if name in place}
+        # Column by column, with the first row of the next part: it may be the next row of the last one's person.
+        part = slice(first, first + _AT_ONCE + 1)
+        named = rules.columns if people is None else people.declared_names(rules.columns)
+        cells = {name: codes[part, place[name]].astype(np.int64) for name in named}
+        rows = {name: column[:_AT_ONCE] for name, column in cells.items()}
         for rule in rules.rules:
             if rule.line in said:
                 continue
             if people is not None and units is not None and not place.keys() >= set(rule.columns):
-                whose = units[first : first + _AT_ONCE + 1]
-                broken, what = _broken_by_people(rule, part, whose, count, people)
+                broken, what = _broken_by_people(rule, cells, units[part], count, people)
             else:
                 broken, what = rule.broken(rows), "row {0:,} breaks"
             if broken.any():
@@ -414,18 +415,21 @@ def unkept(
 
 
 def _broken_by_people(
-    rule: Rule, codes: CodeArray, units: npt.NDArray[np.integer[Any]], count: CodeArray, people: People
+    rule: Rule,
+    cells: Mapping[str, CodeArray],
+    units: npt.NDArray[np.integer[Any]],
+    count: CodeArray,
+    people: People,
 ) -> tuple[npt.NDArray[np.bool_], str]:
     """Return which rows break a rule about the number of rows or the next row, and how that is said."""
-    at = {name: place for place, name in enumerate(people.schema.names)}
     pairs = is_about_pairs(rule, people)
-    rows = slice(0, len(codes) - 1 if pairs else _AT_ONCE)
-    cells = people.cells(
-        rule.columns, lambda name: codes[rows, at[name]], lambda name: codes[1:, at[name]], count[units[rows]]
+    rows = slice(0, len(units) - 1 if pairs else _AT_ONCE)
+    found = rule.broken(
+        people.cells(rule.columns, lambda name: cells[name][rows], lambda name: cells[name][1:], count[units[rows]])
     )
     if not pairs:
-        return rule.broken(cells), "row {0:,} breaks"
-    return rule.broken(cells) & (units[1:] == units[:-1]), "rows {0:,} and {1:,} break"
+        return found, "row {0:,} breaks"
+    return found & (units[1:] == units[:-1]), "rows {0:,} and {1:,} break"
 
 
 def _agreed(then: Dependency, source: CodeArray, target: CodeArray, seen: Determined) -> Determined | None:

@@ -176,6 +176,11 @@ class People:
         nexts = {new: replace(self.schema.modelled_column(name), name=new) for name, new in self.next_names.items()}
         return {self.count: NumberColumn(self.count, self.least, self.most, 1), **nexts}
 
+    def declared_names(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Return the declared columns that what rules name is about."""
+        next_of = {new: name for name, new in self.next_names.items()}
+        return tuple(dict.fromkeys(next_of.get(name, name) for name in names if name != self.count))
+
     def cells(
         self,
         names: Iterable[str],

@@ -162,7 +162,7 @@ def test_a_check_that_ignores_rules_about_people_is_noticed(
     bundle: Path, key: Key, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """So the test above can tell."""
-    nothing = lambda rule, codes, units, count, people: (np.zeros(0, dtype=bool), "")  # noqa: E731
+    nothing = lambda rule, cells, units, count, people: (np.zeros(0, dtype=bool), "")  # noqa: E731
     monkeypatch.setattr(constraints, "_broken_by_people", nothing)
     with pytest.raises(AssertionError):
         test_one_pair_that_breaks_a_rule_is_found("cost", bundle, key, tmp_path)
