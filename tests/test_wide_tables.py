@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import io
 import itertools
+import json
 import re
 import sys
 import tracemalloc
 import weakref
 from collections.abc import Callable
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -16,7 +18,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+import synth
 from synth.bundle.table_files import write_csv
+from synth.cli.commands import main
 from synth.generators.protocol import states_of_columns
 from synth.reading import files, text
 from synth.reports.document import report_page
@@ -180,3 +184,31 @@ def test_what_was_read_is_not_held_beside_what_is_read_next() -> None:
         del batch
     assert len(held) > 1
     assert max(alive) == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("generator", ["independent", "dp-hp-adaptive"])
+def test_five_thousand_columns_end_in_a_release_that_a_check_accepts_within_its_usual_limits(
+    generator: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HERMITAGE_HOME", str(tmp_path / "home"))
+    names = [f"q{place}" for place in range(5_000)]
+    cells = np.random.default_rng(5).integers(0, 3, (2_000, len(names)))
+    table = tmp_path / "wide.csv"
+    table.write_text("\n".join(",".join(map(str, row)) for row in [names, *cells.tolist()]) + "\n", encoding="utf-8")
+    said = {
+        "table": str(table),
+        "account": "wide",
+        "unit": {"protects": "person", "rows_per_unit": 1, "id_column": None},
+        "row_count": "private",
+        "people_at_most": 10_000,
+        "holdout": 0,
+        "budget": {"epsilon": 1.0},
+        "generator": {"name": generator},
+        "rows": 2_000,
+        "columns": {name: {"type": "number", "low": 0, "high": 2, "step": 1, "fallback": 0} for name in names},
+    }
+    config = tmp_path / "wide.yaml"
+    config.write_text(json.dumps(said), encoding="utf-8")
+    assert main(["run", str(config), "--out", str(tmp_path / "out"), "--no-owner-report"]) == 0
+    assert synth.verify(tmp_path / "out" / "bundle.zip").ok
