@@ -32,6 +32,7 @@ __all__ = [
     "publishable",
     "read_json",
     "withdraw",
+    "write_files",
     "write_owner_json",
 ]
 
