@@ -200,3 +200,22 @@ def test_values_are_as_long_as_the_answers_and_not_as_the_declared_range() -> No
     (found,) = counts(asked(table, (halves, 1.0), key=None)).tables
     assert isinstance(found, CountedTable)
     assert found.values == (("0 to 4999999", "5000000 to 9999999"),)
+
+
+def test_tables_come_in_the_order_of_columns_and_each_has_a_title_of_its_own() -> None:
+    fine, last_digit = OneHot(("age",), (None,), (AGE.size,)), OneHot(("age",), (Bins.of_codes(np.arange(101) % 10),))
+    cross = Product((towns(), ages()))
+    session = asked(
+        table_of(TOWN, AGE), (Stack((last_digit, cross, fine, ages()), (0.5,) * 4), 0.5), (towns(), 0.5), key=1
+    )
+    found = counts(session)
+    assert [one.title for one in found.tables] == [
+        "town: 3 counts (question 1)",
+        "age: 11 counts (question 0)",
+        "age: 101 counts (question 0)",
+        "age: 10 counts (question 0)",
+        "town and age: 3 x 11 counts (question 0)",
+    ]
+    assert not found.tables[3].of_ranges
+    named = replace(found.tables[4], question="table 7: town x age")
+    assert named.title == "town and age: 3 x 11 counts (table 7)"
