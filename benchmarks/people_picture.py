@@ -31,7 +31,7 @@ _PANELS = (
         ("by decade of birth", "pairs within a row", "a row and the next", "days between, KS", "rows a patient"),
         0.04,
     ),
-    _Panel("What is kept? Dashed: real rows", 540, 760, 1.0, ("same ward again", "own share of cost"), 0.25),
+    _Panel("What is kept? Dashed: other patients", 540, 760, 1.0, ("same ward again", "own share of cost"), 0.25),
 )
 
 
