@@ -64,9 +64,9 @@ def test_a_bug_that_lets_a_row_into_the_lines_of_others_is_seen(fault: str) -> N
     berlin = {**honest(4), "visited": new_york["visited"].tz_convert("Europe/Berlin")}
     assert lines_of(inferred([berlin]), SCHEMA)[0] == lines_of(inferred([new_york, berlin]), SCHEMA)[1]
     with planted(fault):
-        moved = sum(moved_lines(nasty, way) for nasty in NASTY if nasty != "half a character" for way in WAYS)
-        moved += lines_of(inferred([berlin]), SCHEMA)[0] != lines_of(inferred([new_york, berlin]), SCHEMA)[1]
-    assert moved
+        assert lines_of(inferred([berlin]), SCHEMA)[0] != lines_of(inferred([new_york, berlin]), SCHEMA)[1] or any(
+            moved_lines(nasty, way) for nasty in NASTY if nasty != "half a character" for way in WAYS
+        )
 
 
 def codes(frame: pd.DataFrame, schema: Schema) -> dict[str, list[int]]:

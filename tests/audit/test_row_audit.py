@@ -72,10 +72,10 @@ def layers_of(name: str, folder: Path) -> Iterator[tuple[str, Callable[[], objec
     yield "T0", lambda: row_layers.t0_calibration(name)
     yield "T1", lambda: row_layers.t1_cell(name, BROUGHT["far"])
     yield "T1 rows", lambda: row_layers.t1_row(name)
+    yield "T3", lambda: row_layers.t3_metadata(name, folder)
     yield "T1 made", lambda: row_layers.t1_made(name)
     yield "T4", lambda: row_layers.t4_distinguishing(name)
     yield "T2", lambda: row_layers.t2_laws(name)
-    yield "T3", lambda: row_layers.t3_metadata(name, folder)
 
 
 REPEATED = ("rows in the order of the table but for a turn", "label not randomised")
