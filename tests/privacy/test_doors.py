@@ -8,7 +8,8 @@ import io
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -46,8 +47,13 @@ OF_ROWS = {
 """By module, the names that hand out rows, or what was counted or added up on them."""
 
 
-def imported() -> Iterator[tuple[str, str, str]]:
+@cache
+def imported() -> Sequence[tuple[str, str, str]]:
     """Every import of the program, wherever it stands: the module, what it imports from, and the name."""
+    return tuple(_imported())
+
+
+def _imported() -> Iterator[tuple[str, str, str]]:
     for path in [ROOT / "app.py", *(ROOT / "synth").rglob("*.py"), *(ROOT / "pages").rglob("*.py")]:
         here = ".".join(path.relative_to(ROOT).with_suffix("").parts)
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):

@@ -348,8 +348,9 @@ def check_sensitivity(world: str, kind: str) -> None:
             assert moved <= before.receipt.sensitivity
 
 
-@pytest.mark.parametrize("kind", ["linear, squared, clipped", "fourier, logistic, some clipped"])
-@pytest.mark.parametrize("world", WORLDS)
+@pytest.mark.parametrize(
+    ("world", "kind"), each_once(WORLDS, ["linear, squared, clipped", "fourier, logistic, some clipped"])
+)
 def test_one_unit_moves_an_answer_by_the_clip_norm_or_twice_that(world: str, kind: str) -> None:
     check_sensitivity(world, kind)
 

@@ -118,10 +118,12 @@ def test_a_view_shows_no_rows() -> None:
 def test_the_listed_modules_and_no_others_read_exact_rows() -> None:
     readers = set()
     for path in [*(ROOT / "synth").rglob("*.py"), *(ROOT / "pages").glob("*.py")]:
-        module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        module, text = ".".join(path.relative_to(ROOT).with_suffix("").parts), path.read_text(encoding="utf-8")
+        if "owner_view" not in text:
+            continue
         names = {
             name
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+            for node in ast.walk(ast.parse(text))
             for name in (
                 [alias.name for alias in node.names] if isinstance(node, ast.Import)
                 else [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
