@@ -175,6 +175,9 @@ def _onwards(config: RunConfig, *, refused: bool) -> None:
     onwards, rehearse, model = st.columns([3, 4, 5], vertical_alignment="center")
     if onwards.button("Continue to 4 Generate", type="primary", key="continue-generate", disabled=refused):
         go("generate")
+    if config.schema.tables is not None:  # there are neither public stand-ins nor models of two tables
+        rehearse.page_link("pages/rehearse.py", label="Rehearse on simulated rows (free)")
+        return
     rehearse.page_link("pages/rehearse.py", label="Rehearse on public rows (free)")
     model.page_link("pages/models.py", label="Or release a private model instead of rows")
 

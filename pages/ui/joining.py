@@ -64,6 +64,7 @@ def second_table(table: ReceivedTable) -> None:
             )
             return
         if held is None:
+            _as_before()
             _uploader(table)
         else:
             _join_form(held, table)
@@ -134,13 +135,18 @@ def _join_form(held: SecondFile, table: ReceivedTable) -> None:
 
 
 def _discard() -> None:
-    held = draft()
-    held["format"] = held["joining"].pop("format", held["format"])
     st.session_state.pop(_SECOND, None)
     st.session_state[_OPEN] = True
-    forget_widgets()
     forget_uploads()
     st.rerun()
+
+
+def _as_before() -> None:
+    """Let the stored table be read as before a second file came, whose format may have been another one."""
+    held = draft()
+    if "format" in held["joining"]:
+        held["format"] = held["joining"].pop("format")
+        forget_widgets()
 
 
 def _ask_to_join(held: SecondFile, table: ReceivedTable) -> None:

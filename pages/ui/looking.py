@@ -20,7 +20,6 @@ from pages.ui.session import application, draft, forget_widgets, renew_editor
 from pages.ui.words import note, plain
 from synth.names import listed, visible
 from synth.schema import READ_FROM_ROWS, format_to_mapping
-from synth.schema.schema import MERGE
 from synth.services.recognition import ColumnProposal, Recognised, Together
 
 _LOOKED, _ROUND = "looked-at", "looked-round"
@@ -40,8 +39,9 @@ def offer_look(*, first: bool) -> None:
         "Look at my rows and propose everything", key="look-at-rows", type="primary" if first else "secondary"
     ):
         held = draft()
+        of_first = None if held["tables"] is None else held["tables"]["of_first"]
         with st.spinner("Looking at the rows"):
-            keep_look(held["table_id"], application().intake.recognise_table(held["table_id"]))
+            keep_look(held["table_id"], application().intake.recognise_table(held["table_id"], of_first=of_first))
         st.rerun()
     note(
         "○ owner only: the look is recorded. The promise does not cover what you take from the rows; the certificate "
@@ -68,8 +68,7 @@ def proposals_of_look(held: Draft) -> Recognised | None:
     rows = held["columns"]
     # A column whose name comes with the proposed format is described by nobody yet.
     described = {row["name"] for row in rows} - {*open_names(rows), *(row["name"] for row in rows if is_proposed(row))}
-    undescribed = () if held["tables"] is None else (MERGE.name,)
-    left = tuple(column for column in looked.columns if column.name not in (*described, *undescribed))
+    left = tuple(column for column in looked.columns if column.name not in described)
     return replace(looked, columns=left) if left else None
 
 

@@ -224,7 +224,7 @@ def _whose_row_settled(unit: str) -> None:
     """Say what two tables answer: whose row it is."""
     tables = linked_of(draft())
     if tables is not None:
-        note(f"{plain(tables.key)} says whose row it is: it is the key of both tables. Its values are never published.")
+        note(f"{plain(tables.key)}, the key of both tables, says whose row it is. Its values are never published.")
         if draft()["rows_per_unit"]:
             _cap_note(unit)
 
@@ -283,11 +283,12 @@ def _two_tables_together(held: Draft, unit: str) -> None:
     with left:
         seen = {row["name"] for row in held["columns"] if row["role"] in (*MODELLED_ROLES, "")}
         names = [name for name in columns_of_unit(held) if name in seen]
-        of_first = "Nothing but the key comes from"
+        of_first = f"{plain(said['first'])} has no other column"
         if names:
-            of_first = f"{plain(listed(names, 12))} {'belongs' if len(names) == 1 else 'belong'} to the {unit}: from"
+            belong = "belongs" if len(names) == 1 else "belong"
+            of_first = f"{plain(listed(names, 12))} {belong} to the {unit}, as {plain(said['first'])} says"
         st.markdown(
-            f"**{of_first} {plain(said['first'])}.** A synthetic {unit} has from no row to {held['rows_per_unit']} in "
+            f"**{of_first}.** A synthetic {unit} has from no row to {held['rows_per_unit']} in "
             f"{plain(said['second'])}, as is learnt."
         )
     with right:

@@ -59,6 +59,7 @@ class Request:
     follow the request. ``key`` is the key of the hashes of unit ids. ``together`` says whose rows are kept together,
     where that is asked about, and ``rules`` are what is declared of them. ``tables`` are two tables that the one to
     read is joined from, or that are to be joined: the second begins at byte ``second_at`` of what is served then.
+    ``of_first`` names the columns of the first of two that were joined, where such a table is looked at; None otherwise.
     """
 
     format: TableFormat
@@ -72,6 +73,7 @@ class Request:
     tables: LinkedTables | None = None
     second_at: int = 0
     rules: tuple[str, ...] = ()
+    of_first: tuple[str, ...] | None = None
 
     def to_bytes(self) -> bytes:
         """Write the request as JSON."""
@@ -101,6 +103,7 @@ class Request:
             "together": None if body["together"] is None else unit_from_mapping(body["together"]),
             "tables": None if body["tables"] is None else LinkedTables(**body["tables"]),
             "rules": tuple(body["rules"]),
+            "of_first": None if body["of_first"] is None else tuple(body["of_first"]),
         }
         return cls(**{**body, **read})
 

@@ -363,12 +363,15 @@ class Intake:
             self._note_look(self._store.accounts.open(look_for).id)
         return recognise(stream, form, look=look_for is not None, limits=self._limits, alone=alone)
 
-    def recognise_table(self, table_id: str) -> Recognised:
-        """Propose how a stored table is written and what its columns are; the look is recorded first."""
+    def recognise_table(self, table_id: str, *, of_first: Sequence[str] | None = None) -> Recognised:
+        """Propose how a stored table is written and what its columns are; the look is recorded first.
+
+        ``of_first`` is as in :func:`synth.services.recognition.recognise`.
+        """
         table = self._store.tables[table_id]
         self._note_look(table.account_id)
         with self._vault.open(table_id) as stream:
-            return recognise(stream, _form_of(table), look=True, limits=self._limits)
+            return recognise(stream, _form_of(table), look=True, limits=self._limits, of_first=of_first)
 
     def read_as(self, table_id: str, form: TableFormat) -> ReceivedTable:
         """Read a stored table in another format from now on.

@@ -17,7 +17,7 @@ from synth.schema import LinkedTables, config_to_yaml, parse_config
 
 DRAW = random.Random(11)
 PATIENTS = "patient,sex,born\n" + "".join(f"P{who:03},{'fm'[who % 2]},{1940 + who % 60}\n" for who in range(90))
-VISITS = "patient,visited,ward\n" + "".join(
+VISITS = "patient,visited,ward\nnobody,2024-05-05,a\n" + "".join(
     f"P{who:03},2024-{1 + 2 * visit:02}-{DRAW.randrange(10, 28)},{'abc'[DRAW.randrange(3)]}\n"
     for who in range(90)
     for visit in range(who % 4)
@@ -114,12 +114,14 @@ def test_describe_asks_only_what_two_tables_leave_open() -> None:
         "Which columns belong to the patient?",
         "Which column identifies whose row it is?",
     }
-    assert "sex and born belong to the patient: from patients." in words
-    assert "patient says whose row it is: it is the key of both tables." in words
+    assert "sex and born belong to the patient, as patients says." in words
+    assert "patient, the key of both tables, says whose row it is." in words
     assert app.selectbox(key="field:ordered_by").options == ["no order", "visited", "ward"]
     app.button(key="look-at-rows").click().run()
     assert not errors(app)
     app.button(key="looked-all").click().run()
+    said = {row["name"]: row for row in held(app)["columns"]}
+    assert not any(row["missing"] for row in said.values()), "who has no visit has no visit with empty cells"
     config = config_of(app.session_state["draft"])
     assert config.schema.tables == TABLES
     assert config.schema.unit.same_in_all_rows == ("sex", "born")
@@ -203,6 +205,7 @@ def test_a_model_is_not_offered_for_two_tables_and_a_number_of_people_is_asked_f
     assert "Two tables are rehearsed on simulated rows" in texts(app)
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("without_trial", "worker_here")
 def test_two_tables_go_from_two_files_to_a_sealed_bundle_of_two_tables() -> None:
     app = go(joined(), "describe")

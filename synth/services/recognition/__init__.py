@@ -6,6 +6,7 @@ Without the owner's permission to look at rows it reads the header line alone; a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, BinaryIO
 
 from synth.errors import TableError
@@ -27,6 +28,7 @@ def recognise(
     look: bool,
     limits: ReaderLimits | None = None,
     alone: bool = False,
+    of_first: Sequence[str] | None = None,
 ) -> Recognised:
     """Propose how a file is written and, with a look at its rows, what its columns are.
 
@@ -43,6 +45,9 @@ def recognise(
         Limits on the table and on the reading process.
     alone : bool
         Whether notations are proposed for each column alone, and none for the table, as a DataFrame needs.
+    of_first : sequence of str, optional
+        Of a table that two were joined into, the columns of the first. A row that comes from one of both only says
+        nothing about the columns of the other, and nothing is proposed for the column that tells them apart.
 
     Returns
     -------
@@ -53,7 +58,11 @@ def recognise(
     TableError
         If the file cannot be read, in one sentence that quotes no cell.
     """
-    request = Request(format=form or TableFormat(), limits=limits or ReaderLimits())
+    request = Request(
+        format=form or TableFormat(),
+        limits=limits or ReaderLimits(),
+        of_first=None if of_first is None else tuple(of_first),
+    )
     with LOOKS:
         end = ask(stream, request, None, parser=(_PROCESS, *([_LOOK] if look else []), *([_ALONE] if alone else [])))
     try:

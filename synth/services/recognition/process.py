@@ -27,6 +27,7 @@ from synth.reading.request import START_BYTES, Request, kind_of_start
 from synth.schema import ENCODINGS, TYPED_KINDS, DurationUnit, NumberColumn, TableFormat, format_to_mapping
 from synth.schema.encoding import composed_texts, texts_of
 from synth.schema.header import check_names
+from synth.schema.schema import MERGE
 from synth.services.recognition.agreement import agreement_of
 from synth.services.recognition.columns import MOST_TEXTS, Tally, proposal_of
 from synth.services.recognition.encodings import encoding_of
@@ -45,6 +46,8 @@ TOP_ROWS = 500
 
 SAMPLE_ROWS = 10_000
 """Rows at the top of a table in which notations are found; ranges and values are those of all rows."""
+
+_LEFT_ONLY, _RIGHT_ONLY = MERGE.values[1:]
 
 LOOK, ALONE = "look", "alone"
 """Arguments: to look at rows, and to propose notations for each column alone."""
@@ -80,7 +83,7 @@ def answer_with_proposals(
     if look:
         batches = open_batches(source, form, request.limits, ranges=ranges)
         check_names(batches.names)
-        table = _Table(batches, form, alone=alone)
+        table = _Table(batches, form, alone=alone, of_first=request.of_first)
         proposals += table.proposals
         form = table.form
         body = table.body()
@@ -153,10 +156,17 @@ def _codec_of(data: bytes, form: TableFormat) -> str:
 
 
 class _Table:
-    """The rows of an opened table: how their cells are written, and what the columns are."""
+    """The rows of an opened table: how their cells are written, and what the columns are.
 
-    def __init__(self, batches: Batches, form: TableFormat, *, alone: bool) -> None:
+    With ``of_first`` it is one that two were joined into, of which these are the columns of the first.
+    """
+
+    def __init__(
+        self, batches: Batches, form: TableFormat, *, alone: bool, of_first: Sequence[str] | None = None
+    ) -> None:
         self._batches, self._names = batches, batches.names
+        self._merge = None if of_first is None else self._names.index(MERGE.name)
+        self._absent_in = [_RIGHT_ONLY if name in (of_first or ()) else _LEFT_ONLY for name in self._names]
         every = _texts_of_batches(batches, form)
         first: list[list[pa.Array]] = []
         rows = 0
@@ -171,7 +181,7 @@ class _Table:
         self.form = _adopted(form, found.proposals)
         tallies = [Tally(max(1_000, MOST_TEXTS // len(self._names))) for _ in self._names]
         for columns in chain(first, every):
-            for place, (tally, texts) in enumerate(zip(tallies, columns, strict=True)):
+            for place, (tally, texts) in enumerate(zip(tallies, self._with_cells(columns), strict=True)):
                 missing = [word for word in self.form.missing if word not in kept[place]]
                 tally.add(texts, _is_missing(texts, missing), self._writings[place])
         self._tallies = tallies
@@ -180,19 +190,34 @@ class _Table:
             for place in range(len(self._names))
         ]
 
+    def _with_cells(self, columns: list[pa.Array]) -> Iterator[pa.Array]:
+        """Yield the texts of each column, of two joined tables without rows that have no cell of it."""
+        for place, texts in enumerate(columns):
+            if self._merge is None or self._is_of_both(place):
+                yield texts
+            else:
+                yield texts.filter(pc.not_equal(columns[self._merge], self._absent_in[place]))
+
+    def _is_of_both(self, place: int) -> bool:
+        """Whether every row of two joined tables has a cell of a column: the key, which is the first, and the merge."""
+        return place in (0, self._merge)
+
     def body(self) -> dict[str, Any]:
         """Return what is sent about rows and columns."""
         types = self._batches.types or [None] * len(self._names)
         parts = zip(self._names, self._tallies, self._writings, types, strict=True)
         columns = [
-            _with_unit(proposal_of(name, tally, writing, self.form), kind) for name, tally, writing, kind in parts
+            _with_unit(proposal_of(name, tally, writing, self.form), kind)
+            for place, (name, tally, writing, kind) in enumerate(parts)
+            if place != self._merge
         ]
+        first = [cells for place, cells in enumerate(self._first) if place != self._merge]
         return {
             "columns": list(map(_column_written, columns)),
             "rows": self._tallies[0].rows if self._tallies else 0,
             "lines": list(self._batches.odd_lines),
             "described": [one.to_list() for one in self._batches.described],
-            "together": [asdict(one) for one in together_of(columns, self._first, self.form)],
+            "together": [asdict(one) for one in together_of(columns, first, self.form)],
         }
 
 
