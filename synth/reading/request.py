@@ -59,7 +59,7 @@ class Request:
     follow the request. ``key`` is the key of the hashes of unit ids. ``together`` says whose rows are kept together,
     where that is asked about, and ``rules`` are what is declared of them. ``tables`` are two tables that the one to
     read is joined from, or that are to be joined: the second begins at byte ``second_at`` of what is served then.
-    ``of_first`` names the columns of the first of two that were joined, where such a table is looked at; None otherwise.
+    ``of_first`` names columns of the first of two that were joined, where such a table is looked at; None otherwise.
     """
 
     format: TableFormat
