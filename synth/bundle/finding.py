@@ -38,6 +38,7 @@ from synth.schema import (
     DropColumn,
     FoundReference,
     ModelledColumn,
+    PrivacyUnit,
     RunConfig,
     Schema,
     TableFormat,

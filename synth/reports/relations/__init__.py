@@ -34,7 +34,7 @@ from synth.reports.panels import Badge, Cards, Folded, Heading, Listing, Option,
 from synth.reports.relations.excess import LEVEL, Excess, excess_of
 from synth.reports.report import PaidAnswers, Report, Screen, Section, Shown, Tab
 from synth.reports.wording import listed
-from synth.schema import People, RunConfig, people_asked
+from synth.schema import People, RunConfig, modelled_columns, people_asked
 
 __all__ = ["REPORT", "CountedPair", "Relations", "State", "published_relations", "relations_of"]
 
@@ -313,7 +313,8 @@ def published_relations(known: Relations, config: RunConfig) -> tuple[SafeEviden
     people = people_asked(config.schema)
     if people is None:
         return _within(known, config)
-    return (*_within(known.only(people.schema.names), config), *_row_and_next(known, people))
+    names = [column.name for column in modelled_columns(people.schema.declared)]
+    return (*_within(known.only(names), config), *_row_and_next(known, people))
 
 
 def _within(known: Relations, config: RunConfig) -> tuple[SafeEvidence, ...]:
