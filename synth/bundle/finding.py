@@ -38,7 +38,6 @@ from synth.schema import (
     DropColumn,
     FoundReference,
     ModelledColumn,
-    PrivacyUnit,
     RunConfig,
     Schema,
     TableFormat,

@@ -404,7 +404,7 @@ def unkept(
             if number in seen:
                 source, target = rows[one.source.name], rows[one.target.name]
                 if no_row is not None and not no_row.empty.isdisjoint((one.source.name, one.target.name)):
-                    there = part[:_AT_ONCE, place[no_row.column]] != no_row.code
+                    there = codes[first : first + _AT_ONCE, place[no_row.column]] != no_row.code
                     source, target = source[there], target[there]
                 agreed = _agreed(one, source, target, seen[number])
                 if agreed is not None:
