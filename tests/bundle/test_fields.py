@@ -67,8 +67,7 @@ def test_every_step_of_a_verdict_is_in_the_table_and_the_other_way_round(tmp_pat
     linked = linked_bundle(tmp_path, key, constraints=("next.day - day <= 30",))
     verdicts = [checked(bundle) for bundle in (*map(golden, of_all_kinds), linked)]
     taken = {step["name"] for verdict in verdicts for step in verdict.json["steps"]}
-    # test_bundle_rules_of_people.py takes the one about rules about people.
-    assert taken == set(Check) - {Check.BESIDE, Check.RULES_OF_PEOPLE}
+    assert taken == set(Check) - {Check.BESIDE}
     named = {step for one in FIELDS for step in one.steps}
     assert set(Check) - named == {Check.FORM, Check.BESIDE, Check.FROM_ANSWERS, Check.TEXTS, Check.LEAKS} - named
 
