@@ -27,8 +27,8 @@ from synth.schema import Schema
 
 __all__ = ["TEXT_FILES", "LeakWords", "lint_members"]
 
-# A search that begins with a condition tries it at every character of a page, which took an eighth of a check: each of
-# these begins with a character that it can jump to, and looks back from there.
+# A search that begins with a condition tries it at every character of a page: each of these begins with a character
+# that it can jump to, and looks back from there.
 _PATHS = tuple(
     map(
         re.compile,
