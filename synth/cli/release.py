@@ -424,7 +424,7 @@ def _of_cells(said: object) -> dict[str, Any]:
 
 def _names_of(names: Mapping[str | None, Sequence[str]], declared: DeclaredTable) -> Sequence[str]:
     if declared.linked_as not in names:
-        raise declared.unnamed
+        raise InputError("The schema is about two tables. Give both, in a mapping by their names there.")
     return names[declared.linked_as]
 
 
