@@ -148,13 +148,17 @@ def take_joined(
         The columns of the first table.
     """
     take_table(draft, table_id, draft["account"], [one for one in columns if one[0] != MERGE.name])
-    _link(draft, tables, first)
+    _link(draft, tables, first, two_files=True)
     draft["joining"] = {}
 
 
-def _link(draft: Draft, tables: LinkedTables, first: Sequence[str]) -> None:
-    """Settle what two tables answer by themselves: whose row it is, what belongs to a unit, and that it stays whole."""
-    draft["tables"] = {**asdict(tables), "of_first": [name for name in first if name != tables.key]}
+def _link(draft: Draft, tables: LinkedTables, first: Sequence[str], *, two_files: bool) -> None:
+    """Settle what two tables answer by themselves: whose row it is, what belongs to a unit, and that it stays whole.
+
+    With ``two_files`` both came as files, whose format the draft has; otherwise it is that of one file, joined before.
+    """
+    of_first = [name for name in first if name != tables.key]
+    draft["tables"] = {**asdict(tables), "of_first": of_first, "two_files": two_files}
     draft.update(id_column=tables.key, same_in_all_rows=[], kept_together="whole", by_people=True)
     draft.update(makes="table", protection="record", test_table_id=None)
     if draft["rows_per_unit"] == 1:  # as was declared of the first table alone
@@ -189,7 +193,11 @@ def columns_of_unit(draft: Draft) -> list[str]:
 
 def as_files(draft: Draft, config: RunConfig) -> RunConfig:
     """Return a configuration as it leaves the page: of two tables, it reads files that are written as theirs were."""
-    return config if draft["tables"] is None else replace(config, format=parse_format(draft["format"]))
+    return replace(config, format=parse_format(draft["format"])) if _of_two_files(draft) else config
+
+
+def _of_two_files(draft: Draft) -> bool:
+    return draft["tables"] is not None and bool(draft["tables"]["two_files"])
 
 
 def rename_columns(draft: Draft, names: Mapping[str, str]) -> None:
@@ -303,9 +311,10 @@ def fill_from_config(draft: Draft, config: RunConfig) -> list[str]:
     declared = {name: row_of_mapping(name, column) for name, column in body["columns"].items()}
     tables, joined = config.schema.tables, linked_of(draft)
     of_first: Sequence[str] = () if joined is None else draft["tables"]["of_first"]
+    two_files = joined is not None and draft["tables"]["two_files"]
     own = [row for row in draft["columns"] if not host_of(row)]
     if joined is None and tables is not None and any(row["name"] == MERGE.name for row in own):
-        # The table of a run, of which nothing was saved here.
+        # The table of a run, of which nothing was saved here; or its owner joined it before.
         joined, of_first = tables, config.schema.unit.same_in_all_rows
         own = [row for row in own if row["name"] != MERGE.name]
     described = [declared.get(row["name"]) or row for row in own]
@@ -340,7 +349,7 @@ def fill_from_config(draft: Draft, config: RunConfig) -> list[str]:
     if not draft["account"]:
         draft["account"] = config.account
     if joined is not None:
-        _link(draft, joined, of_first)
+        _link(draft, joined, of_first, two_files=two_files)
     elif tables is not None:
         draft["joining"] = {**asdict(tables), "columns": [declared[name] for name in absent]}
         return []
@@ -445,8 +454,8 @@ def config_of(draft: Draft) -> RunConfig:
     if draft["domain_source"]:
         body["domain_source"] = draft["domain_source"]
     config = parse_config(body)
-    # What is read is the table of both, whatever the format of the two files that came.
-    config = as_joined(config)
+    if _of_two_files(draft):  # what is read is the table of both, whatever the format of the files that came
+        config = as_joined(config)
     # A share that can no longer be used, because the label was removed, is ignored: the Budget page says so.
     if draft["prediction_share"] and prediction_refusal(config.schema, config.label, config.holdout) is None:
         return replace(config, prediction_share=draft["prediction_share"])

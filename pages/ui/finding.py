@@ -289,7 +289,7 @@ def _config_to_find(held: Draft, names: list[str]) -> RunConfig:
     # So are those of two joined tables, where nothing is to be found about which of them a row comes from.
     columns[MERGE.name] = {"type": "drop"}
     config = parse_config(config_body({**apart, "tables": None}, columns, ("found",)))
-    return replace(config, format=form_of_joined(config.format))
+    return replace(config, format=form_of_joined(config.format)) if held["tables"]["two_files"] else config
 
 
 def found_note(config: RunConfig) -> None:

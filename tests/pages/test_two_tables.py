@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from typing import Any
+from zipfile import ZipFile
 
 import pytest
 import yaml
@@ -13,6 +14,7 @@ from streamlit.testing.v1 import AppTest
 from pages.server.uploads import incoming
 from pages.ui.draft import as_files, config_of
 from pages.ui.session import application
+from synth.bundle.verify import verify
 from synth.schema import LinkedTables, config_to_yaml, parse_config
 
 DRAW = random.Random(11)
@@ -96,17 +98,21 @@ def test_two_files_become_one_stored_table_whose_answers_are_settled() -> None:
     assert incoming().waiting("test session id") == 0
 
 
-def test_describe_asks_only_what_two_tables_leave_open() -> None:
-    app = go(joined(codebook=None), "describe")
-    app.radio(key="field:protects-choice").set_value("other").run()
+def with_people(app: AppTest) -> AppTest:
+    """Return 2 Describe, with the questions about the patients answered."""
+    go(app, "describe").radio(key="field:protects-choice").set_value("other").run()
     app.text_input(key="field:protects-other").set_value("patient").run()
+    app.pills(key="field:rows-choice").set_value("3").run()
+    app.radio(key="field:row_count").set_value("private").run()
+    return app.number_input(key="field:people_at_most").set_value(1000).run()
+
+
+def test_describe_asks_only_what_two_tables_leave_open() -> None:
+    app = with_people(joined(codebook=None))
+    assert not errors(app)
     rows = app.pills(key="field:rows-choice")
     assert rows.label == "At most how many rows can one patient have in visits?"
     assert "1" not in rows.options
-    rows.set_value("3").run()
-    app.radio(key="field:row_count").set_value("private").run()
-    app.number_input(key="field:people_at_most").set_value(1000).run()
-    assert not errors(app)
     asked, words = labels(app), texts(app)
     assert "Which column says in what order rows of visits come?" in asked
     assert not asked & {
@@ -148,6 +154,16 @@ def test_what_is_downloaded_reads_two_files_and_describes_the_next_two() -> None
     assert config_of(app.session_state["draft"]) == config
 
 
+def test_two_tables_that_were_joined_before_are_two_tables_by_their_description() -> None:
+    lines = ["patient,sex,born,visited,ward,_merge", "P1,f,1950,2024-01-10,a,both", "P2,m,1960,,,left_only"]
+    app = upload_table(open_app(), ("\n".join(lines) + "\n").encode())
+    uploader(app, "codebook").upload("codebook.yaml", CODEBOOK.encode(), "application/yaml")
+    app.run()
+    config = config_of(app.session_state["draft"])
+    assert (config.schema.tables, config.format.kind) == (TABLES, "auto")
+    assert config.schema.unit.same_in_all_rows == ("sex", "born")
+
+
 def test_a_draft_of_two_tables_comes_back_with_its_address() -> None:
     app = joined()
     before = config_of(app.session_state["draft"])
@@ -180,12 +196,7 @@ def test_what_cannot_be_joined_is_refused_in_a_sentence_and_nothing_is_lost() ->
     app.button(key="forget-second").click().run()
     assert incoming().waiting("test session id") == 0
     assert [table.table_id for table in application().intake.tables()] == [first]
-    assert config_free(app) == ("patients.csv", None)
-
-
-def config_free(app: AppTest) -> tuple[str, object]:
-    [table] = application().intake.tables()
-    return table.name, held(app)["tables"]
+    assert held(app)["tables"] is None
 
 
 def test_a_model_is_not_offered_for_two_tables_and_a_number_of_people_is_asked_for() -> None:
@@ -218,7 +229,38 @@ def test_two_tables_go_from_two_files_to_a_sealed_bundle_of_two_tables() -> None
     run_id = held(app)["run_id"]
     config = application().config_of(run_id)
     assert config.schema.tables == TABLES
-    app = go(app, "report")
+    assert not errors(go(app, "report"))
+    assert not errors(go(app, "release"))
+    bundle = application().folder(run_id) / "bundle.zip"
+    with ZipFile(bundle) as archive:
+        patients, visits = (archive.read(f"{name}.csv").decode().splitlines() for name in ("patients", "visits"))
+    assert patients[0] == "patient,sex,born"
+    assert visits[0] == "patient,visited,ward"
+    made = {line.partition(",")[0] for line in patients[1:]}
+    assert len(made) == len(patients) - 1 == 60
+    assert {line.partition(",")[0] for line in visits[1:]} < made, "some have no visit"
+    assert verify(bundle).ok
+
+
+@pytest.mark.thorough
+@pytest.mark.usefixtures("without_trial", "worker_here")
+def test_columns_of_two_tables_are_found_privately_and_released() -> None:
+    app = with_people(joined(codebook=None))
+    app.session_state["draft"]["epsilon"] = 200.0
+    app.session_state["find-epsilon"] = 100.0
+    app.run().button(key="find-privately").click().run()
+    app.run()
+    found = {row["name"]: row["role"] for row in held(app)["columns"]}
+    assert set(found) == {"patient", "sex", "born", "visited", "ward"}
+    assert (found["sex"], found["ward"]) == ("category", "category")
+    app.button(key="together-from-names").click().run()
+    app.button(key="continue-budget").click().run()
     assert not errors(app)
-    app = go(app, "release")
-    assert not errors(app)
+    app = go(app, "generate")
+    app.button(key="spend").click().run()
+    app.button(key="confirm-spend").click().run()
+    assert wait_for_run(app) == "reported", errors(app)
+    config = application().config_of(held(app)["run_id"])
+    assert config.schema.tables == TABLES
+    assert config.found is not None
+    assert verify(application().folder(held(app)["run_id"]) / "bundle.zip").ok
