@@ -247,6 +247,7 @@ def test_two_tables_go_from_two_files_to_a_sealed_bundle_of_two_tables() -> None
 def test_columns_of_two_tables_are_found_privately_and_released() -> None:
     app = with_people(joined(codebook=None))
     app.session_state["draft"]["epsilon"] = 200.0
+    app.run()
     app.session_state["find-epsilon"] = 100.0
     app.run().button(key="find-privately").click().run()
     app.run()
