@@ -36,6 +36,7 @@ __all__ = [
     "schema_from_document",
     "schema_to_document",
     "size_problem",
+    "tables_of",
     "undeclared_facts",
     "unit_from_mapping",
     "unit_to_mapping",

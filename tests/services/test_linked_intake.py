@@ -217,7 +217,7 @@ def test_a_release_takes_two_dataframes_and_gives_two() -> None:
     assert len(more["patients"]) == 10
     with pytest.raises(InputError, match="The schema is about two tables"):
         synth.Release(patients(), schema, account="clinic", **how)
-    one = {**{key: schema[key] for key in ("row_count", "columns")}, "unit": {"protects": "patient", "rows_per_unit": 1}}
+    one = {key: schema[key] for key in ("row_count", "columns")} | {"unit": {"protects": "patient", "rows_per_unit": 1}}
     with pytest.raises(InputError, match="how they belong together"):
         synth.Release(given, one, account="clinic", **{**how, "people": None})
 

@@ -32,6 +32,7 @@ __all__ = [
     "Column",
     "Fate",
     "FormField",
+    "LinkedCounts",
     "ModelledColumn",
     "PeopleCounts",
     "ReadingCounts",
