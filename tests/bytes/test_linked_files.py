@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
@@ -441,3 +442,18 @@ def test_many_rows_in_any_batches_are_those_of_pandas() -> None:
         return numbers.assign(merge=frame["_merge"].astype(str)).value_counts().sort_index()
 
     pd.testing.assert_series_equal(counted(found), counted(wanted))
+
+
+@pytest.mark.slow
+def test_two_million_patients_and_ten_million_visits_are_joined_within_a_gibibyte() -> None:
+    random = np.random.default_rng(1)
+    n, m = 2_000_000, 10_000_000
+    first, second = io.BytesIO(), io.BytesIO()
+    names = random.integers(0, 10**9, n)
+    patients = {"patient": random.permutation(n), "sex": random.integers(0, 2, n), "born": random.integers(0, 90, n)}
+    pyarrow.csv.write_csv(pa.table({**patients, "name": names, "town": random.integers(0, 3000, n)}), first)
+    seen = {"seen": random.integers(0, 1000, m), "ward": random.integers(0, 3, m), "cost": random.integers(0, 5000, m)}
+    whose, note = random.integers(0, n, m), random.integers(0, 10**7, m)
+    pyarrow.csv.write_csv(pa.table({"patient": whose, **seen, "note": note}), second)
+    data = joined(first.getvalue(), second.getvalue(), limits=ReaderLimits(memory_bytes=2**30))
+    assert pq.ParquetFile(io.BytesIO(data)).metadata.num_rows == m + n - len(np.unique(whose))
