@@ -283,10 +283,9 @@ def _two_tables_together(held: Draft, unit: str) -> None:
     with left:
         seen = {row["name"] for row in held["columns"] if row["role"] in (*MODELLED_ROLES, "")}
         names = [name for name in columns_of_unit(held) if name in seen]
-        of_first = f"{plain(said['first'])} has no other column"
+        of_first = f"{plain(said['first'])} has no column but the key"
         if names:
-            belong = "belongs" if len(names) == 1 else "belong"
-            of_first = f"{plain(listed(names, 12))} {belong} to the {unit}, as {plain(said['first'])} says"
+            of_first = f"Columns of {plain(said['first'])} belong to the {unit}: {plain(listed(names, 12))}"
         st.markdown(
             f"**{of_first}.** A synthetic {unit} has from no row to {held['rows_per_unit']} in "
             f"{plain(said['second'])}, as is learnt."

@@ -120,7 +120,7 @@ def test_describe_asks_only_what_two_tables_leave_open() -> None:
         "Which columns belong to the patient?",
         "Which column identifies whose row it is?",
     }
-    assert "sex and born belong to the patient, as patients says." in words
+    assert "Columns of patients belong to the patient: sex and born." in words
     assert "patient, the key of both tables, says whose row it is." in words
     assert app.selectbox(key="field:ordered_by").options == ["no order", "visited", "ward"]
     app.button(key="look-at-rows").click().run()
