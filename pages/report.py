@@ -81,7 +81,9 @@ def _downloads(run: RunView) -> None:
     told = None if sealed else "Available once the release is sealed on 6 Release."
     offered = [("Download bundle", asked.bundle, "bundle", f"hermitage-{run.run_id[:8]}.zip")]
     if run.rows:
-        offered.insert(0, ("Download CSV", asked.rows, "rows", f"synthetic-{run.run_id[:8]}.csv"))
+        joined = asked.config_of(run.run_id).schema.tables is not None  # 6 Release has each of the two
+        label = "Download both, joined (CSV)" if joined else "Download CSV"
+        offered.insert(0, (label, asked.rows, "rows", f"synthetic-{run.run_id[:8]}.csv"))
     for label, given, key, name in offered:
         st.download_button(
             label,
