@@ -17,8 +17,8 @@ leave at least five. Other dates at the step of the date that gives the order ke
 
 Noise hides much of how a number in the next row depends on the person: its table with the usual value is one of many.
 Where the pool's first rows tell more about a number than its pairs do, the number of a next row is that of a first row
-that agrees with it in everything else, in a person like this one. So people differ from each other as much as they
-should. The two rows of a person who has no others stay as the generator drew them.
+that agrees with it in everything else, in a person like this one, if the number also stays alike from row to row. So
+people differ from each other as much as they should. The two rows of a person who has no others stay as drawn.
 
 Structure is by construction: a person has as many rows as drawn, in order, and what is the same in all rows is the
 same. The next row is drawn again where it breaks a declared rule or leaves the declared range of the order; where no
@@ -310,11 +310,26 @@ class _Pairs:
         rest = [name for name in following if name not in usual and name not in _moving_dates(self.people)]
         alone = person | {name: this[name] for name in rest}
         paired = person | this | {self.people.following[name]: following[name] for name in rest}
-        names = [name for name in usual if _told(alone, [this[name]])[1] > _told(paired, [following[name]])[1]]
+        names = [
+            name
+            for name in usual
+            if self._is_own(this[name], following[name], person[usual[name]])
+            and _told(alone, [this[name]])[1] > _told(paired, [following[name]])[1]
+        ]
         known = [*rest, *(name for name in usual if name not in names)]
         keys = person | {name: this[name] for name in known}
         matches = _Matches(keys, [this[name] for name in names], np.zeros(len(self.rows), np.int64))
         return _Numbers(tuple(names), tuple(known), matches)
+
+    @staticmethod
+    def _is_own(this: _Whole, following: _Whole, usual: _Whole) -> bool:
+        """Whether a number stays near the person's usual value from row to row.
+
+        A usual value goes together with each row that it is the middle of, even where rows have nothing in common. If
+        rows had nothing in common but the usual value, a row and the next would correlate as the square of how each
+        goes together with it. Noise weakens what pairs show, so half of that is enough.
+        """
+        return _correlation(this, following) > 0.5 * _correlation(this, usual) ** 2
 
 
 class _Coarse:
@@ -420,6 +435,13 @@ def _told(keys: dict[str, _Whole], targets: list[_Whole]) -> tuple[tuple[str, ..
         open_.remove(best)
         group, known = joined[best], more[best]
     return tuple(chosen), known
+
+
+def _correlation(one: _Whole, other: _Whole) -> float:
+    """Return the correlation of two arrays of bins; 0 where one does not vary."""
+    if not len(one) or np.ptp(one) == 0 or np.ptp(other) == 0:
+        return 0.0
+    return float(np.corrcoef(one, other)[0, 1])
 
 
 def _joined(group: _Whole, codes: _Whole) -> _Whole:
