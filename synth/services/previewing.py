@@ -43,8 +43,10 @@ from synth.progress import Progress
 from synth.reports.counted import Counts, counts_of
 from synth.reports.measured import BAR, one_way
 from synth.schema import (
+    Column,
     DropColumn,
     FindColumn,
+    ModelledColumn,
     Neighbours,
     PreviewSpent,
     RunConfig,
@@ -222,6 +224,8 @@ class Preview:
 def previewed_schema(schema: Schema, columns: Sequence[str]) -> Schema:
     """Return the schema that a preview asks: the chosen columns, the unit's id, and all others left out.
 
+    Rows are asked about one by one. Of two tables that belong together these are rows of the joined table.
+
     Raises
     ------
     ConfigError
@@ -240,14 +244,19 @@ def previewed_schema(schema: Schema, columns: Sequence[str]) -> Schema:
             if known
             else f"There is no column '{shown(missing)}'. Name columns as the configuration does."
         )
-    # Without their descriptions: in other words, the same is asked.
-    kept = tuple(
-        replace(one, description="")
-        if one.name in columns or one.name == schema.unit.id_column
-        else DropColumn(one.name)
-        for one in schema.columns
-    )
-    return schema.of_rows(kept)
+    no_row = schema.no_row
+    # Who has no row in the second of two tables is counted as empty there, not as what an empty cell would become.
+    without_cells: frozenset[str] = frozenset() if no_row is None else no_row.empty
+
+    def asked(column: Column) -> Column:
+        if column.name not in columns and column.name != schema.unit.id_column:
+            return DropColumn(column.name)
+        if isinstance(column, ModelledColumn) and column.name in without_cells:
+            column = replace(column, missing=True)
+        # Without descriptions: in other words, the same is asked.
+        return replace(column, description="")
+
+    return schema.of_rows(tuple(map(asked, schema.columns)))
 
 
 def preview_question(schema: Schema) -> Stack:

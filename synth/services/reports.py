@@ -363,15 +363,16 @@ def owner_rows(
     tests = [
         TestRows(rows_of_part(view, part), words) for part, words in _TESTS if part in view.parts and view.rows(part)
     ]
+    asked = config.asked
     return OwnerRows(
-        config=config.asked,
+        config=asked,
         train=rows_of_part(view, "train"),
         holdout=rows_of_part(view, "holdout") if "holdout" in view.parts else None,
         test=tests[0] if tests else None,
         test_problem=test_problem,
         synthetic=synthetic,
         receipts=receipts,
-        control_noise=one_way_noise(config),
+        control_noise=one_way_noise(asked),
         reading=view.reading,
         threads=free_threads(threads),
     )

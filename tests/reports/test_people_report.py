@@ -21,6 +21,7 @@ from synth.reports.code_tables import UnitRows, coarse_bins
 from synth.reports.evidence import Evidence, OwnerOnlyEvidence, SafeEvidence
 from synth.reports.features import predicting
 from synth.reports.figures import Table
+from synth.reports.forecast import one_way_noise
 from synth.reports.measured import ComparedTable
 from synth.reports.overview import REPORT as OVERVIEW
 from synth.reports.owner_view import OwnerView
@@ -41,6 +42,7 @@ from synth.schema import (
     people_asked,
     people_of,
 )
+from synth.services.reports import owner_rows
 
 COLUMNS = (
     IdentifierColumn("patient"),
@@ -289,3 +291,11 @@ def test_the_owners_view_keeps_the_rows_of_each_person_in_their_order() -> None:
         people[unit].append(tuple(int(columns[name][place]) for name in SCHEMA.names))
     assert sorted(people.values()) == [[(0, 1, 1, 91), (0, 8, 2, 5)], [(1, 60, 1, 1)]]
     assert view.rows() == 2
+
+
+def test_the_control_of_an_owners_report_has_the_noise_of_people() -> None:
+    text = "patient,sex,seen,ward,cost\na,m,2024-03-01,heart,1\nb,f,2024-01-02,heart,\n"
+    view = OwnerView.open(lambda: io.BytesIO(text.encode()), "table", SCHEMA, TableFormat(), account_key=KEY)
+    codes = rows_as_asked(DrawnRows(np.column_stack(MADE.codes), units=MADE.units), CONFIG)
+    rows = owner_rows(CONFIG, view, list(codes.T), ())
+    assert rows.control_noise == one_way_noise(CONFIG.asked) < one_way_noise(CONFIG)

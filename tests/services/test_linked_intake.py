@@ -241,6 +241,16 @@ def test_most_visits_of_nobody_stop_a_run_before_its_charge(tmp_path: Path) -> N
 # Before any row -------------------------------------------------------------------------------------------------------
 
 
+def test_a_preview_counts_patients_without_a_visit_as_empty_there() -> None:
+    path = written(patients(), visits(), YAML.replace("epsilon: 8.0", "epsilon: 900.0"))
+    counts = synth.preview(synth.load_config(path), ["sex", "visited"], epsilon=500.0)
+    found = {(one.column_1, one.value_1): one.count for one in counts.itertuples()}
+    missing = next(count for (column, value), count in found.items() if (column, value) == ("visited", "missing"))
+    # Of the 120 patients 40 have no visit, 40 one and 40 two; none has an empty cell, and the first bin begins with 0.
+    assert missing == pytest.approx(40, abs=3)
+    assert sum(count for (column, _), count in found.items() if column == "sex") == pytest.approx(160, abs=5)
+
+
 def test_what_belongs_to_a_patient_follows_from_the_names_in_the_files() -> None:
     written(patients(2), visits(2))
     config = synth.load_config("linked.yaml")
