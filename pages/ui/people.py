@@ -287,8 +287,8 @@ def _two_tables_together(held: Draft, unit: str) -> None:
         if names:
             of_first = f"Columns of {plain(said['first'])} belong to the {unit}: {plain(listed(names, 12))}"
         st.markdown(
-            f"**{of_first}.** A synthetic {unit} has from no row to {held['rows_per_unit']} in "
-            f"{plain(said['second'])}, as is learnt."
+            f"**{of_first}.** A synthetic {unit} has 0 to {held['rows_per_unit']} rows in {plain(said['second'])}: "
+            "how many is learnt."
         )
     with right:
         _order_question(held)
@@ -377,8 +377,8 @@ def output_number() -> None:
             [False, True],
             format_func={False: "Rows", True: units.capitalize()}.__getitem__,
             horizontal=True,
-            help=f"Synthetic {units} have up to {held['rows_per_unit']} rows each, as is learnt. The rows of the last "
-            "one are not cut, so there may be a few more rows than you ask for.",
+            help=f"Synthetic {units} have up to {held['rows_per_unit']} rows each: how many is learnt. The rows of the "
+            "last one are not cut, so there may be a few more rows than you ask for.",
             **bind("by_people"),
         )
     st.number_input(
