@@ -15,6 +15,7 @@ from synth.privacy.more import finding, found_values
 from synth.privacy.more.found_values import ValuesPlan, ValuesQuestion
 from synth.reading.more import texts
 from synth.schema import FindColumn
+from synth.schema.encoding import CellEncoder, EncodedCells
 
 __all__ = ["FOUND_FAULTS"]
 
@@ -175,15 +176,19 @@ def _(patch: pytest.MonkeyPatch) -> None:
 
 @fault("the kind of a column decided by its rows")
 def _(patch: pytest.MonkeyPatch) -> None:
-    right = FindColumn.encode
+    right = CellEncoder.encode
 
-    def encode(self: FindColumn, cells: Any) -> Any:
-        codes, fates = right(self, cells)
-        kinds = self.kinds()[codes]
+    def of_one_kind(column: FindColumn, encoded: EncodedCells) -> EncodedCells:
+        kinds = column.kinds()[encoded.codes]
         usual = np.bincount(kinds, minlength=10).argmax()
-        return np.where(kinds == usual, codes, self.missing_code), fates
+        codes = np.where(kinds == usual, encoded.codes, column.missing_code)
+        return replace(encoded, codes=codes.astype(encoded.codes.dtype))
 
-    patch.setattr(FindColumn, "encode", encode)
+    def encode(self: CellEncoder, columns: Any) -> Any:
+        found = right(self, columns)
+        return [of_one_kind(self._column, one) for one in found] if isinstance(self._column, FindColumn) else found
+
+    patch.setattr(CellEncoder, "encode", encode)
 
 
 @fault("numbers in bins of the range of their column")
