@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import zipfile
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from askers import HAND_MADE
 from audited_runs import Dictation, moved, neighbours, start_home, t5_whole_runs
+from linked_here import here, joined
 from people_by_hand import row_of_unit
 from people_faults import PEOPLE_FAULTS
 from reading_here import read_all_here
@@ -27,7 +28,8 @@ from synth.bundle.table_files import read_table
 from synth.estimators import drawn_rows, restore, rows_as_asked
 from synth.privacy.people import made_up_hashes
 from synth.privacy.table import PrivateTable
-from synth.schema import PrivacyUnit, RunConfig, Schema, TableFormat, asked_schema, people_of
+from synth.schema import LinkedTables, PrivacyUnit, RunConfig, Schema, TableFormat, asked_schema, people_of
+from synth.services.linked import form_of_joined
 
 MOST = 3
 
@@ -54,9 +56,7 @@ class PeopleWorld(World):
 
     def table(self, rows: Sequence[Row], part: Any = "train") -> PrivateTable:
         """Write a file, and open it as the program does."""
-        names = [column.name for column in self.declared()]
-        lines = [",".join(names), *(",".join(row[name] or "" for name in names) for row in rows)]
-        data = "\n".join(lines).encode()
+        data = _text([column.name for column in self.declared()], rows)
         public = self.row_count == "public"
         schema = self.declared(len({row["person"] for row in rows}) if public else None)
         form, account = TableFormat(), ACCOUNT_KEY
@@ -66,7 +66,45 @@ class PeopleWorld(World):
         return table
 
 
-WORLDS = {"replace one": PeopleWorld("public"), "add or remove": PeopleWorld("private")}
+@dataclass(frozen=True)
+class TwoTablesWorld(PeopleWorld):
+    """The same people in two files: one has their regions, the other their rows, and whoever has one row has none."""
+
+    def declared(self, units: int | None = None) -> Schema:
+        return replace(super().declared(units), tables=LinkedTables("people", "visits", "person"))
+
+    def table(self, rows: Sequence[Row], part: Any = "train") -> PrivateTable:
+        """Write both files, and take them in as the program does."""
+        schema = self.declared(len({row["person"] for row in rows}) if self.row_count == "public" else None)
+        times, first = Counter(row["person"] for row in rows), {row["person"]: row for row in reversed(rows)}
+        several = [row for row in rows if times[row["person"]] > 1]
+        by_row = [column.name for column in schema.declared if column.name != "region"]
+        form, account = TableFormat(), ACCOUNT_KEY
+        with here():
+            files = (_text(["person", "region"], list(first.values())), _text(by_row, several))
+            data = joined(*files, form, tables=LinkedTables("people", "visits", "person"), declared=schema.columns)
+            (table,) = PrivateTable.open(
+                lambda: io.BytesIO(data),
+                "",
+                schema,
+                form_of_joined(form),
+                account_key=account,
+                holdout=self.holdout,
+                parts=(part,),
+            )
+        return table
+
+
+def _text(names: Sequence[str], rows: Sequence[Row]) -> bytes:
+    return "\n".join([",".join(names), *(",".join(row[name] or "" for name in names) for row in rows), ""]).encode()
+
+
+WORLDS = {
+    "replace one": PeopleWorld("public"),
+    "add or remove": PeopleWorld("private"),
+    "replace one, two tables": TwoTablesWorld("public"),
+    "add or remove, two tables": TwoTablesWorld("private"),
+}
 TWICE = "a unit counts once for each of its rows"
 ASKERS = ("independent", "dp-hp-adaptive", HAND_MADE)
 
