@@ -132,6 +132,11 @@ def _schema(parsed: argparse.Namespace) -> int:
         raise InputError("--look does not work with a database. Leave it out.")
     if source is None and parsed.table is None:
         raise InputError("Name a table: synth schema TABLE.")
+    if parsed.second is not None and (source is not None or parsed.look):
+        raise InputError(
+            "Two tables are drafted from the names in two files: leave out --from and --look. In the app, 2 Describe "
+            "can look at the rows of both."
+        )
     text = _with_password(
         parsed,
         lambda password: draft_configuration(
@@ -144,6 +149,8 @@ def _schema(parsed: argparse.Namespace) -> int:
             vouched=parsed.header,
             tell=tell,
             password=password,
+            second=parsed.second,
+            key=parsed.key,
         ),
     )
     say(text.rstrip("\n"))
@@ -610,6 +617,10 @@ def _add_schema(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         help="a text (also .gz), Parquet, Arrow (Feather), a workbook, a file of SPSS, Stata or SAS, or the name of a "
         "table of a database; no row is read",
     )
+    words = "a second table with rows of the same people, such as visits of patients"
+    schema.add_argument("second", metavar="SECOND", nargs="?", help=words)
+    words = "of two tables, the column that says in both whose row it is"
+    schema.add_argument("--key", metavar="COLUMN", help=words)
     _add_database_options(schema)
     schema.add_argument("--format", action="append", metavar="KEY=VALUE", help=_FORMAT)
     words = "the first line holds the names of the columns, even if it looks like a row"

@@ -28,6 +28,7 @@ from synth.schema import (
     COLUMN_TYPES,
     STATISTICAL_KINDS,
     DateColumn,
+    LinkedTables,
     Preset,
     TableFormat,
     TimeColumn,
@@ -39,10 +40,12 @@ from synth.schema.guesses import (
     ColumnKind,
     fate_of,
     holds_time_by_name,
+    order_by_name,
     with_step,
 )
 from synth.schema.header import separator_named
 from synth.schema.rule_proposals import proposed_rules
+from synth.schema.schema import is_table_name
 from synth.schema.source import DatabaseSource
 from synth.system.paths import path_of
 from synth.system.settings import ReaderLimits
@@ -80,13 +83,17 @@ account: {account:<16}# the people the ledger protects, for example city-survey-
 unit:
   protects:              # person, household, organisation, ...
   rows_per_unit:         # the most rows that one of them can have
-  id_column: null        # the column that says whose row it is; required if one can have several rows{together}
+  id_column: {whose}{together}
 row_count:               # public (printed) or private (measured with noise)
 number_of_units:         # how many of them there are, if that is public
 people_at_most:          # otherwise a public upper bound on how many there are, for delta and the forecast
 budget: {{epsilon: 1.0}}
-rows:                    # how many synthetic rows to make; or instead people: and how many of them
+{made}
 """
+
+_WHOSE = "null        # the column that says whose row it is; required if one can have several rows"
+_ROWS = "rows:                    # how many synthetic rows to make; or instead people: and how many of them"
+_PEOPLE = "people:                  # how many synthetic people to make, each with their rows"
 
 _OF_MANY = "columns_like:  # each line is for all columns whose names fit: * is any text, [0-9] one digit\n"
 
@@ -282,6 +289,8 @@ def draft_configuration(
     vouched: bool = False,
     tell: Callable[[str], None] | None = None,
     password: str | None = None,
+    second: str | None = None,
+    key: str | None = None,
 ) -> str:
     """Return a configuration to edit, as YAML text with blanks for the owner to fill in.
 
@@ -305,11 +314,16 @@ def draft_configuration(
         Called with what was not taken from a dictionary, and with the columns that a guess would drop or replace.
     password : str, optional
         The password of the database.
+    second : str, optional
+        A second table with rows of the same people.
+    key : str, optional
+        The column that says in both whose row it is; may be left out where they have one column in common.
 
     Raises
     ------
     InputError
-        If the table or a dictionary cannot be read, or the table's first line looks like a row.
+        If the table or a dictionary cannot be read, the table's first line looks like a row, or two tables do not
+        belong together.
     """
     from synth.cli.drafting import together_by_name
     from synth.dictionaries import chosen_presets, describe_columns, dictionary_of_file
@@ -322,19 +336,64 @@ def draft_configuration(
     opened = names_in_source(path, password) if isinstance(path, DatabaseSource) else open_table(path, form)
     with opened as (name, stream):
         header = read_header(stream, form, vouched=vouched)
+    asked = {"whose": _WHOSE, "made": _ROWS, "together": together_by_name(header.names)}
+    table, tables = f"table: {_quoted(name)}", None
+    if second is not None:
+        with open_table(second, form) as (other, stream):
+            header, tables = _both(header, read_header(stream, form, vouched=vouched), name, other, key)
+        both = {tables.first: name, tables.second: other, "key": tables.key}
+        table = f"tables: {{{', '.join(f'{said}: {_quoted(one)}' for said, one in both.items())}}}"
+        whose = f"  id_column: {_quoted(tables.key)}"
+        order = "" if (found := order_by_name(header.names)) is None else _quoted(found)
+        ordered = f"{f'  ordered_by: {order}':25}# the number or date by which rows of '{tables.second}' are in order"
+        asked = {"whose": f"{whose:25}# the key of both tables"[13:], "made": _PEOPLE, "together": f"\n{ordered}"}
     read = [_dictionary(one, header.names) for one in dictionaries]
     own = dictionary_of_file(header.names, header.described)
     known = describe_columns(header.names, read if own is None else [*read, own], chosen_presets(presets))
     for note in known.notes:
         tell(note)
     _tell_fates(header, known, tell)
-    table = f"table: {_quoted(name)}"
     if isinstance(path, DatabaseSource):
         table = yaml.safe_dump({"source": path.to_mapping()}, sort_keys=False, allow_unicode=True, width=120).rstrip()
-    head = _HEAD.format(table=table, account="", together=together_by_name(header.names))
+    head = _HEAD.format(table=table, account="", **asked)
     if form != TableFormat():
         head += f"format: {json.dumps(said_of_format(form), ensure_ascii=False)}\n"
-    return head + _drafted_columns(header, known, empty) + _sources(known) + _proposed(header.names)
+    drafted = _drafted_columns(header, known, empty)
+    if tables is not None:
+        drafted = (
+            f"columns:\n  {_quoted(tables.key)}: {{type: identifier}}\n{drafted.removeprefix('columns:' + chr(10))}"
+        )
+    return head + drafted + _sources(known) + _proposed(header.names)
+
+
+def _both(
+    first: Header, second: Header, first_file: str, second_file: str, key: str | None
+) -> tuple[Header, LinkedTables]:
+    """Return what two files that belong together say about their columns but the key, and what they are called."""
+    from synth.services.inspection import Header
+
+    shared = [name for name in first.names if name in second.names]
+    if key is None and len(shared) == 1:
+        key = shared[0]
+    if key is None or key not in shared:
+        have = f"Both have: {', '.join(map(shown, shared))}." if shared else "They have no column in common."
+        raise InputError(f"Name the column that says in both tables whose row it is with --key. {have}")
+    if len(shared) > 1:
+        others = ", ".join(f"'{shown(name)}'" for name in shared if name != key)
+        raise InputError(
+            f"Both tables have {others} beside the key. Give columns of different contents different names."
+        )
+    stems = (Path(one).name.partition(".")[0] for one in (first_file, second_file))
+    called = [one if is_table_name(one) else usual for one, usual in zip(stems, ("people", "rows"), strict=True)]
+    tables = LinkedTables(called[0], called[1], key)
+    kept = [[place for place, name in enumerate(one.names) if name != key] for one in (first, second)]
+
+    def together(of: Callable[[Header], Sequence[Any]]) -> tuple[Any, ...]:
+        return tuple(of(one)[place] for one, places in zip((first, second), kept, strict=True) for place in places)
+
+    described = together(lambda one: one.described) if first.described and second.described else ()
+    joined = Header(together(lambda one: one.names), together(lambda one: one.kinds), n_rows=0, described=described)
+    return joined, tables
 
 
 def _say_nothing(text: str) -> None:

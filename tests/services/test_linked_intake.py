@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import yaml
 
 import synth
 from synth.application import Application
@@ -184,6 +185,37 @@ def test_two_files_are_charged_and_released(tmp_path: Path, capsys: pytest.Captu
 
 
 @pytest.mark.usefixtures("without_trial")
+def test_a_draft_is_made_of_the_names_in_both_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    written(patients(4), visits(4))
+    assert main(["schema", "patients.csv", "visits.csv"]) == 0
+    draft = capsys.readouterr().out
+    document = yaml.safe_load(draft)
+    assert document["tables"] == {"patients": "patients.csv", "visits": "visits.csv", "key": "patient"}
+    assert (document["unit"]["id_column"], document["unit"]["ordered_by"]) == ("patient", "visited")
+    assert list(document["columns"]) == ["patient", "sex", "born", "visited", "ward"]
+    assert document["columns"]["patient"] == {"type": "identifier"}
+    assert "people" in document
+    assert "rows" not in document
+    assert CANARY not in draft
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (["patients.csv", "patients.csv"], "with --key. Both have: patient, sex, born."),
+        (["patients.csv", "patients.csv", "--key", "patient"], "Both tables have 'sex', 'born' beside the key."),
+        (["patients.csv", "visits.csv", "--key", "ward"], "with --key. Both have: patient."),
+        (["patients.csv", "visits.csv", "--look", "--account", "clinic"], "leave out --from and --look"),
+    ],
+)
+def test_what_two_files_cannot_be_drafted_from_is_said(
+    more: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    written(patients(4), visits(4))
+    assert main(["schema", *more]) == 2
+    assert said in capsys.readouterr().err
+
+
 def test_a_run_takes_two_dataframes_or_two_other_paths(tmp_path: Path) -> None:
     written(patients(), visits())
     config = synth.load_config("linked.yaml")
