@@ -216,6 +216,7 @@ def test_what_two_files_cannot_be_drafted_from_is_said(
     assert said in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("without_trial")
 def test_a_run_takes_two_dataframes_or_two_other_paths(tmp_path: Path) -> None:
     written(patients(), visits())
     config = synth.load_config("linked.yaml")
