@@ -25,6 +25,7 @@ from synth.schema.rules import (
     Among,
     Comparison,
     Conclusion,
+    Heap,
     Rule,
     codes_between,
     spans_of,
@@ -33,7 +34,7 @@ from synth.schema.rules import (
 )
 from synth.schema.schema import Schema
 
-__all__ = ["Named", "about_people", "as_asked", "is_about_pairs", "renamed"]
+__all__ = ["Named", "about_people", "as_asked", "heap_as_asked", "is_about_pairs", "renamed"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -111,9 +112,10 @@ def as_asked(rule: Rule, people: People) -> Rule | None:
     are about the difference alone, where the grid is even.
     """
     nexts = set(people.next_names.values()) & set(rule.columns)
-    if not nexts and people.count not in rule.columns:
-        return rule
     asked = {column.name: column for column in people.asked.modelled}
+    if not nexts and people.count not in rule.columns:
+        # Where a unit may have no row, columns about rows may be empty that never are in the declared table.
+        return rule if people.least else _about(rule, lambda column: asked[column.name])
     known = replace(rule, when=_where_there_is_a_next_row(rule, people))
     if people.next_order not in nexts:
         return _about(known, lambda column: asked[column.name])
@@ -124,6 +126,11 @@ def as_asked(rule: Rule, people: People) -> Rule | None:
         return None
     # The conclusion is one already; the conditions may be about other columns of the next row.
     return replace(known, when=tuple(replace(one, column=asked[one.column.name]) for one in known.when), then=gap)
+
+
+def heap_as_asked(heap: Heap, people: People) -> Heap:
+    """Return a share of rows as one of the rows of the table of people."""
+    return replace(heap, where=replace(heap.where, column=people.asked.modelled_column(heap.where.column.name)))
 
 
 def _where_there_is_a_next_row(rule: Rule, people: People) -> tuple[Among, ...]:

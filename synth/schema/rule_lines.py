@@ -38,7 +38,7 @@ from synth.names import shown
 from synth.schema.columns.base import ModelledColumn
 from synth.schema.documents import as_number, read, read_text
 from synth.schema.people import People, people_asked
-from synth.schema.people_rules import Named, as_asked
+from synth.schema.people_rules import Named, as_asked, heap_as_asked
 from synth.schema.rules import (
     Among,
     Comparison,
@@ -133,7 +133,9 @@ def read_rules(lines: Sequence[str], schema: Schema) -> RuleSet:
 
 
 def _as_asked(entry: Rule | Heap, people: People | None) -> Rule | Heap | None:
-    return as_asked(entry, people) if isinstance(entry, Rule) and people is not None else entry
+    if people is None:
+        return entry
+    return as_asked(entry, people) if isinstance(entry, Rule) else heap_as_asked(entry, people)
 
 
 def _about_rows(entry: Rule | Heap, schema: Schema) -> Rule | Heap:

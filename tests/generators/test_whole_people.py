@@ -166,10 +166,19 @@ def test_rules_about_a_row_say_nothing_of_people_without_one(config: RunConfig, 
         "if visited is missing then sex = f": [False, True],
         "left >= visited": [False, False],
     }
-    asked = read_rules(lines, linked.asked)
-    rows = {name: np.zeros(2, np.int64) for name in linked.asked.names} | {"count": np.array([0, 1])}
-    rows |= {"ward": np.array([3, 0])}
-    assert asked.rules[0].broken(rows).tolist() == [False, True]
+    asked = read_rules((*lines, "cost is a multiple of 100 in 40 % of rows"), linked.asked)
+    # Who has no row has the code behind the declared ones in every column about rows.
+    empty = {name: linked.asked.size_of(name) - 1 for name in (*linked.by_row, *linked.made)}
+    rows = {name: np.array([empty.get(name, 1), 0]) for name in linked.asked.names} | {"count": np.array([0, 1])}
+    broken = {asked.lines[rule.line]: rule.broken(rows).tolist() for rule in asked.rules}
+    assert broken == {
+        "ward = heart": [False, True],
+        "visited is not missing": [False, False],
+        "sex = f": [True, False],
+        "if visited is missing then sex = f": [False, False],
+        "left >= visited": [False, False],
+    }
+    assert asked.heaps[0].where.kept(rows).tolist() == [False, True]
 
 
 def test_the_rows_that_were_drawn_are_among_those_made(people: People) -> None:
