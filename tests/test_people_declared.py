@@ -36,6 +36,7 @@ columns:
   sex: {type: category, values: [f, m], fallback: f}
   visited: {type: date, low: 2022-01-01, high: 2024-12-31, step: day, fallback: 2022-01-01}
   ward: {type: category, values: [heart, children], fallback: heart}
+  score: {type: number, low: 0, high: 9, step: 0.5, special: [99, 1.5], fallback: 0}
   note: {type: drop}
 """
 NEEDS = (
@@ -111,6 +112,12 @@ REFUSED = {
         "rows: 1",
         "unit: ordered_by is for several rows of one patient. Declare id_column and a rows_per_unit above 1, or leave "
         "it out.",
+    ),
+    "an order with a special value among its own": (
+        unit(ordered_by="score"),
+        "rows: 1",
+        "unit: ordered_by: 'score' has a special value that is also one of its range, so its cells do not say where "
+        "they come. Take it out of one of the two, or name another column.",
     ),
     "no id": (
         unit(id_column=None),

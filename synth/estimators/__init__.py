@@ -26,7 +26,7 @@ from synth.generators import (
     build,
     build_from_state,
 )
-from synth.generators.whole_people import POOL, MadePeople, as_declared, unfolded
+from synth.generators.whole_people import POOL, MadePeople, as_declared, unfolded, with_a_row
 from synth.privacy.people import folded, made_up_hashes
 from synth.schema import People, RunConfig, people_asked, people_of
 from synth.schema.constraints import Repaired, asks_the_model, repair
@@ -118,12 +118,14 @@ def drawn_rows(fitted: PrivateModel, config: RunConfig) -> DrawnRows:
     asked = replace(config.asked, constraints=(*people.of_no_row, *config.constraints))
     rules = read_rules(config.constraints, config.schema)
     # The people themselves last, as some facts are about the rows that were drawn last.
-    pool = _drawn(fitted, replace(asked, rows=POOL, seed=seed))
+    if rules.learnt:
+        # One table of values for the people, for the pool and for what is made of both.
+        learnt_from = fitted.sample(_ROWS_OF_MODEL, (asked.seed + 1) % 2**63)
+        rules = with_learnt_tables(rules, config.schema, as_declared(learnt_from, people))
+    pool = _drawn(fitted, replace(asked, rows=POOL, seed=seed), learnt_at=asked.seed)
     # Rules about people may shorten them, so that it takes more to have the rows asked for.
     all_at_once = config.by_people or bool(about_people(rules.rules, config.schema))
     drawn = _drawn(fitted, asked) if all_at_once else _people_for_rows(fitted, asked, people, pool.codes)
-    if rules.learnt:
-        rules = with_learnt_tables(rules, config.schema, as_declared(pool.codes, people))
     of_people = RulesOfPeople(rules, people) if rules.rules else None
     made = unfolded(
         drawn.codes,
@@ -187,21 +189,24 @@ def rows_as_asked(drawn: DrawnRows, config: RunConfig) -> NDArray[np.int64]:
     return np.column_stack([made[name].astype(np.int64) for name in people.asked.names])
 
 
-def _drawn(fitted: PrivateModel, config: RunConfig) -> DrawnRows:
+def _drawn(fitted: PrivateModel, config: RunConfig, *, learnt_at: int | None = None) -> DrawnRows:
+    """Draw and repair rows; what rows of the model teach comes from those of another seed where one is given."""
     schema = config.schema
     if not isinstance(fitted, Generator):
         return DrawnRows(np.empty((0, len(schema.modelled)), np.int64))
     rules = read_rules(config.constraints, schema)
     # A fixed number, so that the same row is repaired in the same way in a table of another length; and before the rows
     # themselves, as some facts are about the rows that were drawn last.
-    drawn = fitted.sample(_ROWS_OF_MODEL, (config.seed + 1) % 2**63) if asks_the_model(rules) else None
+    learnt_at = config.seed if learnt_at is None else learnt_at
+    drawn = fitted.sample(_ROWS_OF_MODEL, (learnt_at + 1) % 2**63) if asks_the_model(rules) else None
     codes = fitted.sample(config.rows, config.seed)
     if not rules.lines:
         return DrawnRows(codes)
-    if drawn is not None:
-        rules = with_learnt_tables(rules, schema, drawn)
-    found = repair(codes, rules, schema, seed=config.seed, drawn=drawn)
     people = people_asked(schema)
+    if drawn is not None:
+        # Of two tables, nothing is learnt from people without a row about what rows hold.
+        rules = with_learnt_tables(rules, schema, drawn if people is None else with_a_row(drawn, people))
+    found = repair(codes, rules, schema, seed=config.seed, drawn=drawn)
     return DrawnRows(found.codes, (_repairs(found, rules, () if people is None else people.structure),))
 
 

@@ -48,7 +48,7 @@ from synth.schema.kept_by_people import RulesOfPeople
 from synth.schema.people import PLACES
 from synth.schema.schema import LEFT_ONLY, MERGE
 
-__all__ = ["POOL", "MadePeople", "as_declared", "broken_structure", "unfolded"]
+__all__ = ["POOL", "MadePeople", "as_declared", "broken_structure", "unfolded", "with_a_row"]
 
 POOL = 60_000
 """Rows of the table of people that are drawn to find what follows what."""
@@ -148,13 +148,22 @@ def _together(parts: Sequence[MadePeople]) -> MadePeople:
     )
 
 
+def with_a_row(drawn: _Whole, people: People) -> _Whole:
+    """Return the rows of the table of people in which all that is about a row can be in the declared table."""
+    if people.least:
+        return drawn
+    names, found = people.asked.names, drawn[:, people.asked.names.index(people.count)] > 0
+    for name in people.by_row:
+        found &= drawn[:, names.index(name)] < people.schema.size_of(name)
+    return drawn[found]
+
+
 def as_declared(drawn: _Whole, people: People) -> _Whole:
     """Return the one row that rows of the table of people say of each person, as rows of the declared table.
 
     Where two tables were joined, without people who have no row in the second.
     """
-    names = people.asked.names
-    drawn = drawn[drawn[:, names.index(people.count)] + people.least > 0]
+    names, drawn = people.asked.names, with_a_row(drawn, people)
     both = np.zeros((len(drawn), 1), dtype=drawn.dtype)
     return np.hstack([both if name == MERGE.name else drawn[:, [names.index(name)]] for name in people.schema.names])
 

@@ -323,6 +323,11 @@ class Schema:
                 raise SchemaError(
                     f"unit: ordered_by: '{shown(unit.ordered_by)}' has no order. Name a number, a date or a time."
                 )
+            if isinstance(column, ModelledColumn) and column.has_special_on_grid:
+                raise SchemaError(
+                    f"unit: ordered_by: '{shown(unit.ordered_by)}' has a special value that is also one of its range, "
+                    "so its cells do not say where they come. Take it out of one of the two, or name another column."
+                )
 
     def _check_tables(self, tables: LinkedTables) -> None:
         unit = self.unit

@@ -375,6 +375,11 @@ class ModelledColumn(Column):
         return self.size - 1 if self.missing else None
 
     @property
+    def has_special_on_grid(self) -> bool:
+        """Whether a special value is also a value of the grid."""
+        return False
+
+    @property
     def other_code(self) -> int | None:
         """Code of an undeclared value, or None where "other" is not declared."""
         return None

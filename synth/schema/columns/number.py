@@ -167,6 +167,13 @@ class NumberColumn(ModelledColumn):
         return any(float(place) == value and place != written for place in places)
 
     @property
+    def has_special_on_grid(self) -> bool:
+        """Whether a special value is also a value of the grid; its cells are then read as the special value."""
+        low, step = (Fraction(repr(float(number))) for number in (self.low, self.step))
+        within = (Fraction(repr(float(one))) for one in self.special if self.low <= one <= self.high)
+        return any((one - low) % step == 0 for one in within)
+
+    @property
     def levels(self) -> int:
         """Number of values on the grid."""
         return _levels(self.low, self.high, self.step)
