@@ -1,7 +1,6 @@
 """Fits on the processor and on a graphics card side by side: time, memory, and how often one waits for the other.
 
     python benchmarks/device.py [--repeats 3] [--works dp-hp kahm] [--json FILE]
-    python benchmarks/device.py --counts
 
 Four fits of a simulated table: ``dp-hp`` and ``dp-merf`` (their default options), the machines of ``kahm`` (10 classes
 of 2,000 rows of 100 numbers), the default generator's mixture (all pairs of 30 columns in 16 groups, 256 products). A
@@ -10,8 +9,8 @@ process of its own: seconds are the median over repeats after one that warms up,
 the processor, and of torch's allocations on a card. A wait is an operation after which the program stands still until
 the card has done what it was asked before, as torch itself counts them (``torch.cuda.set_sync_debug_mode``).
 
-Where there is no card, one sentence says so and the processor's figures stand alone. ``--counts`` needs none: it runs
-the same fits, shorter, on the pretended card of the tests, and prints what crosses in every step.
+Where there is no card, one sentence says so and the processor's figures stand alone. ``launches.py`` counts without a
+card what the steps of these fits ask of one.
 """
 
 from __future__ import annotations
@@ -51,9 +50,7 @@ from synth.schema import Neighbours
 from synth.services.pipeline import peak_memory_bytes
 from synth.system.machine import device_name, processor_name
 
-HERE = Path(__file__).resolve().parent
 TABLE, ROWS_DRAWN = "scm_tree", 20_000
-STEPS = {"dp-hp": "steps_per_epoch", "dp-merf": "steps"}
 CLASSES, OF_CLASS, NUMBERS = 10, 2_000, 100
 COLUMNS, GROUPS, COMPONENTS, MIXTURE_STEPS = 30, 16, 256, 600
 Work = Callable[[str], object]
@@ -168,62 +165,17 @@ def side_by_side(works: list[str], repeats: int) -> dict[str, dict[str, dict[str
     return found
 
 
-# Counting, without a card --------------------------------------------------------------------------------------------
-
-
-def counts() -> dict[str, dict[str, float]]:
-    """Run short fits on the pretended card of the tests; return what crosses in a step, and beside the steps."""
-    sys.path.insert(0, str(HERE.parent / "tests"))
-    import pytest
-    from pretended_card import pretended_card
-
-    few, more = 40, 80
-
-    def crossed(work: Work) -> NDArray[np.float64]:
-        with pytest.MonkeyPatch.context() as patch, pretended_card(patch) as traffic:
-            work("cuda")
-            return np.array([traffic.operations, traffic.uploads, traffic.downloads, traffic.waits], dtype=float)
-
-    def training(name: str, steps: int) -> Work:
-        more_options = {"epochs": 1} if name == "dp-hp" else {}
-        return fit_of(name, {STEPS[name]: steps, **more_options}, rows=1000)
-
-    works: dict[str, tuple[Work, Work, float]] = {
-        "dp-hp, a step": (training("dp-hp", few), training("dp-hp", more), more - few),
-        "dp-merf, a step": (training("dp-merf", few), training("dp-merf", more), more - few),
-        "mixture, a step": (mixture(few, 8, 6), mixture(more, 8, 6), more - few),
-        "kahm, a batch of 16 blocks": (machines(8, 40), machines(32, 40), 3),
-        "dp-merf, 100,000 rows more": (
-            fit_of("dp-merf", {"steps": 1}, rows=1000),
-            fit_of("dp-merf", {"steps": 1}, rows=101_000),
-            1,
-        ),
-    }
-    print(f"{'':27} {'operations':>11} {'uploads':>8} {'downloads':>10} {'waits':>7} {'   once: up, down':>18}")
-    found = {}
-    for name, (short, long, steps) in works.items():
-        first, second = crossed(short), crossed(long)
-        each = (second - first) / steps
-        found[name] = dict(zip(("operations", "uploads", "downloads", "waits"), each.tolist(), strict=True))
-        print(
-            f"{name:27} {each[0]:11.1f} {each[1]:8.2f} {each[2]:10.2f} {each[3]:7.2f} {first[1]:10.0f}, {first[2]:.0f}",
-            flush=True,
-        )
-    return found
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--works", nargs="+", choices=WORKS, default=list(WORKS))
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--counts", action="store_true", help="count on the pretended card of the tests")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--measure", nargs=2, metavar=("WORK", "DEVICE"), help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.measure is not None:
         print(json.dumps(measure(*given.measure, given.repeats)))
         return
-    found = counts() if given.counts else side_by_side(given.works, given.repeats)
+    found = side_by_side(given.works, given.repeats)
     if given.json is not None:
         given.json.parent.mkdir(parents=True, exist_ok=True)
         given.json.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")

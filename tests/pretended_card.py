@@ -40,14 +40,23 @@ _WAITS = {
 }
 """Operations after which a program waits until the card has done all that it was asked before."""
 
+_ONLY_ALLOCATES = {_ATEN.empty, _ATEN.empty_like, _ATEN.new_empty, _ATEN.empty_strided, _ATEN.new_empty_strided}
+_VIEWS_UNSAID = {_ATEN._unsafe_view, _ATEN.unsafe_split, _ATEN.unsafe_chunk}
+"""Views whose schema does not say that what they return shares memory with what they are given."""
+
 _TAKES_INDEXES = {_ATEN.index, _ATEN.index_put, _ATEN.index_put_, _ATEN._index_put_impl_}
 
 
 @dataclass
 class Traffic:
-    """What went between a program and the card."""
+    """What went between a program and the card.
+
+    Operations are all that torch dispatches there. Those that only view or allocate memory launch nothing and are
+    counted once more as ``views``.
+    """
 
     operations: int = 0
+    views: int = 0
     uploads: int = 0
     downloads: int = 0
     waits: int = 0
@@ -55,8 +64,13 @@ class Traffic:
 
     def forget(self) -> None:
         """Count from nothing."""
-        self.operations = self.uploads = self.downloads = self.waits = 0
+        self.operations = self.views = self.uploads = self.downloads = self.waits = 0
         self.by_name.clear()
+
+    @property
+    def launches(self) -> int:
+        """Operations that launch at least one kernel or one copy."""
+        return self.operations - self.views
 
     def crossings(self) -> int:
         """All after which one side waits for the other."""
@@ -112,6 +126,7 @@ def _carried_out(traffic: Traffic, operation: Any, args: Any, kwargs: dict[str, 
     if not cards and not on_card:
         return operation(*args, **kwargs)
     _count(traffic, packet, tensors, cards, on_card=on_card)
+    traffic.views += _launches_nothing(operation)
     found = operation(*tree_map(_held, args), **tree_map(_held, kwargs))
     if torch.Tag.inplace_view in operation.tags:  # squeeze_() and its like change the shape of what is given to them
         with no_dispatch():
@@ -124,6 +139,15 @@ def _carried_out(traffic: Traffic, operation: Any, args: Any, kwargs: dict[str, 
         return known.get(id(one)) if id(one) in known else CardTensor(one, traffic)
 
     return tree_map(lambda one: put(one) if type(one) is torch.Tensor else one, found)
+
+
+@cache
+def _launches_nothing(operation: Any) -> bool:
+    """Whether an operation only views or allocates memory: its schema says so for all but a few."""
+    if operation.overloadpacket in _ONLY_ALLOCATES | _VIEWS_UNSAID or torch.Tag.inplace_view in operation.tags:
+        return True
+    returned = [one.alias_info for one in operation._schema.returns]
+    return bool(returned) and all(one is not None and not one.is_write for one in returned)
 
 
 def _held(one: Any) -> Any:
