@@ -126,7 +126,7 @@ def _carried_out(traffic: Traffic, operation: Any, args: Any, kwargs: dict[str, 
     if not cards and not on_card:
         return operation(*args, **kwargs)
     _count(traffic, packet, tensors, cards, on_card=on_card)
-    traffic.views += _launches_nothing(operation)
+    traffic.views += launches_nothing(operation)
     found = operation(*tree_map(_held, args), **tree_map(_held, kwargs))
     if torch.Tag.inplace_view in operation.tags:  # squeeze_() and its like change the shape of what is given to them
         with no_dispatch():
@@ -142,7 +142,7 @@ def _carried_out(traffic: Traffic, operation: Any, args: Any, kwargs: dict[str, 
 
 
 @cache
-def _launches_nothing(operation: Any) -> bool:
+def launches_nothing(operation: Any) -> bool:
     """Whether an operation only views or allocates memory: its schema says so for all but a few."""
     if operation.overloadpacket in _ONLY_ALLOCATES | _VIEWS_UNSAID or torch.Tag.inplace_view in operation.tags:
         return True
