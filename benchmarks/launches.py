@@ -11,6 +11,7 @@ download or another wait the program stands still until the card has done all th
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import sys
@@ -20,11 +21,14 @@ from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+import numpy as np
 from device import fit_of, machines, mixture
 from tables import RAW
 
 from synth.generators import make
 from synth.generators.protocol import GeneratorTask
+from synth.models.marginals import NoisyMarginal
+from synth.models.mixture_estimation import GroupedMarginals, fit_mixtures
 from synth.privacy.accounting import PrivacyBudget
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
@@ -49,6 +53,31 @@ def _trained(name: str, option: str) -> Callable[[], tuple[Work, Work, int]]:
     return works
 
 
+def _all_pairs(steps: int) -> Work:
+    """Return what fits mixtures as the default generator does: side by side, to columns and to pairs of groups."""
+    random = np.random.default_rng(0)
+    sizes, groups = (2, 3, 9, 20, 20), (2, 3, 4, 4, 4)
+    of_bins = tuple((np.arange(size) * most // size).astype(np.int32) for size, most in zip(sizes, groups, strict=True))
+    ones = [NoisyMarginal((column,), random.normal(100, 5, size), 5.0) for column, size in enumerate(sizes)]
+    pairs = [
+        NoisyMarginal(pair, random.normal(50, 9, [groups[column] for column in pair]), 9.0)
+        for pair in itertools.combinations(range(len(sizes)), 2)
+    ]
+    return lambda device: fit_mixtures(
+        sizes,
+        ones,
+        1000.0,
+        components=4,
+        steps=steps,
+        seeds=range(3),
+        overlap=0.0,
+        price=0.5,
+        grouped=GroupedMarginals(of_bins, tuple(pairs)),
+        device=device,
+        report=lambda step, chi_squares: None,
+    )
+
+
 def _asking(name: str, option: str, steps: int) -> Work:
     """Return what fits a generator whose steps are questions: the pass over rows is the step."""
     table = RAW["scm_tree"](Path())
@@ -68,7 +97,8 @@ def _asking(name: str, option: str, steps: int) -> Work:
 WORKS: dict[str, Callable[[], tuple[Work, Work, int]]] = {
     "dp-merf": _trained("dp-merf", "steps"),
     "dp-hp": _trained("dp-hp", "steps_per_epoch"),
-    "fit_mixtures": lambda: (mixture(FEW, 8, 6), mixture(MORE, 8, 6), MORE - FEW),
+    "all pairs": lambda: (_all_pairs(FEW), _all_pairs(MORE), MORE - FEW),
+    "mixture": lambda: (mixture(FEW, 8, 6), mixture(MORE, 8, 6), MORE - FEW),
     "dp-mixture": lambda: (_asking("dp-mixture", "steps", 5), _asking("dp-mixture", "steps", 9), 4),
     "kahm": lambda: (machines(8, 40), machines(32, 40), 3),
 }

@@ -1,10 +1,16 @@
-"""The distance of a mixture's exact marginals from noisy tables, in a few large operations with ordered sums."""
+"""The distance of a mixture's exact marginals from noisy tables and its slope, in a few large operations, ordered sums.
+
+Slopes are written by hand: differentiating by machine takes three times as many operations, most of them small, and it
+is their number that a graphics card is slow at.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -13,13 +19,13 @@ from torch import Tensor
 
 from synth.models.marginals import NoisyMarginal, pooled
 
-__all__ = ["BinLayout", "MarginalLoss", "mean_over"]
-
-Part = Callable[[Tensor, Tensor], Tensor]
-"""The chi-square of some tables, given weights and probabilities."""
+__all__ = ["BinLayout", "MarginalLoss", "Slopes", "mean_over"]
 
 Moved = Callable[[NDArray[Any]], Tensor]
 """Turns an array into a tensor of the loss's type, on its device."""
+
+_MOST_PADDED = 2**11
+"""Most rows of a layout whose columns are padded to one size: they are one operation then, not one for every size."""
 
 
 class BinLayout:
@@ -29,23 +35,41 @@ class BinLayout:
     ----------
     sizes : tuple of int
         Bins of each column.
+    padded : bool
+        Whether all columns take as many rows as the largest, where that makes few rows. Rows that are no bin have
+        logits of ``NO_BIN``.
 
     Attributes
     ----------
+    n_rows : int
+        Rows of the tensor: bins, and what pads them.
     original_order : array of shape (sum of sizes,), int64
         Row of every bin, with bins listed column by column.
+    blocks : tuple of (slice, int, int)
+        Adjacent columns that take equally many rows: their rows, how many columns they are, and rows of each.
     """
 
-    def __init__(self, sizes: tuple[int, ...]) -> None:
+    NO_BIN = -1e4
+    """Its exponential is 0, and 0 times its logarithm is 0, also in float32."""
+
+    def __init__(self, sizes: tuple[int, ...], *, padded: bool = False) -> None:
         self.sizes = sizes
+        largest = max(sizes, default=0)
+        room = [largest] * len(sizes) if padded and len(sizes) * largest <= _MOST_PADDED else list(sizes)
         by_size = sorted(range(len(sizes)), key=lambda column: (sizes[column], column))
+        ends = np.cumsum([0, *(room[column] for column in by_size)], dtype=np.int64)
+        self.n_rows = int(ends[-1])
         self._first_row = np.zeros(len(sizes), dtype=np.int64)
-        self._first_row[by_size] = np.cumsum([0, *(sizes[column] for column in by_size)], dtype=np.int64)[:-1]
+        self._first_row[by_size] = ends[:-1]
         self.original_order = np.concatenate(
-            [self._first_row[column] + np.arange(size) for column, size in enumerate(sizes)]
+            [np.zeros(0, np.int64)] + [self._first_row[column] + np.arange(size) for column, size in enumerate(sizes)]
         )
-        distinct, counts = np.unique(np.array(sizes), return_counts=True)
-        self._blocks = [(int(count), int(size)) for count, size in zip(counts, distinct, strict=True)]
+        distinct, counts = np.unique(np.array(room, dtype=np.int64), return_counts=True)
+        starts = np.cumsum([0, *(distinct * counts)]).tolist()
+        self.blocks = tuple(
+            (slice(start, start + count * size), count, size)
+            for start, count, size in zip(starts[:-1], counts.tolist(), distinct.tolist(), strict=True)
+        )
 
     def rows(self, column: int) -> slice:
         """Return the rows of a column's bins."""
@@ -53,14 +77,52 @@ class BinLayout:
         return slice(first, first + self.sizes[column])
 
     def log_probabilities(self, logits: Tensor) -> Tensor:
-        """Return the log-softmax of every column's bins in every component; both of shape (..., sum of sizes, K)."""
-        parts = torch.split(logits, [count * size for count, size in self._blocks], dim=-2)
-        return torch.cat(
-            [
-                part.view(*part.shape[:-2], count, size, -1).log_softmax(dim=-2).flatten(-3, -2)
-                for part, (count, size) in zip(parts, self._blocks, strict=True)
-            ],
-            dim=-2,
+        """Return the log-softmax of every column's bins in every component; both of shape (..., n_rows, K)."""
+        parts = [_by_column(logits, block).log_softmax(dim=-2).flatten(-3, -2) for block in self.blocks]
+        return parts[0] if len(parts) == 1 else torch.cat(parts, dim=-2) if parts else logits
+
+    def slope_of_logits(self, slope: Tensor, probabilities: Tensor) -> Tensor:
+        """Turn a slope by logarithms of proportions into one by logits, in place; both of shape (..., n_rows, K)."""
+        for block in self.blocks:
+            part = _by_column(slope, block)
+            part.addcmul_(_by_column(probabilities, block), part.sum(dim=-2, keepdim=True), value=-1.0)
+        return slope
+
+
+def _by_column(bins: Tensor, block: tuple[slice, int, int]) -> Tensor:
+    """View the bins of a block's columns, shape (..., columns, bins, K)."""
+    rows, count, size = block
+    return bins[..., rows, :].view(*bins.shape[:-2], count, size, bins.shape[-1])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Slopes:
+    r"""The slope of a chi-square, apart by kind of table: of one column, of two, of more.
+
+    That of the proportion of bin s in component k is :math:`w_k (u_s + 4 h_{sk}) + g_{sk}`, and that of the weight w_k
+    is :math:`\sum_s p_{sk} (u_s + 2 h_{sk}) + v_k`: a pair of columns is seen from both of them.
+
+    Attributes
+    ----------
+    ones : Tensor of shape (..., n_rows), optional
+        u.
+    pairs : Tensor of shape (..., n_rows, K), optional
+        h.
+    more : (Tensor of shape (..., K), Tensor of shape (..., n_rows, K)), optional
+        v and g.
+    """
+
+    ones: Tensor | None = None
+    pairs: Tensor | None = None
+    more: tuple[Tensor, Tensor] | None = None
+
+    def of_rows(self, rows: Tensor) -> Slopes:
+        """Return the slopes by bins, given those by their groups and every bin's row among these."""
+        more = self.more
+        return Slopes(
+            None if self.ones is None else self.ones.index_select(-1, rows),
+            None if self.pairs is None else self.pairs.index_select(-2, rows),
+            None if more is None else (more[0], more[1].index_select(-2, rows)),
         )
 
 
@@ -70,6 +132,8 @@ class MarginalLoss:
     Tables of two columns are parts of one product of all bins with all bins, or, if that would compute many more cells
     than were measured, of one product for each column with the bins of its partners. Tables of more columns are
     computed in batches of similar shape.
+
+    The mean chi-square of the true table is the number of measured cells.
 
     Parameters
     ----------
@@ -82,11 +146,8 @@ class MarginalLoss:
     dtype : torch.dtype
     dense : bool, optional
         Whether pairs come from the product of all bins; by default the faster way is chosen.
-
-    Attributes
-    ----------
-    n_cells : int
-        Number of measured cells: the mean chi-square of the true table.
+    factor : float
+        What the chi-square is multiplied by.
     """
 
     def __init__(
@@ -98,32 +159,28 @@ class MarginalLoss:
         device: torch.device,
         dtype: torch.dtype,
         dense: bool | None = None,
+        factor: float = 1.0,
     ) -> None:
         measured = pooled(measured)
-        self.n_cells = sum(one.table.size for one in measured)
         pairs = [one for one in measured if len(one.columns) == 2]
         if dense is None:
             # On a CPU the product of all bins takes two operations per cell, and those by column four per measured
             # cell; on CUDA it is one launch for all columns, if it fits into memory.
-            everything = sum(layout.sizes) ** 2
+            everything = layout.n_rows**2
             cells = sum(one.table.size for one in pairs)
             dense = everything <= (2**27 if device.type == "cuda" else max(4 * cells, 2**16))
         moved = partial(torch.tensor, dtype=dtype, device=device)
-        self._parts: list[Part] = []
+        root = math.sqrt(factor)
         ones = [one for one in measured if len(one.columns) == 1]
-        if ones:
-            self._parts.append(_single_columns(layout, ones, total, moved))
-        if pairs:
-            sides = (_all_pairs if dense else _partners)(layout, pairs, total, moved)
-            self._parts.append(partial(_SidesFunction.apply, sides))
+        self._ones = _single_columns(layout, ones, total, root, moved) if ones else None
+        self._sides = (_all_pairs if dense else _partners)(layout, pairs, total, root, moved) if pairs else []
         batches: dict[tuple[int, ...], list[NoisyMarginal]] = {}
         for one in measured:
             if len(one.columns) > 2:
                 # Powers of two, so that there are few batches with many tables.
                 shape = tuple(1 << (size - 1).bit_length() for size in one.table.shape)
                 batches.setdefault(shape, []).append(one)
-        for shape, tables in batches.items():
-            self._parts.append(_batch(layout, tables, shape, total, moved))
+        self._batches = [_batch(layout, tables, shape, total, root, moved) for shape, tables in batches.items()]
 
     def __call__(self, weights: Tensor, probabilities: Tensor) -> Tensor:
         """Return the chi-square.
@@ -131,49 +188,137 @@ class MarginalLoss:
         Parameters
         ----------
         weights : Tensor of shape (..., K), sum 1
-        probabilities : Tensor of shape (..., sum of sizes, K), in the order of the layout
+        probabilities : Tensor of shape (..., n_rows, K), in the order of the layout
 
         Returns
         -------
         Tensor of shape (...)
         """
         chi_square = weights.new_zeros(weights.shape[:-1])
-        for part in self._parts:
+        if self._ones is not None:
+            pull = self._ones.pull(mean_over(probabilities, weights))
+            chi_square = chi_square + self._ones.squares(pull).sum(dim=-1)
+        weighted = probabilities * weights.unsqueeze(-2)
+        for side in self._sides:
+            cells, _ = side.cells(weighted, probabilities)
+            chi_square = chi_square + side.answers.squares(side.answers.pull(cells)).sum(dim=(-2, -1))
+        for part in self._batches:
             chi_square = chi_square + part(weights, probabilities)
         return chi_square
 
+    def slopes(self, weights: Tensor, probabilities: Tensor, mean: Tensor | None = None) -> Slopes:
+        """Return the slopes of the chi-square; ``mean`` is that of the proportions, where it is known."""
+        ones = pairs = more = None
+        if self._ones is not None:
+            ones = self._ones.pull(mean_over(probabilities, weights) if mean is None else mean).mul_(2.0)
+        if self._sides:
+            weighted = probabilities * weights.unsqueeze(-2)
+            parts = [side.pull(weighted, probabilities) for side in self._sides]
+            if self._sides[0].partners is None:
+                (pairs,) = parts
+            else:
+                pairs = torch.zeros_like(probabilities)
+                for side, part in zip(self._sides, parts, strict=True):
+                    pairs[..., side.rows, :] = part
+        if self._batches:
+            with torch.enable_grad():
+                inner = (weights.detach().requires_grad_(), probabilities.detach().requires_grad_())
+                several = torch.stack([part(*inner) for part in self._batches])
+                of_weights, of_probabilities = torch.autograd.grad(several.sum(), inner)
+            more = (of_weights, of_probabilities)
+        return Slopes(ones, pairs, more)
 
-def _single_columns(layout: BinLayout, measured: Sequence[NoisyMarginal], total: float, moved: Moved) -> Part:
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Answers:
+    """Noisy counts y of cells with noise sigma, for proportions m of N rows.
+
+    Attributes
+    ----------
+    scale : Tensor
+        (N / sigma)^2; 0 for a cell that was not measured.
+    offset : Tensor
+        - N y / sigma^2.
+    """
+
+    scale: Tensor
+    offset: Tensor
+
+    @classmethod
+    def of(cls, factor: NDArray[np.float64], target: NDArray[np.float64], moved: Moved) -> Self:
+        """Make them of N / sigma and y / sigma."""
+        return cls(moved(factor * factor), moved(-factor * target))
+
+    def pull(self, proportions: Tensor) -> Tensor:
+        """Return half of the slope of ((N m - y) / sigma)^2 by m, in the memory of the proportions."""
+        return torch.addcmul(self.offset, proportions, self.scale, out=proportions)
+
+    def squares(self, pull: Tensor) -> Tensor:
+        """Return ((N m - y) / sigma)^2."""
+        return pull.square().div_(self.scale.clamp_min(torch.finfo(pull.dtype).tiny))
+
+
+def _single_columns(
+    layout: BinLayout, measured: Sequence[NoisyMarginal], total: float, root: float, moved: Moved
+) -> _Answers:
     """Compare tables of one column: one product of the bins with the weights."""
-    target = np.zeros(sum(layout.sizes))
+    target = np.zeros(layout.n_rows)
     scale = np.zeros_like(target)
     for one in measured:
         place = layout.rows(one.columns[0])
-        target[place] = one.table / one.noise_std
-        scale[place] = total / one.noise_std
-    aim, factor = moved(target), moved(scale)
-    return lambda weights, probabilities: (factor * mean_over(probabilities, weights) - aim).square().sum(dim=-1)
+        target[place] = root * one.table / one.noise_std
+        scale[place] = root * total / one.noise_std
+    return _Answers.of(scale, target, moved)
 
 
-_Side = tuple[slice, Tensor | None, Tensor, Tensor]
-"""Rows of a column's bins, those of its partners (None: all), and scale and target of their tables, concatenated."""
+@dataclass(frozen=True, slots=True, eq=False)
+class _Side:
+    """Tables of two columns as they are seen from some columns.
+
+    Attributes
+    ----------
+    rows : slice
+        Of these columns' bins.
+    partners : Tensor of whole numbers, optional
+        Rows of the bins of the other columns; None: all.
+    answers : _Answers
+        Of half of the chi-square, shape (rows, partners).
+    """
+
+    rows: slice
+    partners: Tensor | None
+    answers: _Answers
+
+    def cells(self, weighted: Tensor, probabilities: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the proportions of its cells, and those of the partners' bins in every component."""
+        partners = probabilities if self.partners is None else probabilities.index_select(-2, self.partners)
+        return weighted[..., self.rows, :] @ partners.mT, partners
+
+    def pull(self, weighted: Tensor, probabilities: Tensor) -> Tensor:
+        """Return a quarter of the slope by the proportions of its bins, for a weight of 1."""
+        cells, partners = self.cells(weighted, probabilities)
+        return self.answers.pull(cells) @ partners
 
 
-def _all_pairs(layout: BinLayout, measured: Sequence[NoisyMarginal], total: float, moved: Moved) -> list[_Side]:
+def _all_pairs(
+    layout: BinLayout, measured: Sequence[NoisyMarginal], total: float, root: float, moved: Moved
+) -> list[_Side]:
     """Compare tables of two columns with the product of all bins with all bins: every table from both sides."""
-    target = np.zeros((sum(layout.sizes), sum(layout.sizes)))
+    target = np.zeros((layout.n_rows, layout.n_rows))
     scale = np.zeros_like(target)
     for one in measured:
         # Each side is half of the chi-square.
-        std = one.noise_std * 2**0.5
+        std = one.noise_std * 2**0.5 / root
         first, second = map(layout.rows, one.columns)
         for place, table in (((first, second), one.table), ((second, first), one.table.T)):
             target[place] = table / std
             scale[place] = total / std
-    return [(slice(0, sum(layout.sizes)), None, moved(scale), moved(target))]
+    return [_Side(slice(0, layout.n_rows), None, _Answers.of(scale, target, moved))]
 
 
-def _partners(layout: BinLayout, measured: Sequence[NoisyMarginal], total: float, moved: Moved) -> list[_Side]:
+def _partners(
+    layout: BinLayout, measured: Sequence[NoisyMarginal], total: float, root: float, moved: Moved
+) -> list[_Side]:
     """Compare tables of two columns, each column against the bins of all its partners: every table from both sides.
 
     With both sides available the gradient of a column's bins is one more product, without scattering.
@@ -187,42 +332,22 @@ def _partners(layout: BinLayout, measured: Sequence[NoisyMarginal], total: float
         rows = np.concatenate([np.r_[layout.rows(partner)] for partner, _ in partners])
         facing = [one.table if one.columns[0] == column else one.table.T for _, one in partners]
         # Each side is half of the chi-square.
-        stds = [one.noise_std * 2**0.5 for _, one in partners]
+        stds = [one.noise_std * 2**0.5 / root for _, one in partners]
         target = np.concatenate([table / std for table, std in zip(facing, stds, strict=True)], axis=1)
         scale = np.concatenate([np.full(t.shape, total / std) for t, std in zip(facing, stds, strict=True)], axis=1)
-        factor = moved(scale)
-        sides.append((layout.rows(column), torch.tensor(rows, device=factor.device), factor, moved(target)))
+        answers = _Answers.of(scale, target, moved)
+        sides.append(_Side(layout.rows(column), torch.tensor(rows, device=answers.scale.device), answers))
     return sides
 
 
-class _SidesFunction(torch.autograd.Function):
-    """The chi-square of tables that are computed from both sides, together with its gradient."""
-
-    @staticmethod
-    def forward(ctx: Any, sides: list[_Side], weights: Tensor, probabilities: Tensor) -> Tensor:
-        """Return the chi-square, shape (...)."""
-        weighted = probabilities * weights.unsqueeze(-2)
-        chi_square = weights.new_zeros(weights.shape[:-1])
-        slope = torch.zeros_like(probabilities)
-        for place, rows, scale, target in sides:
-            partners = probabilities if rows is None else probabilities.index_select(-2, rows)
-            residual = (weighted[..., place, :] @ partners.mT).mul_(scale).sub_(target)
-            chi_square += residual.square().sum(dim=(-2, -1))
-            torch.matmul(residual.mul_(scale), partners, out=slope[..., place, :])
-        # A factor 2 from the square, and another 2 for bins, which are on both sides.
-        ctx.save_for_backward(2.0 * (slope * probabilities).sum(dim=-2), slope.mul_(4.0 * weights.unsqueeze(-2)))
-        return chi_square
-
-    @staticmethod
-    def backward(ctx: Any, *outer: Tensor) -> tuple[None, Tensor, Tensor]:
-        """Return the gradients of the weights and of the probabilities."""
-        of_weights, of_probabilities = ctx.saved_tensors
-        return None, outer[0].unsqueeze(-1) * of_weights, outer[0][..., None, None] * of_probabilities
-
-
 def _batch(
-    layout: BinLayout, measured: Sequence[NoisyMarginal], shape: tuple[int, ...], total: float, moved: Moved
-) -> Part:
+    layout: BinLayout,
+    measured: Sequence[NoisyMarginal],
+    shape: tuple[int, ...],
+    total: float,
+    root: float,
+    moved: Moved,
+) -> Callable[[Tensor, Tensor], Tensor]:
     """Compare tables of three or more columns and about equal shape: products of their bins, summed over components."""
     target = np.zeros((len(measured), *shape))
     scale = np.zeros_like(target)
@@ -230,8 +355,8 @@ def _batch(
     places = [np.zeros((len(measured), size), dtype=np.int64) for size in shape]
     for index, one in enumerate(measured):
         cells: tuple[int | slice, ...] = (index, *(slice(size) for size in one.table.shape))
-        target[cells] = one.table / one.noise_std
-        scale[cells] = total / one.noise_std
+        target[cells] = root * one.table / one.noise_std
+        scale[cells] = root * total / one.noise_std
         for axis, column in enumerate(one.columns):
             places[axis][index, : layout.sizes[column]] = np.r_[layout.rows(column)]
     flat = (len(measured), -1, shape[-1])
@@ -250,7 +375,7 @@ def _batch(
 
 def _gathered(probabilities: Tensor, rows: Tensor) -> Tensor:
     """Return the rows of some bins, shape (..., *rows.shape, K), so that the gradient sums in a fixed order."""
-    if probabilities.is_cuda:
+    if probabilities.device.type == "cuda":
         # The gradient of indexing sorts before it sums; that of index_select adds in the order in which threads arrive.
         return probabilities[..., rows, :]
     return probabilities.index_select(-2, rows.flatten()).view(*probabilities.shape[:-2], *rows.shape, -1)

@@ -1,25 +1,30 @@
-"""Fitting a mixture of products to noisy marginals: the distance of its exact ones from them, and Adam."""
+"""Fitting a mixture of products to noisy marginals: the distance of its exact ones from them, its slope, and Adam."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from synth.models.marginal_loss import BinLayout, MarginalLoss, mean_over
+from synth.models.marginal_loss import BinLayout, MarginalLoss, Slopes, mean_over
 from synth.models.marginals import NoisyMarginal, pooled
 from synth.models.mixture import LEAST_PROBABILITY, Mixture
+from synth.models.repeated_steps import RepeatedSteps
 from synth.system.machine import single_thread
 
 __all__ = ["GroupedMarginals", "fit_mixtures"]
 
 _LEARNING_RATE = 0.2
 """Learning rate of logits; it falls to 0 over the second half of the steps."""
+
+_STEPS_TOGETHER = 20
+"""Steps between two chi-squares that are told, each of which waits for a card; on one they are recorded together."""
 
 _SPREAD = 0.3
 """Standard deviation of the initial components' logits around those of the columns."""
@@ -46,8 +51,8 @@ class GroupedMarginals:
         return tuple(int(group.max()) + 1 for group in self.groups)
 
     def rows(self, bins: BinLayout, groups: BinLayout) -> NDArray[np.int64]:
-        """Return the row of the group of every bin, both in the order of their layouts; shape (sum of bins,)."""
-        rows = np.empty(sum(bins.sizes), dtype=np.int64)
+        """Return the row of the group of every bin, both in the order of their layouts; shape (rows of the bins,)."""
+        rows = np.zeros(bins.n_rows, dtype=np.int64)
         for column, group in enumerate(self.groups):
             rows[bins.rows(column)] = groups.rows(column).start + group
         return rows
@@ -103,47 +108,51 @@ def fit_mixtures(
     grouped : GroupedMarginals, optional
         Tables of groups of bins, to which the mixtures are also fitted.
     report : callable, optional
-        Called regularly with the step and every mixture's chi-square per cell (about 1 if only noise is left).
+        Called every 20 steps, and after the last, with the step and every mixture's chi-square per cell after it
+        (about 1 if only noise is left).
 
     Returns
     -------
     list of Mixture
     """
     measured = pooled(measured)
-    layout = BinLayout(sizes)
+    where = torch.device(device)
+    layout = BinLayout(sizes, padded=where.type == "cuda")
     if starts is None:
         first = [_logits(layout, measured, components, seed) for seed in seeds]
     else:
         first = [_logits_of(layout, one) for one in starts]
-    where = torch.device(device)
-    with single_thread():
+    with single_thread(), torch.no_grad():
         # A single mixture is a matrix: its products are rounded differently from those of a stack of one.
         stacked = np.stack(first) if len(first) > 1 else first[0]
-        logits = torch.tensor(stacked, dtype=torch.float32, device=where, requires_grad=True)
-        loss = MarginalLoss(layout, measured, total, device=where, dtype=torch.float32)
-        losses: list[tuple[MarginalLoss, Callable[[Tensor], Tensor]]] = [(loss, lambda probabilities: probabilities)]
-        if grouped is not None:
-            of_groups = BinLayout(grouped.sizes)
-            coarse = MarginalLoss(of_groups, grouped.measured, total, device=where, dtype=torch.float32)
-            losses.append((coarse, _Summed(torch.tensor(grouped.rows(layout, of_groups), device=where))))
-        per_cell = 1.0 / max(sum(one.n_cells for one, _ in losses), 1)
-        nat = price * total * _inverse_noise([*measured, *(() if grouped is None else grouped.measured)])
-        adam = _Adam(logits)
-        for step in range(steps):
-            # A few steps of increasing length, since the first ones know neither slope nor curvature.
-            rise, fall = (step + 1) / 20, 2.0 * (1.0 - step / steps)
-            weights = logits[..., -1, :].softmax(dim=-1)
-            log_probabilities = layout.log_probabilities(logits[..., :-1, :])
-            probabilities = log_probabilities.exp()
-            chi_squares = torch.stack([one(weights, summed(probabilities)) for one, summed in losses]).sum(dim=0)
-            objectives = chi_squares + nat * _dependence(weights, probabilities, log_probabilities, overlap)
-            # No objective depends on the logits of another mixture.
-            (slope,) = torch.autograd.grad(per_cell * objectives.sum(), logits)
-            adam.step(slope, _LEARNING_RATE * min(1.0, rise, fall))
-            if report is not None and (step % 20 == 19 or step == steps - 1):
-                report(step, tuple(per_cell * one for one in chi_squares.detach().reshape(-1).tolist()))
-        final = logits.detach().cpu().double()
+        logits, of_weights = (
+            torch.tensor(part, dtype=torch.float32, device=where)
+            for part in (stacked[..., :-1, :], stacked[..., -1, :])
+        )
+        objective = _Objective(
+            layout, measured, total, grouped=grouped, price=price, overlap=overlap, device=where, dtype=torch.float32
+        )
+        adam = _Adam([logits, of_weights], _rates(steps))
+        repeated = RepeatedSteps(
+            lambda place: adam.step(objective.slope(logits, of_weights), place),
+            device=where,
+            together=_STEPS_TOGETHER,
+            refill=adam.refill,
+            changed=adam.changed,
+        )
+        for step in range(0, steps, _STEPS_TOGETHER):
+            several = min(_STEPS_TOGETHER, steps - step)
+            repeated.run(step, several)
+            if report is not None:
+                report(step + several - 1, tuple(objective.chi_squares(logits, of_weights).reshape(-1).tolist()))
+        final = torch.cat([logits, of_weights.unsqueeze(-2)], dim=-2).cpu().double()
     return [_mixture_of(layout, one) for one in (final if final.ndim == 3 else final[None])]
+
+
+def _rates(steps: int) -> list[float]:
+    """Return the learning rate of every step."""
+    # A few steps of increasing length, since the first ones know neither slope nor curvature.
+    return [_LEARNING_RATE * min(1.0, (step + 1) / 20, 2.0 * (1.0 - step / steps)) for step in range(steps)]
 
 
 def _mixture_of(layout: BinLayout, logits: Tensor) -> Mixture:
@@ -154,46 +163,180 @@ def _mixture_of(layout: BinLayout, logits: Tensor) -> Mixture:
 
 
 class _Adam:
-    """Adam on one tensor (Kingma and Ba 2015, algorithm 1).
+    """Adam on a few tensors (Kingma and Ba 2015, algorithm 1), with a learning rate for each step.
 
-    The optimiser in torch loads its compiler first, which takes longer than most fits.
+    The optimiser in torch loads its compiler first, which takes longer than most fits; this is the operation that it
+    calls.
+
+    Attributes
+    ----------
+    changed : list of Tensor
+        What a step changes.
     """
 
     _FIRST, _SECOND, _LEAST = 0.95, 0.99, 1e-8
 
-    def __init__(self, values: Tensor) -> None:
-        self._values, self._steps = values.detach(), 0
-        self._mean, self._square = torch.zeros_like(self._values), torch.zeros_like(self._values)
+    def __init__(self, values: Sequence[Tensor], rates: Sequence[float]) -> None:
+        self._values = list(values)
+        self._mean, self._square = ([torch.zeros_like(one) for one in values] for _ in range(2))
+        self.changed = [*self._values, *self._mean, *self._square]
+        # The rates of all steps, and their numbers from 1; and of those that run together.
+        like = values[0]
+        self._all = torch.tensor([rates, range(1, len(rates) + 1)], dtype=torch.float32, device=like.device)
+        self._now = torch.zeros(2, _STEPS_TOGETHER, dtype=torch.float32, device=like.device)
 
-    def step(self, slope: Tensor, rate: float) -> None:
-        """Take a step down a slope, in place."""
-        self._steps += 1
-        self._mean.lerp_(slope, 1.0 - self._FIRST)
-        self._square.mul_(self._SECOND).addcmul_(slope, slope, value=1.0 - self._SECOND)
-        root = (self._square / (1.0 - self._SECOND**self._steps)).sqrt_().add_(self._LEAST)
-        self._values.addcdiv_(self._mean, root, value=-rate / (1.0 - self._FIRST**self._steps))
+    def refill(self, first: int, count: int) -> None:
+        """Take the rates of the next steps."""
+        self._now[:, :count].copy_(self._all[:, first : first + count])
+
+    def step(self, slopes: Sequence[Tensor], place: int) -> None:
+        """Take a step down the slopes, in place."""
+        rate, number = self._now[0, place], self._now[1, place]
+        torch._fused_adam_(
+            self._values,
+            list(slopes),
+            self._mean,
+            self._square,
+            [],
+            [number] * len(self._values),
+            lr=rate,
+            beta1=self._FIRST,
+            beta2=self._SECOND,
+            weight_decay=0.0,
+            eps=self._LEAST,
+            amsgrad=False,
+            maximize=False,
+        )
 
 
-class _Summed:
+class _Groups:
     """Adds bins up to their groups, given the row of the group of every bin."""
 
-    def __init__(self, rows: Tensor) -> None:
-        self._rows, self._n_groups = rows, int(rows.max()) + 1
+    def __init__(self, rows: Tensor, dtype: torch.dtype) -> None:
+        self.rows, self._n_groups = rows, int(rows.max()) + 1
         # On a card index_add adds in the order in which threads arrive; on a processor a product takes ten times as
         # long.
-        self._matrix = torch.nn.functional.one_hot(rows).T.float() if rows.is_cuda else None
+        self._matrix = torch.nn.functional.one_hot(rows).T.to(dtype) if rows.device.type == "cuda" else None
 
-    def __call__(self, probabilities: Tensor) -> Tensor:
+    def summed(self, probabilities: Tensor) -> Tensor:
+        """Return the proportions of groups, shape (..., groups, K)."""
         if self._matrix is not None:
             return self._matrix @ probabilities
         *several, _, components = probabilities.shape
         sums = probabilities.new_zeros((*several, self._n_groups, components))
-        return sums.index_add(-2, self._rows, probabilities)
+        return sums.index_add(-2, self.rows, probabilities)
+
+
+class _Objective:
+    r"""What is minimised, in units of a cell's chi-square, for each of several mixtures.
+
+    .. math:: \frac{1}{n} \Big( \chi^2 + c \big( \textstyle\sum_j I(z; x_j) - o\, \hat I(z; x) \big) \Big)
+
+    where n is the number of cells, c the price of a nat, z the component and o the share ``overlap``. The mixture is
+    :math:`\sum_j I(z; x_j) - I(z; x)` nats from independent columns. The first term is exact; the second has no closed
+    form. Replacing rows by the pairwise distances of components gives an estimate that is never too small (Jensen's
+    inequality) and exact for components that are equal or disjoint. Subtracting all of it would reward components that
+    overlap, so only the share ``overlap`` is subtracted.
+    """
+
+    def __init__(
+        self,
+        layout: BinLayout,
+        measured: Sequence[NoisyMarginal],
+        total: float,
+        *,
+        grouped: GroupedMarginals | None,
+        price: float,
+        overlap: float,
+        device: torch.device,
+        dtype: torch.dtype,
+    ) -> None:
+        self._layout, self._overlap = layout, overlap
+        of_groups = () if grouped is None else pooled(grouped.measured)
+        per_cell = 1.0 / max(sum(one.table.size for one in (*measured, *of_groups)), 1)
+        of = partial(MarginalLoss, total=total, device=device, dtype=dtype, factor=per_cell)
+        self._losses: list[tuple[MarginalLoss, _Groups | None]] = [(of(layout, measured), None)]
+        if grouped is not None:
+            coarse = BinLayout(grouped.sizes)
+            groups = _Groups(torch.tensor(grouped.rows(layout, coarse), device=device), dtype)
+            self._losses.append((of(coarse, of_groups), groups))
+        told = [*measured, *(() if grouped is None else grouped.measured)]
+        self._nat = per_cell * price * total * _inverse_noise(told)
+
+    def chi_squares(self, logits: Tensor, of_weights: Tensor) -> Tensor:
+        """Return every mixture's chi-square per cell, shape (...)."""
+        weights = of_weights.softmax(dim=-1)
+        probabilities = self._layout.log_probabilities(logits).exp_()
+        found = weights.new_zeros(weights.shape[:-1])
+        for loss, groups in self._losses:
+            found = found + loss(weights, probabilities if groups is None else groups.summed(probabilities))
+        return found
+
+    def slope(self, logits: Tensor, of_weights: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the slope by the logits and by those of the weights.
+
+        Parameters
+        ----------
+        logits : Tensor of shape (..., n_rows, K)
+        of_weights : Tensor of shape (..., K)
+        """
+        weights = of_weights.softmax(dim=-1)
+        log_probabilities = self._layout.log_probabilities(logits)
+        probabilities = log_probabilities.exp()
+        mean = mean_over(probabilities, weights)
+        # Constants that are the same for all bins of a column, or for all weights, change no slope by a logit.
+        log_mean = mean.clamp_min(LEAST_PROBABILITY).log_()
+        parts = [self._slopes_of(one, weights, probabilities, mean) for one in self._losses]
+        told = [one.ones for one in parts if one.ones is not None]
+        ones = sum(told[1:], told[0].add_(log_mean, alpha=-self._nat)) if told else log_mean.mul_(-self._nat)
+        # In units of a weight: every bin's slope, and half of that of pairs less.
+        single = torch.add(ones.unsqueeze(-1), log_probabilities, alpha=self._nat * (1.0 - self._overlap))
+        both = single
+        for one in parts:
+            if one.pairs is not None:
+                both = torch.add(both, one.pairs, alpha=2.0) if both is single else both.add_(one.pairs, alpha=2.0)
+        slope = probabilities * both
+        by_weight = slope.sum(dim=-2)
+        if both is not single:
+            slope.mul_(2.0).addcmul_(probabilities, single, value=-1.0)
+        slope.mul_(weights.unsqueeze(-2))
+        for one in parts:
+            if one.more is not None:
+                by_weight.add_(one.more[0])
+                slope.addcmul_(probabilities, one.more[1])
+        if self._overlap and self._nat:
+            self._add_nearness(slope, by_weight, weights, probabilities, log_probabilities)
+        by_logit = self._layout.slope_of_logits(slope, probabilities)
+        return by_logit, torch._softmax_backward_data(by_weight, weights, -1, weights.dtype)  # noqa: SLF001
+
+    @staticmethod
+    def _slopes_of(
+        one: tuple[MarginalLoss, _Groups | None], weights: Tensor, probabilities: Tensor, mean: Tensor
+    ) -> Slopes:
+        loss, groups = one
+        if groups is None:
+            return loss.slopes(weights, probabilities, mean)
+        return loss.slopes(weights, groups.summed(probabilities)).of_rows(groups.rows)
+
+    def _add_nearness(
+        self, slope: Tensor, by_weight: Tensor, weights: Tensor, probabilities: Tensor, log_probabilities: Tensor
+    ) -> None:
+        """Add the slope of minus what rows tell about their component, but for what the logarithms alone add."""
+        log_weights = weights.clamp_min(LEAST_PROBABILITY).log_()
+        # Minus the distance of component k from l, plus the log-weight of l, but for a number of k's own.
+        nearness = (probabilities.mT @ log_probabilities).add_(log_weights.unsqueeze(-2))
+        shares = nearness.log_softmax(dim=-1)
+        price = self._nat * self._overlap
+        by_weight.add_(nearness[..., 0] - shares[..., 0], alpha=price)
+        shares.exp_().mul_(weights.unsqueeze(-1) * price)
+        slope.addcmul_(probabilities, log_probabilities @ shares.mT).add_(probabilities @ shares)
+        # Weight l is in the log-weights of all.
+        by_weight.addcdiv_(shares.sum(dim=-2), weights.clamp_min(LEAST_PROBABILITY))
 
 
 def _logits(layout: BinLayout, measured: Sequence[NoisyMarginal], components: int, seed: int) -> NDArray[np.float64]:
-    """Return logits of components scattered around the product of the columns, shape (sum of sizes + 1, K)."""
-    logits = np.zeros((sum(layout.sizes) + 1, components))
+    """Return logits of components scattered around the product of the columns, shape (n_rows + 1, K)."""
+    logits = np.zeros((layout.n_rows + 1, components))
     tables_of: dict[int, list[NoisyMarginal]] = {}
     for one in measured:
         for column in one.columns:
@@ -207,13 +350,15 @@ def _logits(layout: BinLayout, measured: Sequence[NoisyMarginal], components: in
             counts = np.maximum(best.table.sum(axis=others), 0.5 * min(noise))
             logits[layout.rows(column)] = np.log(counts / counts.sum())[:, None]
     random = np.random.Generator(np.random.PCG64(seed))
-    logits[:-1] += _SPREAD * random.standard_normal((sum(layout.sizes), components))
+    bins = np.sort(layout.original_order)
+    logits[bins] += _SPREAD * random.standard_normal((bins.size, components))
+    logits[np.setdiff1d(np.arange(layout.n_rows), bins)] = layout.NO_BIN
     return logits
 
 
 def _logits_of(layout: BinLayout, start: Mixture) -> NDArray[np.float64]:
-    """Return the logits of a mixture, shape (sum of sizes + 1, K)."""
-    logits = np.empty((sum(layout.sizes) + 1, start.weights.size))
+    """Return the logits of a mixture, shape (n_rows + 1, K)."""
+    logits = np.full((layout.n_rows + 1, start.weights.size), layout.NO_BIN)
     logits[layout.original_order] = np.log(np.maximum(start.probabilities, LEAST_PROBABILITY)).T
     logits[-1] = np.log(np.maximum(start.weights, LEAST_PROBABILITY))
     return logits
@@ -223,25 +368,3 @@ def _inverse_noise(measured: Sequence[NoisyMarginal]) -> float:
     """Return one over the noise of a cell, as a geometric mean over tables of several columns; 1 without any."""
     joint = [one for one in measured if len(one.columns) > 1]
     return math.exp(-float(np.mean([math.log(one.noise_std) for one in joint]))) if joint else 1.0
-
-
-def _dependence(weights: Tensor, probabilities: Tensor, log_probabilities: Tensor, overlap: float) -> Tensor:
-    r"""Return approximately how far a mixture is from independent columns, in nats.
-
-    .. math:: KL(p \| \textstyle\prod_j p_j) = \sum_j I(z; x_j) - I(z; x)
-
-    where z is the component. The first term is exact; the second has no closed form. Replacing rows by the pairwise
-    distances of components gives an estimate that is never too small (Jensen's inequality) and exact for components
-    that are equal or disjoint. Subtracting all of it would reward components that overlap, so only the share
-    ``overlap`` is subtracted.
-    """
-    marginal = mean_over(probabilities, weights)
-    within = (probabilities * log_probabilities).sum(dim=-2)
-    of_columns = (within * weights).sum(dim=-1) - (marginal * marginal.clamp_min(LEAST_PROBABILITY).log()).sum(dim=-1)
-    if not overlap:
-        return of_columns
-    # Minus the distance of component k from l, plus the log-weight of l.
-    log_weights = weights.clamp_min(LEAST_PROBABILITY).log()
-    nearness = probabilities.mT @ log_probabilities - within.unsqueeze(-1) + log_weights.unsqueeze(-2)
-    of_rows = -(weights * nearness.logsumexp(dim=-1)).sum(dim=-1)
-    return of_columns - overlap * of_rows

@@ -5,18 +5,24 @@ from __future__ import annotations
 import itertools
 import subprocess
 import sys
+from functools import partial
 
 import numpy as np
 import pytest
 import torch
+from mixture_by_hand import dependence as dependence_by_hand
+from mixture_by_hand import objective as objective_by_hand
+from pretended_card import pretended_card
+from pretended_graphs import pretended_graphs
 
+from synth.models import mixture_estimation
 from synth.models.marginal_loss import BinLayout, MarginalLoss
-from synth.models.marginals import NoisyMarginal
+from synth.models.marginals import NoisyMarginal, pooled
 from synth.models.mixture import Mixture
 from synth.models.mixture_estimation import (
     GroupedMarginals,
     _Adam,
-    _dependence,
+    _Objective,
     fit_mixtures,
 )
 
@@ -109,23 +115,57 @@ def test_loss_is_the_chi_square_of_exact_marginals(dense):
     layout = BinLayout(SIZES)
     loss = MarginalLoss(layout, measured, total, device=torch.device("cpu"), dtype=torch.float64, dense=dense)
     assert float(loss(*parameters(mixture, layout))) == pytest.approx(expected, rel=1e-12)
-    assert loss.n_cells == sum(one.table.size for one in once)
+    halved = MarginalLoss(
+        layout, measured, total, device=torch.device("cpu"), dtype=torch.float64, dense=dense, factor=0.5
+    )
+    assert float(halved(*parameters(mixture, layout))) == pytest.approx(expected / 2, rel=1e-12)
 
 
+HALVES = tuple(np.arange(size, dtype=np.int32) // 2 for size in SIZES)
+OF_GROUPS = [(0,), (0, 2), (2, 4), (0, 2, 4)]
+
+
+@pytest.mark.parametrize("several", [(), (2,)], ids=["one", "side by side"])
+@pytest.mark.parametrize("overlap", [0.0, 0.5])
+@pytest.mark.parametrize("grouped", [False, True], ids=["bins", "groups"])
+@pytest.mark.parametrize("columns", [COLUMNS, [(0,), (3,)]], ids=["all kinds", "single columns"])
+@pytest.mark.parametrize("padded", [False, True])
 @pytest.mark.parametrize("dense", [False, True], ids=["by column", "one product"])
-def test_gradient_of_the_loss_agrees_with_differences(dense):
-    layout = BinLayout(SIZES)
-    loss = MarginalLoss(
-        layout, tables(known(seed=8), 50.0, 5.0), 50.0, device=torch.device("cpu"), dtype=torch.float64, dense=dense
-    )
-    logits = torch.randn(
-        sum(SIZES) + 1, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0), requires_grad=True
-    )
+def test_the_slope_is_that_of_the_objective(dense, padded, columns, grouped, overlap, several, monkeypatch):
+    right = MarginalLoss.__init__
+    monkeypatch.setattr(MarginalLoss, "__init__", lambda *args, **more: right(*args, **more, dense=dense))
+    layout, total, price = BinLayout(SIZES, padded=padded), 60.0, 2.0
+    measured = tables(known(seed=8), total, 5.0, columns)[: len(columns)]
+    coarse = None
+    if grouped:
+        sizes = tuple(int(one.max()) + 1 for one in HALVES)
+        coarse = GroupedMarginals(HALVES, tuple(tables(known(sizes=sizes), total, 4.0, OF_GROUPS)))
+    random = torch.Generator().manual_seed(1)
+    logits = torch.full((*several, layout.n_rows, 4), layout.NO_BIN, dtype=torch.float64)
+    logits[..., layout.original_order, :] = torch.randn(*several, sum(SIZES), 4, generator=random, dtype=torch.float64)
+    of_weights = torch.randn(*several, 4, generator=random, dtype=torch.float64)
 
-    def of_logits(values: torch.Tensor) -> torch.Tensor:
-        return loss(values[-1].softmax(dim=0), layout.log_probabilities(values[:-1]).exp())
-
-    assert torch.autograd.gradcheck(of_logits, (logits,))
+    measured = pooled(measured)
+    ours = _Objective(
+        layout,
+        measured,
+        total,
+        grouped=coarse,
+        price=price,
+        overlap=overlap,
+        device=torch.device("cpu"),
+        dtype=torch.float64,
+    )
+    inner = (logits.clone().requires_grad_(), of_weights.clone().requires_grad_())
+    bins = [inner[0][..., layout.rows(column), :].softmax(dim=-2) for column in range(len(SIZES))]
+    chi_squares, nats = objective_by_hand(inner[1].softmax(dim=-1), bins, measured, coarse, total, overlap)
+    noise = [one.noise_std for one in (*measured, *(coarse.measured if coarse else ())) if len(one.columns) > 1]
+    nat = price * total * np.exp(-np.mean(np.log(noise))) if noise else price * total
+    cells = sum(one.table.size for one in (*measured, *(coarse.measured if coarse else ())))
+    slopes = torch.autograd.grad(((chi_squares + nat * nats) / cells).sum(), inner)
+    for found, expected in zip(ours.slope(logits, of_weights), slopes, strict=True):
+        torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-12)
+    torch.testing.assert_close(ours.chi_squares(logits, of_weights), chi_squares.detach() / cells)
 
 
 @pytest.mark.thorough
@@ -151,7 +191,8 @@ def nats(table: np.ndarray) -> float:
 
 def dependence(mixture: Mixture) -> float:
     weights, probabilities = parameters(mixture, BinLayout(mixture.sizes))
-    return float(_dependence(weights, probabilities, probabilities.clamp_min(1e-300).log(), 0.5))
+    bins = [probabilities[BinLayout(mixture.sizes).rows(column)] for column in range(len(mixture.sizes))]
+    return float(dependence_by_hand(weights, bins, 0.5))
 
 
 def of_columns(mixture: Mixture) -> float:
@@ -196,11 +237,13 @@ def test_steps_are_those_of_adam():
     random = torch.Generator().manual_seed(0)
     ours = torch.randn(7, 3, generator=random, dtype=torch.float64)
     theirs = ours.clone().requires_grad_()
-    adam = _Adam(ours)
+    rates = [0.1, 0.2, 0.05, 0.1]
+    adam = _Adam([ours], rates)
     published = torch.optim.Adam([theirs], lr=0.1, betas=(0.95, 0.99))
-    for rate in (0.1, 0.2, 0.05, 0.1):
+    for step, rate in enumerate(rates):
         slope = torch.randn(7, 3, generator=random, dtype=torch.float64)
-        adam.step(slope, rate)
+        adam.refill(step, 1)
+        adam.step([slope], 0)
         published.param_groups[0]["lr"], theirs.grad = rate, slope
         published.step()
     torch.testing.assert_close(ours, theirs.detach())
@@ -232,26 +275,71 @@ def test_fits_side_by_side_are_those_made_one_by_one():
     """But for the rounding of float32."""
     total = 1000.0
     singles, pairs = [(column,) for column in range(5)], [(0, 2), (0, 3), (2, 3)]
-    halved = tuple(np.arange(size, dtype=np.int32) // 2 for size in SIZES)
-    grouped = GroupedMarginals(halved, (NoisyMarginal((0, 4), np.full((2, 2), 250.0), 5.0),))
     for measured, overlap in (
         (tables(known(), total, 5.0), 0.5),
         (tables(known(), total, 5.0, columns=[*singles, *pairs]), 0.0),
     ):
-        settings = {"components": 5, "steps": 30, "overlap": overlap, "grouped": grouped}
+        settings = {"components": 5, "steps": 30, "overlap": overlap, "grouped": GROUPED}
         together = fit_mixtures(SIZES, measured, total, seeds=(3, 8, 5), **settings)
         alone = [fit_mixture(SIZES, measured, total, seed=seed, **settings) for seed in (3, 8, 5)]
         for one, other in zip(together, alone, strict=True):
             np.testing.assert_allclose(one.probabilities, other.probabilities, atol=1e-4)
             np.testing.assert_allclose(one.weights, other.weights, atol=1e-4)
         assert np.abs(together[0].probabilities - together[1].probabilities).max() > 0.01
-        further = fit_mixtures(SIZES, measured, total, steps=9, starts=together[1:], grouped=grouped, overlap=overlap)
+        further = fit_mixtures(SIZES, measured, total, steps=9, starts=together[1:], grouped=GROUPED, overlap=overlap)
         apart = [
-            fit_mixture(SIZES, measured, total, steps=9, start=one, grouped=grouped, overlap=overlap)
+            fit_mixture(SIZES, measured, total, steps=9, start=one, grouped=GROUPED, overlap=overlap)
             for one in together[1:]
         ]
         for one, other in zip(further, apart, strict=True):
             np.testing.assert_allclose(one.probabilities, other.probabilities, atol=1e-4)
+
+
+GROUPED = GroupedMarginals(HALVES, (NoisyMarginal((0, 4), np.full((2, 2), 250.0), 5.0),))
+
+
+@pytest.mark.parametrize("several", [pytest.param(1, marks=pytest.mark.thorough), 2])
+def test_steps_recorded_on_a_card_are_those_that_are_not(several, monkeypatch):
+    """A number of the program that a recording kept, or memory that is not written again, would show."""
+    measured, told = tables(known(), 1000.0, 5.0), []
+    monkeypatch.setattr(mixture_estimation, "_STEPS_TOGETHER", 3)
+    steps = 4 * 3 + 2
+
+    def fit() -> list[Mixture]:
+        told.clear()
+        seeds, report = range(several), lambda *one: told.append(one)
+        return fit_mixtures(
+            SIZES,
+            measured,
+            1000.0,
+            components=4,
+            steps=steps,
+            seeds=seeds,
+            grouped=GROUPED,
+            device="cuda",
+            report=report,
+        )
+
+    with pretended_card(monkeypatch):
+        plain, said = fit(), list(told)
+        with pretended_graphs(monkeypatch) as graphs:
+            recorded = fit()
+    assert (graphs.warmed, graphs.recorded, graphs.replayed) == (1, 1, 3)
+    assert said == told
+    assert said[-1][0] == steps - 1
+    for one, other in zip(plain, recorded, strict=True):
+        assert one.probabilities.tobytes() == other.probabilities.tobytes()
+        assert one.weights.tobytes() == other.weights.tobytes()
+
+
+def test_a_card_fits_what_the_processor_fits(monkeypatch):
+    """But for the rounding of float32: on a card columns are padded to one size, and start alike."""
+    fit = partial(fit_mixtures, SIZES, tables(known(), 1000.0, 5.0), 1000.0, components=4, steps=10, grouped=GROUPED)
+    here = fit(seeds=(1, 2))
+    with pretended_card(monkeypatch):
+        there = fit(seeds=(1, 2), device="cuda")
+    for one, other in zip(here, there, strict=True):
+        np.testing.assert_allclose(one.probabilities, other.probabilities, atol=1e-4)
 
 
 def test_every_fit_side_by_side_tells_its_own_chi_square():
