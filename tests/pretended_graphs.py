@@ -16,7 +16,7 @@ import pytest
 import torch
 from pretended_card import CardTensor, launches_nothing
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
+from torch.utils._pytree import tree_leaves, tree_map
 
 from synth.models import repeated_steps
 
@@ -53,9 +53,12 @@ class _Recording(TorchDispatchMode):
         for place, said in enumerate(operation._schema.arguments):
             given = args[place] if place < len(args) else named.get(said.name)
             if said.alias_info is not None and said.alias_info.is_write and given is not None:
-                self._before += [(one, one.clone()) for one in tree_leaves(given) if isinstance(one, torch.Tensor)]
+                written = [leaf for leaf in tree_leaves(given) if isinstance(leaf, torch.Tensor)]
+                self._before += [(_as_it_is(one), one.clone()) for one in written]
+        # Later operations may change the shape of a tensor in place, though not what lies in its memory.
+        given = tree_map(_as_it_is, (args, named))
         found = operation(*args, **named)
-        self.noted.append((operation, args, named, found))
+        self.noted.append((operation, *given, tree_map(_as_it_is, found)))
         return found
 
     def forget(self) -> None:
@@ -63,6 +66,10 @@ class _Recording(TorchDispatchMode):
         with torch.no_grad():
             for one, value in reversed(self._before):
                 one.copy_(value)
+
+
+def _as_it_is(one: Any) -> Any:
+    return _ATEN.alias(one) if isinstance(one, torch.Tensor) else one
 
 
 class _Recorder:

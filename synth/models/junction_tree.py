@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -230,15 +230,15 @@ class CalibratedTree(Generic[Array]):
 
     Attributes
     ----------
-    log_normaliser : float
-        Logarithm of the sum of the product of all factors.
+    log_normaliser : float, or Tensor of no axes
+        Logarithm of the sum of the product of all factors; a tensor if the factors are, so that nothing waits for it.
     beliefs : list of arrays
         Joint proportions of every clique.
     tables : list of arrays
         Proportions of every subset that has a factor.
     """
 
-    log_normaliser: float
+    log_normaliser: Any
     beliefs: list[Array]
     tables: list[Array]
 
@@ -299,20 +299,20 @@ class BeliefPropagation:
         underflows is negligible.
         """
         tree = self._tree
-        log_normaliser = 0.0
+        log_normaliser: Any = 0.0
         beliefs: list[Array] = [factors[0]] * len(tree.cliques)
         messages: list[Array] = list(beliefs)
         logs: list[Array] = list(beliefs)
         for clique in reversed(tree.order):
             potential = self._gathered(clique, factors, logs)
-            top = float(potential.max())
+            top = potential.max()
             beliefs[clique] = _exponential(potential - top)
             if tree.separators[clique]:
                 messages[clique] = _summed(beliefs[clique], self._up[clique].away).clip(_NOTHING)
                 logs[clique] = _logarithm(messages[clique]) + top
             else:
                 whole = beliefs[clique].sum()
-                log_normaliser += top + float(_logarithm(whole))
+                log_normaliser = log_normaliser + top + _logarithm(whole)
                 beliefs[clique] /= whole
         tables: list[Array] = [factors[0]] * self._n_subsets
         for clique in tree.order:

@@ -152,6 +152,7 @@ class _Dual:
         alone: dict[ColumnSet, NDArray[np.float64]] = {
             one.columns: np.log(single[one.columns[0]]) for one in tables if len(one.columns) == 1
         }
+        self._card = None if device == "cpu" else _OnCard(self, sum(one.table.size for one in tables))
         self.centre = self._vector([alone.get(one.columns, np.zeros(one.table.shape)) for one in tables])
 
     def started(self, known: Sequence[NDArray[np.float64] | None]) -> Vector:
@@ -178,33 +179,72 @@ class _Dual:
 
     def value(self, theta: Vector) -> tuple[float, Vector]:
         """Return the objective and its gradient: the field's counts less the answers, and the pull of the ridge."""
-        found = self.calibrated(theta)
+        gradient, log_normaliser = self._sums(theta) if self._card is None else self._card(theta)
         away = theta - self.centre
         pull = self.ridge * away
-        gradient = self._vector(
-            [one if some is None else some.sums(one) for one, some in zip(found.tables, self.coarse, strict=True)]
-        )
         gradient *= self.total
         gradient -= self.counts
         gradient += pull
-        value = self.total * found.log_normaliser - inner(theta, self.counts) + 0.5 * inner(away, pull)
+        value = self.total * log_normaliser - inner(theta, self.counts) + 0.5 * inner(away, pull)
         return value, gradient
 
-    def calibrated(self, theta: Vector) -> CalibratedTree[Any]:
-        """Return the proportions of cliques and tables under the factors."""
+    def _sums(self, theta: Vector) -> tuple[Vector, float]:
+        parts, log_normaliser = self.proportions(theta)
+        return self._vector(parts), float(log_normaliser)
+
+    def proportions(self, theta: Any) -> tuple[list[Any], Any]:
+        """Return the proportions of every table's cells, and the logarithm of the normaliser."""
+        found = self.calibrated(theta)
+        parts = [one if some is None else some.sums(one) for one, some in zip(found.tables, self.coarse, strict=True)]
+        return parts, found.log_normaliser
+
+    def calibrated(self, theta: Any) -> CalibratedTree[Any]:
+        """Return the proportions of cliques and tables under the factors, which may lie on a card already."""
         parts = self.parts(theta)
         return self.propagation(
             [one if some is None else some.spread(one) for one, some in zip(parts, self.coarse, strict=True)]
         )
 
-    def parts(self, theta: Vector) -> list[Any]:
+    def parts(self, theta: Any) -> list[Any]:
         """Return the factors of each table: arrays on a CPU, where small operations are fastest so, else tensors."""
-        vector = theta if self.device == "cpu" else _on_device(theta, self.device)
+        vector = theta if self.device == "cpu" or not isinstance(theta, np.ndarray) else _on_device(theta, self.device)
         return [vector[place].reshape(shape) for place, shape in zip(self.slices, self.shapes, strict=True)]
 
-    def _vector(self, parts: Sequence[Any]) -> Vector:
-        flat = [part.reshape(-1) for part in parts]
-        return np.concatenate(flat) if isinstance(flat[0], np.ndarray) else _on_cpu(_joined(flat))
+    @staticmethod
+    def _vector(parts: Sequence[Any]) -> Vector:
+        return np.concatenate([part.reshape(-1) for part in parts])
+
+
+class _OnCard:
+    """Proportions of cells on a graphics card: one upload and one download each time, and what lies between recorded.
+
+    Attributes are tensors that are written again, as what is recorded needs.
+    """
+
+    def __init__(self, dual: _Dual, n_cells: int) -> None:
+        import torch
+
+        from synth.models.repeated_steps import RepeatedSteps
+
+        self._dual = dual
+        self._theta = torch.zeros(n_cells, dtype=torch.float64, device=dual.device)
+        self._found = torch.zeros(n_cells + 1, dtype=torch.float64, device=dual.device)
+        self._steps = RepeatedSteps(self._evaluate, device=dual.device, together=1, changed=(self._found,))
+
+    def __call__(self, theta: Vector) -> tuple[Vector, float]:
+        """Return the proportions of all cells, and the logarithm of the normaliser."""
+        import torch
+
+        self._theta.copy_(torch.from_numpy(theta))
+        self._steps.run(0, 1)
+        found = _on_cpu(self._found)
+        return found[:-1], float(found[-1])
+
+    def _evaluate(self, place: int) -> None:
+        import torch
+
+        parts, log_normaliser = self._dual.proportions(self._theta)
+        self._found.copy_(torch.cat([part.reshape(-1) for part in (*parts, log_normaliser)]))
 
 
 class _Coarse:
@@ -239,12 +279,6 @@ def _on_device(vector: Vector, device: str) -> Any:
     import torch  # here and below, as a fit on a CPU takes less time than importing torch
 
     return torch.from_numpy(vector).to(device)
-
-
-def _joined(tensors: list[Any]) -> Any:
-    import torch
-
-    return torch.cat(tensors)
 
 
 def _on_cpu(table: Any) -> NDArray[np.float64]:

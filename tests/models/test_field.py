@@ -10,6 +10,8 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pretended_card import Traffic, pretended_card
+from pretended_graphs import pretended_graphs
 
 from synth.models import markov_random_field as field_sampling
 from synth.models.junction_tree import JunctionTree
@@ -426,6 +428,37 @@ def test_a_state_samples_the_same_bytes_in_whatever_order_it_was_kept():
         assert again.sample(3_000, np.random.default_rng(5)).tobytes() == drawn
         np.testing.assert_array_equal(again.marginal((0, 4)), fitted.marginal((0, 4)))
     assert fitted.sample(3_000, np.random.default_rng(6)).tobytes() != drawn
+
+
+def test_a_card_is_waited_for_once_in_an_evaluation_and_what_lies_between_is_recorded(monkeypatch):
+    measured = tables(some_joint(), COLUMNS, 10_000.0, 10.0)
+    cells = np.arange(3)[:, None] // 2 * 2 + np.arange(4) // 2
+    measured.append(NoisyMarginal((0, 2), np.array([[4200.0, 2100.0], [1500.0, 2200.0]]), 40.0, cells=cells))
+    here = fit_markov_random_field(SIZES, measured, 10_000.0, steps=6)
+    evaluations, right = [], _Dual.value
+
+    def counted(dual: _Dual, theta: np.ndarray) -> tuple[float, np.ndarray]:
+        evaluations.append(theta.size)
+        return right(dual, theta)
+
+    monkeypatch.setattr(_Dual, "value", counted)
+
+    def fitted(steps: int) -> tuple[MarkovRandomField, Traffic, int]:
+        evaluations.clear()
+        with pretended_card(monkeypatch) as traffic:
+            made = fit_markov_random_field(SIZES, measured, 10_000.0, steps=steps, device="cuda")
+        return made, traffic, len(evaluations)
+
+    (_, few, some), (there, more, others) = fitted(2), fitted(6)
+    assert others > some
+    assert more.uploads - few.uploads == more.downloads - few.downloads == others - some
+    assert more.waits == few.waits == 0, more.by_name
+    with pretended_graphs(monkeypatch) as graphs:
+        recorded = fitted(6)[0]
+    assert (graphs.warmed, graphs.recorded, graphs.replayed) == (1, 1, others - 1)
+    for clique, one in enumerate(there.beliefs):
+        assert one.tobytes() == recorded.beliefs[clique].tobytes()
+        np.testing.assert_allclose(one, here.beliefs[clique], atol=1e-9)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device on this machine")
